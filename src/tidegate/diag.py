@@ -1,0 +1,178 @@
+"""Findings: what is wrong, in which two places, with a witness and a way out.
+
+Needs   nothing of the rest of Tidegate
+Gives   `Finding` values, and text or JSON made from them
+Keeps   a code never changes its meaning; text depends on the finding and its source alone
+Cost    linear in the text shown
+
+A finder returns findings. `BadInput` is raised only where no program can be made of the text at all. Only `cli`
+prints or exits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+JSON_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of one source line: columns count from 1 and `end` is the first column after it."""
+
+    file: str
+    line: int
+    column: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+NOWHERE = Span("", 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place and what happens there."""
+
+    at: Span
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. The first label is where it shows; the others are where it comes from."""
+
+    code: str
+    message: str
+    labels: tuple[Label, ...] = ()
+    notes: tuple[str, ...] = ()
+    help: str = ""
+
+    @property
+    def at(self) -> Span:
+        return self.labels[0].at if self.labels else NOWHERE
+
+    @property
+    def severity(self) -> str:
+        """Advice (TG4xx) is a warning; everything else is an error."""
+        return "warning" if self.code.startswith("TG4") else "error"
+
+    @property
+    def is_bad_input(self) -> bool:
+        """Whether the text has no meaning (TG0xx, TG5xx, TG6xx), so that nothing can be run."""
+        return self.code[:3] in ("TG0", "TG5", "TG6")
+
+
+class BadInput(Exception):
+    """Raised where reading cannot go on; carries every finding gathered so far."""
+
+    def __init__(self, *findings: Finding) -> None:
+        super().__init__("; ".join(f"{f.code}: {f.message}" for f in findings))
+        self.findings = findings
+
+
+@dataclass(slots=True)
+class Sources:
+    """The text of source files, by the name that spans use. Files not given are read when first needed."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    _lines: dict[str, list[str]] = field(default_factory=dict)
+
+    def line(self, at: Span) -> str | None:
+        if not at.line:
+            return None
+        if at.file not in self._lines:
+            self._lines[at.file] = self._read(at.file).split("\n")
+        lines = self._lines[at.file]
+        return lines[at.line - 1].rstrip("\r") if at.line <= len(lines) else None
+
+    def _read(self, file: str) -> str:
+        if file in self.texts:
+            return self.texts[file]
+        try:
+            return Path(file).read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError):
+            return ""
+
+
+def show_finding(finding: Finding, sources: Sources) -> str:
+    """The finding as text: a header, the source lines with labels, the notes, the help."""
+    lines = [f"{finding.severity}[{finding.code}]: {finding.message}"]
+    placed = [label for label in finding.labels if sources.line(label.at) is not None]
+    width = max((len(str(label.at.line)) for label in placed), default=1)
+    margin = " " * width
+    if finding.at.file:
+        lines.append(f"{margin}--> {finding.at}")
+    if placed:
+        lines.append(f"{margin} |")
+        lines += _show_labels(placed, sources, width)
+    lines += [f"{margin} = {_indent_more(note, width + 3)}" for note in finding.notes]
+    if finding.help:
+        lines.append(f"{margin} = help: {_indent_more(finding.help, width + 9)}")
+    return "\n".join(lines)
+
+
+def _show_labels(labels: list[Label], sources: Sources, width: int) -> list[str]:
+    """Source lines in order, each once, with its labels under it; `...` where lines are left out."""
+    lines: list[str] = []
+    previous: Span | None = None
+    for label in sorted(labels, key=lambda each: (each.at.file != labels[0].at.file, each.at.file, each.at.line)):
+        at = label.at
+        if previous is None or (previous.file, previous.line) != (at.file, at.line):
+            if previous is not None and previous.file != at.file:
+                lines.append(f"{' ' * width} ::: {at.file}")
+            elif previous is not None and at.line > previous.line + 1:
+                lines.append("...")
+            lines.append(f"{at.line:>{width}} | {(sources.line(at) or '').expandtabs(1)}")
+        marks = "-" * max(1, at.end - at.column)
+        lines.append(f"{' ' * width} | {' ' * (at.column - 1)}{marks} {label.text}".rstrip())
+        previous = at
+    return lines
+
+
+def _indent_more(text: str, by: int) -> str:
+    return text.replace("\n", "\n" + " " * by)
+
+
+def show_findings(findings: Iterable[Finding], sources: Sources) -> str:
+    """All findings, in source order, with an empty line between them."""
+    return "\n\n".join(show_finding(finding, sources) for finding in sort_findings(findings))
+
+
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda each: (each.at.file, each.at.line, each.at.column, each.code))
+
+
+def findings_to_json(findings: Iterable[Finding], **facts: object) -> dict[str, object]:
+    """A versioned document; `docs/json.md` describes its fields."""
+    return {
+        "version": JSON_VERSION,
+        **facts,
+        "findings": [
+            {
+                "code": finding.code,
+                "severity": finding.severity,
+                "message": finding.message,
+                "labels": [_label_to_json(label) for label in finding.labels],
+                "notes": list(finding.notes),
+                "help": finding.help,
+            }
+            for finding in sort_findings(findings)
+        ],
+    }
+
+
+def _label_to_json(label: Label) -> Mapping[str, object]:
+    at = label.at
+    return {"file": at.file, "line": at.line, "column": at.column, "end": at.end, "text": label.text}
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """The known word that `word` was probably meant to be, or an empty string."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=0.6)), "")
