@@ -1,0 +1,1 @@
+"""The kernel language: operations as values, `.tide` text, Python tracing, well-formedness."""

@@ -1,0 +1,555 @@
+"""`.tide` text to kernels.
+
+Needs   text, and the name of its file for messages
+Gives   a `Module`, or `BadInput` with what is wrong and where
+Keeps   `parse(show(m)) == m`; text is never executed; every input ends in a module or a finding
+Cost    linear: one pass over the tokens, no look back
+
+    file   ::= (`target` NAME | kernel)*
+    kernel ::= `kernel` @name `(` args `)` [`sizes(` N = 4, ... `)`] [`where(` conds `)`] [`grid(` indices `)`]
+               `waves` N `{` op* `}`
+    op     ::= [results `=`] word ...          the forms are in `syntax`
+             | [results `=`] `iterate` %k `in` lower `..` upper [`step` s] [`expect` n]
+                             [`carry(` %c = init : type, ... `)`] block
+             | [results `=`] `conditional` cond [`:` types] block [`else` block]
+             | `specialize` `{` (`waves` a `..` b block)* `}`
+    block  ::= `{` op* [`yield` operands] `}`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from tidegate.diag import BadInput, Finding, Label, Span, closest
+from tidegate.index import MACHINE_NAMES, ONE, ZERO, Cond, Index
+from tidegate.kernel.lexer import Cursor
+from tidegate.kernel.ops import (
+    AtomicAdd,
+    Block,
+    Carried,
+    Conditional,
+    Count,
+    Elementwise,
+    Group,
+    Iterate,
+    Kernel,
+    Module,
+    Op,
+    Operand,
+    Place,
+    Size,
+    Specialize,
+    Value,
+)
+from tidegate.kernel.parse_index import parse_cond, parse_index
+from tidegate.kernel.parse_type import parse_type
+from tidegate.kernel.syntax import ARITY, IMPLIED, REGIONS, Hole, Literal, Maybe, all_words, class_of_word, form_of
+from tidegate.kernel.types import FLAG, INDEX, UNKNOWN, BarrierObject, Lds, Tile, Type
+
+MAX_REGIONS = 40
+
+
+def parse(text: str, file: str = "<text>") -> Module:
+    """The kernels of a file."""
+    parser = Parser(text, file)
+    module = parser.module()
+    if parser.findings:
+        raise BadInput(*parser.findings)
+    return module
+
+
+class Parser:
+    """Reads operations. `visible` is the scope, `local` what the open region adds to it, `taken` every name so far."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.cursor = Cursor(text, file)
+        self.findings: list[Finding] = []
+        self.visible: dict[str, Value] = {}
+        self.local: list[str] = []
+        self.taken: dict[str, Span] = {}
+        self.sizes: tuple[str, ...] = ()
+        self.depth = 0
+
+    # --- files and kernels ---
+
+    def module(self) -> Module:
+        cursor, target, kernels = self.cursor, "", []
+        seen: dict[str, Span] = {}
+        while cursor.kind != "end":
+            if cursor.accept("target"):
+                target = cursor.expect_kind("word", "the name of a target")
+                target = "" if target == "none" else target
+            elif cursor.text == "kernel":
+                start = cursor.position
+                kernel = self.kernel(target)
+                if kernel.name in seen:
+                    self.report(
+                        "TG004",
+                        f"kernel `@{kernel.name}` is defined twice",
+                        cursor.span(start, start + 1),
+                        "here again",
+                        Label(seen[kernel.name], "first here"),
+                    )
+                seen.setdefault(kernel.name, cursor.span(start, start + 1))
+                kernels.append(kernel)
+            else:
+                cursor.fail(f"expected `kernel` or `target`, found {cursor.found()}")
+        return Module(tuple(kernels))
+
+    def kernel(self, target: str) -> Kernel:
+        cursor, start = self.cursor, self.cursor.position
+        cursor.expect("kernel")
+        name = cursor.expect_kind("symbol", "the kernel's name, as in `@gemm`")[1:]
+        self.visible, self.taken, self.sizes = {}, {}, ()
+        args = self.args()
+        at = cursor.span(start, cursor.position - 1)
+        sizes = self.size_list() if cursor.accept("sizes") else ()
+        self.sizes = tuple(size.name for size in sizes)
+        where = self.listed(self.cond) if cursor.accept("where") else ()
+        grid = self.listed(self.index) if cursor.accept("grid") else ()
+        cursor.expect("waves")
+        waves = cursor.integer("the number of waves")
+        body = self.block()
+        return Kernel(name, args, body, waves, sizes, where, grid, target, at)
+
+    def args(self) -> tuple[Value, ...]:
+        cursor = self.cursor
+        cursor.expect("(")
+        values: list[Value] = []
+        while not cursor.accept(")"):
+            if values:
+                cursor.expect(",")
+            start = cursor.position
+            name = cursor.expect_kind("value", "an argument, as in `%A: global<64xf32>`")
+            cursor.expect(":")
+            values.append(self.define(Value(name, self.type()), start))
+        return tuple(values)
+
+    def size_list(self) -> tuple[Size, ...]:
+        def one() -> Size:
+            name = self.cursor.expect_kind("word", "the name of a size")
+            self.cursor.expect("=")
+            return Size(name, self.cursor.integer("the default of a size"))
+
+        return self.listed(one)
+
+    def listed(self, each: Callable[[], Any]) -> tuple[Any, ...]:
+        """`(a, b, c)`."""
+        cursor = self.cursor
+        items: list[Any] = []
+        cursor.expect("(")
+        while not cursor.accept(")"):
+            if items:
+                cursor.expect(",")
+            items.append(each())
+        return tuple(items)
+
+    # --- blocks and regions ---
+
+    def block(self, *own: Value) -> Block:
+        """A region in braces. What is defined in it is not visible after it."""
+        cursor = self.cursor
+        start = cursor.position
+        cursor.expect("{")
+        self.depth += 1
+        if self.depth > MAX_REGIONS:
+            cursor.fail(f"regions are nested more than {MAX_REGIONS} deep", code="TG006", at=cursor.span(start))
+        outside, self.local = self.local, []
+        for value in own:
+            self.make_visible(value)
+        ops: list[Op] = []
+        yields: tuple[Operand, ...] = ()
+        while not cursor.accept("}"):
+            if cursor.accept("yield"):
+                yields = self.operands()
+                cursor.expect("}")
+                break
+            if cursor.kind == "end":
+                cursor.fail("this region is never closed", at=cursor.span(start), help="close it with `}`")
+            ops.append(self.op())
+        for name in self.local:
+            self.visible.pop(name, None)
+        self.local = outside
+        self.depth -= 1
+        return Block(tuple(ops), yields, cursor.span(cursor.position - 1))
+
+    def op(self) -> Op:
+        cursor, start = self.cursor, self.cursor.position
+        results: list[tuple[str, int]] = []
+        if cursor.kind == "value":
+            results.append((cursor.advance(), start))
+            while cursor.accept(","):
+                results.append((cursor.expect_kind("value", "a result"), cursor.position - 1))
+            cursor.expect("=")
+        word_at = cursor.position
+        word = cursor.expect_kind("word", "an operation")
+        if word in REGIONS:
+            return self.region(word, results, start)
+        cls: type | None = Elementwise if word in ARITY else class_of_word().get(word)
+        if cls is None:
+            meant = closest(word, all_words())
+            cursor.fail(
+                f"unknown operation `{word}`",
+                code="TG002",
+                at=cursor.span(word_at),
+                help=f"did you mean `{meant}`?" if meant else "",
+            )
+        if len(results) > 1:
+            cursor.fail(f"`{word}` has one result", at=cursor.span(results[1][1]))
+        if cls is Elementwise:
+            return self.elementwise(word, results, start)
+        return self.formed(cls, results, start)
+
+    def region(self, word: str, results: list[tuple[str, int]], start: int) -> Op:
+        if word == "iterate":
+            return self.iterate(results, start)
+        if word == "conditional":
+            return self.conditional(results, start)
+        if results:
+            self.cursor.fail("`specialize` has no results", at=self.cursor.span(start))
+        return self.specialize(start)
+
+    def iterate(self, results: list[tuple[str, int]], start: int) -> Iterate:
+        cursor = self.cursor
+        counter_at = cursor.position
+        counter_name = cursor.expect_kind("value", "the loop's counter")
+        cursor.expect("in")
+        lower = self.index()
+        cursor.expect("..")
+        upper = self.index()
+        step = self.index() if cursor.accept("step") else ONE
+        expect = cursor.integer("the expected number of trips") if cursor.accept("expect") else None
+        pending: list[tuple[Carried, int]] = self.carry() if cursor.accept("carry") else []
+        at = cursor.span(start, cursor.position - 1)
+        counter = self.define(Value(counter_name, INDEX), counter_at, visible=False)
+        carried = tuple(each for each, _ in pending)
+        for each, place in pending:
+            self.define(each.value, place, visible=False)
+        body = self.block(counter, *(each.value for each in carried))
+        if len(results) != len(carried):
+            cursor.fail(
+                f"the loop has {_count(len(results), 'result')} but carries {_count(len(carried), 'value')}",
+                code="TG013",
+                at=at,
+                help="name one result for each carried value, in order",
+            )
+        values = tuple(
+            self.define(Value(name, each.value.type), place)
+            for (name, place), each in zip(results, carried, strict=True)
+        )
+        return Iterate(values, counter, lower, upper, body, step, carried, expect, at)
+
+    def carry(self) -> list[tuple[Carried, int]]:
+        cursor = self.cursor
+
+        def one() -> tuple[Carried, int]:
+            place = cursor.position
+            name = cursor.expect_kind("value", "a carried name")
+            cursor.expect("=")
+            init = self.operand()
+            cursor.expect(":")
+            return Carried(Value(name, self.type()), init), place
+
+        return list(self.listed(one))
+
+    def conditional(self, results: list[tuple[str, int]], start: int) -> Conditional:
+        cursor = self.cursor
+        cond = self.cond()
+        types: list[Type] = []
+        if cursor.accept(":"):
+            types.append(self.type())
+            while cursor.accept(","):
+                types.append(self.type())
+        at = cursor.span(start, cursor.position - 1)
+        if len(results) != len(types):
+            cursor.fail(
+                f"the conditional has {_count(len(results), 'result')} but {_count(len(types), 'type')}",
+                code="TG014",
+                at=at,
+                help="write `: type, ...` before `{`, one type for each result",
+            )
+        then = self.block()
+        otherwise = self.block() if cursor.accept("else") else Block()
+        values = tuple(
+            self.define(Value(name, type_), place) for (name, place), type_ in zip(results, types, strict=True)
+        )
+        return Conditional(values, cond, then, otherwise, at)
+
+    def specialize(self, start: int) -> Specialize:
+        cursor = self.cursor
+        at = cursor.span(start)
+        cursor.expect("{")
+        groups = []
+        while not cursor.accept("}"):
+            place = cursor.position
+            cursor.expect("waves")
+            first = cursor.integer("the first wave")
+            cursor.expect("..")
+            last = cursor.integer("the wave after the last")
+            where = cursor.span(place, cursor.position - 1)
+            groups.append(Group(first, last, self.block(), where))
+        return Specialize(tuple(groups), at)
+
+    # --- operations with a form ---
+
+    def elementwise(self, fn: str, results: list[tuple[str, int]], start: int) -> Op:
+        cursor = self.cursor
+        args = [self.value()]
+        while cursor.accept(","):
+            args.append(self.value())
+        cursor.expect(":")
+        type_ = self.type()
+        at = cursor.span(start, cursor.position - 1)
+        if not results:
+            cursor.fail(f"`{fn}` needs a name for its result", at=at, help=f"write `%name = {fn} ...`")
+        return Elementwise(self.define(Value(results[0][0], type_), results[0][1]), fn, tuple(args), at)
+
+    def formed(self, cls: type, results: list[tuple[str, int]], start: int) -> Op:
+        cursor = self.cursor
+        form = form_of(cls)
+        fields: dict[str, Any] = {}
+        for read in _readers(cls):
+            read(self, fields)
+        at = cursor.span(start, cursor.position - 1)
+        if results and not form.has_result:
+            cursor.fail(f"`{form.word}` has no result", at=cursor.span(start))
+        if form.needs_result and not results:
+            cursor.fail(f"`{form.word}` needs a name for its result", at=at, help=f"write `%name = {form.word} ...`")
+        if form.has_result:
+            fields["result"] = None
+        if results:
+            type_ = fields.pop(":", None) or IMPLIED.get(cls)
+            if cls is AtomicAdd:
+                type_ = fields["tile"].type
+            fields["result"] = self.define(Value(results[0][0], type_ or UNKNOWN), results[0][1])
+        op: Op = cls(**fields, at=at)
+        return op
+
+    # --- pieces ---
+
+    def type(self) -> Type:
+        cursor = self.cursor
+        start = cursor.position
+        if cursor.kind == "type" or cursor.text in ("index", "flag", "dep"):
+            found = parse_type(cursor.advance())
+            if not isinstance(found, str):
+                return found
+            cursor.fail(found, code="TG005", at=cursor.span(start))
+        cursor.fail(
+            f"expected a type, found {cursor.found()}",
+            help="types are tile<4xf32>, lds<4xf32, slots = 2>, global<NxNxf32>, index, flag, dep, "
+            "named_barrier<4> and mbarrier<4>",
+        )
+
+    def index(self) -> Index:
+        return parse_index(self.cursor, self)
+
+    def cond(self) -> Cond:
+        return parse_cond(self.cursor, self)
+
+    def operands(self) -> tuple[Operand, ...]:
+        items = [self.operand()]
+        while self.cursor.accept(","):
+            items.append(self.operand())
+        return tuple(items)
+
+    def operand(self) -> Operand:
+        """A value, if a name stands alone that is no index; else an index expression."""
+        cursor = self.cursor
+        if cursor.kind == "value":
+            value = self.visible.get(cursor.text)
+            if value is not None and value.type != INDEX:
+                cursor.advance()
+                return value
+        return self.index()
+
+    def value(self) -> Value:
+        name = self.cursor.expect_kind("value", "a value")
+        return self.look_up(name, self.cursor.position - 1)
+
+    def place(self) -> Place:
+        """`%a[slot][i, j]`: with one bracket, it is the slot if the buffer has several, else the index."""
+        base = self.value()
+        first = self.bracket()
+        second = self.bracket() if first is not None else None
+        if first is None:
+            return Place(base)
+        many = isinstance(base.type, Lds | BarrierObject) and base.type.slots != 1
+        if second is None and not many:
+            return Place(base, ZERO, first)
+        if len(first) != 1:
+            self.cursor.fail(f"a slot is one index, found {len(first)}", at=self.cursor.span(self.cursor.position - 1))
+        return Place(base, first[0], second or ())
+
+    def bracket(self) -> tuple[Index, ...] | None:
+        cursor = self.cursor
+        if not cursor.accept("["):
+            return None
+        items: list[Index] = []
+        while not cursor.accept("]"):
+            if items:
+                cursor.expect(",")
+            items.append(self.index())
+        return tuple(items)
+
+    def counts(self) -> tuple[Count, ...]:
+        """`vmcnt(2) lgkmcnt(0)`."""
+        cursor, found = self.cursor, []
+        while cursor.kind == "word" and cursor.text != "deps" and cursor.texts[cursor.position + 1] == "(":
+            name = cursor.advance()
+            cursor.expect("(")
+            found.append((name, cursor.integer("a count")))
+            cursor.expect(")")
+        return tuple(found)
+
+    def barrier(self) -> int | Value:
+        return self.value() if self.cursor.kind == "value" else self.cursor.integer("a barrier's id")
+
+    def number(self) -> float:
+        cursor = self.cursor
+        sign = -1.0 if cursor.accept("-") else 1.0
+        if cursor.kind in ("float", "int") or cursor.text == "inf":
+            return sign * float(cursor.advance())
+        cursor.fail(f"expected a number, found {cursor.found()}")
+
+    # --- names ---
+
+    def is_flag(self, name: str) -> bool:
+        value = self.visible.get(name)
+        return value is not None and value.type == FLAG
+
+    def check_name(self, name: str, at: int) -> None:
+        """Names in index expressions: values, sizes, and what the machine provides."""
+        if name.startswith("%"):
+            self.look_up(name, at)
+        elif name not in MACHINE_NAMES and name not in self.sizes and name not in self.taken:
+            self.taken[name] = self.cursor.span(at)
+            meant = closest(name, (*MACHINE_NAMES, *self.sizes))
+            known = ", ".join((*MACHINE_NAMES, *self.sizes))
+            self.report(
+                "TG008",
+                f"`{name}` is no size of this kernel",
+                self.cursor.span(at),
+                "used here",
+                help=f"did you mean `{meant}`?" if meant else f"known here: {known}",
+            )
+
+    def look_up(self, name: str, at: int) -> Value:
+        value = self.visible.get(name)
+        if value is not None:
+            return value
+        place = self.cursor.span(at)
+        if name in self.taken:
+            self.report(
+                "TG009",
+                f"`{name}` is not visible here",
+                place,
+                "used here",
+                Label(self.taken[name], "defined here, in a region that has ended"),
+                help="hand it out of the region with `yield`",
+            )
+        else:
+            meant = closest(name, self.visible)
+            self.report(
+                "TG003",
+                f"`{name}` is not defined",
+                place,
+                "used here",
+                help=f"did you mean `{meant}`?" if meant else "",
+            )
+        unknown = Value(name, UNKNOWN)
+        self.make_visible(unknown)
+        return unknown
+
+    def define(self, value: Value, at: int, *, visible: bool = True) -> Value:
+        place = self.cursor.span(at)
+        if value.name in self.taken:
+            self.report(
+                "TG004",
+                f"`{value.name}` is defined twice",
+                place,
+                "here again",
+                Label(self.taken[value.name], "first here"),
+                help="names are unique in a kernel",
+            )
+        self.taken.setdefault(value.name, place)
+        if visible:
+            self.make_visible(value)
+        return value
+
+    def make_visible(self, value: Value) -> None:
+        self.visible[value.name] = value
+        self.local.append(value.name)
+
+    def report(self, code: str, message: str, at: Span, label: str, *more: Label, help: str = "") -> None:
+        self.findings.append(Finding(code, message, (Label(at, label), *more), help=help))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+Reader = Callable[[Parser, dict[str, Any]], None]
+
+
+@cache
+def _readers(cls: type) -> tuple[Reader, ...]:
+    """One function for each part of a form; together they read an operation after its first word."""
+    return tuple(_reader(part) for part in form_of(cls).parts)
+
+
+def _reader(part: Literal | Hole | Maybe) -> Reader:
+    if isinstance(part, Literal):
+        text = part.text
+        return lambda parser, fields: parser.cursor.expect(text)
+    if isinstance(part, Hole):
+        name, read = ":" if part.kind == "type" else part.field, _field_reader(part)
+        return lambda parser, fields: fields.__setitem__(name, read(parser))
+    keyword, name = part.keyword, part.hole.field
+    if part.hole.kind == "flag":
+        return lambda parser, fields: fields.__setitem__(name, parser.cursor.accept(keyword))
+    read = _field_reader(part.hole)
+
+    def maybe(parser: Parser, fields: dict[str, Any]) -> None:
+        if parser.cursor.accept(keyword):
+            fields[name] = read(parser)
+
+    return maybe
+
+
+def _field_reader(hole: Hole) -> Callable[[Parser], Any]:
+    simple: dict[str, Callable[[Parser], Any]] = {
+        "value": Parser.value,
+        "type": Parser.type,
+        "place": Parser.place,
+        "index": Parser.index,
+        "cond": Parser.cond,
+        "counts": Parser.counts,
+        "barrier": Parser.barrier,
+        "float": Parser.number,
+        "tile": _tile,
+        "int": lambda parser: parser.cursor.integer("a number"),
+        "indices": lambda parser: parser.listed(parser.index),
+        "group": lambda parser: parser.listed(parser.value),
+    }
+    if hole.kind in simple:
+        return simple[hole.kind]
+    choices = tuple(hole.kind.split("|"))
+
+    def choose(parser: Parser) -> str:
+        if parser.cursor.text not in choices:
+            wanted = " or ".join(f"`{each}`" for each in choices)
+            parser.cursor.fail(f"expected {wanted}, found {parser.cursor.found()}")
+        return parser.cursor.advance()
+
+    return choose
+
+
+def _tile(parser: Parser) -> Tile:
+    start = parser.cursor.position
+    found = parser.type()
+    if not isinstance(found, Tile):
+        parser.cursor.fail(f"expected a tile type, found `{found}`", code="TG005", at=parser.cursor.span(start))
+    return found
