@@ -1,0 +1,79 @@
+"""Tidegate: a synchronization compiler for GPU kernels.
+
+    import tidegate as tg
+
+    @tg.kernel(waves=4, target="gfx942")
+    def row_shift(X: tg.Global[256, tg.f32], Y: tg.Global[256, tg.f32]):
+        tile = tg.alloc((4, 64), tg.f32)
+        tg.local_write(tg.global_read(X, (tg.wave() * 64,), (64,)), tile, (tg.wave(),))
+        tg.shared_memory_barrier()
+        tg.global_write(tg.local_read(tile, ((tg.wave() + 1) % 4,), (64,)), Y, (tg.wave() * 64,))
+
+Everything is imported when it is first used, so that `import tidegate` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.0.1"
+
+# Where each public name lives.
+_HOMES = {
+    "tidegate.kernel.api": (
+        "absolute alloc atomic_add broadcast cast commit_group conditional_barrier cos dealloc exit_wave exp "
+        "exp2 fence fill floor fma gather_to_lds global_read global_write inexact iota lane lds_to_global let "
+        "local_read local_write log log2 maximum mbarrier mbarrier_arrive mbarrier_wait minimum mma "
+        "named_barrier null_async_dep power read_index recip reduce relu reshape rsqrt scan "
+        "scheduling_barrier select select_view set_wave_prio shared_memory_barrier sigmoid signal sin sizes "
+        "splat sqrt tanh tensor_load_to_lds transpose view wait wait_count wave where workgroup "
+        "workgroup_barrier "
+    ),
+    "tidegate.kernel.regions": "conditional iterate otherwise wave_group",
+    "tidegate.kernel.trace": "CapturedTrace Flag Global KernelFunction Scalar function kernel",
+    "tidegate.kernel.types": ("bf16 f16 f32 f64 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz i1 i16 i32 i64 i8"),
+    "tidegate.kernel.ops": "Kernel Module",
+    "tidegate.kernel.parse": "parse",
+    "tidegate.kernel.show": "show",
+    "tidegate.diag": "BadInput Finding",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME_OF)
+
+if TYPE_CHECKING:
+    from tidegate.diag import BadInput, Finding
+    from tidegate.kernel.api import *
+    from tidegate.kernel.ops import Kernel, Module
+    from tidegate.kernel.parse import parse
+    from tidegate.kernel.regions import conditional, iterate, otherwise, wave_group
+    from tidegate.kernel.show import show
+    from tidegate.kernel.trace import CapturedTrace, Flag, Global, KernelFunction, Scalar, function, kernel
+    from tidegate.kernel.types import (
+        bf16,
+        f8e4m3fn,
+        f8e4m3fnuz,
+        f8e5m2,
+        f8e5m2fnuz,
+        f16,
+        f32,
+        f64,
+        i1,
+        i8,
+        i16,
+        i32,
+        i64,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+    found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

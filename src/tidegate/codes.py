@@ -1,0 +1,68 @@
+"""The codes of findings. A code never changes its meaning; each has a page in `docs/codes/`.
+
+TG0xx  the text has no meaning                      exit status 2
+TG1xx  races and inversions                         exit status 1
+TG2xx  barriers that are not met: hangs             exit status 1
+TG3xx  beyond the memory or the target              exit status 1
+TG4xx  advice                                       exit status 0
+TG5xx  a target file is wrong                       exit status 2
+TG6xx  a graph or a plan is wrong                   exit status 2
+"""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "TG001": "unexpected text",
+    "TG002": "unknown operation",
+    "TG003": "undefined value",
+    "TG004": "name defined twice",
+    "TG005": "bad type",
+    "TG006": "nested too deep",
+    "TG007": "no kernel to be had",
+    "TG008": "unknown size",
+    "TG009": "value used outside its region",
+    "TG010": "shapes do not match",
+    "TG011": "element types do not match",
+    "TG012": "operand of the wrong kind",
+    "TG013": "carried values do not match",
+    "TG014": "results of a region do not match",
+    "TG015": "index neither affine nor marked inexact",
+    "TG016": "number out of range",
+    "TG017": "wrong number of dimensions",
+    "TG018": "wave groups overlap or are empty",
+    "TG020": "assumptions that no sizes satisfy",
+    "TG021": "default sizes break the assumptions",
+    "TG101": "read while another wave may be writing",
+    "TG102": "written while another wave may be reading",
+    "TG103": "written while another wave may be writing",
+    "TG104": "always in the wrong order",
+    "TG105": "asynchronous access not complete in its own wave",
+    "TG201": "barrier under a lane-divergent condition",
+    "TG202": "waves arrive a different number of times",
+    "TG203": "signalled twice without a wait between",
+    "TG204": "wait without a signal",
+    "TG205": "signal that nobody waits for",
+    "TG206": "barrier id that the target does not have",
+    "TG207": "conditional barriers that do not match",
+    "TG208": "signal carried into the next generation",
+    "TG209": "halves of an odd number of waves",
+    "TG210": "kind of barrier that the target does not have",
+    "TG221": "waves wait for ever",
+    "TG301": "outside the shared buffer",
+    "TG302": "outside the global array",
+    "TG303": "more shared memory than the target has",
+    "TG304": "slot that the buffer does not have",
+    "TG305": "operation that the target does not have",
+    "TG306": "matrix operation that the target does not have",
+    "TG307": "counter that the target does not have",
+    "TG308": "live buffers at the same bytes",
+    "TG309": "buffer used after dealloc",
+    "TG310": "count beyond the counter's maximum",
+    "TG311": "more waves than the target has",
+    "TG401": "barrier that orders nothing",
+    "TG402": "barrier that only orders the schedule",
+    "TG501": "target file that cannot be read",
+    "TG601": "graph text that has no meaning",
+    "TG602": "graph that is not well-formed",
+    "TG603": "edit that does not fit the kernel",
+}

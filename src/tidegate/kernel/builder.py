@@ -1,0 +1,202 @@
+"""Recording operations, one after another, with regions that open and close.
+
+Needs   calls in program order
+Gives   a `Kernel`
+Keeps   names are unique; an operation is recorded where it was written, with that place as its span
+Cost    constant per operation
+
+Tracing, tests and generators of random kernels all record through this class.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
+from tidegate.index import ONE, Cond, Index
+from tidegate.kernel.ops import (
+    Block,
+    Carried,
+    Conditional,
+    Fill,
+    Group,
+    Iterate,
+    Kernel,
+    Op,
+    Operand,
+    Size,
+    Specialize,
+    Splat,
+    Value,
+)
+from tidegate.kernel.types import INDEX, Tile, Type
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_recording: list[Builder] = []
+
+
+def active() -> Builder:
+    """The builder that records what is called now."""
+    if not _recording:
+        reject("TG007", "this operation stands outside a kernel", "call it in a function with `@tidegate.kernel`")
+    return _recording[-1]
+
+
+def reject(code: str, message: str, help: str = "") -> NoReturn:
+    """Stops the trace: what was written has no meaning."""
+    raise BadInput(Finding(code, message, (Label(find_caller()),), help=help))
+
+
+def find_caller() -> Span:
+    """The line outside this package that is being executed."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return span_of_line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def span_of_line(file: str, line: int) -> Span:
+    text = linecache.getline(file, line).rstrip()
+    indent = len(text) - len(text.lstrip())
+    return Span(file, line, indent + 1, max(indent + 2, len(text) + 1))
+
+
+@dataclass(slots=True)
+class Builder:
+    """Open regions are a stack of lists; the last one takes what is emitted."""
+
+    spans: bool = True
+    stack: list[list[Op]] = field(default_factory=lambda: [[]])
+    taken: dict[str, int] = field(default_factory=dict)
+
+    def __enter__(self) -> Builder:
+        _recording.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _recording.pop()
+
+    def here(self) -> Span:
+        return find_caller() if self.spans else NOWHERE
+
+    def emit(self, op: Op) -> None:
+        self.stack[-1].append(op)
+
+    def fresh(self, hint: str, type_: Type) -> Value:
+        """A value with a name that nobody has."""
+        count = self.taken.get(hint, 0)
+        self.taken[hint] = count + 1
+        if not count:
+            return Value(f"%{hint}", type_)
+        name = f"{hint}_{count}"
+        return self.fresh(name, type_) if name in self.taken else self.fresh_exact(name, type_)
+
+    def fresh_exact(self, name: str, type_: Type) -> Value:
+        self.taken[name] = 1
+        return Value(f"%{name}", type_)
+
+    def rename_last(self, value: Value, hint: str) -> Value:
+        """Gives the result of the operation just recorded the name of the variable that takes it."""
+        block = self.stack[-1]
+        if not block or getattr(block[-1], "result", None) != value or value.name == f"%{hint}":
+            return value
+        named = self.fresh(hint, value.type)
+        block[-1] = replace(block[-1], result=named)  # type: ignore[arg-type]
+        if self.taken.get(value.name[1:]) == 1:
+            del self.taken[value.name[1:]]
+        return named
+
+    # --- small things that other operations need ---
+
+    def fill(self, number: float, type_: Tile) -> Value:
+        result = self.fresh("fill", type_)
+        self.emit(Fill(result, number, self.here()))
+        return result
+
+    def splat(self, index: Index, type_: Tile) -> Value:
+        result = self.fresh("splat", type_)
+        self.emit(Splat(result, index, self.here()))
+        return result
+
+    # --- regions ---
+
+    def open(self) -> None:
+        self.stack.append([])
+
+    def close(self, yields: Iterable[Operand] = ()) -> Block:
+        return Block(tuple(self.stack.pop()), tuple(yields), self.here())
+
+    @contextmanager
+    def region(self) -> Any:
+        """Opens a region for `with`; an error inside leaves the stack as it was."""
+        depth = len(self.stack)
+        self.open()
+        try:
+            yield
+        except BaseException:
+            del self.stack[depth:]
+            raise
+
+    def loop(
+        self,
+        lower: Index,
+        upper: Index,
+        body: Block,
+        counter: Value,
+        carried: tuple[Carried, ...] = (),
+        step: Index = ONE,
+        expect: int | None = None,
+        at: Span = NOWHERE,
+    ) -> tuple[Value, ...]:
+        """Records a loop whose body is closed; gives its results."""
+        results = tuple(self.fresh(_stem(each.value), each.value.type) for each in carried)
+        self.emit(Iterate(results, counter, lower, upper, body, step, carried, expect, at))
+        return results
+
+    def counter(self, hint: str) -> Value:
+        return self.fresh(hint, INDEX)
+
+    def branch(
+        self, cond: Cond, then: Block, otherwise: Block, names: tuple[str, ...] = (), at: Span = NOWHERE
+    ) -> tuple[Value, ...]:
+        types = [INDEX if not isinstance(each, Value) else each.type for each in then.yields]
+        results = tuple(self.fresh(name, type_) for name, type_ in zip(names, types, strict=True))
+        self.emit(Conditional(results, cond, then, otherwise, at))
+        return results
+
+    def group(self, group: Group, at: Span = NOWHERE) -> None:
+        """Records a wave group; groups of different waves that follow one another are one region."""
+        block = self.stack[-1]
+        last = block[-1] if block else None
+        if isinstance(last, Specialize) and all(
+            group.last <= each.first or each.last <= group.first for each in last.groups
+        ):
+            block[-1] = replace(last, groups=(*last.groups, group))
+        else:
+            self.emit(Specialize((group,), at))
+
+    def kernel(
+        self,
+        name: str,
+        args: tuple[Value, ...],
+        waves: int,
+        *,
+        sizes: tuple[Size, ...] = (),
+        where: tuple[Cond, ...] = (),
+        grid: tuple[Index, ...] = (),
+        target: str = "",
+        at: Span = NOWHERE,
+    ) -> Kernel:
+        return Kernel(name, args, Block(tuple(self.stack[0])), waves, sizes, where, grid, target, at)
+
+
+def _stem(value: Value) -> str:
+    """A name without the number that made it unique."""
+    return re.sub(r"(?<=\w)_\d+$", "", value.name[1:])

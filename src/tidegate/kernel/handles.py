@@ -1,0 +1,355 @@
+"""What a kernel author holds in Python: values with operators, which record what is done with them.
+
+Needs   the builder that is recording
+Gives   `Tile`, `Buffer`, `Index`, ... handles; arithmetic on them records operations or builds expressions
+Keeps   a handle knows one value or one expression; it decides nothing about synchronization
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate import index as ix
+from tidegate.kernel import types
+from tidegate.kernel.builder import active, reject
+from tidegate.kernel.ops import Broadcast, Elementwise, Operand, Value
+from tidegate.kernel.syntax import COMPARE
+
+
+class Handle:
+    """A value of the program."""
+
+    __slots__ = ("value",)
+    value: Value
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    @property
+    def type(self) -> types.Type:
+        return self.value.type
+
+    def __repr__(self) -> str:
+        return f"<{self.value.name}: {self.value.type}>"
+
+    def __bool__(self) -> bool:
+        reject(
+            "TG012",
+            f"`{self.value.name}` has no truth value while a kernel is traced",
+            "use `with tidegate.conditional(...)` for a condition of the kernel",
+        )
+
+
+class BufferHandle(Handle):
+    """Shared memory."""
+
+    __slots__ = ()
+
+
+class GlobalHandle(Handle):
+    """An array in global memory."""
+
+    __slots__ = ()
+
+
+class DepHandle(Handle):
+    """An asynchronous operation."""
+
+    __slots__ = ()
+
+
+class BarrierHandle(Handle):
+    """A named barrier or an mbarrier."""
+
+    __slots__ = ()
+
+
+class TileHandle(Handle):
+    """A tile. Operators work element by element; numbers and dimensions of 1 are repeated."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._tile.shape
+
+    @property
+    def dtype(self) -> types.DType:
+        return self._tile.dtype
+
+    @property
+    def _tile(self) -> types.Tile:
+        if not isinstance(self.value.type, types.Tile):
+            reject("TG012", f"`{self.value.name}` is a `{self.value.type}`, not a tile")
+        return self.value.type
+
+    def __add__(self, other: Any) -> TileHandle:
+        return elementwise("add", self, other)
+
+    def __radd__(self, other: Any) -> TileHandle:
+        return elementwise("add", other, self)
+
+    def __sub__(self, other: Any) -> TileHandle:
+        return elementwise("sub", self, other)
+
+    def __rsub__(self, other: Any) -> TileHandle:
+        return elementwise("sub", other, self)
+
+    def __mul__(self, other: Any) -> TileHandle:
+        return elementwise("mul", self, other)
+
+    def __rmul__(self, other: Any) -> TileHandle:
+        return elementwise("mul", other, self)
+
+    def __truediv__(self, other: Any) -> TileHandle:
+        return elementwise("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> TileHandle:
+        return elementwise("div", other, self)
+
+    def __mod__(self, other: Any) -> TileHandle:
+        return elementwise("rem", self, other)
+
+    def __and__(self, other: Any) -> TileHandle:
+        return elementwise("and", self, other)
+
+    def __or__(self, other: Any) -> TileHandle:
+        return elementwise("or", self, other)
+
+    def __xor__(self, other: Any) -> TileHandle:
+        return elementwise("xor", self, other)
+
+    def __invert__(self) -> TileHandle:
+        return elementwise("not", self)
+
+    def __neg__(self) -> TileHandle:
+        return elementwise("neg", self)
+
+    def __lt__(self, other: Any) -> TileHandle:
+        return elementwise("lt", self, other)
+
+    def __le__(self, other: Any) -> TileHandle:
+        return elementwise("le", self, other)
+
+    def __gt__(self, other: Any) -> TileHandle:
+        return elementwise("gt", self, other)
+
+    def __ge__(self, other: Any) -> TileHandle:
+        return elementwise("ge", self, other)
+
+    def __eq__(self, other: Any) -> TileHandle:  # type: ignore[override]
+        return elementwise("eq", self, other)
+
+    def __ne__(self, other: Any) -> TileHandle:  # type: ignore[override]
+        return elementwise("ne", self, other)
+
+
+class IndexHandle:
+    """An index expression. It is recorded where it is used."""
+
+    __slots__ = ("expr",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expr: ix.Index) -> None:
+        self.expr = expr
+
+    def __repr__(self) -> str:
+        return f"<index {ix.show(self.expr)}>"
+
+    def __bool__(self) -> bool:
+        reject(
+            "TG012",
+            f"`{ix.show(self.expr)}` has no truth value while a kernel is traced",
+            "use `with tidegate.conditional(...)` for a condition of the kernel",
+        )
+
+    def __index__(self) -> int:
+        found = ix.constant(self.expr)
+        if found is None:
+            reject(
+                "TG012",
+                f"`{ix.show(self.expr)}` is not known while a kernel is traced",
+                "use `for k in tidegate.iterate(...)` for a loop of the kernel",
+            )
+        return found
+
+    def _with(self, op: str, other: Any) -> Any:
+        return IndexHandle(ix.combine(op, self.expr, to_index(other)))
+
+    def _from(self, op: str, other: Any) -> Any:
+        return IndexHandle(ix.combine(op, to_index(other), self.expr))
+
+    def _compare(self, op: str, other: Any) -> CondHandle:
+        return CondHandle(ix.Compare(op, self.expr, to_index(other)))
+
+    def __add__(self, other: Any) -> Any:
+        return self._with("+", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._from("+", other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with("-", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._from("-", other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with("*", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._from("*", other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._with("//", other)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._with("mod", other)
+
+    def __xor__(self, other: Any) -> Any:
+        return self._with("xor", other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self._from("xor", other)
+
+    def __neg__(self) -> Any:
+        return self._from("-", 0)
+
+    def __lt__(self, other: Any) -> CondHandle:
+        return self._compare("<", other)
+
+    def __le__(self, other: Any) -> CondHandle:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Any) -> CondHandle:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> CondHandle:
+        return self._compare(">=", other)
+
+    def __eq__(self, other: Any) -> CondHandle:  # type: ignore[override]
+        return self._compare("==", other)
+
+    def __ne__(self, other: Any) -> CondHandle:  # type: ignore[override]
+        return self._compare("!=", other)
+
+
+class SizeHandle(IndexHandle):
+    """A size parameter, with the value it has when nobody says otherwise."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, name: str, default: int) -> None:
+        super().__init__(ix.Name(name))
+        self.name, self.default = name, default
+
+
+class CondHandle:
+    """A condition. Join conditions with `&`, `|` and `~`."""
+
+    __slots__ = ("cond",)
+
+    def __init__(self, cond: ix.Cond) -> None:
+        self.cond = cond
+
+    def __repr__(self) -> str:
+        return f"<condition {ix.show(self.cond)}>"
+
+    def __bool__(self) -> bool:
+        reject(
+            "TG012",
+            f"`{ix.show(self.cond)}` is not known while a kernel is traced",
+            "use `with tidegate.conditional(...)`, and `&`, `|`, `~` for `and`, `or`, `not`",
+        )
+
+    def __and__(self, other: Any) -> CondHandle:
+        return CondHandle(ix.Logic("and", self.cond, to_cond(other)))
+
+    def __or__(self, other: Any) -> CondHandle:
+        return CondHandle(ix.Logic("or", self.cond, to_cond(other)))
+
+    def __invert__(self) -> CondHandle:
+        return CondHandle(ix.Not(self.cond))
+
+
+def to_index(item: Any) -> ix.Index:
+    """An index from what a user passed."""
+    if isinstance(item, IndexHandle):
+        return item.expr
+    if isinstance(item, int):
+        return ix.Const(int(item))
+    reject("TG012", f"an index cannot be made of `{item!r}`")
+
+
+def to_cond(item: Any) -> ix.Cond:
+    if isinstance(item, CondHandle):
+        return item.cond
+    if isinstance(item, bool):
+        return ix.Truth(item)
+    reject("TG012", f"a condition cannot be made of `{item!r}`", "compare something, as in `wave < 2`")
+
+
+def to_value(item: Any, kind: type[Handle], what: str) -> Value:
+    if isinstance(item, kind):
+        return item.value
+    reject("TG012", f"expected {what}, found `{item!r}`")
+
+
+def to_operand(item: Any) -> Operand:
+    """What can be carried: a handle's value, or an index."""
+    return item.value if isinstance(item, Handle) else to_index(item)
+
+
+def wrap(operand: Operand) -> Any:
+    """The handle for a value of the program, by its type."""
+    if not isinstance(operand, Value):
+        return IndexHandle(operand)
+    match operand.type:
+        case types.Tile():
+            return TileHandle(operand)
+        case types.Lds():
+            return BufferHandle(operand)
+        case types.Global():
+            return GlobalHandle(operand)
+        case types.BarrierObject():
+            return BarrierHandle(operand)
+        case types.Plain("index"):
+            return IndexHandle(ix.Name(operand.name))
+        case types.Plain("flag"):
+            return CondHandle(ix.Flag(operand.name))
+    return DepHandle(operand)
+
+
+def elementwise(fn: str, *args: Any) -> TileHandle:
+    """Records one element-wise operation; numbers become tiles and dimensions of 1 are repeated."""
+    tiles = [arg for arg in args if isinstance(arg, TileHandle)]
+    if not tiles:
+        reject("TG012", f"`{fn}` needs at least one tile")
+    data = [arg for arg in (args[1:] if fn == "where" else args) if isinstance(arg, TileHandle)]
+    dtype = (data or tiles)[0].dtype
+    rank = max(len(tile.shape) for tile in tiles)
+    padded = [(1,) * (rank - len(tile.shape)) + tile.shape for tile in tiles]
+    shape = tuple(max(sizes) for sizes in zip(*padded, strict=True))
+    values = tuple(_fit(arg, shape, dtype) for arg in args)
+    result_type = types.Tile(shape, types.i1 if fn in COMPARE else dtype)
+    builder = active()
+    result = builder.fresh(fn, result_type)
+    builder.emit(Elementwise(result, fn, values, builder.here()))
+    return TileHandle(result)
+
+
+def _fit(arg: Any, shape: tuple[int, ...], dtype: types.DType) -> Value:
+    """The argument as a tile of this shape."""
+    builder = active()
+    if isinstance(arg, int | float):
+        return builder.fill(float(arg), types.Tile(shape, dtype))
+    if isinstance(arg, IndexHandle):
+        return builder.splat(arg.expr, types.Tile(shape, dtype))
+    if not isinstance(arg, TileHandle):
+        reject("TG012", f"a tile cannot be made of `{arg!r}`")
+    if arg.shape == shape:
+        return arg.value
+    result = builder.fresh("wide", types.Tile(shape, arg.dtype))
+    builder.emit(Broadcast(result, arg.value, builder.here()))
+    return result

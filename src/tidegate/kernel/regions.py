@@ -1,0 +1,192 @@
+"""Loops, conditions and wave groups in traced Python.
+
+`rewrite` turns `for k in tidegate.iterate(...)` into calls of `Loop.enter` and `Loop.leave`, so that the variables that
+the body assigns become carried values, as a reader expects. These classes hold what lies between those calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidegate.index import Const
+from tidegate.kernel.builder import active, reject
+from tidegate.kernel.handles import Handle, IndexHandle, to_cond, to_index, to_operand, wrap
+from tidegate.kernel.ops import Block, Carried, Group, Op, Operand, Value
+from tidegate.kernel.types import INDEX
+from tidegate.kernel.uses import names_in_block
+
+
+def iterate(*bounds: Any, expect: int | None = None) -> Loop:
+    """A loop of the kernel: `iterate(n)`, `iterate(low, high)` or `iterate(low, high, step)`.
+
+    Variables that the body assigns and that had a value before the loop are carried from one trip to the next.
+    `expect` is a guess of the number of trips, for costs.
+    """
+    if not 1 <= len(bounds) <= 3:
+        reject("TG012", f"`iterate` takes one to three bounds, not {len(bounds)}")
+    lower, upper = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
+    return Loop(lower, upper, bounds[2] if len(bounds) == 3 else 1, expect)
+
+
+class Loop:
+    """A loop that is being traced: its body runs once."""
+
+    def __init__(self, lower: Any, upper: Any, step: Any, expect: int | None) -> None:
+        self.bounds = (to_index(lower), to_index(upper), to_index(step))
+        self.expect, self.at = expect, active().here()
+        self.carried: dict[str, Carried] = {}
+        self.after: dict[str, Any] = {}
+        self.counter_hint, self.entered = "i", False
+
+    def __iter__(self) -> Iterator[IndexHandle]:
+        builder = active()
+        self.counter = builder.counter(self.counter_hint)
+        depth = len(builder.stack)
+        builder.open()
+        yield wrap(self.counter)
+        if not self.entered:
+            del builder.stack[depth:]
+            reject(
+                "TG007",
+                "this loop stands in a function that is not traced",
+                "decorate the function with `@tidegate.function`",
+            )
+
+    def enter(self, names: tuple[str, ...], local: Mapping[str, Any]) -> dict[str, Any]:
+        """The body starts: variables that it assigns become carried values."""
+        self.entered = True
+        builder, inside = active(), {}
+        for name in names:
+            before = local.get(name)
+            if isinstance(before, bool) or not isinstance(before, Handle | IndexHandle | int):
+                continue
+            type_ = before.type if isinstance(before, Handle) else INDEX
+            value = builder.fresh(name, type_)
+            self.carried[name] = Carried(value, to_operand(before))
+            inside[name] = wrap(value)
+        return inside
+
+    def leave(self, local: Mapping[str, Any]) -> None:
+        """The body ends: what its variables hold now goes to the next trip."""
+        builder = active()
+        body = builder.stack[-1]
+        self._drop_unread_numbers(local, body)
+        block = builder.close(_carry_on(name, local.get(name)) for name in self.carried)
+        lower, upper, step = self.bounds
+        carried = tuple(self.carried.values())
+        results = builder.loop(lower, upper, block, self.counter, carried, step, self.expect, self.at)
+        self.after = {name: wrap(value) for name, value in zip(self.carried, results, strict=True)}
+
+    def _drop_unread_numbers(self, local: Mapping[str, Any], body: list[Op]) -> None:
+        """A Python number that the body only overwrites (the counter of an unrolled loop) is not carried."""
+        candidates = [
+            name
+            for name, each in self.carried.items()
+            if isinstance(each.init, Const) and isinstance(local.get(name), int)
+        ]
+        if candidates:
+            used = names_in_block(Block(tuple(body)))
+            for name in candidates:
+                if self.carried[name].value.name not in used:
+                    del self.carried[name]
+
+
+def _carry_on(name: str, item: Any) -> Operand:
+    if isinstance(item, Handle | IndexHandle | int):
+        return to_operand(item)
+    reject("TG013", f"`{name}` is carried by the loop, but its body leaves `{item!r}` in it")
+
+
+def conditional(cond: Any) -> Branch:
+    """A condition of the kernel; `with tidegate.otherwise():` right after it is its other arm."""
+    return Branch(cond)
+
+
+def otherwise() -> Any:
+    """The other arm of the conditional just before."""
+    reject("TG007", "`otherwise` stands without a `conditional` before it")
+
+
+class Branch:
+    """A conditional that is being traced: both arms run."""
+
+    def __init__(self, cond: Any) -> None:
+        self.cond, self.at = to_cond(cond), active().here()
+        self.before: dict[str, Any] = {}
+        self.then_values: dict[str, Any] = {}
+        self.then_ops: list[Op] = []
+        self.in_then = True
+        self.closed = False
+
+    def __enter__(self) -> None:
+        active().open()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and not self.closed:
+            active().stack.pop()
+            reject(
+                "TG007",
+                "this conditional stands in a function that is not traced",
+                "decorate the function with `@tidegate.function`",
+            )
+        self.closed = False
+
+    def save(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
+        self.before = {name: local[name] for name in names if name in local}
+
+    def end_then(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
+        self.then_values = {name: local[name] for name in names if name in local}
+        self.then_ops = active().stack.pop()
+        self.closed = True
+
+    def end_otherwise(self, names: tuple[str, ...], local: Mapping[str, Any]) -> dict[str, Any]:
+        """Both arms are traced: variables that differ between them become results."""
+        builder = active()
+        here = builder.here()
+        else_values = {name: local[name] for name in names if name in local}
+        other_ops = builder.stack.pop()
+        self.closed = True
+        merged = [name for name in names if self._differs(name, else_values)]
+        for name in merged:
+            _same_kind(name, self.then_values[name], else_values[name])
+        then = Block(tuple(self.then_ops), tuple(to_operand(self.then_values[name]) for name in merged), here)
+        other = Block(tuple(other_ops), tuple(to_operand(else_values[name]) for name in merged), here)
+        results = builder.branch(self.cond, then, other, tuple(merged), self.at)
+        return {name: wrap(value) for name, value in zip(merged, results, strict=True)}
+
+    def _differs(self, name: str, other: Mapping[str, Any]) -> bool:
+        mine, theirs = self.then_values.get(name), other.get(name)
+        kinds = (Handle, IndexHandle, int)
+        if not isinstance(mine, kinds) or not isinstance(theirs, kinds):
+            return False
+        if isinstance(mine, int) and isinstance(theirs, int):
+            return mine != theirs
+        return mine is not theirs
+
+
+def _same_kind(name: str, mine: Any, theirs: Any) -> None:
+    if isinstance(mine, Handle) != isinstance(theirs, Handle):
+        reject("TG014", f"`{name}` is `{mine!r}` in one arm and `{theirs!r}` in the other")
+
+
+class wave_group:
+    """Waves `first` up to, not including, `last` run what stands in the `with` block; the others pass by."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.last, self.at = first, last, active().here()
+
+    def __enter__(self) -> None:
+        active().open()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        body = active().close()
+        if kind is None:
+            active().group(Group(self.first, self.last, body, self.at), self.at)
+
+
+def name_result(name: str, item: Any) -> Any:
+    """`name = item` in a traced function: an operation just recorded takes the variable's name."""
+    if isinstance(item, Handle) and type(item.value) is Value:
+        item.value = active().rename_last(item.value, name)
+    return item

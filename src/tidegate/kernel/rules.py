@@ -1,0 +1,351 @@
+"""What each operation asks of its operands, and the type it gives.
+
+Needs   one operation
+Gives   the problems in it, in words; where and in which kernel is for `check` to say
+Keeps   an operand of unknown type is never a problem: its mistake has been reported
+Cost    constant per operation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isnan, prod
+from typing import assert_never
+
+from tidegate.index import INDEX_TYPES, constant
+from tidegate.kernel import ops
+from tidegate.kernel.ops import Op, Operand, Place, Value
+from tidegate.kernel.syntax import ARITY, COMPARE
+from tidegate.kernel.types import DEP, INDEX, UNKNOWN, BarrierObject, DType, Global, Lds, Tile, Type, i1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A rule that an operation breaks."""
+
+    code: str
+    message: str
+    help: str = ""
+
+
+Problems = Iterator[Problem]
+
+
+def problems(op: Op) -> Problems:
+    """Everything wrong with one operation by itself."""
+    match op:
+        case ops.Alloc() | ops.Dealloc() | ops.View() | ops.SelectView():
+            yield from _buffer(op)
+        case ops.GlobalRead() | ops.GlobalWrite() | ops.LocalRead() | ops.LocalWrite() | ops.AtomicAdd():
+            yield from _access(op)
+        case ops.ReadIndex():
+            yield from _place(op.place, Global, "global memory", None)
+            base = op.place.base.type
+            if isinstance(base, Global) and base.dtype.is_float:
+                yield Problem("TG011", f"an index is read from `{base.dtype}`", "read it from an integer array")
+        case ops.GatherToLds() | ops.TensorLoadToLds() | ops.LdsToGlobal():
+            yield from _copy(op)
+        case ops.Fill() | ops.Splat() | ops.Iota() | ops.Cast() | ops.Broadcast() | ops.Reshape() | ops.Transpose():
+            yield from _shape(op)
+        case ops.Reduce() | ops.Scan():
+            yield from _along_axis(op)
+        case ops.Elementwise():
+            yield from _elementwise(op)
+        case ops.Mma():
+            yield from _mma(op)
+        case ops.Iterate():
+            yield from _loop(op)
+        case ops.Conditional():
+            for arm, block in (("then", op.then), ("else", op.otherwise)):
+                yield from _yields(block.yields, op.results, f"the `{arm}` region", "TG014")
+        case ops.Specialize():
+            yield from _groups(op)
+        case ops.Signal() | ops.Wait():
+            if isinstance(op.barrier, Value):
+                yield from _object(op.barrier, "named_barrier")
+        case ops.SharedMemoryBarrier() | ops.WaitCount():
+            yield from _waits(op)
+        case ops.NewBarrier():
+            if not isinstance(op.result.type, BarrierObject):
+                yield Problem("TG012", f"a barrier object cannot be a `{op.result.type}`")
+        case ops.MbarrierArrive() | ops.MbarrierWait():
+            yield from _object(op.barrier.base, "mbarrier")
+            if isinstance(op, ops.MbarrierArrive) and op.expect < 0:
+                yield Problem("TG016", f"{op.expect} bytes cannot be expected")
+        case ops.SetWavePrio():
+            if not 0 <= op.level <= 3:
+                yield Problem("TG016", f"wave priority {op.level} is not one of 0, 1, 2, 3")
+        case ops.Let() | ops.NullAsyncDep() | ops.Exit() | ops.WorkgroupBarrier() | ops.ConditionalBarrier():
+            pass
+        case ops.Fence() | ops.SchedulingBarrier() | ops.CommitGroup():
+            pass
+        case _:
+            assert_never(op)
+
+
+def _buffer(op: ops.BufferOp) -> Problems:
+    match op:
+        case ops.Alloc():
+            if not isinstance(op.result.type, Lds):
+                yield Problem("TG012", f"`alloc` makes shared memory, not a `{op.result.type}`", "use `lds<...>`")
+            if op.offset is not None and op.offset < 0:
+                yield Problem("TG016", f"a buffer cannot lie at byte {op.offset}")
+        case ops.Dealloc():
+            yield from _is_lds(op.buffer)
+        case ops.View():
+            yield from _place(op.place, Lds, "shared memory", None)
+            if not isinstance(op.result.type, Lds):
+                yield Problem("TG012", f"a view is shared memory, not a `{op.result.type}`", "use `lds<...>`")
+        case ops.SelectView():
+            for value in (op.then, op.otherwise):
+                yield from _is_lds(value)
+                yield from _same(value, op.result.type)
+        case _:
+            assert_never(op)
+
+
+def _access(op: ops.GlobalRead | ops.GlobalWrite | ops.LocalRead | ops.LocalWrite | ops.AtomicAdd) -> Problems:
+    is_global = isinstance(op, ops.GlobalRead | ops.GlobalWrite)
+    tile = op.result if isinstance(op, ops.GlobalRead | ops.LocalRead) else op.tile
+    yield from _is_tile(tile)
+    yield from _place(op.place, Global if is_global else Lds, "global" if is_global else "shared", tile.type)
+    yield from _bounds(op.bounds, op.place)
+    if op.mask is not None and _known(op.mask, tile):
+        wanted = Tile(_shape_of(tile), i1)
+        if op.mask.type != wanted:
+            yield Problem("TG010", f"the mask is `{op.mask.type}`, not `{wanted}`")
+
+
+def _copy(op: ops.CopyOp) -> Problems:
+    outward = isinstance(op, ops.LdsToGlobal)
+    yield from _place(op.source, Lds if outward else Global, "shared" if outward else "global", op.tile)
+    yield from _place(op.dest, Global if outward else Lds, "global" if outward else "shared", op.tile)
+    yield from _bounds(op.bounds, op.dest if outward else op.source)
+    if not isinstance(op, ops.LdsToGlobal) and op.mbarrier is not None:
+        yield from _object(op.mbarrier.base, "mbarrier")
+
+
+def _place(place: Place, kind: type[Lds] | type[Global], memory: str, tile: Type | None) -> Problems:
+    """The base is memory of the right kind, and the tile fits its rank and element type."""
+    base = place.base.type
+    if base == UNKNOWN:
+        return
+    if not isinstance(base, Lds | Global) or not isinstance(base, kind):
+        yield Problem(
+            "TG012", f"`{place.base.name}` is a `{base}`, not {memory} memory".replace("memory memory", "memory")
+        )
+        return
+    rank = len(base.shape)
+    if len(place.index) > rank:
+        yield Problem("TG017", f"`{place.base.name}` has {rank} dimensions, but {len(place.index)} indices are given")
+    if not isinstance(tile, Tile):
+        return
+    if len(tile.shape) > rank:
+        yield Problem("TG017", f"`{tile}` has more dimensions than `{place.base.name}`, which has {rank}")
+        return
+    if tile.dtype != base.dtype:
+        yield Problem(
+            "TG011", f"the tile holds `{tile.dtype}`, `{place.base.name}` holds `{base.dtype}`", "insert a `cast`"
+        )
+    for size, room in zip(reversed(tile.shape), reversed(base.shape), strict=False):
+        if isinstance(room, int) and size > room:
+            yield Problem("TG010", f"`{tile}` is larger than `{place.base.name}`, a `{base}`")
+            return
+
+
+def _bounds(bounds: tuple[object, ...], place: Place) -> Problems:
+    base = place.base.type
+    if bounds and isinstance(base, Lds | Global) and len(bounds) != len(base.shape):
+        yield Problem(
+            "TG017", f"{len(bounds)} bounds are given for the {len(base.shape)} dimensions of `{place.base.name}`"
+        )
+
+
+def _shape(op: ops.Fill | ops.Splat | ops.Iota | ops.Cast | ops.Broadcast | ops.Reshape | ops.Transpose) -> Problems:
+    yield from _is_tile(op.result)
+    result = op.result.type
+    if not isinstance(result, Tile):
+        return
+    match op:
+        case ops.Fill() if isnan(op.value):
+            yield Problem("TG016", "`fill` with a number that is not a number")
+        case ops.Fill() if not result.dtype.is_float and not float(op.value).is_integer():
+            yield Problem("TG011", f"`{op.value}` is no `{result.dtype}`")
+        case ops.Iota():
+            yield from _axis(op.axis, result.shape)
+        case ops.Cast() | ops.Broadcast() | ops.Reshape() | ops.Transpose():
+            yield from _is_tile(op.tile)
+            if isinstance(op.tile.type, Tile):
+                yield from _reshaped(op, op.tile.type, result)
+
+
+def _reshaped(op: ops.Cast | ops.Broadcast | ops.Reshape | ops.Transpose, tile: Tile, result: Tile) -> Problems:
+    if not isinstance(op, ops.Cast) and tile.dtype != result.dtype:
+        yield Problem("TG011", f"`{tile}` becomes `{result}`", "only `cast` changes the element type")
+    match op:
+        case ops.Cast():
+            fits = tile.shape == result.shape
+        case ops.Reshape():
+            fits = prod(tile.shape) == prod(result.shape)
+        case ops.Transpose():
+            fits = len(tile.shape) >= 2 and (*tile.shape[:-2], tile.shape[-1], tile.shape[-2]) == result.shape
+        case ops.Broadcast():
+            padded = (1,) * (len(result.shape) - len(tile.shape)) + tile.shape
+            fits = len(padded) == len(result.shape) and all(
+                a in (1, b) for a, b in zip(padded, result.shape, strict=True)
+            )
+        case _:
+            assert_never(op)
+    if not fits:
+        yield Problem("TG010", f"`{type(op).__name__.lower()}` cannot make `{result}` from `{tile}`")
+
+
+def _along_axis(op: ops.Reduce | ops.Scan) -> Problems:
+    yield from _is_tile(op.tile)
+    if not isinstance(op.tile.type, Tile):
+        return
+    shape = op.tile.type.shape
+    bad = tuple(_axis(op.axis, shape))
+    yield from bad
+    if not bad:
+        kept = tuple(1 if d == op.axis and isinstance(op, ops.Reduce) else size for d, size in enumerate(shape))
+        yield from _same(op.result, Tile(kept, op.tile.type.dtype))
+
+
+def _elementwise(op: ops.Elementwise) -> Problems:
+    if len(op.args) != ARITY[op.fn]:
+        yield Problem("TG012", f"`{op.fn}` takes {ARITY[op.fn]} tiles, not {len(op.args)}")
+        return
+    for arg in op.args:
+        yield from _is_tile(arg)
+    if not all(isinstance(arg.type, Tile) for arg in op.args):
+        return
+    data = op.args[1:] if op.fn == "where" else op.args
+    first = data[0].type
+    assert isinstance(first, Tile)
+    for arg in data[1:]:
+        if arg.type != first:
+            yield from _differ(f"`{op.fn}` takes tiles of one type", first, arg.type)
+    if op.fn == "where" and op.args[0].type != Tile(first.shape, i1):
+        yield Problem("TG010", f"`where` chooses by a `{Tile(first.shape, i1)}`, not by a `{op.args[0].type}`")
+    if op.fn in _FLOAT_ONLY and not first.dtype.is_float:
+        yield Problem("TG011", f"`{op.fn}` is not defined for `{first.dtype}`", "insert a `cast` to a float type")
+    if op.fn in _INT_ONLY and first.dtype.is_float:
+        yield Problem("TG011", f"`{op.fn}` is not defined for `{first.dtype}`")
+    yield from _same(op.result, Tile(first.shape, i1 if op.fn in COMPARE else first.dtype))
+
+
+_FLOAT_ONLY = frozenset("exp exp2 log log2 sqrt rsqrt recip sin cos tanh sigmoid floor".split())
+_INT_ONLY = frozenset("and or xor not".split())
+
+
+def _mma(op: ops.Mma) -> Problems:
+    for value in (op.a, op.b, op.acc):
+        yield from _is_tile(value)
+    a, b, acc = op.a.type, op.b.type, op.acc.type
+    if not (isinstance(a, Tile) and isinstance(b, Tile) and isinstance(acc, Tile)):
+        return
+    fits = len(a.shape) == len(b.shape) == len(acc.shape) == 2
+    if not (fits and a.shape[1] == b.shape[0] and acc.shape == (a.shape[0], b.shape[1])):
+        yield Problem("TG010", f"`mma` of `{a}` and `{b}` onto `{acc}`", "shapes are MxK, KxN and MxN; use `transpose`")
+    elif a.dtype.is_float != b.dtype.is_float or a.dtype.bits != b.dtype.bits or not _accumulates(a.dtype, acc.dtype):
+        yield Problem("TG011", f"`mma` of `{a.dtype}` and `{b.dtype}` cannot accumulate in `{acc.dtype}`")
+    yield from _same(op.result, acc)
+
+
+def _accumulates(a: DType, acc: DType) -> bool:
+    return acc.is_float == a.is_float and acc.bits >= a.bits
+
+
+def _loop(op: ops.Iterate) -> Problems:
+    step = constant(op.step)
+    if step is not None and step <= 0:
+        yield Problem("TG016", f"the loop's step is {step}", "a step is a positive number")
+    if step is None:
+        yield Problem("TG016", "the loop's step is not a constant", "scale the counter instead")
+    if op.expect is not None and op.expect < 0:
+        yield Problem("TG016", f"the loop cannot run {op.expect} times")
+    yield from _yields(
+        tuple(c.init for c in op.carried), tuple(c.value for c in op.carried), "the loop's start", "TG013"
+    )
+    yield from _yields(op.body.yields, tuple(c.value for c in op.carried), "the loop's body", "TG013")
+
+
+def _yields(given: tuple[Operand, ...], wanted: tuple[Value, ...], who: str, code: str) -> Problems:
+    if len(given) != len(wanted):
+        yield Problem(code, f"{who} hands on {len(given)} values, {len(wanted)} are expected")
+        return
+    for operand, value in zip(given, wanted, strict=True):
+        type_ = INDEX if isinstance(operand, INDEX_TYPES) else operand.type
+        if type_ != value.type and UNKNOWN not in (type_, value.type):
+            yield Problem(code, f"{who} hands on a `{type_}` for `{value.name}`, which is a `{value.type}`")
+
+
+def _groups(op: ops.Specialize) -> Problems:
+    seen: list[ops.Group] = []
+    for group in op.groups:
+        if not 0 <= group.first < group.last:
+            yield Problem("TG018", f"`waves {group.first} .. {group.last}` holds no wave")
+        for other in seen:
+            if group.first < other.last and other.first < group.last:
+                yield Problem("TG018", f"wave {max(group.first, other.first)} is in two groups")
+        if group.body.yields:
+            yield Problem("TG014", "a wave group has no results")
+        seen.append(group)
+
+
+def _waits(op: ops.SharedMemoryBarrier | ops.WaitCount) -> Problems:
+    for value in op.async_deps:
+        if value.type not in (DEP, UNKNOWN):
+            yield Problem("TG012", f"`{value.name}` is a `{value.type}`, not an asynchronous operation")
+    names = [name for name, _ in op.counts]
+    for name, most in op.counts:
+        if most < 0:
+            yield Problem("TG016", f"`{name}({most})` waits for less than nothing")
+        if names.count(name) > 1:
+            yield Problem("TG016", f"`{name}` is given {names.count(name)} times")
+            return
+    if isinstance(op, ops.WaitCount) and not op.counts and not op.async_deps:
+        yield Problem(
+            "TG016", "`wait_count` waits for nothing", "name a counter, as in `vmcnt(0)`, or give `deps(...)`"
+        )
+
+
+def _object(value: Value, kind: str) -> Problems:
+    type_ = value.type
+    if type_ != UNKNOWN and not (isinstance(type_, BarrierObject) and type_.kind == kind):
+        yield Problem("TG012", f"`{value.name}` is a `{type_}`, not a `{kind}`")
+
+
+def _is_tile(value: Value) -> Problems:
+    if not isinstance(value.type, Tile) and value.type != UNKNOWN:
+        yield Problem("TG012", f"`{value.name}` is a `{value.type}`, not a tile")
+
+
+def _is_lds(value: Value) -> Problems:
+    if not isinstance(value.type, Lds) and value.type != UNKNOWN:
+        yield Problem("TG012", f"`{value.name}` is a `{value.type}`, not shared memory")
+
+
+def _axis(axis: int, shape: tuple[int, ...]) -> Problems:
+    if not 0 <= axis < len(shape):
+        yield Problem("TG016", f"there is no axis {axis} in a tile with {len(shape)} dimensions")
+
+
+def _same(value: Value, wanted: Type) -> Problems:
+    if value.type not in (wanted, UNKNOWN) and wanted != UNKNOWN:
+        yield from _differ(f"`{value.name}` should be `{wanted}`", wanted, value.type)
+
+
+def _differ(what: str, wanted: Type, found: Type) -> Problems:
+    only_dtype = isinstance(wanted, Tile | Lds) and type(wanted) is type(found) and wanted.shape == found.shape
+    yield Problem("TG011" if only_dtype else "TG010", f"{what}, but is `{found}`")
+
+
+def _known(*values: Value) -> bool:
+    return all(value.type != UNKNOWN for value in values)
+
+
+def _shape_of(value: Value) -> tuple[int, ...]:
+    return value.type.shape if isinstance(value.type, Tile) else ()

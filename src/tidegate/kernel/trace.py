@@ -1,0 +1,244 @@
+"""`@tidegate.kernel`: a Python function traced into a kernel.
+
+Needs   a function whose arguments are annotated, as in `A: Global[M, K, f16]`
+Gives   a `KernelFunction`; its `trace()` gives a `CapturedTrace`, which holds an immutable `Kernel`
+Keeps   the function runs once; what it records has the function's lines as spans
+Cost    linear in what the function does
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+from tidegate.kernel import types
+from tidegate.kernel.builder import Builder, reject, span_of_line
+from tidegate.kernel.handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index, wrap
+from tidegate.kernel.ops import Block, Conditional, Group, Iterate, Kernel, Op, Size, Specialize, Value
+from tidegate.kernel.rewrite import rewrite
+from tidegate.kernel.show import show
+from tidegate.kernel.syntax import IMPLIED
+from tidegate.kernel.uses import names_in_block
+
+
+class Global:
+    """The annotation of an argument in global memory: `Global[M, K, f16]`."""
+
+    def __class_getitem__(cls, items: Any) -> GlobalAnnotation:
+        *dims, dtype = items if isinstance(items, tuple) else (items,)
+        if not isinstance(dtype, types.DType):
+            reject(
+                "TG005", f"`{dtype!r}` is no element type", "write `Global[M, K, f16]`: sizes, then the element type"
+            )
+        for dim in dims:
+            if not isinstance(dim, SizeHandle | int) or isinstance(dim, bool):
+                reject("TG005", f"`{dim!r}` is no size", "make sizes with `M, K = tidegate.sizes(M=128, K=64)`")
+        return GlobalAnnotation(tuple(dims), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAnnotation:
+    dims: tuple[SizeHandle | int, ...]
+    dtype: types.DType
+
+
+class Flag:
+    """The annotation of an argument that is a boolean, the same for all waves."""
+
+
+class Scalar:
+    """The annotation of an argument that is an integer, the same for all waves."""
+
+
+@dataclass(slots=True)
+class CapturedTrace:
+    """A mutable holder of an immutable kernel, so that transforms can work in place."""
+
+    kernel: Kernel
+
+    @property
+    def target(self) -> str:
+        return self.kernel.target
+
+    def __str__(self) -> str:
+        return show(self.kernel)
+
+
+class KernelFunction:
+    """A traced function. Arguments without an annotation for the device are constants with defaults."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        waves: int,
+        target: str,
+        grid: tuple[Any, ...],
+        where: tuple[Any, ...],
+        sizes: tuple[SizeHandle, ...],
+    ) -> None:
+        self.function, self.waves, self.target = function, waves, target
+        self.grid, self.where, self.sizes = grid, where, sizes
+        self.name = self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self._traced: dict[tuple[tuple[str, Any], ...], Kernel] = {}
+        self._rewritten: Callable[..., Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<tidegate kernel `{self.name}`>"
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        reject(
+            "TG007",
+            f"`{self.name}` is a kernel, not a function to call",
+            f"use `{self.name}.trace()` for its program, or `tidegate.run({self.name}, ...)`",
+        )
+
+    def __str__(self) -> str:
+        return show(self.trace().kernel)
+
+    def trace(self, *, waves: int | None = None, target: str | None = None, **constants: Any) -> CapturedTrace:
+        """The kernel as a program. Keyword arguments replace the defaults of the function's constants."""
+        key = tuple(sorted({**constants, "waves": waves, "target": target}.items()))
+        if key not in self._traced:
+            waves = self.waves if waves is None else waves
+            self._traced[key] = self._trace(waves, self.target if target is None else target, constants)
+        return CapturedTrace(self._traced[key])
+
+    def _trace(self, waves: int, target: str, constants: dict[str, Any]) -> Kernel:
+        annotations = inspect.get_annotations(self.function, eval_str=True)
+        parameters = inspect.signature(self.function).parameters
+        builder = Builder()
+        values, passed = [], {}
+        for name, parameter in parameters.items():
+            type_ = _type_of(annotations.get(name))
+            if type_ is None:
+                passed[name] = _constant(self, parameter, constants)
+                continue
+            value = builder.fresh(name, type_)
+            values.append(value)
+            passed[name] = wrap(value)
+        unknown = sorted(set(constants) - {name for name in parameters if name not in {v.name[1:] for v in values}})
+        if unknown:
+            reject("TG003", f"`{self.name}` has no constant `{unknown[0]}`")
+        if self._rewritten is None:
+            self._rewritten = rewrite(self.function)
+        with builder:
+            self._rewritten(**passed)
+        where, grid = tuple(map(to_cond, self.where)), tuple(map(to_index, self.grid))
+        sizes = self._sizes(annotations.values())
+        at = span_of_line(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
+        made = builder.kernel(
+            self.name, tuple(values), waves, sizes=sizes, where=where, grid=grid, target=target, at=at
+        )
+        return replace(made, body=_drop_unused_deps(made.body, names_in_block(made.body)))
+
+    def _sizes(self, annotations: Iterable[Any]) -> tuple[Size, ...]:
+        """Sizes in the order in which arguments name them, then those that only the decorator knows."""
+        found: dict[str, Size] = {}
+        for annotation in annotations:
+            if isinstance(annotation, GlobalAnnotation):
+                for dim in annotation.dims:
+                    if isinstance(dim, SizeHandle):
+                        found.setdefault(dim.name, Size(dim.name, dim.default))
+        for size in self.sizes:
+            found.setdefault(size.name, Size(size.name, size.default))
+        return tuple(found.values())
+
+
+def _type_of(annotation: Any) -> types.Type | None:
+    if isinstance(annotation, GlobalAnnotation):
+        dims = tuple(dim.name if isinstance(dim, SizeHandle) else dim for dim in annotation.dims)
+        return types.Global(dims, annotation.dtype)
+    return {Flag: types.FLAG, Scalar: types.INDEX}.get(annotation)
+
+
+def _constant(kernel: KernelFunction, parameter: inspect.Parameter, constants: dict[str, Any]) -> Any:
+    if parameter.name in constants:
+        return constants[parameter.name]
+    if parameter.default is not inspect.Parameter.empty:
+        return parameter.default
+    reject(
+        "TG007",
+        f"argument `{parameter.name}` of `{kernel.name}` has neither an annotation nor a default",
+        "annotate it as in `A: tidegate.Global[M, K, tidegate.f16]`, or give a constant its default",
+    )
+
+
+def _drop_unused_deps(block: Block, used: set[str]) -> Block:
+    """Copies whose completion nobody names lose the name of their result."""
+    return replace(block, ops=tuple(_drop_in(op, used) for op in block.ops))
+
+
+def _drop_in(op: Op, used: set[str]) -> Op:
+    match op:
+        case Iterate():
+            return replace(op, body=_drop_unused_deps(op.body, used))
+        case Conditional():
+            return replace(op, then=_drop_unused_deps(op.then, used), otherwise=_drop_unused_deps(op.otherwise, used))
+        case Specialize():
+            return replace(op, groups=tuple(_drop_in_group(group, used) for group in op.groups))
+    result: Value | None = getattr(op, "result", None)
+    if result is None or result.type != types.DEP or result.name in used or "None" not in _result_annotation(op):
+        return op
+    return replace(op, result=None)  # type: ignore[arg-type]
+
+
+def _drop_in_group(group: Group, used: set[str]) -> Group:
+    return replace(group, body=_drop_unused_deps(group.body, used))
+
+
+def _result_annotation(op: Op) -> str:
+    return str(type(op).__dataclass_fields__["result"].type) if type(op) in IMPLIED else ""
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> KernelFunction: ...
+
+
+@overload
+def kernel(
+    *,
+    waves: int = 4,
+    target: str = "",
+    grid: Sequence[IndexHandle | int] | IndexHandle | int = (),
+    where: Sequence[CondHandle] | CondHandle = (),
+    sizes: Sequence[SizeHandle] = (),
+) -> Callable[[Callable[..., Any]], KernelFunction]: ...
+
+
+def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Makes a kernel of a function: `@kernel(waves=4, target="gfx942", grid=(M // 64,), where=[M % 64 == 0])`."""
+    if function is not None:
+        return kernel()(function)
+
+    def decorate(function: Callable[..., Any]) -> KernelFunction:
+        return KernelFunction(
+            function,
+            waves=options.get("waves", 4),
+            target=options.get("target", ""),
+            grid=_several(options.get("grid", ())),
+            where=_several(options.get("where", ())),
+            sizes=_several(options.get("sizes", ())),
+        )
+
+    return decorate
+
+
+def _several(item: Any) -> tuple[Any, ...]:
+    return tuple(item) if isinstance(item, Sequence) else (item,)
+
+
+def function(body: Callable[..., Any], /) -> Callable[..., Any]:
+    """A function that kernels call: its loops and conditionals are traced like theirs."""
+    made: list[Callable[..., Any]] = []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not made:
+            made.append(rewrite(body))
+        return made[0](*args, **kwargs)
+
+    call.__name__, call.__doc__ = body.__name__, body.__doc__
+    return call

@@ -1,0 +1,67 @@
+"""Which names an operation reads.
+
+Needs   one operation
+Gives   the names of the values it uses, in the order of its fields, regions not included
+Cost    linear in the operation's own text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+from tidegate.index import COND_TYPES, INDEX_TYPES, names
+from tidegate.kernel.ops import Block, Carried, Iterate, Op, Place, Value, blocks_of
+
+# What an operation defines, and where it stands; regions are skipped by their type.
+_OWN = ("result", "results", "counter", "at")
+
+
+def uses_of(op: Op) -> Iterator[str]:
+    """Values (`%a`) and other names (`wave`, `K`) that the operation itself reads."""
+    cls: Any = type(op)
+    for get in _getters(cls):
+        yield from _names(get(op))
+
+
+@cache
+def _getters(cls: Any) -> tuple[Callable[[Any], Any], ...]:
+    return tuple(attrgetter(each.name) for each in fields(cls) if each.name not in _OWN)
+
+
+def _names(item: object) -> Iterator[str]:
+    if isinstance(item, Value):
+        yield item.name
+    elif isinstance(item, (*INDEX_TYPES, *COND_TYPES)):
+        yield from names(item)
+    elif isinstance(item, Place):
+        yield item.base.name
+        yield from names(item.slot)
+        for each in item.index:
+            yield from names(each)
+    elif isinstance(item, Carried):
+        yield from _names(item.init)
+    elif isinstance(item, tuple):
+        for each in item:
+            yield from _names(each)
+
+
+def names_in_block(block: Block) -> set[str]:
+    """Every name that is read anywhere in a region, its `yield` included."""
+    found: set[str] = set()
+    stack = [block]
+    while stack:
+        current = stack.pop()
+        found.update(_names(current.yields))
+        for op in current.ops:
+            found.update(uses_of(op))
+            stack.extend(blocks_of(op))
+    return found
+
+
+def own_names(op: Op) -> tuple[Value, ...]:
+    """Names that belong to the body of a loop: its counter and what it carries."""
+    return (op.counter, *(each.value for each in op.carried)) if isinstance(op, Iterate) else ()

@@ -1,0 +1,112 @@
+"""What a wave asks of its scheduler: a closed union of events.
+
+A wave runs until it has something to ask, yields one event, and goes on when it is resumed. Who performs an access and
+when is the scheduler's decision: a read must be answered with its tile, everything else with None. `Depart` and
+`AwaitPhase` hold the wave until the barrier lets it go. Arithmetic makes no events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tidegate.kernel.ops import CommitGroup, CopyOp, Count, MemoryOp, Op
+from tidegate.kernel.ops import Fence as FenceOp
+from tidegate.simulate.memory import Cells
+from tidegate.simulate.tiles import Array
+
+Kind = Literal["read", "write", "atomic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A barrier that waves can arrive at. `arrivals` of 0 means: one arrival of every wave that has not ended."""
+
+    name: str
+    slot: int = 0
+    arrivals: int = 0
+
+    def __str__(self) -> str:
+        if self == WORKGROUP:
+            return "the workgroup barrier"
+        return f"barrier {self.name}" if not self.arrivals else f"`{self.name}[{self.slot}]`"
+
+
+# `workgroup_barrier`, `shared_memory_barrier`, `conditional_barrier` and `signal -1` all arrive here.
+WORKGROUP = Barrier("-1")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """An ordinary access. `tile` is what a write or an atomic brings; a read or an atomic is answered with a tile."""
+
+    op: MemoryOp
+    kind: Kind
+    cells: Cells
+    tile: Array | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """An asynchronous copy, by its number in the wave. `size` is what it reports to an mbarrier when it is done."""
+
+    op: CopyOp
+    number: int
+    source: Cells
+    dest: Cells
+    reports: Barrier | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Closes a group of the copies issued since the last one."""
+
+    op: CommitGroup
+    copies: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Waits for the wave's own accesses: `lds` for ordinary LDS accesses, `every_copy` for all copies."""
+
+    op: Op
+    counts: tuple[Count, ...]
+    copies: frozenset[int]
+    lds: bool = False
+    every_copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    op: FenceOp
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """One arrival; `expect` adds bytes that copies must report before the phase completes."""
+
+    op: Op
+    barrier: Barrier
+    expect: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Depart:
+    """Goes on when the rendezvous or phase is complete that the wave arrived for, or the next one if it did not."""
+
+    op: Op
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitPhase:
+    """Goes on when the phase with this parity is complete."""
+
+    op: Op
+    barrier: Barrier
+    parity: int
+
+
+Event = Access | Copy | Commit | Drain | Fence | Arrive | Depart | AwaitPhase
+Blocking = Depart | AwaitPhase

@@ -1,0 +1,69 @@
+"""What goes wrong while a kernel runs, as findings.
+
+    TG221  no wave can go on                       TG303  an index has no value, or lanes disagree where one is needed
+    TG301  outside a buffer in shared memory       TG304  inputs that do not fit the kernel
+    TG302  outside an array in global memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from tidegate.diag import Finding, Label
+from tidegate.index import Cond, Index, names
+from tidegate.kernel.ops import Op
+from tidegate.simulate.values import Env, NoValue, PerLane
+
+
+class SimulationError(Exception):
+    """Raised where a run cannot go on; carries what to tell the user."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(f"{finding.code}: {finding.message}")
+        self.finding = finding
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who runs which operation, for messages."""
+
+    op: Op
+    env: Env
+
+    def where(self) -> str:
+        """`workgroup (1, 0), wave 2`."""
+        groups = ", ".join(str(self.env.get(name, 0)) for name in ("wg0", "wg1", "wg2"))
+        return f"workgroup ({groups}), wave {self.env['wave']}"
+
+    def values(self, exprs: Iterable[Index | Cond]) -> str:
+        """The values of the names in index expressions; nothing if there are none."""
+        found = dict.fromkeys(chain.from_iterable(map(names, exprs)))
+        shown = ", ".join(f"{name} = {_show(self.env.get(name))}" for name in found if name in self.env)
+        return f"there {shown}" if shown else ""
+
+
+def _show(value: object) -> str:
+    match value:
+        case PerLane(values):
+            return "/".join(str(each) for each in dict.fromkeys(values.tolist()))
+        case np.ndarray():
+            return "a tile"
+    return str(value)
+
+
+def outside(actor: Actor, code: str, message: str, label: str, facts: tuple[str, ...], help: str) -> SimulationError:
+    notes = tuple(note for note in (actor.where(), *facts) if note)
+    return SimulationError(Finding(code, message, (Label(actor.op.at, label),), notes, help))
+
+
+def no_value(actor: Actor, reason: NoValue) -> SimulationError:
+    label = (Label(actor.op.at, "evaluated here"),)
+    return SimulationError(Finding("TG303", f"an index has no value: {reason}", label, (actor.where(),)))
+
+
+def unfit(message: str, help: str = "") -> SimulationError:
+    return SimulationError(Finding("TG304", message, help=help))

@@ -1,0 +1,192 @@
+"""What a target is: the facts about one GPU, as one immutable value.
+
+Needs   nothing
+Gives   `Target` and its parts; the few questions that need more than one fact
+Keeps   a target is hashable and pickles; no default stands here: those are in `schema`
+Cost    constant for each question
+
+Nothing here knows a GPU by name. Reading files is `parse`, finding them is `library`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Names(Mapping[str, T], Generic[T]):
+    """A mapping by name that keeps its order and, unlike a dict, is hashable."""
+
+    pairs: tuple[tuple[str, T], ...] = ()
+
+    def __getitem__(self, name: str) -> T:
+        for known, value in self.pairs:
+            if known == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Waves, and the SIMDs that run them."""
+
+    size: int
+    max_per_workgroup: int
+    simds: int
+    to_simd: str
+
+    def simd_of(self, wave: int) -> int | None:
+        """The SIMD on which a wave of a workgroup runs, or None where the target does not say."""
+        return wave % self.simds if self.to_simd == "modulo" and self.simds else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lds:
+    """The memory that the waves of one workgroup share."""
+
+    bytes: int
+    granularity: int
+    banks: int
+    in_order: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Execution barriers inside one workgroup."""
+
+    split: bool
+    ids: tuple[int, ...]
+    named: int
+    named_first: int
+    performs: str
+    wave_end: str
+    named_wave_end: str
+    mbarrier: bool
+    mbarrier_bytes: bool
+
+    @property
+    def named_ids(self) -> tuple[int, ...]:
+        """The numbers that named barriers may take: never that of a workgroup barrier."""
+        numbers = range(self.named_first, self.named_first + self.named)
+        return tuple(number for number in numbers if number not in self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Fences between ways of reaching the same memory."""
+
+    proxy_needed: bool
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A queue of operations in flight that a wave can wait for."""
+
+    max: int
+    unit: str
+    in_order: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """How one class of access is carried out."""
+
+    present: bool
+    counter: str
+    in_order: bool
+    bytes_per_lane: tuple[int, ...]
+    whole_tile: bool
+    mbarrier: bool
+    proxy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """A matrix instruction of one wave: an m×n accumulator from an m×k and a k×n operand."""
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    acc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark about the target that no fact expresses."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One GPU. The target with the empty name has no stated fact: monolithic barriers, nothing assumed."""
+
+    name: str
+    vendor: str
+    title: str
+    aliases: tuple[str, ...]
+    default: bool
+    wave: Wave
+    lds: Lds
+    barrier: Barrier
+    fence: Fence
+    counters: Names[Counter]
+    operations: Names[Operation]
+    mma: tuple[Mma, ...]
+    notes: tuple[Note, ...]
+    sources: Names[str]
+    cited: Names[str] = field(repr=False)
+    """Dotted key of every stated fact → the name of its source."""
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of one wave."""
+        return self.wave.size
+
+    def has(self, operation: str) -> bool:
+        """Whether the target can carry out this class of access."""
+        return self.operations[operation].present
+
+    def counter_of(self, operation: str) -> str:
+        """The counter on which it counts, or an empty string: then no count can be waited for."""
+        return self.operations[operation].counter
+
+    def may_count(self, counter: str, in_flight: tuple[str, ...]) -> bool:
+        """Whether a wait for more than zero says anything while these operations are in flight."""
+        if not self.counters[counter].in_order:
+            return False
+        return all(self.operations[name].in_order for name in in_flight if self.counter_of(name) == counter)
+
+    def instructions(self, operation: str, bytes: int) -> tuple[int, int]:
+        """The fewest and the most instructions by which one wave moves a tile of `bytes` bytes.
+
+        Without known widths at least one instruction is certain, and at most one for each byte.
+        """
+        known = self.operations[operation]
+        if bytes <= 0 or not known.present:
+            return 0, 0
+        if known.whole_tile:
+            return 1, 1
+        if not known.bytes_per_lane:
+            return 1, bytes
+        least, most = (
+            -(-bytes // (self.lanes * width)) for width in (max(known.bytes_per_lane), min(known.bytes_per_lane))
+        )
+        return least, most
+
+    def mmas(self, a: str, b: str, acc: str) -> tuple[Mma, ...]:
+        """The matrix instructions for these element types, in the order of the file."""
+        return tuple(each for each in self.mma if (each.a, each.b, each.acc) == (a, b, acc))
