@@ -21,7 +21,7 @@ def name_of(fact: Fact) -> str:
 
 
 def not_toml(message: str, at: Span) -> Finding:
-    return Finding("TG501", "this is not valid TOML", (Label(at, message[:1].lower() + message[1:]),))
+    return Finding("TG511", "this is not valid TOML", (Label(at, message[:1].lower() + message[1:]),))
 
 
 def unknown_key(where: Label, key: str, known: tuple[str, ...]) -> Finding:
@@ -92,7 +92,7 @@ def unknown_counter(where: Label, key: str, name: str, known: tuple[str, ...]) -
 
 
 def unreadable(file: str, reason: str) -> Finding:
-    return Finding("TG511", f"cannot read the target file: {reason}", (Label(Span(file, 0, 0, 0)),))
+    return Finding("TG501", f"cannot read the target file: {reason}", (Label(Span(file, 0, 0, 0)),))
 
 
 def _meant(word: str, known: tuple[str, ...]) -> str:

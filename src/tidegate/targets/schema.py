@@ -16,7 +16,7 @@ from dataclasses import dataclass
 Value = bool | int | str | tuple[int, ...] | tuple[str, ...]
 
 CODES = {
-    "TG501": "a target file is not valid TOML",
+    "TG501": "a target file cannot be read",
     "TG502": "a target file has a key that does not exist",
     "TG503": "a fact of a target has no source",
     "TG504": "a fact of a target names a source that the file does not list",
@@ -26,7 +26,7 @@ CODES = {
     "TG508": "no target has this name",
     "TG509": "a target file lacks a key",
     "TG510": "an operation names a counter that the file does not declare",
-    "TG511": "a target file cannot be read",
+    "TG511": "a target file is not valid TOML",
 }
 
 DTYPES = (
