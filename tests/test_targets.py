@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import pickle
+import random
 import re
 import subprocess
 import sys
@@ -339,6 +340,17 @@ def test_any_line_may_be_lost(name: str) -> None:
     lines = (ROOT / "src/tidegate/targets" / f"{name}.toml").read_text(encoding="utf-8").splitlines()
     for index in range(0, len(lines), 3):
         text = "\n".join(lines[:index] + lines[index + 1 :])
+        with contextlib.suppress(BadInput):
+            parse_target(text, "mine.toml")
+
+
+def test_any_damage_is_a_finding() -> None:
+    """Whatever happens to a file, reading it ends in a target or in findings that can be shown."""
+    chance = random.Random(0)
+    whole = (ROOT / "src/tidegate/targets/gfx1250.toml").read_text(encoding="utf-8")
+    for _ in range(300):
+        at = chance.randrange(len(whole))
+        text = whole[:at] + chance.choice(['"', "=", "[", "]", "{", "}", ",", "\n", "x", "\0", "7"]) + whole[at + 2 :]
         with contextlib.suppress(BadInput):
             parse_target(text, "mine.toml")
 
