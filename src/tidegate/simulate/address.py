@@ -50,9 +50,7 @@ class _Axis:
         return self.start + steps.reshape([-1 if axis == self.along else 1 for axis in range(rank)])
 
 
-def locate(
-    place: Place, shape: Shape, guard: Guard, actor: Actor, verb: str, *, points: bool = False
-) -> Cells:
+def locate(place: Place, shape: Shape, guard: Guard, actor: Actor, verb: str, *, points: bool = False) -> Cells:
     """The cells of a tile at a place, or, for `points`, the one cell at which each lane's own index points.
 
     `verb` says in messages what is done with it: `read` or `written`.
@@ -167,7 +165,7 @@ def _inside_buffer(cells: Cells, home: Buffer, place: Place, actor: Actor, verb:
     if cells.scattered is None and cells.active is None and isinstance(home.offset, int):
         low = cells.base - home.offset
         last = low + sum((n - 1) * step for n, step in zip(cells.shape, cells.strides, strict=True))
-        if 0 <= low and last + reach <= size:
+        if low >= 0 and last + reach <= size:
             return cells
     offset = home.offset if isinstance(home.offset, int) else _expand(home.offset, cells.shape)
     relative = cells.addresses - offset
@@ -183,12 +181,10 @@ def _expand(offset: PerLane, shape: Shape) -> Array:
     return np.asarray(offset.values[lane_of(shape, len(offset.values))])
 
 
-def _inside_array(
-    cells: Cells, home: GlobalArray, axes: list[_Axis], place: Place, actor: Actor, verb: str
-) -> Cells:
+def _inside_array(cells: Cells, home: GlobalArray, axes: list[_Axis], place: Place, actor: Actor, verb: str) -> Cells:
     for d, (axis, size) in enumerate(zip(axes, home.shape, strict=True)):
         reach = 1 if axis.along is None else axis.extent
-        if isinstance(axis.start, int) and 0 <= axis.start and axis.start + reach <= size:
+        if isinstance(axis.start, int) and axis.start >= 0 and axis.start + reach <= size:
             continue
         indices = axis.indices(len(cells.shape))
         bad = np.broadcast_to(np.asarray((indices < 0) | (indices >= size)), cells.shape)
@@ -250,4 +246,3 @@ def single(index: Index, actor: Actor, lanes: Array | None) -> int:
     if chosen.size != 1:
         raise NoValue("lanes of one wave disagree where one number is needed")
     return int(chosen[0])
-

@@ -29,7 +29,7 @@ class _Phases:
     departed: Counter[int] = field(default_factory=Counter)
 
     def advance(self, arrivals: int) -> None:
-        if self.arrived >= arrivals and self.outstanding == 0:
+        while self.arrived >= arrivals and self.outstanding == 0:
             self.complete += 1
             self.arrived -= arrivals
 
@@ -57,7 +57,7 @@ class Barriers:
             self._meetings[barrier].arrived[wave] += 1
             return
         phases = self._objects[barrier]
-        phases.signalled[wave] = phases.complete + 1
+        phases.signalled[wave] = phases.complete + phases.arrived // barrier.arrivals + 1
         phases.arrived += 1
         phases.outstanding += expect
         phases.advance(barrier.arrivals)

@@ -33,9 +33,7 @@ def compute(op: TileOp, env: Env) -> Array:
     shape, dtype = kind.shape, kind.dtype
     match op:
         case Elementwise(fn=fn, args=args):
-            return tiles.elementwise(
-                fn, tuple(tile_of(arg, env) for arg in args), tuple(map(_dtype, args)), dtype
-            )
+            return tiles.elementwise(fn, tuple(tile_of(arg, env) for arg in args), tuple(map(_dtype, args)), dtype)
         case Mma(a=a, b=b, acc=acc):
             return tiles.mma(tile_of(a, env), tile_of(b, env), tile_of(acc, env), _dtype(acc), dtype)
         case Fill(value=value):

@@ -23,13 +23,15 @@ class Barrier:
     """A barrier that waves can arrive at. `arrivals` of 0 means: one arrival of every wave that has not ended."""
 
     name: str
-    slot: int = 0
     arrivals: int = 0
+    slot: int | None = None
 
     def __str__(self) -> str:
         if self == WORKGROUP:
             return "the workgroup barrier"
-        return f"barrier {self.name}" if not self.arrivals else f"`{self.name}[{self.slot}]`"
+        if not self.arrivals:
+            return f"barrier {self.name}"
+        return f"`{self.name}`" if self.slot is None else f"`{self.name}[{self.slot}]`"
 
 
 # `workgroup_barrier`, `shared_memory_barrier`, `conditional_barrier` and `signal -1` all arrive here.

@@ -1,8 +1,8 @@
 """What goes wrong while a kernel runs, as findings.
 
-    TG221  no wave can go on                       TG303  an index has no value, or lanes disagree where one is needed
-    TG301  outside a buffer in shared memory       TG304  inputs that do not fit the kernel
-    TG302  outside an array in global memory
+TG221  no wave can go on                       TG303  an index has no value, or lanes disagree where one is needed
+TG301  outside a buffer in shared memory       TG304  inputs that do not fit the kernel
+TG302  outside an array in global memory
 """
 
 from __future__ import annotations

@@ -1,0 +1,157 @@
+"""The in-order machine: every access is performed when it is issued, asynchronous copies too.
+
+Needs   a well-formed kernel and arguments that fit it
+Gives   the global arrays after the run
+Keeps   waves take turns, one event each; barriers hold waves as `barriers` says; the result depends on nothing else
+Cost    the arithmetic, plus constant per event
+
+What a kernel means is what this machine computes, if the kernel is free of races. A kernel with a race may look right
+here: that is what the hostile machine is for.
+
+    k = parse(text).kernels[0]
+    after = run(k, make_inputs(k, {"M": 128}), sizes={"M": 128})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, assert_never
+
+import numpy as np
+
+from tidegate.diag import Finding, Label
+from tidegate.index import LANE, WAVE, WORKGROUP, evaluate
+from tidegate.kernel.ops import Kernel
+from tidegate.kernel.show import show_op
+from tidegate.simulate.barriers import Barriers
+from tidegate.simulate.events import Access, Arrive, AwaitPhase, Blocking, Commit, Copy, Depart, Drain, Event, Fence
+from tidegate.simulate.faults import SimulationError, unfit
+from tidegate.simulate.inputs import Sizes, bind_arguments, fill_sizes, make_inputs
+from tidegate.simulate.memory import LDS, Memory, as_bytes, lds_layout, poisoned_lds
+from tidegate.simulate.tiles import Array
+from tidegate.simulate.values import Env, PerLane
+from tidegate.simulate.wave import Wave
+
+__all__ = ["SimulationError", "make_inputs", "run"]
+
+
+def run(
+    kernel: Kernel,
+    inputs: Mapping[str, Any],
+    *,
+    sizes: Sizes | None = None,
+    waves: int | None = None,
+    lanes: int = 64,
+) -> dict[str, Array]:
+    """Every workgroup of the grid, one after the other; gives all global arrays by their names without `%`."""
+    layout, values = lds_layout(kernel), fill_sizes(kernel, sizes)
+    arguments, arrays = bind_arguments(kernel, inputs, values, layout)
+    count = kernel.waves if waves is None else waves
+    if count < 1 or lanes < 1:
+        raise unfit(f"{count} waves of {lanes} lanes cannot run")
+    shared: Env = {**values, **arguments, LANE: PerLane(np.arange(lanes, dtype=np.int64))}
+    spaces = {name: as_bytes(array) for name, array in arrays.items()}
+    for place in workgroups(kernel, values):
+        memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
+        group = dict(zip(WORKGROUP, place, strict=True))
+        programs = [
+            Wave(kernel.body, {**shared, **group, WAVE: number}, layout, waves=count, lanes=lanes)
+            for number in range(count)
+        ]
+        _run_workgroup(kernel, place, [program.run() for program in programs], memory)
+    return arrays
+
+
+def workgroups(kernel: Kernel, sizes: Sizes) -> list[tuple[int, int, int]]:
+    """The ids of all workgroups; a dimension that the grid does not name is 1."""
+    if len(kernel.grid) > len(WORKGROUP):
+        raise unfit(f"the grid of `@{kernel.name}` has {len(kernel.grid)} dimensions; it may have 3")
+    counts = [evaluate(index, sizes) for index in kernel.grid] + [1] * (len(WORKGROUP) - len(kernel.grid))
+    return [(x, y, z) for z, y, x in product(*(range(count) for count in reversed(counts)))]
+
+
+@dataclass(slots=True)
+class _Running:
+    """A wave between two events: what it is to be answered with, and what holds it."""
+
+    number: int
+    steps: Generator[Event, Array | None, None]
+    answer: Array | None = None
+    held: Blocking | None = None
+
+
+def _run_workgroup(
+    kernel: Kernel, place: tuple[int, ...], steps: list[Generator[Event, Array | None, None]], memory: Memory
+) -> None:
+    barriers = Barriers(len(steps))
+    waves = [_Running(number, each) for number, each in enumerate(steps)]
+    while waves:
+        moved = False
+        for wave in tuple(waves):
+            if wave.held is not None:
+                if not barriers.may_go_on(wave.number, wave.held):
+                    continue
+                barriers.go_on(wave.number, wave.held)
+                wave.held = None
+            moved = True
+            if not _step(wave, barriers, memory):
+                waves.remove(wave)
+        if not moved:
+            raise _hang(kernel, place, waves, barriers)
+
+
+def _step(wave: _Running, barriers: Barriers, memory: Memory) -> bool:
+    """Runs a wave to its next event and deals with it; false when it has ended."""
+    try:
+        event = wave.steps.send(wave.answer)
+    except StopIteration:
+        barriers.end(wave.number)
+        return False
+    wave.answer = None
+    match event:
+        case Access():
+            wave.answer = _perform(event, memory)
+        case Copy(source=source, dest=dest, reports=reports, size=size):
+            memory.store(dest, memory.load(source))
+            if reports is not None:
+                barriers.report(reports, size)
+        case Arrive(barrier=barrier, expect=expect):
+            barriers.arrive(wave.number, barrier, expect)
+        case Depart() | AwaitPhase():
+            wave.held = event
+        case Drain() | Commit() | Fence():
+            pass  # everything is performed already
+        case _:
+            assert_never(event)
+    return True
+
+
+def _perform(access: Access, memory: Memory) -> Array | None:
+    if access.tile is None:
+        return memory.load(access.cells)
+    if access.kind == "atomic":
+        return memory.atomic_add(access.cells, access.tile)
+    memory.store(access.cells, access.tile)
+    return None
+
+
+def _hang(kernel: Kernel, place: tuple[int, ...], waves: list[_Running], barriers: Barriers) -> SimulationError:
+    """No wave can go on: what each waits for."""
+    labels: dict[object, Label] = {}
+    notes = [f"workgroup ({', '.join(map(str, place))})"]
+    for wave in waves:
+        if wave.held is None:
+            continue
+        op = wave.held.op
+        waiting = [str(each.number) for each in waves if each.held is not None and each.held.op is op]
+        who = f"wave {waiting[0]} waits" if len(waiting) == 1 else f"waves {', '.join(waiting)} wait"
+        labels.setdefault(id(op), Label(op.at, f"{who} here"))
+        text = next(show_op(op))
+        notes.append(f"wave {wave.number} waits in `{text}` for {barriers.waits_for(wave.number, wave.held)}")
+    if barriers.ended:
+        notes.append(f"ended: wave {', '.join(map(str, sorted(barriers.ended)))}")
+    message = f"`@{kernel.name}` hangs: no wave can go on"
+    help_ = "every wave must arrive at a barrier as often as the others wait for it"
+    return SimulationError(Finding("TG221", message, tuple(labels.values()), tuple(notes), help_))

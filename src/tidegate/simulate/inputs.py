@@ -1,0 +1,109 @@
+"""What a run takes: arrays, indices and flags that fit a kernel.
+
+Needs   a kernel, values for some of its sizes, perhaps some of its arguments
+Gives   arguments that fit, random where nobody gave them; a finding (TG304) where something does not fit
+Keeps   what is given is copied, never changed; the same seed gives the same arrays
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tidegate.kernel.ops import Kernel, Value
+from tidegate.kernel.types import FLAG, INDEX, BarrierObject, DType, Global, Lds, i1
+from tidegate.simulate.faults import unfit
+from tidegate.simulate.tiles import Array, Shape, convert, np_dtype
+from tidegate.simulate.values import BarrierRef, Buffer, Env, GlobalArray
+
+Sizes = Mapping[str, int]
+
+
+def make_inputs(
+    kernel: Kernel, sizes: Sizes | None = None, seed: int = 0, given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Arguments for a kernel: normal floats, small integers, index 0 and flag false, except for what is given."""
+    values, made = fill_sizes(kernel, sizes), dict(given or {})
+    rng = np.random.default_rng(seed)
+    for arg in kernel.args:
+        name = arg.name.removeprefix("%")
+        if name in made:
+            continue
+        match arg.type:
+            case Global(dtype=dtype):
+                made[name] = _random(rng, _shape(arg.type, values), dtype)
+            case t if t == INDEX:
+                made[name] = 0
+            case t if t == FLAG:
+                made[name] = False
+    return made
+
+
+def _random(rng: np.random.Generator, shape: Shape, dtype: DType) -> Array:
+    if dtype.is_float:
+        return convert(rng.standard_normal(shape), dtype)
+    if dtype == i1:
+        return rng.integers(0, 2, shape).astype(bool)
+    return rng.integers(-4, 5, shape).astype(np_dtype(dtype))
+
+
+def fill_sizes(kernel: Kernel, sizes: Sizes | None) -> dict[str, int]:
+    """Every size of the kernel: its default, unless given."""
+    values = {size.name: size.default for size in kernel.sizes}
+    for name, value in (sizes or {}).items():
+        if name not in values:
+            known = ", ".join(f"`{each}`" for each in values) or "none"
+            raise unfit(f"`{name}` is no size of `@{kernel.name}`", f"its sizes: {known}")
+        values[name] = int(value)
+    return values
+
+
+def bind_arguments(
+    kernel: Kernel, inputs: Mapping[str, Any], sizes: Sizes, layout: Mapping[str, int]
+) -> tuple[Env, dict[str, Array]]:
+    """What the arguments' names stand for, and copies of the arrays that a run may change."""
+    env: Env = {}
+    arrays: dict[str, Array] = {}
+    known = {arg.name.removeprefix("%"): arg for arg in kernel.args}
+    for name in inputs:
+        if name not in known:
+            raise unfit(f"`%{name}` is no argument of `@{kernel.name}`")
+    for name, arg in known.items():
+        match arg.type:
+            case Lds() as type_:
+                env[arg.name] = Buffer(arg.name, layout[arg.name], type_)
+            case BarrierObject() as type_:
+                env[arg.name] = BarrierRef(arg.name, type_)
+            case Global() as type_:
+                arrays[name] = _array(arg, type_, _given(kernel, inputs, name), sizes)
+                env[arg.name] = GlobalArray(name, arrays[name].shape, type_.dtype)
+            case t if t in (INDEX, FLAG):
+                env[arg.name] = int(_given(kernel, inputs, name))
+            case _:
+                raise unfit(f"`{arg.name}` has type `{arg.type}`, which no argument can have")
+    return env, arrays
+
+
+def _given(kernel: Kernel, inputs: Mapping[str, Any], name: str) -> Any:
+    if name not in inputs:
+        raise unfit(f"`%{name}` of `@{kernel.name}` is missing", "`make_inputs` makes every argument")
+    return inputs[name]
+
+
+def _array(arg: Value, type_: Global, given: Any, sizes: Sizes) -> Array:
+    array, wanted = np.asarray(given), np_dtype(type_.dtype)
+    shape = _shape(type_, sizes)
+    if array.dtype != wanted:
+        raise unfit(f"`{arg.name}` holds {array.dtype} where `{type_}` needs {wanted}")
+    if array.shape != shape:
+        raise unfit(f"`{arg.name}` has shape {array.shape} where `{type_}` needs {shape}")
+    return np.array(array, order="C", copy=True)
+
+
+def _shape(type_: Global, sizes: Sizes) -> Shape:
+    for size in type_.shape:
+        if isinstance(size, str) and size not in sizes:
+            raise unfit(f"`{type_}` names `{size}`, which is no size of the kernel")
+    return tuple(sizes[size] if isinstance(size, str) else size for size in type_.shape)

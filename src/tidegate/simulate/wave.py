@@ -1,0 +1,293 @@
+"""One wave as a generator: it walks its program and yields what it asks of its scheduler.
+
+Needs   a well-formed kernel, and an environment with the machine's names, the sizes and the arguments
+Gives   events, in program order; the generator returns when the wave ends
+Keeps   every address is inside its memory before its event is yielded; what goes wrong is a `SimulationError`
+Cost    constant per operation, plus the arithmetic
+
+A condition that differs between lanes runs both arms, one after the other, each with the lanes that took it; an arm
+that no lane took is left out. Inside, accesses of other lanes' elements do not happen (they read as 0), arithmetic
+runs on whole tiles, and a barrier counts as an arrival of the wave. A result takes each lane's part from the arm that
+this lane took. `exit` there ends these lanes only; the wave ends with its last lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import assert_never
+
+import numpy as np
+
+from tidegate.index import Index
+from tidegate.kernel.ops import (
+    Alloc,
+    AtomicAdd,
+    Block,
+    Broadcast,
+    Cast,
+    CommitGroup,
+    Conditional,
+    ConditionalBarrier,
+    Dealloc,
+    Elementwise,
+    Exit,
+    Fence,
+    Fill,
+    GatherToLds,
+    GlobalRead,
+    GlobalWrite,
+    Iota,
+    Iterate,
+    LdsToGlobal,
+    Let,
+    LocalRead,
+    LocalWrite,
+    MbarrierArrive,
+    MbarrierWait,
+    Mma,
+    NewBarrier,
+    NullAsyncDep,
+    Op,
+    Operand,
+    ReadIndex,
+    Reduce,
+    Reshape,
+    Scan,
+    SchedulingBarrier,
+    SelectView,
+    SetWavePrio,
+    SharedMemoryBarrier,
+    Signal,
+    Specialize,
+    Splat,
+    TensorLoadToLds,
+    Transpose,
+    Value,
+    View,
+    Wait,
+    WaitCount,
+    WorkgroupBarrier,
+)
+from tidegate.kernel.types import BarrierObject, Lds
+from tidegate.simulate.address import first_byte, single
+from tidegate.simulate.compute import compute
+from tidegate.simulate.events import Event
+from tidegate.simulate.faults import Actor, no_value
+from tidegate.simulate.requests import Requests
+from tidegate.simulate.tiles import Array
+from tidegate.simulate.values import (
+    BarrierRef,
+    Buffer,
+    Dep,
+    Env,
+    NoValue,
+    PerLane,
+    RunValue,
+    as_value,
+    evaluate,
+    holds,
+    merge,
+)
+
+# What a region hands on, or None if no lane reached its end.
+Handed = tuple[RunValue, ...] | None
+Steps = Generator[Event, Array | None, Handed]
+
+
+class Wave:
+    """The state of one wave. `active` are the lanes that run now, None if all do; `gone` are those that have ended."""
+
+    def __init__(self, body: Block, env: Env, layout: dict[str, int], *, waves: int, lanes: int) -> None:
+        self.body = body
+        self.env = env
+        self.layout = layout
+        self.lanes = lanes
+        self.active: Array | None = None
+        self.gone: Array | None = None
+        self.requests = Requests(env, waves)
+
+    def run(self) -> Generator[Event, Array | None, None]:
+        yield from self._block(self.body)
+
+    def _block(self, block: Block) -> Steps:
+        for op in block.ops:
+            try:
+                reached = yield from self._op(op)
+            except NoValue as reason:
+                raise no_value(Actor(op, self.env), reason) from None
+            except OverflowError:
+                raise no_value(Actor(op, self.env), NoValue("a number needs more than 64 bits")) from None
+            if reached is None:
+                return None
+        return tuple(self._operand(each) for each in block.yields)
+
+    def _op(self, op: Op) -> Steps:
+        """Runs one operation; binds its results. None if no lane goes on after it."""
+        env = self.env
+        match op:
+            case (
+                Elementwise()
+                | Mma()
+                | Fill()
+                | Splat()
+                | Iota()
+                | Cast()
+                | Reduce()
+                | Scan()
+                | Transpose()
+                | Broadcast()
+                | Reshape()
+            ):
+                env[op.result.name] = compute(op, env)
+            case Let(result=result, value=index):
+                env[result.name] = self._index(index)
+            case GlobalRead() | LocalRead() | GlobalWrite() | LocalWrite() | AtomicAdd() | ReadIndex():
+                yield from self.requests.memory(op, self.active, self.lanes)
+            case GatherToLds() | TensorLoadToLds() | LdsToGlobal() | CommitGroup():
+                yield from self.requests.copies(op, self.active)
+            case (
+                WorkgroupBarrier()
+                | SharedMemoryBarrier()
+                | Signal()
+                | Wait()
+                | ConditionalBarrier()
+                | WaitCount()
+                | Fence()
+                | MbarrierArrive()
+                | MbarrierWait()
+            ):
+                yield from self.requests.synchronization(op, self.active)
+            case Iterate():
+                return (yield from self._iterate(op))
+            case Conditional():
+                return (yield from self._conditional(op))
+            case Specialize():
+                return (yield from self._specialize(op))
+            case Exit():
+                return self._exit()
+            case Alloc() | View() | SelectView():
+                env[op.result.name] = self._buffer(op)
+            case NullAsyncDep(result=result):
+                env[result.name] = Dep()
+            case NewBarrier(result=Value(name, BarrierObject() as type_)):
+                env[name] = BarrierRef(name, type_)
+            case NewBarrier() | Dealloc() | SchedulingBarrier() | SetWavePrio():
+                pass
+            case _:
+                assert_never(op)
+        return ()
+
+    # --- regions ---
+
+    def _iterate(self, op: Iterate) -> Steps:
+        lower, upper = evaluate(op.lower, self.env), evaluate(op.upper, self.env)
+        step = single(op.step, Actor(op, self.env), self.active)
+        if step <= 0:
+            raise NoValue(f"the loop's step is {step}; a step must be positive")
+        handed = tuple(self._operand(each.init) for each in op.carried)
+        if not isinstance(lower, int) or not isinstance(upper, int):
+            ran = yield from self._iterate_per_lane(op, np.asarray(lower), np.asarray(upper), step, handed)
+            return self._bind(op.results, ran)
+        names = [each.value.name for each in op.carried]
+        for count in range(lower, upper, step):
+            self.env[op.counter.name] = count
+            self.env.update(zip(names, handed, strict=True))
+            ran = yield from self._block(op.body)
+            if ran is None:
+                return None
+            handed = ran
+        return self._bind(op.results, handed)
+
+    def _iterate_per_lane(self, op: Iterate, count: Array, upper: Array, step: int, handed: Handed) -> Steps:
+        """Lanes whose bounds differ: each goes round as often as its own bounds say."""
+        before = self.active
+        names = [each.value.name for each in op.carried]
+        while handed is not None:
+            going = self._live() & (count < upper)
+            if not going.any():
+                break
+            self.env[op.counter.name] = PerLane(np.broadcast_to(count, (self.lanes,)))
+            self.env.update(zip(names, handed, strict=True))
+            ran = yield from self._arm(op.body, going)
+            self.active = before
+            if ran is not None:
+                handed = tuple(merge(going, new, old) for new, old in zip(ran, handed, strict=True))
+            elif not self._live().any():
+                handed = None
+            count = count + step
+        self.active = self._still(before)
+        return handed
+
+    def _conditional(self, op: Conditional) -> Steps:
+        cond = holds(op.cond, self.env)
+        if isinstance(cond, bool):
+            return self._bind(op.results, (yield from self._block(op.then if cond else op.otherwise)))
+        before, took = self.active, self._live() & cond
+        others = self._live() & ~cond
+        first = yield from self._arm(op.then, took)
+        second = yield from self._arm(op.otherwise, others)
+        self.active = self._still(before)
+        if first is None or second is None:
+            return self._bind(op.results, second if first is None else first)
+        return self._bind(op.results, tuple(merge(took, a, b) for a, b in zip(first, second, strict=True)))
+
+    def _arm(self, block: Block, lanes: Array) -> Steps:
+        """A region with only these lanes; None if there are none, or all of them ended in it."""
+        if not lanes.any():
+            return None
+        self.active = lanes
+        return (yield from self._block(block))
+
+    def _specialize(self, op: Specialize) -> Steps:
+        wave = self.env["wave"]
+        for group in op.groups:
+            if isinstance(wave, int) and group.first <= wave < group.last:
+                return (yield from self._block(group.body))
+        return ()
+
+    def _exit(self) -> Handed:
+        if self.active is not None:
+            self.gone = self.active if self.gone is None else self.gone | self.active
+        return None
+
+    def _live(self) -> Array:
+        """The lanes that run now, as a mask."""
+        lanes = np.ones(self.lanes, bool) if self.active is None else self.active
+        return lanes if self.gone is None else lanes & ~self.gone
+
+    def _still(self, before: Array | None) -> Array | None:
+        """The lanes of an enclosing region that have not ended in an inner one."""
+        if self.gone is None:
+            return before
+        return ~self.gone if before is None else before & ~self.gone
+
+    # --- values ---
+
+    def _bind(self, results: tuple[Value, ...], handed: Handed) -> Handed:
+        if handed is None:
+            return None
+        self.env.update((result.name, value) for result, value in zip(results, handed, strict=True))
+        return ()
+
+    def _operand(self, operand: Operand) -> RunValue:
+        return self.env[operand.name] if isinstance(operand, Value) else self._index(operand)
+
+    def _index(self, index: Index) -> int | PerLane:
+        return as_value(evaluate(index, self.env))
+
+    def _buffer(self, op: Alloc | View | SelectView) -> RunValue:
+        wanted = op.result.type
+        if not isinstance(wanted, Lds):
+            raise NoValue(f"`{op.result.name}` is no buffer")
+        match op:
+            case Alloc(result=result):
+                return Buffer(result.name, self.layout[result.name], wanted)
+            case View(result=result, place=place):
+                return Buffer(result.name, first_byte(place, wanted, Actor(op, self.env)), wanted)
+            case SelectView(cond=cond, then=then, otherwise=otherwise):
+                chosen = holds(cond, self.env)
+                if isinstance(chosen, bool):
+                    return self.env[(then if chosen else otherwise).name]
+                return merge(chosen, self.env[then.name], self.env[otherwise.name])
+            case _:
+                assert_never(op)
