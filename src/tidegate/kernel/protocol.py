@@ -1,0 +1,318 @@
+"""Barriers that cannot be met, as far as the shape of the program tells.
+
+Needs   a well-typed kernel, its facts, and what the target does when a wave ends
+Gives   findings TG201 to TG205 and TG207 to TG209: the kernel still runs, and shows them
+Keeps   each finding is a path on which waves arrive unequally or a signal and a wait do not alternate. Named barriers
+        and mbarriers are left to the simulator and the verifier: their participants differ
+Cost    linear in the kernel
+
+Arrivals are counted as sums of products of trip counts and conditions, so that two arms with the same loops agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.diag import NOWHERE, Finding, Label, Span
+from tidegate.index import Cond, Name, constant, show, substitute
+from tidegate.kernel import ops
+from tidegate.kernel.facts import Facts, Variation
+from tidegate.kernel.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
+
+# Factors (trip counts, conditions) in order → how many arrivals.
+Arrivals = dict[tuple[str, ...], int]
+
+
+@dataclass(slots=True)
+class State:
+    """Where a wave stands: signals that wait for their wait, and how many more low than high halves arrived."""
+
+    pending: dict[int, Span] = field(default_factory=dict)
+    low: int = 0
+    high: int = 0
+    opened: Span = NOWHERE
+    ended: bool = False
+
+    def copy(self) -> State:
+        return State(dict(self.pending), self.low, self.high, self.opened, self.ended)
+
+
+def find_protocol_mistakes(kernel: Kernel, facts: Facts, wave_end_leaves: bool) -> list[Finding]:
+    """One walk over the program text."""
+    walker = _Walker(kernel, facts, wave_end_leaves, [])
+    state = State()
+    walker.block(kernel.body, state, Variation.UNIFORM, 0)
+    walker.end(state, "the kernel ends")
+    return walker.findings
+
+
+@dataclass(slots=True)
+class _Walker:
+    kernel: Kernel
+    facts: Facts
+    wave_end_leaves: bool
+    findings: list[Finding]
+
+    def report(self, code: str, message: str, at: Span, label: str, *more: Label, help: str = "") -> None:
+        self.findings.append(Finding(code, message, (Label(at, label), *more), help=help))
+
+    def block(self, block: Block, state: State, level: Variation, depth: int) -> Arrivals:
+        total: Arrivals = {}
+        for op in block.ops:
+            if not state.ended:
+                _add(total, self.op(op, state, level, depth))
+        return total
+
+    def op(self, op: Op, state: State, level: Variation, depth: int) -> Arrivals:
+        match op:
+            case Iterate():
+                return self.loop(op, state, level, depth)
+            case Conditional():
+                return self.conditional(op, state, level, depth)
+            case Specialize():
+                return self.specialize(op, state, depth)
+            case ops.Exit():
+                self.end(state, "the wave ends")
+                state.ended = True
+            case ops.WorkgroupBarrier() | ops.SharedMemoryBarrier():
+                self.divergence(op, level)
+                for number, at in sorted(state.pending.items()):
+                    self.report(
+                        "TG203",
+                        f"barrier {number} is signalled and then met again without a wait between",
+                        op.at,
+                        "arrives here",
+                        Label(at, "signalled here"),
+                        help=f"put `wait {number}` between them",
+                    )
+                state.pending.clear()
+                return {(): 1}
+            case ops.Signal() if isinstance(op.barrier, int):
+                self.divergence(op, level)
+                return self.signal(op, op.barrier, state)
+            case ops.Wait() if isinstance(op.barrier, int):
+                self.divergence(op, level)
+                if state.pending.pop(op.barrier, None) is None:
+                    self.report(
+                        "TG204",
+                        f"barrier {op.barrier} is waited for but was not signalled on this path",
+                        op.at,
+                        "waits here for ever",
+                        help=f"put `signal {op.barrier}` before it on every path",
+                    )
+            case ops.ConditionalBarrier():
+                self.divergence(op, level)
+                self.conditional_barrier(op, state)
+        return {}
+
+    def divergence(self, op: Op, level: Variation) -> None:
+        if level == Variation.DIVERGENT:
+            self.report(
+                "TG201",
+                "a barrier stands under a condition on which the lanes of a wave disagree",
+                op.at,
+                "some lanes never arrive",
+                help="move the barrier out of the conditional",
+            )
+
+    def signal(self, op: ops.Signal, number: int, state: State) -> Arrivals:
+        if number in state.pending:
+            self.report(
+                "TG203",
+                f"barrier {number} is signalled twice without a wait between",
+                op.at,
+                "signalled again",
+                Label(state.pending[number], "signalled here"),
+                help=f"put `wait {number}` between them",
+            )
+        state.pending[number] = op.at
+        return {(): 1}
+
+    def conditional_barrier(self, op: ops.ConditionalBarrier, state: State) -> None:
+        if self.kernel.waves % 2:
+            self.report(
+                "TG209",
+                f"{self.kernel.waves} waves have no halves",
+                op.at,
+                f"only the {op.half} half arrives here",
+                help="use an even number of waves",
+            )
+        if op.half == "low":
+            state.low += 1
+        else:
+            state.high += 1
+        if state.low != state.high:
+            state.opened = op.at
+
+    # --- regions ---
+
+    def loop(self, op: Iterate, state: State, level: Variation, depth: int) -> Arrivals:
+        bounds = max(self.facts.of(op.lower), self.facts.of(op.upper))
+        before = state.copy()
+        found = self.block(op.body, state, max(level, bounds), depth + 1)
+        if found and bounds == Variation.PER_WAVE:
+            self.report(
+                "TG202",
+                "waves run a loop with a barrier a different number of times",
+                op.at,
+                f"from {show(op.lower)} to {show(op.upper)}, which differs between waves",
+                help="make the bounds the same for all waves, and mask the work instead",
+            )
+        if not state.ended:
+            self.same_pending(before, state, "this loop's end and its start")
+            if (before.low - before.high) != (state.low - state.high):
+                self.report(
+                    "TG207",
+                    "conditional barriers in a loop do not match",
+                    state.opened,
+                    "one more half arrives in each trip",
+                    Label(op.at, "in this loop"),
+                    help="open before the loop and close after it, or match them inside",
+                )
+                state.low, state.high = before.low, before.high
+        state.ended = before.ended
+        # The counter's own name is not a difference between two loops.
+        own = {op.counter.name: Name(f"#{depth}")}
+        trips = f"{show(substitute(op.lower, own))}..{show(substitute(op.upper, own))}..{show(op.step)}"
+        number = _constant_trips(op)
+        if number is not None:
+            return {key: count * number for key, count in found.items() if number}
+        return {tuple(sorted((*key, trips))): count for key, count in found.items()}
+
+    def conditional(self, op: Conditional, state: State, level: Variation, depth: int) -> Arrivals:
+        own = self.facts.of(op.cond)
+        other_state = state.copy()
+        then = self.block(op.then, state, max(level, own), depth)
+        other = self.block(op.otherwise, other_state, max(level, own), depth)
+        if own == Variation.PER_WAVE:
+            self.compare_arms(op, then, other, state, other_state)
+        self.join(state, other_state, op.at)
+        if own == Variation.UNIFORM and then != other:
+            return _either(op.cond, then, other)
+        return then
+
+    def compare_arms(self, op: Conditional, then: Arrivals, other: Arrivals, first: State, second: State) -> None:
+        if first.ended or second.ended:
+            if not self.wave_end_leaves:
+                self.report(
+                    "TG202",
+                    "some waves end while others go on to barriers",
+                    op.at,
+                    "the target does not say what the end of a wave does to a barrier",
+                )
+        elif then != other:
+            self.report(
+                "TG202",
+                "the arms of a condition that differs between waves arrive a different number of times",
+                op.at,
+                f"{_show(then)} in one arm, {_show(other)} in the other",
+                help="give both arms the same barriers, or move them out",
+            )
+
+    def specialize(self, op: Specialize, state: State, depth: int) -> Arrivals:
+        counts: list[tuple[Arrivals, Span, str]] = []
+        covered = sum(group.last - group.first for group in op.groups)
+        before = state.copy()
+        for group in op.groups:
+            own = before.copy()
+            found = self.block(group.body, own, Variation.PER_WAVE, depth)
+            if not own.ended:
+                self.same_pending(before, own, "the end of a wave group and its start")
+                counts.append((found, group.at, f"waves {group.first}..{group.last}"))
+        if covered < self.kernel.waves:
+            counts.append(({}, op.at, "the waves in no group"))
+        for found, at, who in counts[1:]:
+            if found != counts[0][0]:
+                self.report(
+                    "TG202",
+                    "wave groups arrive at the workgroup's barrier a different number of times",
+                    at,
+                    f"{who}: {_show(found)}",
+                    Label(counts[0][1], f"{counts[0][2]}: {_show(counts[0][0])}"),
+                    help="give each group the same number of barriers, or use a named barrier",
+                )
+                break
+        return counts[0][0] if counts else {}
+
+    # --- where paths meet ---
+
+    def join(self, state: State, other: State, at: Span) -> None:
+        """After a conditional: a wave that ended in one arm takes no part."""
+        if state.ended and not other.ended:
+            state.pending, state.low, state.high = other.pending, other.low, other.high
+            state.ended = False
+        elif not other.ended:
+            self.same_pending(state, other, "the two arms")
+            if (state.low - state.high) != (other.low - other.high):
+                opened = state.opened if state.opened != NOWHERE else other.opened
+                self.report(
+                    "TG207",
+                    "conditional barriers match in one arm only",
+                    opened,
+                    "arrives in one arm only",
+                    Label(at, "of this conditional"),
+                )
+
+    def same_pending(self, first: State, second: State, where: str) -> None:
+        for number in sorted(set(first.pending) ^ set(second.pending)):
+            at = {**first.pending, **second.pending}[number]
+            self.report(
+                "TG208",
+                f"a signal of barrier {number} is left over: {where} disagree",
+                at,
+                "signalled here",
+                help=f"put `wait {number}` on every path, or a signal before the loop and a wait after it",
+            )
+            second.pending.pop(number, None)
+            first.pending.pop(number, None)
+
+    def end(self, state: State, when: str) -> None:
+        if state.ended:
+            return
+        for number, at in sorted(state.pending.items()):
+            self.report(
+                "TG205",
+                f"barrier {number} is signalled but {when} without a wait",
+                at,
+                "signalled here",
+                help=f"put `wait {number}` after it",
+            )
+        if state.low != state.high:
+            self.report(
+                "TG207",
+                f"conditional barriers do not match when {when}",
+                state.opened,
+                f"the low half arrives {state.low} times, the high half {state.high} times",
+                help=f"close it with `conditional_barrier {'high' if state.low > state.high else 'low'}`",
+            )
+
+
+def _add(total: Arrivals, more: Arrivals) -> None:
+    for key, count in more.items():
+        total[key] = total.get(key, 0) + count
+        if not total[key]:
+            del total[key]
+
+
+def _either(cond: Cond, then: Arrivals, other: Arrivals) -> Arrivals:
+    """other + [cond] · (then − other): all waves take the same arm."""
+    total = dict(other)
+    test = f"[{show(cond)}]"
+    _add(total, {tuple(sorted((*key, test))): count for key, count in then.items()})
+    _add(total, {tuple(sorted((*key, test))): -count for key, count in other.items()})
+    return total
+
+
+def _constant_trips(op: Iterate) -> int | None:
+    lower, upper, step = constant(op.lower), constant(op.upper), constant(op.step)
+    if lower is None or upper is None or not step:
+        return None
+    return max(0, -(-(upper - lower) // step))
+
+
+def _show(found: Arrivals) -> str:
+    if not found:
+        return "no arrivals"
+    parts = [" × ".join((str(count), *key)) for key, count in sorted(found.items())]
+    text = " + ".join(parts)
+    return f"{text} arrival{'' if text == '1' else 's'}"
