@@ -20,10 +20,12 @@ from tidegate.kernel.syntax import ARITY, COMPARE
 from tidegate.kernel.types import DTYPES, Lds, Tile, f8e4m3fnuz, f16, f32, i8, i32, i64
 from tidegate.simulate import tiles
 from tidegate.simulate.address import Guard, locate
+from tidegate.simulate.events import Access
 from tidegate.simulate.faults import Actor
 from tidegate.simulate.inorder import SimulationError, make_inputs, run
 from tidegate.simulate.memory import lds_bytes, lds_layout, poisoned_lds, touched_bytes
-from tidegate.simulate.values import Buffer, Env, PerLane
+from tidegate.simulate.values import Buffer, Env, GlobalArray, Pending, PerLane
+from tidegate.simulate.wave import Wave
 
 bf16 = ml_dtypes.bfloat16
 
@@ -160,6 +162,9 @@ def test_narrow_floats_are_rounded_once() -> None:
     # 2048 + 1 + 1 in f16 steps would stay 2048; `fma` in float32 and one rounding gives 2050.
     big, one = np.full(4, 2048, np.float16), np.full(4, 2, np.float16)
     assert tiles.elementwise("fma", (one, np.full(4, 1.5, np.float16), big), (f16,) * 3, f16)[0] == 2052
+    near = np.full(1, 1 + 2**-12, np.float32)
+    rest = tiles.elementwise("fma", (near, near, np.full(1, -1 - 2**-11, np.float32)), (f32,) * 3, f32)
+    assert rest[0] == 2**-24, "the product keeps its last bits until the sum"
     total = tiles.reduce("add", np.full((1, 4096), 1, np.float16), f16, 1, f16)
     assert total.tolist() == [[4096.0]]
 
@@ -445,6 +450,22 @@ def test_asynchronous_copies_waits_and_groups() -> None:
     assert after["Z"].tolist() == [0] * 8 + [4, 5, 6, 7]
 
 
+def test_bounds_of_a_copy_clip_its_global_side() -> None:
+    text = """
+    kernel @f(%X: global<8xf32>, %Y: global<12xf32>, %Z: global<4xf32>) waves 1 {
+      %t = alloc : lds<12xf32>
+      %minus = fill -1.0 : tile<12xf32>
+      local_write %minus, %t
+      gather_to_lds %X to %t[8] bounds(2) : tile<4xf32>
+      %r = local_read %t : tile<12xf32>
+      global_write %r, %Y
+      lds_to_global %t[8] to %Z bounds(3) : tile<4xf32>
+    }"""
+    after = execute(text, X=np.arange(1, 9, dtype=np.float32), Z=np.full(4, 9, np.float32))
+    assert after["Y"].tolist() == [-1] * 8 + [1, 2, 0, 0]
+    assert after["Z"].tolist() == [1, 2, 0, 9]
+
+
 def test_touched_bytes() -> None:
     buffer = Value("%t", Lds((4, 8), f32, 2))
     env: Env = {"%t": Buffer("%t", 64, Lds((4, 8), f32, 2)), "wave": 1, "lane": PerLane(np.arange(4))}
@@ -464,6 +485,8 @@ def test_touched_bytes() -> None:
     assert touched(past_row, (4,)) == list(range(64 + 24, 64 + 40))
     lanes = Guard(lanes=np.array([True, False, False, True]))
     assert touched(Place(buffer), (8,), lanes) == [*range(64, 72), *range(64 + 24, 64 + 32)]
+    # Six elements on four lanes: two each, and the last lane has none.
+    assert touched(Place(buffer), (6,), lanes) == [*range(64, 72)]
 
 
 # --- control ------------------------------------------------------------------------------------------------------
@@ -509,10 +532,20 @@ def test_conditionals_with_results_flags_and_branches_of_one_wave() -> None:
         %s = add %two, %two : tile<4xf32>
         yield %s, 5 - wave
       }
-      conditional wave mod 4 >= 2 { global_write %r, %Y[%row] }
+      conditional wave == 3 or wave == 2 and true { global_write %r, %Y[%row] }
     }"""
     assert execute(text, Y=zeros(4, 4), on=True)["Y"][:, 0].tolist() == [0, 0, 0, 1]
     assert execute(text, Y=zeros(4, 4), on=False)["Y"][:, 0].tolist() == [0, 0, 4, 4]
+
+
+def test_each_lane_writes_in_its_own_arm_only() -> None:
+    text = """
+    kernel @f(%Y: global<4xf32>) waves 1 {
+      %one = fill 1.0 : tile<4xf32>
+      %two = fill 2.0 : tile<4xf32>
+      conditional lane == 1 or lane == 2 { global_write %one, %Y } else { global_write %two, %Y }
+    }"""
+    assert execute(text, Y=zeros(4), lanes=4)["Y"].tolist() == [2, 1, 1, 2]
 
 
 def test_lanes_go_different_ways() -> None:
@@ -560,7 +593,7 @@ def test_elements_of_idle_lanes_read_as_zero_and_an_arm_without_lanes_does_not_r
         %y = global_read %X : tile<4xf32>
         yield %y
       }
-      conditional lane < 0 { workgroup_barrier }
+      conditional lane < 0 { wait -1 }
       conditional wave == 0 { global_write %r, %Y }
     }"""
     assert execute(text, X=np.array([1, 2, 3, 4], np.float32), lanes=4)["Y"].tolist() == [1, 2, 3, 4]
@@ -667,7 +700,7 @@ def test_stagger_holds_one_half_back_by_one_rendezvous() -> None:
       %two = fill 2.0 : tile<1xi32>
       local_write %one, %t[wave]
       conditional_barrier high
-      conditional wave == 0 { local_write %two, %t[0] }
+      conditional wave == 0 { fence wave fence wave fence wave fence wave local_write %two, %t[0] }
       workgroup_barrier
       conditional wave == 1 {
         %r = local_read %t[0] : tile<1xi32>
@@ -732,6 +765,41 @@ def test_producer_and_consumer_with_mbarriers(order: str) -> None:
         full_wait="mbarrier_wait %full[%k mod 2] parity %k // 2 mod 2",
         free="mbarrier_arrive %free[%k mod 2]",
     )
+
+
+def test_a_scheduler_may_let_a_read_stay_in_flight() -> None:
+    """A wave goes on with a tile that is not there yet; only a use performs the read."""
+    parsed = kernel("""
+    kernel @f(%Y: global<4xf32>) waves 1 {
+      %t = alloc : lds<4xf32>
+      %x = local_read %t : tile<4xf32>
+      %last = iterate %k in 0 .. 2 carry(%c = %x : tile<4xf32>) {
+        workgroup_barrier
+        yield %c
+      }
+      %r = neg %last : tile<4xf32>
+      global_write %r, %Y
+    }""")
+
+    class Late(Pending):
+        used = False
+
+        def tile(self) -> Any:
+            self.used = True
+            return np.ones(4, np.float32)
+
+    late = Late()
+    env: Env = {"wave": 0, "%Y": GlobalArray("Y", (4,), f32)}
+    steps = Wave(parsed.body, env, lds_layout(parsed), waves=1, lanes=64).run()
+    seen = [type(steps.send(None)).__name__, type(steps.send(late)).__name__]
+    seen += [type(steps.send(None)).__name__ for _ in range(3)]
+    assert seen == ["Access", "Arrive", "Depart", "Arrive", "Depart"]
+    assert not late.used
+    store = steps.send(None)
+    assert late.used
+    assert isinstance(store, Access)
+    assert store.tile is not None
+    assert store.tile.tolist() == [-1] * 4
 
 
 # --- what goes wrong ----------------------------------------------------------------------------------------------
@@ -821,7 +889,7 @@ def test_outside_global_memory() -> None:
     [
         ("%r = local_read %t[0 - 1] : tile<2xf32>", "TG301"),
         ("%r = local_read %t[inexact(%i)] : tile<4xf32>", "TG301"),
-        ("%v = view %t[8] : lds<16xf32>", "TG301"),
+        ("%v = view %t[1] : lds<16xf32>", "TG301"),
         ("atomic_add %x, %t[15]", "TG301"),
         ("gather_to_lds %X to %t[13] : tile<4xf32>", "TG301"),
         ("gather_to_lds %X[1] to %t : tile<4xf32>", "TG302"),
@@ -863,7 +931,7 @@ def test_inactive_elements_may_lie_anywhere() -> None:
 
 
 def test_inputs_that_do_not_fit() -> None:
-    parsed = kernel("kernel @f(%X: global<Nxf32>, %i: index) sizes(N = 4) waves 1 { }")
+    parsed = kernel("kernel @f(%X: global<Nxf32>, %i: index) sizes(N = 4) where(N mod 4 == 0) waves 1 { }")
 
     def message(inputs: dict[str, Any], **how: Any) -> str:
         with pytest.raises(SimulationError) as caught:
@@ -876,6 +944,10 @@ def test_inputs_that_do_not_fit() -> None:
     assert message({"X": zeros(4, dtype=int), "i": 0}) == "`%X` holds int64 where `global<Nxf32>` needs float32"
     assert message({"X": zeros(4), "i": 0, "j": 1}) == "`%j` is no argument of `@f`"
     assert message({"X": zeros(4), "i": 0}, sizes={"M": 1}) == "`M` is no size of `@f`"
+    assert message({"X": zeros(4), "i": 0}, sizes={"N": 3}) == "`%X` has shape (4,) where `global<Nxf32>` needs (3,)"
+    assert message({"X": zeros(3), "i": 0}, sizes={"N": 3}) == "`@f` assumes `N mod 4 == 0`, which does not hold"
+    assert message({"X": zeros(4), "i": 0}, sizes={"N": -4}) == "`N` is -4; a size cannot be negative"
+    assert message({"X": zeros(4), "i": "a"}) == "`%i` is 'a' where `index` needs a number"
     assert message({"X": zeros(4), "i": 0}, waves=0) == "0 waves of 64 lanes cannot run"
 
 

@@ -23,7 +23,7 @@ from tidegate.kernel.types import Lds, strides
 from tidegate.simulate.faults import Actor, SimulationError, outside
 from tidegate.simulate.memory import LDS, Cells
 from tidegate.simulate.tiles import Array, Shape
-from tidegate.simulate.values import Buffer, GlobalArray, NoValue, PerLane, evaluate, lane_of, names_a_tile
+from tidegate.simulate.values import Buffer, GlobalArray, NoValue, PerLane, evaluate, lane_of, names_a_tile, tile_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def locate(place: Place, shape: Shape, guard: Guard, actor: Actor, verb: str, *,
     return _inside_array(cells, home, axes, place, actor, verb)
 
 
-def first_byte(place: Place, wanted: Lds, actor: Actor) -> int | PerLane:
+def first_byte(place: Place, wanted: Lds, actor: Actor, lanes: Array | None) -> int | PerLane:
     """Where a view of a buffer starts; the view must lie inside the buffer."""
     home = actor.env[place.base.name]
     if not isinstance(home, Buffer):
@@ -75,7 +75,8 @@ def first_byte(place: Place, wanted: Lds, actor: Actor) -> int | PerLane:
     relative = evaluate(place.slot, actor.env) * home.type.slot_bytes
     for index, step in zip(place.index, steps, strict=False):
         relative = relative + evaluate(index, actor.env) * step
-    low, high = int(np.min(relative)), int(np.max(relative)) + wanted.bytes
+    some = relative if isinstance(relative, int) or lanes is None else relative[lanes]
+    low, high = int(np.min(some)), int(np.max(some)) + wanted.bytes
     if low < 0 or high > home.type.bytes:
         raise _outside_buffer(home, place, actor, "viewed", low, high)
     base = home.offset if isinstance(home.offset, int) else home.offset.values
@@ -145,10 +146,7 @@ def _active(shape: Shape, axes: list[_Axis], guard: Guard, actor: Actor) -> Arra
             continue
         parts.append(np.asarray(axis.indices(len(shape)) < bound))
     if guard.mask is not None:
-        mask = actor.env[guard.mask.name]
-        if not isinstance(mask, np.ndarray):
-            raise NoValue(f"`{guard.mask.name}` is no mask")
-        parts.append(mask)
+        parts.append(tile_of(guard.mask, actor.env))
     if not parts:
         return None
     active = np.ones(shape, bool)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-import numpy as np
-
 from tidegate.kernel.ops import (
     Broadcast,
     Cast,
@@ -24,7 +22,7 @@ from tidegate.kernel.ops import (
 from tidegate.kernel.types import DType, Tile
 from tidegate.simulate import tiles
 from tidegate.simulate.tiles import Array
-from tidegate.simulate.values import Env, NoValue, evaluate
+from tidegate.simulate.values import Env, NoValue, evaluate, tile_of
 
 
 def compute(op: TileOp, env: Env) -> Array:
@@ -56,13 +54,6 @@ def compute(op: TileOp, env: Env) -> Array:
             return tiles.reshape(tile_of(tile, env), shape)
         case _:
             assert_never(op)
-
-
-def tile_of(value: Value, env: Env) -> Array:
-    found = env.get(value.name)
-    if not isinstance(found, np.ndarray):
-        raise NoValue(f"`{value.name}` is no tile")
-    return found
 
 
 def tile_type(value: Value) -> Tile:

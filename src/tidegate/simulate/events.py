@@ -1,12 +1,14 @@
 """What a wave asks of its scheduler: a closed union of events.
 
 A wave runs until it has something to ask, yields one event, and goes on when it is resumed. Who performs an access and
-when is the scheduler's decision: a read must be answered with its tile, everything else with None. `Depart` and
-`AwaitPhase` hold the wave until the barrier lets it go. Arithmetic makes no events.
+when is the scheduler's decision: a read is answered with its tile, or with a `Pending` one that the read brings later;
+everything else is answered with None. `Depart` and `AwaitPhase` hold the wave until the barrier lets it go. Arithmetic
+makes no events.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +16,7 @@ from tidegate.kernel.ops import CommitGroup, CopyOp, Count, MemoryOp, Op
 from tidegate.kernel.ops import Fence as FenceOp
 from tidegate.simulate.memory import Cells
 from tidegate.simulate.tiles import Array
+from tidegate.simulate.values import Pending
 
 Kind = Literal["read", "write", "atomic"]
 
@@ -110,5 +113,7 @@ class AwaitPhase:
     parity: int
 
 
+Answer = Array | Pending | None
 Event = Access | Copy | Commit | Drain | Fence | Arrive | Depart | AwaitPhase
 Blocking = Depart | AwaitPhase
+Asking = Generator[Event, Answer, None]

@@ -14,7 +14,7 @@ here: that is what the hostile machine is for.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, assert_never
@@ -26,9 +26,9 @@ from tidegate.index import LANE, WAVE, WORKGROUP, evaluate
 from tidegate.kernel.ops import Kernel
 from tidegate.kernel.show import show_op
 from tidegate.simulate.barriers import Barriers
-from tidegate.simulate.events import Access, Arrive, AwaitPhase, Blocking, Commit, Copy, Depart, Drain, Event, Fence
+from tidegate.simulate.events import Access, Arrive, Asking, AwaitPhase, Blocking, Commit, Copy, Depart, Drain, Fence
 from tidegate.simulate.faults import SimulationError, unfit
-from tidegate.simulate.inputs import Sizes, bind_arguments, fill_sizes, make_inputs
+from tidegate.simulate.inputs import Sizes, bind_arguments, check_machine, fill_sizes, make_inputs
 from tidegate.simulate.memory import LDS, Memory, as_bytes, lds_layout, poisoned_lds
 from tidegate.simulate.tiles import Array
 from tidegate.simulate.values import Env, PerLane
@@ -49,8 +49,7 @@ def run(
     layout, values = lds_layout(kernel), fill_sizes(kernel, sizes)
     arguments, arrays = bind_arguments(kernel, inputs, values, layout)
     count = kernel.waves if waves is None else waves
-    if count < 1 or lanes < 1:
-        raise unfit(f"{count} waves of {lanes} lanes cannot run")
+    check_machine(kernel, count, lanes)
     shared: Env = {**values, **arguments, LANE: PerLane(np.arange(lanes, dtype=np.int64))}
     spaces = {name: as_bytes(array) for name, array in arrays.items()}
     for place in workgroups(kernel, values):
@@ -77,14 +76,12 @@ class _Running:
     """A wave between two events: what it is to be answered with, and what holds it."""
 
     number: int
-    steps: Generator[Event, Array | None, None]
+    steps: Asking
     answer: Array | None = None
     held: Blocking | None = None
 
 
-def _run_workgroup(
-    kernel: Kernel, place: tuple[int, ...], steps: list[Generator[Event, Array | None, None]], memory: Memory
-) -> None:
+def _run_workgroup(kernel: Kernel, place: tuple[int, ...], steps: list[Asking], memory: Memory) -> None:
     barriers = Barriers(len(steps))
     waves = [_Running(number, each) for number, each in enumerate(steps)]
     while waves:

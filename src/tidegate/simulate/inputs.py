@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from tidegate.index import holds, names, show
 from tidegate.kernel.ops import Kernel, Value
 from tidegate.kernel.types import FLAG, INDEX, BarrierObject, DType, Global, Lds, i1
 from tidegate.simulate.faults import unfit
+from tidegate.simulate.memory import lds_bytes, lds_layout
 from tidegate.simulate.tiles import Array, Shape, convert, np_dtype
 from tidegate.simulate.values import BarrierRef, Buffer, Env, GlobalArray
 
 Sizes = Mapping[str, int]
+
+# Far beyond every GPU; it keeps a wrong `alloc at` from filling the memory of this computer.
+MOST_LDS = 2**28
 
 
 def make_inputs(
@@ -56,8 +61,18 @@ def fill_sizes(kernel: Kernel, sizes: Sizes | None) -> dict[str, int]:
         if name not in values:
             known = ", ".join(f"`{each}`" for each in values) or "none"
             raise unfit(f"`{name}` is no size of `@{kernel.name}`", f"its sizes: {known}")
+        if value < 0:
+            raise unfit(f"`{name}` is {value}; a size cannot be negative")
         values[name] = int(value)
     return values
+
+
+def check_machine(kernel: Kernel, waves: int, lanes: int) -> None:
+    """Whether there is a machine that can run so many waves with that much shared memory."""
+    if waves < 1 or lanes < 1:
+        raise unfit(f"{waves} waves of {lanes} lanes cannot run")
+    if lds_bytes(kernel) > MOST_LDS or any(offset < 0 for offset in lds_layout(kernel).values()):
+        raise unfit(f"shared memory of `@{kernel.name}` does not lie in 0..{MOST_LDS}", "check `alloc at`")
 
 
 def bind_arguments(
@@ -80,10 +95,23 @@ def bind_arguments(
                 arrays[name] = _array(arg, type_, _given(kernel, inputs, name), sizes)
                 env[arg.name] = GlobalArray(name, arrays[name].shape, type_.dtype)
             case t if t in (INDEX, FLAG):
-                env[arg.name] = int(_given(kernel, inputs, name))
+                env[arg.name] = _integer(arg, _given(kernel, inputs, name))
             case _:
                 raise unfit(f"`{arg.name}` has type `{arg.type}`, which no argument can have")
+    _check_assumptions(kernel, {**sizes, **{name: each for name, each in env.items() if isinstance(each, int)}})
     return env, arrays
+
+
+def _check_assumptions(kernel: Kernel, known: Mapping[str, int]) -> None:
+    for cond in kernel.where:
+        if all(name in known for name in names(cond)) and not holds(cond, known):
+            raise unfit(f"`@{kernel.name}` assumes `{show(cond)}`, which does not hold")
+
+
+def _integer(arg: Value, given: Any) -> int:
+    if not isinstance(given, int | np.integer | np.bool_):
+        raise unfit(f"`{arg.name}` is {given!r} where `{arg.type}` needs a number")
+    return int(given)
 
 
 def _given(kernel: Kernel, inputs: Mapping[str, Any], name: str) -> Any:

@@ -8,7 +8,6 @@ Keeps   a copy's bounds clip its global side only: elements beyond them arrive i
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import assert_never
 
 import numpy as np
@@ -40,14 +39,25 @@ from tidegate.kernel.ops import (
 )
 from tidegate.simulate import events
 from tidegate.simulate.address import Guard, locate, single
-from tidegate.simulate.compute import tile_of, tile_type
-from tidegate.simulate.events import WORKGROUP, Access, Arrive, AwaitPhase, Barrier, Commit, Copy, Depart, Drain, Event
+from tidegate.simulate.compute import tile_type
+from tidegate.simulate.events import (
+    WORKGROUP,
+    Access,
+    Answer,
+    Arrive,
+    Asking,
+    AwaitPhase,
+    Barrier,
+    Commit,
+    Copy,
+    Depart,
+    Drain,
+)
 from tidegate.simulate.faults import Actor
 from tidegate.simulate.memory import Cells
 from tidegate.simulate.tiles import Array, convert
-from tidegate.simulate.values import BarrierRef, Dep, Env, NoValue, PerLane, evaluate
+from tidegate.simulate.values import BarrierRef, Dep, Env, NoValue, Pending, PerLane, evaluate, tile_of
 
-Asking = Generator[Event, Array | None, None]
 Synchronization = (
     WorkgroupBarrier
     | SharedMemoryBarrier
@@ -80,7 +90,7 @@ class Requests:
             case GlobalRead(result=result) | LocalRead(result=result):
                 cells = self._cells(op, result, active, "read")
                 found = yield Access(op, "read", cells)
-                self.env[result.name] = convert(_answered(found), tile_type(result).dtype)
+                self.env[result.name] = _answered(found)
             case GlobalWrite(tile=tile) | LocalWrite(tile=tile):
                 cells = self._cells(op, tile, active, "written")
                 yield Access(op, "write", cells, convert(tile_of(tile, self.env), cells.dtype))
@@ -88,7 +98,7 @@ class Requests:
                 cells = self._cells(op, tile, active, "added to")
                 before = yield Access(op, "atomic", cells, convert(tile_of(tile, self.env), cells.dtype))
                 if op.result is not None:
-                    self.env[op.result.name] = convert(_answered(before), tile_type(tile).dtype)
+                    self.env[op.result.name] = _answered(before)
             case _:
                 assert_never(op)
 
@@ -107,11 +117,11 @@ class Requests:
         starts = [evaluate(index, self.env) for index in (op.place.slot, *op.place.index)]
         if all(isinstance(start, int) for start in starts):
             found = yield Access(op, "read", locate(op.place, (), Guard(), actor, "read"))
-            self.env[op.result.name] = int(_answered(found))
+            self.env[op.result.name] = int(_now(found))
             return
         cells = locate(op.place, (lanes,), Guard(lanes=active), actor, "read", points=True)
         found = yield Access(op, "read", cells)
-        self.env[op.result.name] = PerLane(_answered(found).astype(np.int64))
+        self.env[op.result.name] = PerLane(_now(found).astype(np.int64))
 
     def copies(self, op: CopyOp | CommitGroup, active: Array | None) -> Asking:
         match op:
@@ -200,6 +210,12 @@ def _meet(op: WorkgroupBarrier | SharedMemoryBarrier | ConditionalBarrier) -> As
     yield Depart(op, WORKGROUP)
 
 
-def _answered(tile: Array | None) -> Array:
-    assert tile is not None, "a read must be answered with its tile"
-    return tile
+def _answered(answer: Answer) -> Array | Pending:
+    assert answer is not None, "a read must be answered"
+    return answer
+
+
+def _now(answer: Answer) -> Array:
+    """An index steers the wave, so that it cannot stay in flight."""
+    found = _answered(answer)
+    return found.tile() if isinstance(found, Pending) else found

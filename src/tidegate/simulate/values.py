@@ -11,6 +11,7 @@ names `lane`, or comes out of a lane-divergent condition: then it is `PerLane`, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +37,7 @@ from tidegate.index import (
     Truth,
     names,
 )
+from tidegate.kernel.ops import Value
 from tidegate.kernel.types import BarrierObject, DType, Lds
 from tidegate.simulate.tiles import Array, Shape
 
@@ -80,13 +82,34 @@ class BarrierRef:
     type: BarrierObject
 
 
+class Pending(ABC):
+    """A tile that a read in flight will bring; carrying it round a loop or out of a region is no use of it."""
+
+    @abstractmethod
+    def tile(self) -> Array:
+        """The tile; its first use performs the read, if nothing has before."""
+
+
 # A tile is an array; an index or a flag is an integer.
-RunValue = int | Array | PerLane | Buffer | GlobalArray | Dep | BarrierRef
+RunValue = int | Array | Pending | PerLane | Buffer | GlobalArray | Dep | BarrierRef
 Env = dict[str, RunValue]
 
 
 class NoValue(Exception):
     """An index expression that has no value; whoever knows the operation makes a finding of it."""
+
+
+def arrived(value: RunValue | None) -> RunValue | None:
+    """The value, and for a tile in flight the tile."""
+    return value.tile() if isinstance(value, Pending) else value
+
+
+def tile_of(value: Value, env: Env) -> Array:
+    """The tile that a name stands for."""
+    found = arrived(env.get(value.name))
+    if not isinstance(found, np.ndarray):
+        raise NoValue(f"`{value.name}` is no tile")
+    return found
 
 
 @cache
@@ -147,7 +170,7 @@ def holds(cond: Cond, env: Env, shape: Shape | None = None) -> bool | Array:
 
 
 def _named(name: str, env: Env, shape: Shape | None) -> int | Array:
-    match env.get(name):
+    match arrived(env.get(name)):
         case int(value):
             return value
         case PerLane(values):
@@ -189,7 +212,7 @@ def _apply(op: str, left: int | Array, right: int | Array) -> int | Array:
 
 def names_a_tile(index: Index, env: Env) -> bool:
     """Whether each element has an index of its own, from a tile of as many elements."""
-    return any(isinstance(tile := env.get(name), np.ndarray) and tile.size != 1 for name in names(index))
+    return any(isinstance(tile := arrived(env.get(name)), np.ndarray) and tile.size != 1 for name in names(index))
 
 
 def as_value(found: int | Array) -> int | PerLane:
@@ -202,16 +225,18 @@ def as_value(found: int | Array) -> int | PerLane:
 
 def merge(took: Array, first: RunValue, second: RunValue) -> RunValue:
     """Each lane's part of two values: `first` where `took`, else `second`."""
-    match first, second:
+    if first is second:
+        return first
+    match arrived(first), arrived(second):
         case Dep(ours), Dep(theirs):
             return Dep(ours | theirs)
-        case np.ndarray(), np.ndarray():
-            return np.where(took[lane_of(first.shape, len(took))], first, second)
-        case (int() | PerLane(), int() | PerLane()):
-            return _merge_lanes(took, first, second)
-        case Buffer(name=one), Buffer(name=other):
+        case (np.ndarray() as ours, np.ndarray() as theirs):
+            return np.where(took[lane_of(ours.shape, len(took))], ours, theirs)
+        case (int() | PerLane() as ours, int() | PerLane() as theirs):
+            return _merge_lanes(took, ours, theirs)
+        case Buffer(one, at, type_), Buffer(other, elsewhere, _):
             name = one if one == other else f"{one} or {other}"
-            return Buffer(name, _merge_lanes(took, first.offset, second.offset), first.type)
+            return Buffer(name, _merge_lanes(took, at, elsewhere), type_)
     if first == second:
         return first
     raise NoValue("lanes of one wave disagree on an array or a barrier")

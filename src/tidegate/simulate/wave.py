@@ -71,7 +71,7 @@ from tidegate.kernel.ops import (
 from tidegate.kernel.types import BarrierObject, Lds
 from tidegate.simulate.address import first_byte, single
 from tidegate.simulate.compute import compute
-from tidegate.simulate.events import Event
+from tidegate.simulate.events import Answer, Asking, Event
 from tidegate.simulate.faults import Actor, no_value
 from tidegate.simulate.requests import Requests
 from tidegate.simulate.tiles import Array
@@ -91,7 +91,7 @@ from tidegate.simulate.values import (
 
 # What a region hands on, or None if no lane reached its end.
 Handed = tuple[RunValue, ...] | None
-Steps = Generator[Event, Array | None, Handed]
+Steps = Generator[Event, Answer, Handed]
 
 
 class Wave:
@@ -106,7 +106,7 @@ class Wave:
         self.gone: Array | None = None
         self.requests = Requests(env, waves)
 
-    def run(self) -> Generator[Event, Array | None, None]:
+    def run(self) -> Asking:
         yield from self._block(self.body)
 
     def _block(self, block: Block) -> Steps:
@@ -283,7 +283,7 @@ class Wave:
             case Alloc(result=result):
                 return Buffer(result.name, self.layout[result.name], wanted)
             case View(result=result, place=place):
-                return Buffer(result.name, first_byte(place, wanted, Actor(op, self.env)), wanted)
+                return Buffer(result.name, first_byte(place, wanted, Actor(op, self.env), self.active), wanted)
             case SelectView(cond=cond, then=then, otherwise=otherwise):
                 chosen = holds(cond, self.env)
                 if isinstance(chosen, bool):
