@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tidegate.diag import Sources, show_finding
-from tidegate.index import Const, Name
+from tidegate.index import Const, Inexact, Name
 from tidegate.kernel.ops import Kernel, LocalWrite, Place, Value
 from tidegate.kernel.parse import parse
 from tidegate.kernel.syntax import ARITY, COMPARE
@@ -487,6 +487,43 @@ def test_touched_bytes() -> None:
     assert touched(Place(buffer), (8,), lanes) == [*range(64, 72), *range(64 + 24, 64 + 32)]
     # Six elements on four lanes: two each, and the last lane has none.
     assert touched(Place(buffer), (6,), lanes) == [*range(64, 72)]
+
+
+def test_addresses_agree_with_counting_one_element_at_a_time() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(300):
+        memory = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 4)))
+        kind = Lds(memory, DTYPES[str(rng.choice(["i8", "f16", "f32"]))], int(rng.integers(1, 4)))
+        shape = tuple(int(rng.integers(1, n + 1)) for n in memory[int(rng.integers(0, len(memory) + 1)) :])
+        start = [int(rng.integers(0, n)) for n in memory][: int(rng.integers(0, len(memory) + 1))]
+        slot, bounds = int(rng.integers(0, kind.slots)), [int(n) for n in rng.integers(0, 7, len(memory))]
+        own = int(rng.integers(-1, len(start)))  # the dimension in which each element has its own index, if any
+        mask, owns = rng.integers(0, 2, shape).astype(bool), rng.integers(0, 3, shape)
+        lanes = rng.integers(0, 2, 4).astype(bool)
+        expected = set()
+        for number, element in enumerate(np.ndindex(shape)):
+            index = [*start, *[0] * (len(memory) - len(start))]
+            for d, step in zip(range(len(memory) - len(shape), len(memory)), element, strict=True):
+                index[d] += step
+            if own >= 0:
+                index[own] = int(owns[element]) if owns.size > 1 else index[own] - start[own] + int(owns[element])
+            active = mask[element] and lanes[number // -(-mask.size // 4)]
+            if active and all(i < bound for i, bound in zip(index, bounds, strict=True)):
+                flat = slot
+                for i, n in zip(index, memory, strict=True):
+                    flat = flat * n + i
+                expected |= {16 + flat * kind.dtype.bytes + byte for byte in range(kind.dtype.bytes)}
+        buffer, guard = Value("%t", kind), Guard(tuple(map(Const, bounds)), Value("%m", Tile(shape, i32)), lanes)
+        env: Env = {"%t": Buffer("%t", 16, kind), "%m": mask, "%o": owns, "wave": 0}
+        index_of = [Inexact(Name("%o")) if d == own else Const(i) for d, i in enumerate(start)]
+        place = Place(buffer, Const(slot), tuple(index_of))
+        actor = Actor(LocalWrite(buffer, place), env)
+        try:
+            got = set(touched_bytes(locate(place, shape, guard, actor, "written")).tolist())
+        except SimulationError:
+            assert not expected <= set(range(16, 16 + kind.bytes))
+            continue
+        assert got == expected
 
 
 # --- control ------------------------------------------------------------------------------------------------------

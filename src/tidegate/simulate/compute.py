@@ -1,4 +1,9 @@
-"""Tile operations under a wave's environment: operands in, one new tile out."""
+"""Tile operations under a wave's environment.
+
+Needs   a well-formed operation, and an environment with its operands
+Gives   one new tile
+Keeps   the environment is only read; the numbers are made in `tiles`
+"""
 
 from __future__ import annotations
 

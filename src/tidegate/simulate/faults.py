@@ -1,5 +1,8 @@
 """What goes wrong while a kernel runs, as findings.
 
+Needs   who runs which operation, and what is wrong with it
+Gives   `SimulationError`, which carries a finding with the operation's place, the wave, and the values of its indices
+
 TG221  no wave can go on                       TG303  an index has no value, or lanes disagree where one is needed
 TG301  outside a buffer in shared memory       TG304  inputs that do not fit the kernel
 TG302  outside an array in global memory
@@ -49,7 +52,7 @@ class Actor:
 def _show(value: object) -> str:
     match value:
         case PerLane(values):
-            return "/".join(str(each) for each in dict.fromkeys(values.tolist()))
+            return f"{values.min()}..{values.max()} over the lanes"
         case np.ndarray():
             return "a tile"
     return str(value)

@@ -14,7 +14,6 @@ this lane took. `exit` there ends these lanes only; the wave ends with its last 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import assert_never
 
 import numpy as np
 
@@ -23,20 +22,15 @@ from tidegate.kernel.ops import (
     Alloc,
     AtomicAdd,
     Block,
-    Broadcast,
-    Cast,
     CommitGroup,
     Conditional,
     ConditionalBarrier,
     Dealloc,
-    Elementwise,
     Exit,
     Fence,
-    Fill,
     GatherToLds,
     GlobalRead,
     GlobalWrite,
-    Iota,
     Iterate,
     LdsToGlobal,
     Let,
@@ -44,24 +38,19 @@ from tidegate.kernel.ops import (
     LocalWrite,
     MbarrierArrive,
     MbarrierWait,
-    Mma,
     NewBarrier,
     NullAsyncDep,
     Op,
     Operand,
     ReadIndex,
-    Reduce,
-    Reshape,
-    Scan,
     SchedulingBarrier,
     SelectView,
     SetWavePrio,
     SharedMemoryBarrier,
     Signal,
     Specialize,
-    Splat,
     TensorLoadToLds,
-    Transpose,
+    TileOp,
     Value,
     View,
     Wait,
@@ -123,40 +112,7 @@ class Wave:
 
     def _op(self, op: Op) -> Steps:
         """Runs one operation; binds its results. None if no lane goes on after it."""
-        env = self.env
         match op:
-            case (
-                Elementwise()
-                | Mma()
-                | Fill()
-                | Splat()
-                | Iota()
-                | Cast()
-                | Reduce()
-                | Scan()
-                | Transpose()
-                | Broadcast()
-                | Reshape()
-            ):
-                env[op.result.name] = compute(op, env)
-            case Let(result=result, value=index):
-                env[result.name] = self._index(index)
-            case GlobalRead() | LocalRead() | GlobalWrite() | LocalWrite() | AtomicAdd() | ReadIndex():
-                yield from self.requests.memory(op, self.active, self.lanes)
-            case GatherToLds() | TensorLoadToLds() | LdsToGlobal() | CommitGroup():
-                yield from self.requests.copies(op, self.active)
-            case (
-                WorkgroupBarrier()
-                | SharedMemoryBarrier()
-                | Signal()
-                | Wait()
-                | ConditionalBarrier()
-                | WaitCount()
-                | Fence()
-                | MbarrierArrive()
-                | MbarrierWait()
-            ):
-                yield from self.requests.synchronization(op, self.active)
             case Iterate():
                 return (yield from self._iterate(op))
             case Conditional():
@@ -165,16 +121,19 @@ class Wave:
                 return (yield from self._specialize(op))
             case Exit():
                 return self._exit()
-            case Alloc() | View() | SelectView():
-                env[op.result.name] = self._buffer(op)
-            case NullAsyncDep(result=result):
-                env[result.name] = Dep()
-            case NewBarrier(result=Value(name, BarrierObject() as type_)):
-                env[name] = BarrierRef(name, type_)
-            case NewBarrier() | Dealloc() | SchedulingBarrier() | SetWavePrio():
+            case GlobalRead() | LocalRead() | GlobalWrite() | LocalWrite() | AtomicAdd() | ReadIndex():
+                yield from self.requests.memory(op, self.active, self.lanes)
+            case GatherToLds() | TensorLoadToLds() | LdsToGlobal() | CommitGroup():
+                yield from self.requests.copies(op, self.active)
+            case (
+                WorkgroupBarrier() | SharedMemoryBarrier() | Signal() | Wait() | ConditionalBarrier()
+                | WaitCount() | Fence() | MbarrierArrive() | MbarrierWait()
+            ):  # fmt: skip
+                yield from self.requests.synchronization(op, self.active)
+            case Dealloc() | SchedulingBarrier() | SetWavePrio():
                 pass
-            case _:
-                assert_never(op)
+            case _:  # `_made` takes every operation that is left, so that the type checker misses no new one
+                self.env[op.result.name] = self._made(op)
         return ()
 
     # --- regions ---
@@ -275,19 +234,25 @@ class Wave:
     def _index(self, index: Index) -> int | PerLane:
         return as_value(evaluate(index, self.env))
 
-    def _buffer(self, op: Alloc | View | SelectView) -> RunValue:
-        wanted = op.result.type
-        if not isinstance(wanted, Lds):
-            raise NoValue(f"`{op.result.name}` is no buffer")
+    def _made(self, op: TileOp | Let | NullAsyncDep | NewBarrier | Alloc | View | SelectView) -> RunValue:
+        """What an operation makes that asks nothing of the scheduler."""
         match op:
-            case Alloc(result=result):
-                return Buffer(result.name, self.layout[result.name], wanted)
-            case View(result=result, place=place):
-                return Buffer(result.name, first_byte(place, wanted, Actor(op, self.env), self.active), wanted)
+            case Let(value=index):
+                return self._index(index)
+            case NullAsyncDep():
+                return Dep()
+            case NewBarrier(result=Value(name, BarrierObject() as kind)):
+                return BarrierRef(name, kind)
+            case Alloc(result=Value(name, Lds() as kind)):
+                return Buffer(name, self.layout[name], kind)
+            case View(result=Value(name, Lds() as kind), place=place):
+                return Buffer(name, first_byte(place, kind, Actor(op, self.env), self.active), kind)
             case SelectView(cond=cond, then=then, otherwise=otherwise):
                 chosen = holds(cond, self.env)
                 if isinstance(chosen, bool):
                     return self.env[(then if chosen else otherwise).name]
                 return merge(chosen, self.env[then.name], self.env[otherwise.name])
+            case NewBarrier() | Alloc() | View():
+                raise NoValue(f"`{op.result.name}` has type `{op.result.type}`, which this operation cannot make")
             case _:
-                assert_never(op)
+                return compute(op, self.env)
