@@ -1,0 +1,35 @@
+"""Sliding sums of 4 neighbours along rows; shared memory is used, but not shared.
+
+Y[r, c] = X[r, c] + ... + X[r, c + 3] for rows of 64, where what lies beyond a row is 0. Each wave lays 16 rows into its
+own part of the buffer, with a margin of zeros, and reads them back shifted.
+
+No barrier at all. No byte is touched by two waves, so no hazard crosses waves; and within a wave this target performs
+accesses to shared memory in the order in which they were issued. That covers the reads after the writes and the writes
+of the next iteration after the reads.
+"""
+
+import numpy as np
+
+import tidegate as tg
+
+M = tg.sizes(M=128)
+TOLERANCE = (1e-5, 1e-6)
+
+
+@tg.kernel(waves=4, target="gfx942", where=[M % 64 == 0])
+def wave_private(X: tg.Global[M, 64, tg.f32], Y: tg.Global[M, 64, tg.f32]):
+    rows = tg.alloc((4, 16, 68), tg.f32)
+    wave = tg.wave()
+    tg.local_write(tg.fill((16, 4), tg.f32), rows, (wave, 0, 64))
+    for i in tg.iterate(M // 64):
+        x = tg.global_read(X, (i * 64 + wave * 16, 0), (16, 64))
+        tg.local_write(x, rows, (wave, 0, 0))
+        for shift in range(1, 4):
+            shifted = tg.local_read(rows, (wave, 0, shift), (16, 64))
+            x = x + shifted
+        tg.global_write(x, Y, (i * 64 + wave * 16, 0))
+
+
+def reference(inputs: dict[str, np.ndarray], sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    wide = np.pad(inputs["X"], ((0, 0), (0, 3)))
+    return {"Y": sum(wide[:, shift : shift + 64] for shift in range(4))}
