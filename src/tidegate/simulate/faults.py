@@ -3,9 +3,9 @@
 Needs   who runs which operation, and what is wrong with it
 Gives   `SimulationError`, which carries a finding with the operation's place, the wave, and the values of its indices
 
-TG221  no wave can go on                       TG303  an index has no value, or lanes disagree where one is needed
-TG301  outside a buffer in shared memory       TG304  inputs that do not fit the kernel
-TG302  outside an array in global memory
+TG022  inputs that do not fit the kernel       TG302  outside an array in global memory
+TG221  no wave can go on                       TG304  a slot that a barrier object does not have
+TG301  outside a buffer in shared memory       TG312  an index has no value, or lanes disagree where one is needed
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from tidegate.diag import Finding, Label
 from tidegate.index import Cond, Index, names
 from tidegate.kernel.ops import Op
-from tidegate.simulate.values import Env, NoValue, PerLane
+from tidegate.simulate.values import Env, NoSlot, NoValue, PerLane
 
 
 class SimulationError(Exception):
@@ -65,8 +65,10 @@ def outside(actor: Actor, code: str, message: str, label: str, facts: tuple[str,
 
 def no_value(actor: Actor, reason: NoValue) -> SimulationError:
     label = (Label(actor.op.at, "evaluated here"),)
-    return SimulationError(Finding("TG303", f"an index has no value: {reason}", label, (actor.where(),)))
+    if isinstance(reason, NoSlot):
+        return SimulationError(Finding("TG304", str(reason), label, (actor.where(),)))
+    return SimulationError(Finding("TG312", f"an index has no value: {reason}", label, (actor.where(),)))
 
 
 def unfit(message: str, help: str = "") -> SimulationError:
-    return SimulationError(Finding("TG304", message, help=help))
+    return SimulationError(Finding("TG022", message, help=help))

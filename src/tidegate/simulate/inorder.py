@@ -47,7 +47,7 @@ def run(
 ) -> dict[str, Array]:
     """Every workgroup of the grid, one after the other; gives all global arrays by their names without `%`."""
     layout, values = lds_layout(kernel), fill_sizes(kernel, sizes)
-    arguments, arrays = bind_arguments(kernel, inputs, values, layout)
+    arguments, arrays = bind_arguments(kernel, inputs, values)
     count = kernel.waves if waves is None else waves
     check_machine(kernel, count, lanes)
     shared: Env = {**values, **arguments, LANE: PerLane(np.arange(lanes, dtype=np.int64))}

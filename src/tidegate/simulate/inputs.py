@@ -1,7 +1,7 @@
 """What a run takes: arrays, indices and flags that fit a kernel.
 
 Needs   a kernel, values for some of its sizes, perhaps some of its arguments
-Gives   arguments that fit, random where nobody gave them; a finding (TG304) where something does not fit
+Gives   arguments that fit, random where nobody gave them; a finding (TG022) where something does not fit
 Keeps   what is given is copied, never changed; the same seed gives the same arrays
 """
 
@@ -14,11 +14,11 @@ import numpy as np
 
 from tidegate.index import holds, names, show
 from tidegate.kernel.ops import Kernel, Value
-from tidegate.kernel.types import FLAG, INDEX, BarrierObject, DType, Global, Lds, i1
+from tidegate.kernel.types import FLAG, INDEX, DType, Global, i1
 from tidegate.simulate.faults import unfit
 from tidegate.simulate.memory import lds_bytes, lds_layout
 from tidegate.simulate.tiles import Array, Shape, convert, np_dtype
-from tidegate.simulate.values import BarrierRef, Buffer, Env, GlobalArray
+from tidegate.simulate.values import Env, GlobalArray
 
 Sizes = Mapping[str, int]
 
@@ -75,9 +75,7 @@ def check_machine(kernel: Kernel, waves: int, lanes: int) -> None:
         raise unfit(f"shared memory of `@{kernel.name}` does not lie in 0..{MOST_LDS}", "check `alloc at`")
 
 
-def bind_arguments(
-    kernel: Kernel, inputs: Mapping[str, Any], sizes: Sizes, layout: Mapping[str, int]
-) -> tuple[Env, dict[str, Array]]:
+def bind_arguments(kernel: Kernel, inputs: Mapping[str, Any], sizes: Sizes) -> tuple[Env, dict[str, Array]]:
     """What the arguments' names stand for, and copies of the arrays that a run may change."""
     env: Env = {}
     arrays: dict[str, Array] = {}
@@ -87,10 +85,6 @@ def bind_arguments(
             raise unfit(f"`%{name}` is no argument of `@{kernel.name}`")
     for name, arg in known.items():
         match arg.type:
-            case Lds() as type_:
-                env[arg.name] = Buffer(arg.name, layout[arg.name], type_)
-            case BarrierObject() as type_:
-                env[arg.name] = BarrierRef(arg.name, type_)
             case Global() as type_:
                 arrays[name] = _array(arg, type_, _given(kernel, inputs, name), sizes)
                 env[arg.name] = GlobalArray(name, arrays[name].shape, type_.dtype)

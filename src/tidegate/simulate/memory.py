@@ -6,7 +6,7 @@ Keeps   inactive elements read as 0 and are not written; where elements of one w
         memory that nobody wrote reads as NaN (floats) or as bytes 0xA5
 Cost    one copy for a box whose elements are all active, else a gather of bytes
 
-Buffers lie in program order, each 16-byte aligned after the end of everything before it; `alloc at N` lies at N.
+Buffers lie where `kernel.layout` puts them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from functools import cache
 
 import numpy as np
 
-from tidegate.kernel.ops import Alloc, Kernel, Value, walk_ops
+from tidegate.kernel.layout import lay_out
+from tidegate.kernel.ops import Alloc, Kernel, walk_ops
 from tidegate.kernel.types import DType, Lds, i1
 from tidegate.simulate.tiles import Array, Shape, elementwise, np_dtype
 
-ALIGNMENT = 16
 POISON = 0xA5
 # The name of shared memory, where global memory has the name of an argument.
 LDS = ""
@@ -31,29 +31,22 @@ LDS = ""
 
 
 def lds_layout(kernel: Kernel) -> dict[str, int]:
-    """The first byte of each buffer, by its name; buffers that are arguments come first."""
-    layout: dict[str, int] = {}
-    end = 0
-    for value, type_, offset in _buffers(kernel):
-        first = -(-end // ALIGNMENT) * ALIGNMENT if offset is None else offset
-        layout[value.name] = first
-        end = max(end, first + type_.bytes)
-    return layout
+    """The first byte of each buffer, by its name."""
+    return lay_out(kernel).offsets
 
 
 def lds_bytes(kernel: Kernel) -> int:
     """How much shared memory a workgroup needs."""
-    layout = lds_layout(kernel)
-    return max((layout[value.name] + type_.bytes for value, type_, _ in _buffers(kernel)), default=0)
+    return lay_out(kernel).total
 
 
 def poisoned_lds(kernel: Kernel) -> Array:
     """Fresh shared memory, in which what nobody wrote shows."""
     lds = np.full(lds_bytes(kernel), POISON, np.uint8)
     layout = lds_layout(kernel)
-    for value, type_, _ in _buffers(kernel):
-        if type_.dtype.is_float:
-            first = layout[value.name]
+    for op in walk_ops(kernel.body):
+        if isinstance(op, Alloc) and isinstance(type_ := op.result.type, Lds) and type_.dtype.is_float:
+            first = layout[op.result.name]
             lds[first : first + type_.bytes] = np.full(type_.bytes // type_.dtype.bytes, _nan(type_.dtype)).view(
                 np.uint8
             )
@@ -62,15 +55,6 @@ def poisoned_lds(kernel: Kernel) -> Array:
 
 def _nan(dtype: DType) -> Array:
     return np.asarray(np.nan, np.float64).astype(np_dtype(dtype))
-
-
-def _buffers(kernel: Kernel) -> Iterator[tuple[Value, Lds, int | None]]:
-    for arg in kernel.args:
-        if isinstance(arg.type, Lds):
-            yield arg, arg.type, None
-    for op in walk_ops(kernel.body):
-        if isinstance(op, Alloc) and isinstance(op.result.type, Lds):
-            yield op.result, op.result.type, op.offset
 
 
 # --- cells --------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ from tidegate.simulate.events import (
 from tidegate.simulate.faults import Actor
 from tidegate.simulate.memory import Cells
 from tidegate.simulate.tiles import Array, convert
-from tidegate.simulate.values import BarrierRef, Dep, Env, NoValue, Pending, PerLane, evaluate, tile_of
+from tidegate.simulate.values import BarrierRef, Dep, Env, NoSlot, NoValue, Pending, PerLane, evaluate, tile_of
 
 Synchronization = (
     WorkgroupBarrier
@@ -187,7 +187,7 @@ class Requests:
     def _slot(self, place: Place, actor: Actor, active: Array | None) -> Barrier:
         ref, slot = self._ref(place.base), single(place.slot, actor, active)
         if not 0 <= slot < ref.type.slots:
-            raise NoValue(f"`{ref.name}` has {ref.type.slots} slots, and none has number {slot}")
+            raise NoSlot(f"`{ref.name}` has {ref.type.slots} slots, and none has number {slot}")
         return Barrier(ref.name, ref.type.arrivals, slot)
 
     def _ref(self, value: Value) -> BarrierRef:

@@ -99,6 +99,10 @@ class NoValue(Exception):
     """An index expression that has no value; whoever knows the operation makes a finding of it."""
 
 
+class NoSlot(NoValue):
+    """A slot that a barrier object does not have."""
+
+
 def arrived(value: RunValue | None) -> RunValue | None:
     """The value, and for a tile in flight the tile."""
     return value.tile() if isinstance(value, Pending) else value
