@@ -234,7 +234,7 @@ def test_mma_accumulates_in_the_type_of_its_accumulator(element: str, acc: str) 
 
 GEMM = """
 kernel @gemm(%A: global<MxKxf16>, %B: global<KxNxf16>, %C: global<MxNxf32>)
-    sizes(M = 128, N = 128, K = 128) grid(M // 64, N // 64) waves 4 {
+    sizes(M = 128, N = 128, K = 128) where(M mod 64 == 0, N mod 64 == 0, K mod 32 == 0) grid(M // 64, N // 64) waves 4 {
   %a = alloc : lds<64x32xf16>
   %b = alloc : lds<32x64xf16>
   %zero = fill 0.0 : tile<32x32xf32>
@@ -906,14 +906,14 @@ def test_outside_shared_memory() -> None:
 
 def test_outside_global_memory() -> None:
     text = """kernel @f(%X: global<NxNxf32>) sizes(N = 10) grid(2) waves 1 {
-  %x = global_read %X[0, wg0 * 8] bounds(N) : tile<2x8xf32>
+  %x = global_read %X[0, wg0 * 8] bounds(N, 2 * N) : tile<2x8xf32>
 }"""
     assert failure(text) == (
         "error[TG302]: `%X` is read outside the array\n"
         " --> k.tide:2:3\n"
         "  |\n"
-        "2 |   %x = global_read %X[0, wg0 * 8] bounds(N) : tile<2x8xf32>\n"
-        "  |   --------------------------------------------------------- "
+        "2 |   %x = global_read %X[0, wg0 * 8] bounds(N, 2 * N) : tile<2x8xf32>\n"
+        "  |   ---------------------------------------------------------------- "
         "read at index 10 of 10 in dimension 1, element (0, 2) of the tile\n"
         "  = workgroup (1, 0, 0), wave 0\n"
         "  = `%X[0, wg0 * 8]` lies in an array of 10x10\n"
