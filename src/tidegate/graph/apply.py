@@ -1,0 +1,182 @@
+"""Plans carried out: on a kernel, which gives a kernel, and on a graph, which gives a graph.
+
+Needs   a plan that fits the graph
+Gives   a new program; the old one is untouched
+Keeps   what no edit names stays as it is, spans included; a deleted point's predecessors go on to its successor
+Cost    linear in the program plus the edits
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tidegate.diag import BadInput, Finding, Label
+from tidegate.graph.build import KernelGraph, Path
+from tidegate.graph.model import Point, Sync, SyncGraph
+from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
+from tidegate.kernel.ops import Block, Conditional, Iterate, Kernel, Op, Specialize, SyncOp
+from tidegate.kernel.syntax import form_of
+
+
+@dataclass(slots=True)
+class _Edits:
+    """Edits by place: what comes before it, and what takes its own place (None: nothing)."""
+
+    before: dict[int, list[Op]] = field(default_factory=dict)
+    instead: dict[int, Op | None] = field(default_factory=dict)
+    orders: dict[int, Reorder] = field(default_factory=dict)
+
+
+def apply_plan(plan: Plan, built: KernelGraph) -> Kernel:
+    """The kernel with the plan carried out."""
+    edits = _collect(plan, built.graph)
+    before: dict[Path, list[Op]] = {}
+    for point, ops in edits.before.items():
+        before.setdefault(built.paths[point], []).extend(ops)
+    instead = {built.paths[point]: op for point, op in edits.instead.items()}
+    orders = {_body_path(built, number): _op_order(built, edit) for number, edit in edits.orders.items()}
+    return replace(built.kernel, body=_Rewriter(before, instead, orders).block(built.kernel.body, ()))
+
+
+def _collect(plan: Plan, graph: SyncGraph) -> _Edits:
+    check_plan(plan, graph)
+    edits = _Edits()
+    for edit in plan.edits:
+        match edit:
+            case Insert(before, op):
+                edits.before.setdefault(before, []).append(op)
+            case Delete(point):
+                edits.instead[point] = None
+            case Change(point, op):
+                edits.instead[point] = op
+            case Move(point, before):
+                edits.instead[point] = None
+                edits.before.setdefault(before, []).append(_sync_at(graph, point))
+            case Reorder():
+                edits.orders[edit.loop] = edit
+    return edits
+
+
+def _sync_at(graph: SyncGraph, point: int) -> Op:
+    action = graph.points[point].action
+    assert isinstance(action, Sync)
+    return action.op
+
+
+def _body_path(built: KernelGraph, loop: int) -> Path:
+    return (*built.paths[built.graph.loops[loop].head], 0)
+
+
+def _op_order(built: KernelGraph, edit: Reorder) -> tuple[int, ...]:
+    """Points of the new order as numbers of operations in the body."""
+    body = _body_path(built, edit.loop)
+    known = {path[-1] for path in built.paths if path[:-1] == body}
+    order = []
+    for point in edit.order:
+        path = built.paths[point] if 0 <= point < len(built.paths) else ()
+        order.append(path[-1] if path[:-1] == body else -1)
+    operations = sorted(known)[:-1]  # the last one is the end of the body
+    if sorted(order) != operations:
+        head = built.graph.points[built.graph.loops[edit.loop].head]
+        raise BadInput(
+            Finding(
+                "TG603",
+                f"the new order of loop {edit.loop} does not name each of its {len(operations)} operations once",
+                (Label(head.at),),
+            )
+        )
+    return tuple(order)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewriter:
+    before: dict[Path, list[Op]]
+    instead: dict[Path, Op | None]
+    orders: dict[Path, tuple[int, ...]]
+
+    def block(self, block: Block, path: Path) -> Block:
+        groups: list[list[Op]] = []
+        for number, op in enumerate(block.ops):
+            here = (*path, number)
+            group = list(self.before.get(here, ()))
+            if here in self.instead:
+                other = self.instead[here]
+                group += [] if other is None else [other]
+            else:
+                group.append(self.op(op, here))
+            groups.append(group)
+        if path in self.orders:
+            groups = [groups[number] for number in self.orders[path]]
+        groups.append(list(self.before.get((*path, len(block.ops)), ())))
+        return replace(block, ops=tuple(op for group in groups for op in group))
+
+    def op(self, op: Op, path: Path) -> Op:
+        match op:
+            case Iterate():
+                return replace(op, body=self.block(op.body, (*path, 0)))
+            case Conditional():
+                then, otherwise = self.block(op.then, (*path, 0)), self.block(op.otherwise, (*path, 1))
+                return replace(op, then=then, otherwise=otherwise)
+            case Specialize():
+                groups = tuple(
+                    replace(group, body=self.block(group.body, (*path, number)))
+                    for number, group in enumerate(op.groups)
+                )
+                return replace(op, groups=groups)
+        return op
+
+
+def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:
+    """The graph with the plan carried out, points numbered anew. New orders are for kernels only."""
+    edits = _collect(plan, graph)
+    if edits.orders:
+        raise BadInput(Finding("TG603", "a graph has no operations to reorder", ()))
+    target, position = [0] * len(graph.points), 0  # where an edge to an old point leads now
+    own = [0] * len(graph.points)  # the new number of an old point, if it stays
+    for number in range(len(graph.points)):
+        target[number] = position
+        position += len(edits.before.get(number, ()))
+        own[number] = position
+        position += edits.instead.get(number, Sync) is not None
+    points: list[Point] = []
+    for number, point in enumerate(graph.points):
+        for op in edits.before.get(number, ()):
+            points.append(_new_point(op, point, len(points) + 1))
+        op_here = edits.instead.get(number, point)
+        if op_here is None:
+            continue
+        moved = _renumber(point, target, own, edits)
+        points.append(moved if op_here is point else replace(moved, action=_new_action(op_here), label=_word(op_here)))
+    loops = tuple(replace(loop, head=own[loop.head]) for loop in graph.loops)
+    programs = tuple(replace(each, entry=target[each.entry]) for each in graph.programs)
+    functions = tuple(replace(each, entry=target[each.entry]) for each in graph.functions)
+    # A deleted point leads on: whatever led to it now leads to what stood behind it.
+    return replace(graph, points=tuple(points), loops=loops, programs=programs, functions=functions)
+
+
+def _renumber(point: Point, target: list[int], own: list[int], edits: _Edits) -> Point:
+    gone = {number for number, op in edits.instead.items() if op is None}
+    uses = tuple(own[each] for each in point.uses if each not in gone)
+    return replace(point, successors=tuple(target[each] for each in point.successors), uses=uses)
+
+
+def _new_point(op: Op, before: Point, following: int) -> Point:
+    return replace(
+        before,
+        action=_new_action(op),
+        successors=(following,),
+        label=_word(op),
+        role="other",
+        issues=(),
+        uses=(),
+        insertable=True,
+    )
+
+
+def _new_action(op: object) -> Sync:
+    assert isinstance(op, SyncOp)
+    return Sync(op)
+
+
+def _word(op: object) -> str:
+    return form_of(type(op)).word

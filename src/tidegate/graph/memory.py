@@ -1,0 +1,99 @@
+"""From places of the kernel language to bytes: footprints, views, instruction counts.
+
+Needs   a place, the tile there, and the bounds that mask it
+Gives   a `Footprint`, a `Ref`, and the instructions that an operation becomes on a target
+Keeps   exact where indices are quasi-affine; what is not stays in the expression, marked inexact
+Cost    constant per access
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tidegate.graph.model import Extent, Footprint, Issue, Ref
+from tidegate.index import ZERO, Index, Inexact, add, combine, scale
+from tidegate.kernel import ops
+from tidegate.kernel.fit import CLASS_OF
+from tidegate.kernel.ops import Op, Place
+from tidegate.kernel.types import Lds, Tile, Type, strides
+from tidegate.targets import Target
+
+
+def footprint_of(
+    place: Place, tile: Type, bounds: tuple[Index, ...], bounded: tuple[Index, ...], masked: bool
+) -> Footprint:
+    """The bytes of a tile at a place. `bounds` limit the indices `bounded`, which may be those of another array."""
+    base = place.base.type
+    assert isinstance(base, Lds)
+    assert isinstance(tile, Tile)
+    steps = strides(base.shape, base.dtype.bytes)
+    extents: list[Extent] = []
+    for axis, size in enumerate(tile.shape):
+        stride = steps[len(base.shape) - len(tile.shape) + axis]
+        extents.append(Extent(size, stride, _limit(bounds, bounded, len(tile.shape) - axis)))
+    merged, width = _merge(extents, base.dtype.bytes)
+    return Footprint(view_of(place), merged, width, masked)
+
+
+def _limit(bounds: tuple[Index, ...], bounded: tuple[Index, ...], from_end: int) -> Index | None:
+    """How many steps along an axis lie below its bound."""
+    if not bounds:
+        return None
+    axis = len(bounds) - from_end
+    if axis < 0:
+        return None
+    start = bounded[axis] if axis < len(bounded) else ZERO
+    return combine("-", bounds[axis], start)
+
+
+def _merge(extents: list[Extent], width: int) -> tuple[tuple[Extent, ...], int]:
+    """Axes that follow one another without a gap and without a limit become one; the last one becomes the width."""
+    merged: list[Extent] = []
+    for extent in reversed(extents):
+        first = merged[0] if merged else None
+        if extent.limit is None and not merged and extent.stride == width:
+            width *= extent.count
+        elif first and extent.limit is None and first.limit is None and extent.stride == first.count * first.stride:
+            merged[0] = Extent(extent.count * first.count, first.stride)
+        elif extent.count != 1 or extent.limit is not None:
+            merged.insert(0, extent)
+    return tuple(merged), width
+
+
+def view_of(place: Place) -> Ref:
+    """The place as a buffer or view, a slot, and bytes into it."""
+    base = place.base.type
+    assert isinstance(base, Lds)
+    offset: Index = ZERO
+    for index, stride in zip(place.index, strides(base.shape, base.dtype.bytes), strict=False):
+        inner = index.index if isinstance(index, Inexact) else index
+        term: Index = scale(inner, stride)
+        offset = add(offset, Inexact(term) if isinstance(index, Inexact) else term)
+    return Ref(place.base.name, place.slot, offset)
+
+
+def issues_of(op: Op, target: Target) -> tuple[Issue, ...]:
+    """What an operation puts on which counter of the target."""
+    kind = CLASS_OF.get(type(op))
+    if kind is None or not target.has(kind) or not target.counter_of(kind):
+        return ()
+    return _issues(target, kind, _bytes(op))
+
+
+@lru_cache(maxsize=4096)
+def _issues(target: Target, kind: str, bytes: int) -> tuple[Issue, ...]:
+    least, most = target.instructions(kind, bytes)
+    return (Issue(target.counter_of(kind), least, most),)
+
+
+def _bytes(op: Op) -> int:
+    match op:
+        case ops.GlobalRead() | ops.LocalRead():
+            type_: Type = op.result.type
+        case ops.GlobalWrite() | ops.LocalWrite() | ops.AtomicAdd():
+            type_ = op.tile.type
+        case ops.GatherToLds() | ops.TensorLoadToLds() | ops.LdsToGlobal():
+            type_ = op.tile
+        case _:
+            return 4  # one number
+    return type_.bytes if isinstance(type_, Tile) else 0

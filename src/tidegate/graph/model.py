@@ -1,0 +1,285 @@
+"""`SyncGraph`: all that synchronization depends on, whatever the program was written in.
+
+Needs   index expressions; synchronization operations are those of the kernel language
+Gives   frozen values: points in program order with successors, memory, loops, barrier objects
+Keeps   a graph can be executed: conditions, assignments and footprints are expressions over names that points assign
+Cost    a few hundred bytes a point
+
+    read %a[%k mod 2] + wave * 1024 box(16 by 64, 32 by 2)      the bytes an access touches
+    assign %k = %k + 1                                          counters and carried slots are plain names
+    branch %k < K // 32 -> 5, 9                                 the first successor if it holds, else the second
+
+A *view* is a name for a place in memory; it is assigned like an index, so that views through `select`, views carried
+round a loop and views passed to a function are one thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.diag import NOWHERE, Span
+from tidegate.index import ZERO, Cond, Index
+from tidegate.kernel.ops import (
+    CommitGroup,
+    MbarrierArrive,
+    MbarrierWait,
+    NullAsyncDep,
+    Size,
+    SyncOp,
+    Value,
+)
+from tidegate.kernel.types import BarrierObject
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A piece of shared memory. Buffers without an offset lie apart from all others; with one, bytes may be shared."""
+
+    name: str
+    slot_bytes: int
+    slots: int = 1
+    offset: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        return self.slot_bytes * self.slots
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A place in memory: a buffer or a view, one of its slots, and bytes into it."""
+
+    base: str
+    slot: Index = ZERO
+    offset: Index = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One of two places."""
+
+    cond: Cond
+    then: Where
+    otherwise: Where
+
+
+Where = Ref | Either
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """`count` steps of `stride` bytes; with a limit, only the steps below it are taken."""
+
+    count: int
+    stride: int
+    limit: Index | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The bytes of an access: from a place, every combination of steps, `width` bytes at each.
+
+    `may`: only some of these bytes, by a mask that nobody knows. An inexact slot may be any slot, and an inexact
+    offset any bytes of the slot.
+    """
+
+    place: Ref
+    extents: tuple[Extent, ...]
+    width: int
+    may: bool = False
+
+
+# --- actions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Touches no shared memory and orders nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Touches shared memory. An asynchronous one goes on after the point; `mbarrier` is told when it is done."""
+
+    effect: str  # read | write | atomic
+    footprint: Footprint
+    is_async: bool = False
+    proxy: str = "generic"
+    operator: str = ""  # of an atomic
+    fetches: bool = False  # whether the result of an atomic is used
+    mbarrier: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """May read and write everything it can reach: an operation that nobody has described. Reported, never ignored."""
+
+    reaches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Synchronization that stands in the program."""
+
+    op: SyncOp | CommitGroup | MbarrierArrive | MbarrierWait | NullAsyncDep
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Names take new values, all at once."""
+
+    pairs: tuple[tuple[str, Index | Where], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Havoc:
+    """Names take values that nobody knows: numbers read from memory."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Goes to the first successor if the condition holds, else to the second. None: a free choice each time."""
+
+    cond: Cond | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Waves of the n-th range go to the n-th successor, all others to the last."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Runs a function and comes back; its parameters are views."""
+
+    function: str
+    args: tuple[tuple[str, Where], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The end of a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The wave ends."""
+
+
+Action = Compute | Access | Unknown | Sync | Assign | Havoc | Branch | Dispatch | Call | Alloc | Free | Return | End
+
+# --- points -------------------------------------------------------------------------------------------------------
+
+ROLES = ("other", "global_read", "global_write", "local_read", "local_write", "copy", "mma")
+VARIATIONS = ("uniform", "per_wave", "divergent")
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """How many instructions a point issues on a counter of the target: at least and at most."""
+
+    counter: str
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One step of a wave. Its number is its position in the graph."""
+
+    action: Action
+    successors: tuple[int, ...]
+    label: str = ""
+    role: str = "other"
+    issues: tuple[Issue, ...] = ()
+    uses: tuple[int, ...] = ()  # points whose values this one needs
+    loop: int = -1  # the innermost loop around it
+    weight: float = 1.0  # how often it is executed, as far as anybody knows
+    under: str = "uniform"  # who agrees that this point is reached
+    insertable: bool = True  # whether synchronization may be put before it
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop: its head is where it is entered. A loop with several entries is irreducible; its head is the first."""
+
+    head: int
+    parent: int = -1
+    least: int = 0  # trips
+    most: int | None = None
+    expect: float = 16.0
+    counter: str = ""
+    lower: Index = ZERO
+    upper: Index = ZERO
+    step: int = 1
+    reducible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Where waves `first` up to, not including, `last` start. Waves of one program have one start."""
+
+    entry: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    entry: int
+    params: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A barrier object, and the waves that may take part in it; an empty tuple means all."""
+
+    name: str
+    type: BarrierObject
+    waves: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGraph:
+    """Everything that synchronization depends on."""
+
+    name: str
+    target: str
+    waves: int
+    points: tuple[Point, ...]
+    programs: tuple[Program, ...]
+    buffers: tuple[Buffer, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    functions: tuple[Function, ...] = ()
+    objects: tuple[Object, ...] = ()
+    sizes: tuple[Size, ...] = ()
+    where: tuple[Cond, ...] = ()
+    grid: tuple[Index, ...] = ()
+    free: tuple[Value, ...] = ()  # what is set from outside: flags, scalar arguments, tiles that serve as indices
+
+
+def predecessors(graph: SyncGraph) -> list[list[int]]:
+    """For every point the points that lead to it, in order."""
+    found: list[list[int]] = [[] for _ in graph.points]
+    for number, point in enumerate(graph.points):
+        for successor in point.successors:
+            found[successor].append(number)
+    return found

@@ -1,0 +1,472 @@
+"""Graphs as `.sync` text, so that a case from any front end can be kept, shared and replayed.
+
+Needs   a graph, or text
+Gives   text, or a graph
+Keeps   `parse_graph(show_graph(g)) == g`
+Cost    linear
+
+    graph   ::= `graph` @name `target` NAME `waves` N [`sizes(...)`] [`where(...)`] [`grid(...)`] declaration*
+                `{` point* `}`
+    point   ::= NUMBER `:` action clause* [`->` NUMBER, ...]
+    action  ::= `compute` | (`read` | `write` | `atomic`) footprint ... | `sync` op | `assign` ... | `branch` cond | ...
+    place   ::= %base[slot, bytes]
+    footprint ::= place `box(`count `by` stride [`below` limit], ...`)` `width` N [`may`]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, assert_never
+
+from tidegate.diag import BadInput, Finding
+from tidegate.graph import model as g
+from tidegate.index import ZERO, Index
+from tidegate.index import show as show_index
+from tidegate.kernel import ops
+from tidegate.kernel.ops import Size, Value
+from tidegate.kernel.parse import Parser
+from tidegate.kernel.show import show_op
+from tidegate.kernel.types import DEP, FLAG, BarrierObject
+
+# --- printing -----------------------------------------------------------------------------------------------------
+
+
+def show_graph(graph: g.SyncGraph) -> str:
+    """The text of a `.sync` file."""
+    return "\n".join(_lines(graph)) + "\n"
+
+
+def _lines(graph: g.SyncGraph) -> Iterator[str]:
+    yield f"graph @{graph.name} target {graph.target or 'none'} waves {graph.waves}"
+    if graph.sizes:
+        yield f"sizes({', '.join(f'{size.name} = {size.default}' for size in graph.sizes)})"
+    for word, exprs in (("where", graph.where), ("grid", graph.grid)):
+        if exprs:
+            yield f"{word}({', '.join(map(show_index, exprs))})"
+    for value in graph.free:
+        yield f"free {value.name}: {value.type}"
+    for buffer in graph.buffers:
+        at = "" if buffer.offset is None else f" at {buffer.offset}"
+        yield f"buffer {buffer.name} bytes {buffer.slot_bytes} slots {buffer.slots}{at}"
+    for each in graph.objects:
+        waves = f" waves({', '.join(map(str, each.waves))})" if each.waves else ""
+        yield f"object {each.name}: {each.type}{waves}"
+    for number, loop in enumerate(graph.loops):
+        yield _show_loop(number, loop)
+    for function in graph.functions:
+        params = f" params({', '.join(function.params)})" if function.params else ""
+        yield f"function @{function.name} entry {function.entry}{params}"
+    for program in graph.programs:
+        yield f"program entry {program.entry} waves {program.first} .. {program.last}"
+    yield "{"
+    for number, point in enumerate(graph.points):
+        yield _show_point(number, point)
+    yield "}"
+
+
+def _show_loop(number: int, loop: g.Loop) -> str:
+    text = f"loop {number} head {loop.head} parent {loop.parent} trips {loop.least} .. "
+    text += f"{'any' if loop.most is None else loop.most} expect {loop.expect!r}"
+    if loop.counter:
+        text += f" counter {loop.counter} from {show_index(loop.lower)} to {show_index(loop.upper)} step {loop.step}"
+    return text if loop.reducible else text + " irreducible"
+
+
+def _show_point(number: int, point: g.Point) -> str:
+    parts = [f"  {number}: {show_action(point.action)}"]
+    if point.label:
+        parts.append(f'label "{point.label}"')
+    if point.role != "other":
+        parts.append(f"role {point.role}")
+    if point.issues:
+        parts.append("issues " + ", ".join(f"{each.counter} {each.least} .. {each.most}" for each in point.issues))
+    if point.uses:
+        parts.append(f"uses {', '.join(map(str, point.uses))}")
+    if point.loop >= 0:
+        parts.append(f"loop {point.loop}")
+    if point.weight != 1.0:
+        parts.append(f"weight {point.weight!r}")
+    if point.under != "uniform":
+        parts.append(f"under {point.under}")
+    if not point.insertable:
+        parts.append("fixed")
+    if point.successors:
+        parts.append(f"-> {', '.join(map(str, point.successors))}")
+    return " ".join(parts)
+
+
+def show_action(action: g.Action) -> str:
+    match action:
+        case g.Compute():
+            return "compute"
+        case g.Access():
+            return _show_access(action)
+        case g.Unknown(reaches):
+            return f"unknown({', '.join(reaches)})"
+        case g.Sync(op):
+            return f"sync {next(show_op(op))}"
+        case g.Assign(pairs):
+            return "assign " + ", ".join(f"{name} = {_show_value(value)}" for name, value in pairs)
+        case g.Havoc(names):
+            return f"havoc {', '.join(names)}"
+        case g.Branch(cond):
+            return f"branch {'any' if cond is None else show_index(cond)}"
+        case g.Dispatch(ranges):
+            return "dispatch " + ", ".join(f"{first} .. {last}" for first, last in ranges)
+        case g.Call(function, args):
+            return f"call @{function}({', '.join(f'{name} = {_show_value(where)}' for name, where in args)})"
+        case g.Alloc(buffer):
+            return f"alloc {buffer}"
+        case g.Free(buffer):
+            return f"free {buffer}"
+        case g.Return():
+            return "return"
+        case g.End():
+            return "end"
+        case _:
+            assert_never(action)
+
+
+def _show_access(access: g.Access) -> str:
+    text = f"{access.effect} {show_footprint(access.footprint)}"
+    if access.is_async:
+        text += " async"
+    if access.proxy != "generic":
+        text += f" proxy {access.proxy}"
+    if access.operator:
+        text += f" operator {access.operator}"
+    if access.fetches:
+        text += " fetches"
+    if access.mbarrier is not None:
+        text += f" reports {show_ref(access.mbarrier)}"
+    return text
+
+
+def show_footprint(foot: g.Footprint) -> str:
+    steps = ", ".join(
+        f"{each.count} by {each.stride}" + ("" if each.limit is None else f" below {show_index(each.limit)}")
+        for each in foot.extents
+    )
+    return f"{show_ref(foot.place)} box({steps}) width {foot.width}" + (" may" if foot.may else "")
+
+
+def show_ref(ref: g.Ref) -> str:
+    return f"{ref.base}[{show_index(ref.slot)}, {show_index(ref.offset)}]"
+
+
+def _show_value(value: Index | g.Where) -> str:
+    match value:
+        case g.Ref():
+            return f"view {show_ref(value)}"
+        case g.Either():
+            return f"either({show_index(value.cond)}, {_show_value(value.then)}, {_show_value(value.otherwise)})"
+        case _:
+            return show_index(value)
+
+
+# --- parsing ------------------------------------------------------------------------------------------------------
+
+
+def parse_graph(text: str, file: str = "<text>") -> g.SyncGraph:
+    """A graph from text; `wellformed.check_graph` says whether it makes sense."""
+    reader = _Reader(text, file)
+    try:
+        graph = reader.graph()
+    except BadInput as bad:
+        raise BadInput(*(_recode(each) for each in bad.findings)) from None
+    if reader.findings:
+        raise BadInput(*(_recode(each) for each in reader.findings))
+    return graph
+
+
+def _recode(finding: Finding) -> Finding:
+    return Finding("TG601", finding.message, finding.labels, finding.notes, finding.help)
+
+
+class _Reader(Parser):
+    """Reads graphs. Names need no definition here: whatever assigns them is a point."""
+
+    def check_name(self, name: str, at: int) -> None:
+        pass
+
+    def look_up(self, name: str, at: int) -> Value:
+        return self.visible.get(name) or Value(name, DEP)
+
+    def define(self, value: Value, at: int, *, visible: bool = True) -> Value:
+        return value
+
+    def is_flag(self, name: str) -> bool:
+        return name in self.visible and self.visible[name].type == FLAG
+
+    def graph(self) -> g.SyncGraph:
+        cursor = self.cursor
+        cursor.expect("graph")
+        name = cursor.expect_kind("symbol", "the graph's name, as in `@gemm`")[1:]
+        cursor.expect("target")
+        target = cursor.expect_kind("word", "the name of a target")
+        cursor.expect("waves")
+        waves = cursor.integer("the number of waves")
+        sizes: tuple[Size, ...] = self.size_list() if cursor.accept("sizes") else ()
+        where = self.listed(self.cond) if cursor.accept("where") else ()
+        grid = self.listed(self.index) if cursor.accept("grid") else ()
+        found: dict[str, list[Any]] = {word: [] for word in _DECLARATIONS}
+        while cursor.text in _DECLARATIONS:
+            word = cursor.advance()
+            found[word].append(_DECLARATIONS[word](self))
+        cursor.expect("{")
+        points: list[g.Point] = []
+        while not cursor.accept("}"):
+            points.append(self.point(len(points)))
+        if cursor.kind != "end":
+            cursor.fail(f"expected the end of the file, found {cursor.found()}")
+        return g.SyncGraph(
+            name,
+            "" if target == "none" else target,
+            waves,
+            tuple(points),
+            tuple(found["program"]),
+            tuple(found["buffer"]),
+            tuple(found["loop"]),
+            tuple(found["function"]),
+            tuple(found["object"]),
+            sizes,
+            where,
+            grid,
+            tuple(found["free"]),
+        )
+
+    # --- declarations ---
+
+    def free(self) -> Value:
+        value = self.typed()
+        self.visible[value.name] = value
+        return value
+
+    def typed(self) -> Value:
+        name = self.name()
+        self.cursor.expect(":")
+        return Value(name, self.type())
+
+    def buffer(self) -> g.Buffer:
+        name = self.name()
+        slot_bytes = self.number_after("bytes")
+        slots = self.number_after("slots")
+        return g.Buffer(name, slot_bytes, slots, self.cursor.integer("an offset") if self.cursor.accept("at") else None)
+
+    def object(self) -> g.Object:
+        value = self.typed()
+        if not isinstance(value.type, BarrierObject):
+            self.cursor.fail(f"a barrier object cannot be a `{value.type}`")
+        self.visible[value.name] = value
+        waves = self.listed(lambda: self.cursor.integer("a wave")) if self.cursor.accept("waves") else ()
+        return g.Object(value.name, value.type, waves)
+
+    def loop(self) -> g.Loop:
+        cursor = self.cursor
+        cursor.integer("the loop's number")
+        head, parent, least = self.number_after("head"), self.number_after("parent"), self.number_after("trips")
+        cursor.expect("..")
+        most = None if cursor.accept("any") else cursor.integer("the most trips")
+        cursor.expect("expect")
+        expect = self.number()
+        counter, step = "", 1
+        lower: Index = ZERO
+        upper: Index = ZERO
+        if cursor.accept("counter"):
+            counter = self.name()
+            cursor.expect("from")
+            lower = self.index()
+            cursor.expect("to")
+            upper = self.index()
+            step = self.number_after("step")
+        return g.Loop(head, parent, least, most, expect, counter, lower, upper, step, not cursor.accept("irreducible"))
+
+    def function(self) -> g.Function:
+        name = self.cursor.expect_kind("symbol", "a function's name")[1:]
+        entry = self.number_after("entry")
+        return g.Function(name, entry, self.listed(self.name) if self.cursor.accept("params") else ())
+
+    def program(self) -> g.Program:
+        entry, first = self.number_after("entry"), self.number_after("waves")
+        self.cursor.expect("..")
+        return g.Program(entry, first, self.cursor.integer("the wave after the last"))
+
+    # --- points ---
+
+    def point(self, number: int) -> g.Point:
+        cursor, start = self.cursor, self.cursor.position
+        if cursor.kind == "end":
+            cursor.fail("the graph is never closed", help="close it with `}`")
+        if cursor.integer("a point's number") != number:
+            cursor.fail(f"expected point {number}: points are numbered in order", at=cursor.span(start))
+        cursor.expect(":")
+        action = self.action()
+        label = cursor.expect_kind("string", "a label")[1:-1] if cursor.accept("label") else ""
+        role = self.one_of(g.ROLES) if cursor.accept("role") else "other"
+        issues = self.comma(self.issue) if cursor.accept("issues") else ()
+        uses = self.comma(lambda: cursor.integer("a point")) if cursor.accept("uses") else ()
+        loop = cursor.integer("a loop") if cursor.accept("loop") else -1
+        weight = self.number() if cursor.accept("weight") else 1.0
+        under = self.one_of(g.VARIATIONS) if cursor.accept("under") else "uniform"
+        insertable = not cursor.accept("fixed")
+        successors = self.comma(lambda: cursor.integer("a point")) if cursor.accept("->") else ()
+        at = cursor.span(start, cursor.position - 1)
+        return g.Point(action, successors, label, role, issues, uses, loop, weight, under, insertable, at)
+
+    def action(self) -> g.Action:
+        cursor = self.cursor
+        word = cursor.expect_kind("word", "what the point does")
+        match word:
+            case "compute":
+                return g.Compute()
+            case "read" | "write" | "atomic":
+                return self.access(word)
+            case "unknown":
+                return g.Unknown(self.listed(self.name))
+            case "sync":
+                return self.sync()
+            case "assign":
+                return g.Assign(self.comma(self.pair))
+            case "havoc":
+                return g.Havoc(self.comma(self.name))
+            case "branch":
+                return g.Branch(None if cursor.accept("any") else self.cond())
+            case "dispatch":
+                return g.Dispatch(self.comma(self.range))
+            case "call":
+                name = cursor.expect_kind("symbol", "a function's name")[1:]
+                return g.Call(name, self.listed(self.pair))
+            case "alloc":
+                return g.Alloc(self.name())
+            case "free":
+                return g.Free(self.name())
+            case "return":
+                return g.Return()
+            case "end":
+                return g.End()
+        cursor.fail(f"`{word}` is nothing that a point does", at=cursor.span(cursor.position - 1))
+
+    def access(self, effect: str) -> g.Access:
+        cursor = self.cursor
+        foot = self.footprint()
+        is_async = cursor.accept("async")
+        proxy = self.one_of(("generic", "async")) if cursor.accept("proxy") else "generic"
+        operator = cursor.expect_kind("word", "an operator") if cursor.accept("operator") else ""
+        fetches = cursor.accept("fetches")
+        mbarrier = self.ref() if cursor.accept("reports") else None
+        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier)
+
+    def footprint(self) -> g.Footprint:
+        place = self.ref()
+        self.cursor.expect("box")
+        extents = self.listed(self.extent)
+        width = self.number_after("width")
+        return g.Footprint(place, extents, width, self.cursor.accept("may"))
+
+    def extent(self) -> g.Extent:
+        count = self.cursor.integer("a number of steps")
+        stride = self.number_after("by")
+        return g.Extent(count, stride, self.index() if self.cursor.accept("below") else None)
+
+    def ref(self) -> g.Ref:
+        base = self.name()
+        self.cursor.expect("[")
+        slot = self.index()
+        self.cursor.expect(",")
+        offset = self.index()
+        self.cursor.expect("]")
+        return g.Ref(base, slot, offset)
+
+    def sync(self) -> g.Action:
+        start = self.cursor.position
+        op = self.op()
+        if not isinstance(op, _SYNC_OPS):
+            self.cursor.fail("this operation synchronizes nothing", at=self.cursor.span(start))
+        return g.Sync(op)
+
+    def pair(self) -> tuple[str, Index | g.Where]:
+        name = self.name()
+        self.cursor.expect("=")
+        return name, self.assigned()
+
+    def assigned(self) -> Any:
+        if self.cursor.accept("view"):
+            return self.ref()
+        if self.cursor.text == "either":
+            return self.either()
+        return self.index()
+
+    def either(self) -> g.Either:
+        self.cursor.expect("either")
+        self.cursor.expect("(")
+        cond = self.cond()
+        self.cursor.expect(",")
+        then = self.place_value()
+        self.cursor.expect(",")
+        otherwise = self.place_value()
+        self.cursor.expect(")")
+        return g.Either(cond, then, otherwise)
+
+    def place_value(self) -> g.Where:
+        self.depth += 1
+        if self.depth > 40:
+            self.cursor.fail("places are nested more than 40 deep")
+        found = self.assigned()
+        if not isinstance(found, g.Ref | g.Either):
+            self.cursor.fail("expected a place in memory, as in `view %a[0, 0]`")
+        self.depth -= 1
+        return found
+
+    # --- pieces ---
+
+    def name(self) -> str:
+        return self.cursor.expect_kind("value", "a name, as in `%a`")
+
+    def number_after(self, word: str) -> int:
+        self.cursor.expect(word)
+        return self.cursor.integer(f"the number after `{word}`")
+
+    def range(self) -> tuple[int, int]:
+        first = self.cursor.integer("the first wave")
+        self.cursor.expect("..")
+        return first, self.cursor.integer("the wave after the last")
+
+    def issue(self) -> g.Issue:
+        counter = self.cursor.expect_kind("word", "a counter")
+        return g.Issue(counter, *self.range())
+
+    def one_of(self, words: tuple[str, ...]) -> str:
+        if self.cursor.text not in words:
+            self.cursor.fail(f"expected one of {', '.join(words)}, found {self.cursor.found()}")
+        return self.cursor.advance()
+
+    def comma(self, each: Callable[[], Any]) -> tuple[Any, ...]:
+        items = [each()]
+        while self.cursor.accept(","):
+            items.append(each())
+        return tuple(items)
+
+
+_SYNC_OPS = (
+    ops.WorkgroupBarrier,
+    ops.SharedMemoryBarrier,
+    ops.Signal,
+    ops.Wait,
+    ops.ConditionalBarrier,
+    ops.WaitCount,
+    ops.Fence,
+    ops.SchedulingBarrier,
+    ops.SetWavePrio,
+    ops.CommitGroup,
+    ops.MbarrierArrive,
+    ops.MbarrierWait,
+    ops.NullAsyncDep,
+)
+_DECLARATIONS: dict[str, Callable[[_Reader], Any]] = {
+    "free": _Reader.free,
+    "buffer": _Reader.buffer,
+    "object": _Reader.object,
+    "loop": _Reader.loop,
+    "function": _Reader.function,
+    "program": _Reader.program,
+}
