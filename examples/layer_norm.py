@@ -12,7 +12,7 @@ import numpy as np
 
 import tidegate as tg
 
-M = tg.sizes(M=64)
+M = tg.size("M", 64)
 N, GROUPS = 512, 2
 TOLERANCE = (1e-4, 1e-5)
 

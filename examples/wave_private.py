@@ -12,7 +12,7 @@ import numpy as np
 
 import tidegate as tg
 
-M = tg.sizes(M=128)
+M = tg.size("M", 128)
 TOLERANCE = (1e-5, 1e-6)
 
 

@@ -26,9 +26,9 @@ _HOMES = {
         "exp2 fence fill floor fma gather_to_lds global_read global_write inexact iota lane lds_to_global let "
         "local_read local_write log log2 maximum mbarrier mbarrier_arrive mbarrier_wait minimum mma "
         "named_barrier null_async_dep power read_index recip reduce relu reshape rsqrt scan "
-        "scheduling_barrier select select_view set_wave_prio shared_memory_barrier sigmoid signal sin sizes "
+        "scheduling_barrier select select_view set_wave_prio shared_memory_barrier sigmoid signal sin size sizes "
         "splat sqrt tanh tensor_load_to_lds transpose view wait wait_count wave where workgroup "
-        "workgroup_barrier "
+        "workgroup_barrier zeros "
     ),
     "tidegate.kernel.regions": "conditional iterate otherwise wave_group",
     "tidegate.kernel.trace": "CapturedTrace Flag Global KernelFunction Scalar function kernel",

@@ -131,33 +131,63 @@ def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:
     edits = _collect(plan, graph)
     if edits.orders:
         raise BadInput(Finding("TG603", "a graph has no operations to reorder", ()))
-    target, position = [0] * len(graph.points), 0  # where an edge to an old point leads now
-    own = [0] * len(graph.points)  # the new number of an old point, if it stays
-    for number in range(len(graph.points)):
-        target[number] = position
-        position += len(edits.before.get(number, ()))
-        own[number] = position
-        position += edits.instead.get(number, Sync) is not None
+    numbers = _Numbers(graph, edits)
     points: list[Point] = []
     for number, point in enumerate(graph.points):
-        for op in edits.before.get(number, ()):
-            points.append(_new_point(op, point, len(points) + 1))
-        op_here = edits.instead.get(number, point)
-        if op_here is None:
-            continue
-        moved = _renumber(point, target, own, edits)
-        points.append(moved if op_here is point else replace(moved, action=_new_action(op_here), label=_word(op_here)))
-    loops = tuple(replace(loop, head=own[loop.head]) for loop in graph.loops)
-    programs = tuple(replace(each, entry=target[each.entry]) for each in graph.programs)
-    functions = tuple(replace(each, entry=target[each.entry]) for each in graph.functions)
-    # A deleted point leads on: whatever led to it now leads to what stood behind it.
+        inserted = edits.before.get(number, [])
+        for place, op in enumerate(inserted):
+            following = len(points) + 1 if place + 1 < len(inserted) else numbers.after_inserted(number)
+            points.append(_new_point(op, point, following))
+        if numbers.stays(number):
+            points.append(_renumber(point, numbers, edits.instead.get(number)))
+    loops = tuple(replace(loop, head=numbers.own[loop.head]) for loop in graph.loops)
+    programs = tuple(replace(each, entry=numbers.leads_to(each.entry)) for each in graph.programs)
+    functions = tuple(replace(each, entry=numbers.leads_to(each.entry)) for each in graph.functions)
     return replace(graph, points=tuple(points), loops=loops, programs=programs, functions=functions)
 
 
-def _renumber(point: Point, target: list[int], own: list[int], edits: _Edits) -> Point:
-    gone = {number for number, op in edits.instead.items() if op is None}
-    uses = tuple(own[each] for each in point.uses if each not in gone)
-    return replace(point, successors=tuple(target[each] for each in point.successors), uses=uses)
+class _Numbers:
+    """New numbers for old points, and where an edge to an old point leads now."""
+
+    def __init__(self, graph: SyncGraph, edits: _Edits) -> None:
+        self.graph, self.edits = graph, edits
+        self.first: list[int] = []  # the first of what is inserted before a point, or the point itself
+        self.own: list[int] = []
+        position = 0
+        for number in range(len(graph.points)):
+            self.first.append(position)
+            position += len(edits.before.get(number, ()))
+            self.own.append(position)
+            position += self.stays(number)
+
+    def stays(self, number: int) -> bool:
+        return number not in self.edits.instead or self.edits.instead[number] is not None
+
+    def leads_to(self, number: int) -> int:
+        return self.first[number] if self.edits.before.get(number) else self.after_inserted(number)
+
+    def after_inserted(self, number: int) -> int:
+        """The point itself; past it if it is deleted."""
+        if self.stays(number):
+            return self.own[number]
+        successor = self.graph.points[number].successors[0]
+        seen = {number}
+        while not self.stays(successor) and not self.edits.before.get(successor):
+            if successor in seen:
+                at = self.graph.points[number].at
+                raise BadInput(
+                    Finding("TG603", "nothing is left of a loop that holds only what is deleted", (Label(at),))
+                )
+            seen.add(successor)
+            successor = self.graph.points[successor].successors[0]
+        return self.first[successor]
+
+
+def _renumber(point: Point, numbers: _Numbers, instead: Op | None) -> Point:
+    uses = tuple(numbers.own[each] for each in point.uses if numbers.stays(each))
+    successors = tuple(map(numbers.leads_to, point.successors))
+    moved = replace(point, successors=successors, uses=uses)
+    return moved if instead is None else replace(moved, action=_new_action(instead), label=_word(instead))
 
 
 def _new_point(op: Op, before: Point, following: int) -> Point:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tidegate.diag import Span
 from tidegate.graph import model as g
@@ -404,8 +403,7 @@ def _trips(op: ops.Iterate, conds: tuple[Cond, ...]) -> tuple[int, int | None]:
 
 
 def _label(op: Op) -> str:
-    cls: Any = type(op)
-    return op.fn if isinstance(op, ops.Elementwise) else form_of(cls).word
+    return op.fn if isinstance(op, ops.Elementwise) else form_of(type(op)).word
 
 
 def _role(op: Op) -> str:

@@ -53,10 +53,14 @@ def workgroup(axis: int = 0) -> IndexHandle:
     return IndexHandle(ix.Name(ix.WORKGROUP[axis]))
 
 
-def sizes(**defaults: int) -> Any:
-    """Size parameters with their defaults: `M, K = sizes(M=128, K=64)`. One name alone gives one size."""
-    made = tuple(SizeHandle(name, default) for name, default in defaults.items())
-    return made[0] if len(made) == 1 else made
+def size(name: str, default: int) -> SizeHandle:
+    """A size parameter with its default: `N = size("N", 1024)`."""
+    return SizeHandle(name, default)
+
+
+def sizes(**defaults: int) -> tuple[SizeHandle, ...]:
+    """Size parameters with their defaults: `M, K = sizes(M=128, K=64)`."""
+    return tuple(SizeHandle(name, default) for name, default in defaults.items())
 
 
 def inexact(item: Any) -> IndexHandle:
@@ -143,17 +147,17 @@ def read_index(source: GlobalHandle, at: Indices) -> IndexHandle:
 
 def local_read(
     buffer: BufferHandle,
-    at: Indices,
-    shape: Sequence[int],
+    at: Indices = (),
+    shape: Sequence[int] | None = None,
     *,
     slot: Any = 0,
     bounds: Indices = (),
     mask: TileHandle | None = None,
 ) -> TileHandle:
-    """Loads a tile from shared memory."""
+    """Loads a tile from shared memory; without a shape, as much as one slot holds."""
     base = _buffer(buffer).type
     assert isinstance(base, types.Lds)
-    result = _fresh("tile", types.Tile(_shape(shape), base.dtype))
+    result = _fresh("tile", types.Tile(base.shape if shape is None else _shape(shape), base.dtype))
     active().emit(ops.LocalRead(result, _place(buffer, slot, at), *_guard(bounds, mask), active().here()))
     return TileHandle(result)
 
@@ -272,6 +276,11 @@ def fill(shape: Sequence[int], dtype: types.DType, value: float = 0.0) -> TileHa
     return TileHandle(active().fill(float(value), types.Tile(_shape(shape), dtype)))
 
 
+def zeros(shape: Sequence[int], dtype: types.DType) -> TileHandle:
+    """A tile of zeros."""
+    return fill(shape, dtype)
+
+
 def splat(item: Any, shape: Sequence[int], dtype: types.DType = types.i32) -> TileHandle:
     """A tile with one index everywhere."""
     return TileHandle(active().splat(to_index(item), types.Tile(_shape(shape), dtype)))
@@ -338,8 +347,11 @@ def _along(
     return TileHandle(result)
 
 
-def mma(a: TileHandle, b: TileHandle, acc: TileHandle) -> TileHandle:
-    """a · b + acc on the matrix unit."""
+def mma(a: TileHandle, b: TileHandle, acc: TileHandle | None = None) -> TileHandle:
+    """a · b + acc on the matrix unit; without `acc`, onto zeros of f32, or of i32 for integers."""
+    if acc is None:
+        shape = (*_tile_type(a).shape[:-1], *_tile_type(b).shape[-1:])
+        acc = fill(shape, types.f32 if _tile_type(a).dtype.is_float else types.i32)
     result = _fresh("mma", _tile_type(acc))
     active().emit(ops.Mma(result, _tile(a), _tile(b), _tile(acc), active().here()))
     return TileHandle(result)
@@ -357,8 +369,24 @@ def _elementwise_function(fn: str) -> Callable[..., TileHandle]:
 exp, exp2, log, log2 = map(_elementwise_function, ("exp", "exp2", "log", "log2"))
 sqrt, rsqrt, recip, floor = map(_elementwise_function, ("sqrt", "rsqrt", "recip", "floor"))
 sin, cos, tanh, sigmoid, relu = map(_elementwise_function, ("sin", "cos", "tanh", "sigmoid", "relu"))
-maximum, minimum, power = map(_elementwise_function, ("max", "min", "pow"))
+power = _elementwise_function("pow")
 absolute, where, fma = map(_elementwise_function, ("abs", "where", "fma"))
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two tiles, element by element, or of two indices."""
+    return _extreme("max", a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two tiles, element by element, or of two indices."""
+    return _extreme("min", a, b)
+
+
+def _extreme(fn: str, a: Any, b: Any) -> Any:
+    if isinstance(a, TileHandle) or isinstance(b, TileHandle):
+        return elementwise(fn, a, b)
+    return IndexHandle(ix.combine(fn, to_index(a), to_index(b)))
 
 
 # --- synchronization ----------------------------------------------------------------------------------------------

@@ -14,10 +14,9 @@ import linecache
 import re
 import sys
 from collections.abc import Iterable
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 from tidegate.index import ONE, Cond, Index
@@ -35,6 +34,7 @@ from tidegate.kernel.ops import (
     Specialize,
     Splat,
     Value,
+    results_of,
 )
 from tidegate.kernel.types import INDEX, Tile, Type
 
@@ -75,6 +75,7 @@ class Builder:
     spans: bool = True
     stack: list[list[Op]] = field(default_factory=lambda: [[]])
     taken: dict[str, int] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)  # values of regions that have ended
 
     def __enter__(self) -> Builder:
         _recording.append(self)
@@ -131,18 +132,10 @@ class Builder:
         self.stack.append([])
 
     def close(self, yields: Iterable[Operand] = ()) -> Block:
-        return Block(tuple(self.stack.pop()), tuple(yields), self.here())
-
-    @contextmanager
-    def region(self) -> Any:
-        """Opens a region for `with`; an error inside leaves the stack as it was."""
-        depth = len(self.stack)
-        self.open()
-        try:
-            yield
-        except BaseException:
-            del self.stack[depth:]
-            raise
+        """Ends a region: what it defines cannot be used after it."""
+        ops = self.stack.pop()
+        self.ended.update(value.name for op in ops for value in results_of(op))
+        return Block(tuple(ops), tuple(yields), self.here())
 
     def loop(
         self,
@@ -156,6 +149,7 @@ class Builder:
         at: Span = NOWHERE,
     ) -> tuple[Value, ...]:
         """Records a loop whose body is closed; gives its results."""
+        self.ended.update((counter.name, *(each.value.name for each in carried)))
         results = tuple(self.fresh(_stem(each.value), each.value.type) for each in carried)
         self.emit(Iterate(results, counter, lower, upper, body, step, carried, expect, at))
         return results

@@ -126,6 +126,28 @@ class TileHandle(Handle):
     def __neg__(self) -> TileHandle:
         return elementwise("neg", self)
 
+    def __abs__(self) -> TileHandle:
+        return elementwise("abs", self)
+
+    def __pow__(self, other: Any) -> TileHandle:
+        return elementwise("pow", self, other)
+
+    def __matmul__(self, other: Any) -> TileHandle:
+        from tidegate.kernel.api import mma
+
+        return mma(self, other)
+
+    @property
+    def T(self) -> TileHandle:
+        from tidegate.kernel.api import transpose
+
+        return transpose(self)
+
+    def to(self, dtype: types.DType) -> TileHandle:
+        from tidegate.kernel.api import cast
+
+        return cast(self, dtype)
+
     def __lt__(self, other: Any) -> TileHandle:
         return elementwise("lt", self, other)
 
@@ -175,12 +197,18 @@ class IndexHandle:
         return found
 
     def _with(self, op: str, other: Any) -> Any:
+        if isinstance(other, TileHandle):
+            return NotImplemented  # the tile repeats the index in all its elements
         return IndexHandle(ix.combine(op, self.expr, to_index(other)))
 
     def _from(self, op: str, other: Any) -> Any:
+        if isinstance(other, TileHandle):
+            return NotImplemented
         return IndexHandle(ix.combine(op, to_index(other), self.expr))
 
-    def _compare(self, op: str, other: Any) -> CondHandle:
+    def _compare(self, op: str, other: Any) -> Any:
+        if isinstance(other, TileHandle):
+            return NotImplemented
         return CondHandle(ix.Compare(op, self.expr, to_index(other)))
 
     def __add__(self, other: Any) -> Any:
@@ -216,22 +244,22 @@ class IndexHandle:
     def __neg__(self) -> Any:
         return self._from("-", 0)
 
-    def __lt__(self, other: Any) -> CondHandle:
+    def __lt__(self, other: Any) -> Any:
         return self._compare("<", other)
 
-    def __le__(self, other: Any) -> CondHandle:
+    def __le__(self, other: Any) -> Any:
         return self._compare("<=", other)
 
-    def __gt__(self, other: Any) -> CondHandle:
+    def __gt__(self, other: Any) -> Any:
         return self._compare(">", other)
 
-    def __ge__(self, other: Any) -> CondHandle:
+    def __ge__(self, other: Any) -> Any:
         return self._compare(">=", other)
 
-    def __eq__(self, other: Any) -> CondHandle:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Any:
         return self._compare("==", other)
 
-    def __ne__(self, other: Any) -> CondHandle:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Any:
         return self._compare("!=", other)
 
 
@@ -327,7 +355,12 @@ def elementwise(fn: str, *args: Any) -> TileHandle:
     if not tiles:
         reject("TG012", f"`{fn}` needs at least one tile")
     data = [arg for arg in (args[1:] if fn == "where" else args) if isinstance(arg, TileHandle)]
-    dtype = (data or tiles)[0].dtype
+    if fn == "where" and not data:
+        reject("TG012", "`where` chooses between tiles", "make one of them with `tidegate.fill`")
+    dtype = data[0].dtype
+    for tile in data[1:]:
+        if tile.dtype != dtype:
+            reject("TG011", f"`{fn}` of `{dtype}` and `{tile.dtype}`", "cast one of them, as in `x.to(tidegate.f32)`")
     rank = max(len(tile.shape) for tile in tiles)
     padded = [(1,) * (rank - len(tile.shape)) + tile.shape for tile in tiles]
     shape = tuple(max(sizes) for sizes in zip(*padded, strict=True))

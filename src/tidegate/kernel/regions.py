@@ -7,9 +7,10 @@ the body assigns become carried values, as a reader expects. These classes hold 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from tidegate.index import Const
+from tidegate.index import Const, names
 from tidegate.kernel.builder import active, reject
 from tidegate.kernel.handles import Handle, IndexHandle, to_cond, to_index, to_operand, wrap
 from tidegate.kernel.ops import Block, Carried, Group, Op, Operand, Value
@@ -53,13 +54,13 @@ class Loop:
                 "decorate the function with `@tidegate.function`",
             )
 
-    def enter(self, names: tuple[str, ...], local: Mapping[str, Any]) -> dict[str, Any]:
+    def enter(self, assigned: tuple[str, ...], local: Mapping[str, Any]) -> dict[str, Any]:
         """The body starts: variables that it assigns become carried values."""
         self.entered = True
         builder, inside = active(), {}
-        for name in names:
+        for name in assigned:
             before = local.get(name)
-            if isinstance(before, bool) or not isinstance(before, Handle | IndexHandle | int):
+            if isinstance(before, bool) or not isinstance(before, Handle | IndexHandle | int) or has_ended(before):
                 continue
             type_ = before.type if isinstance(before, Handle) else INDEX
             value = builder.fresh(name, type_)
@@ -92,6 +93,14 @@ class Loop:
                     del self.carried[name]
 
 
+def has_ended(item: Any) -> bool:
+    """Whether a variable still holds a value of a region that has ended: then it holds nothing."""
+    ended = active().ended
+    if isinstance(item, Handle):
+        return item.value.name in ended
+    return isinstance(item, IndexHandle) and any(name in ended for name in names(item.expr))
+
+
 def _carry_on(name: str, item: Any) -> Operand:
     if isinstance(item, Handle | IndexHandle | int):
         return to_operand(item)
@@ -115,7 +124,7 @@ class Branch:
         self.cond, self.at = to_cond(cond), active().here()
         self.before: dict[str, Any] = {}
         self.then_values: dict[str, Any] = {}
-        self.then_ops: list[Op] = []
+        self.then_block = Block()
         self.in_then = True
         self.closed = False
 
@@ -136,22 +145,20 @@ class Branch:
         self.before = {name: local[name] for name in names if name in local}
 
     def end_then(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
-        self.then_values = {name: local[name] for name in names if name in local}
-        self.then_ops = active().stack.pop()
+        self.then_values = {name: local[name] for name in names if name in local and not has_ended(local[name])}
+        self.then_block = active().close()
         self.closed = True
 
     def end_otherwise(self, names: tuple[str, ...], local: Mapping[str, Any]) -> dict[str, Any]:
         """Both arms are traced: variables that differ between them become results."""
         builder = active()
-        here = builder.here()
-        else_values = {name: local[name] for name in names if name in local}
-        other_ops = builder.stack.pop()
+        else_values = {name: local[name] for name in names if name in local and not has_ended(local[name])}
         self.closed = True
         merged = [name for name in names if self._differs(name, else_values)]
         for name in merged:
             _same_kind(name, self.then_values[name], else_values[name])
-        then = Block(tuple(self.then_ops), tuple(to_operand(self.then_values[name]) for name in merged), here)
-        other = Block(tuple(other_ops), tuple(to_operand(else_values[name]) for name in merged), here)
+        then = replace(self.then_block, yields=tuple(to_operand(self.then_values[name]) for name in merged))
+        other = builder.close(to_operand(else_values[name]) for name in merged)
         results = builder.branch(self.cond, then, other, tuple(merged), self.at)
         return {name: wrap(value) for name, value in zip(merged, results, strict=True)}
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import isnan, prod
 from typing import assert_never
 
-from tidegate.index import INDEX_TYPES, constant
+from tidegate.index import INDEX_TYPES, Inexact, constant
 from tidegate.kernel import ops
 from tidegate.kernel.ops import Op, Operand, Place, Value
 from tidegate.kernel.syntax import ARITY, COMPARE
@@ -109,7 +109,8 @@ def _access(op: ops.GlobalRead | ops.GlobalWrite | ops.LocalRead | ops.LocalWrit
     is_global = isinstance(op, ops.GlobalRead | ops.GlobalWrite)
     tile = op.result if isinstance(op, ops.GlobalRead | ops.LocalRead) else op.tile
     yield from _is_tile(tile)
-    yield from _place(op.place, Global if is_global else Lds, "global" if is_global else "shared", tile.type)
+    guarded = bool(op.bounds) or op.mask is not None
+    yield from _place(op.place, Global if is_global else Lds, "global" if is_global else "shared", tile.type, guarded)
     yield from _bounds(op.bounds, op.place)
     if op.mask is not None and _known(op.mask, tile):
         wanted = Tile(_shape_of(tile), i1)
@@ -119,14 +120,21 @@ def _access(op: ops.GlobalRead | ops.GlobalWrite | ops.LocalRead | ops.LocalWrit
 
 def _copy(op: ops.CopyOp) -> Problems:
     outward = isinstance(op, ops.LdsToGlobal)
-    yield from _place(op.source, Lds if outward else Global, "shared" if outward else "global", op.tile)
-    yield from _place(op.dest, Global if outward else Lds, "global" if outward else "shared", op.tile)
+    masks = bool(op.bounds)
+    yield from _place(
+        op.source, Lds if outward else Global, "shared" if outward else "global", op.tile, masks > outward
+    )
+    yield from _place(
+        op.dest, Global if outward else Lds, "global" if outward else "shared", op.tile, masks and outward
+    )
     yield from _bounds(op.bounds, op.dest if outward else op.source)
     if not isinstance(op, ops.LdsToGlobal) and op.mbarrier is not None:
         yield from _object(op.mbarrier.base, "mbarrier")
 
 
-def _place(place: Place, kind: type[Lds] | type[Global], memory: str, tile: Type | None) -> Problems:
+def _place(
+    place: Place, kind: type[Lds] | type[Global], memory: str, tile: Type | None, guarded: bool = False
+) -> Problems:
     """The base is memory of the right kind, and the tile fits its rank and element type."""
     base = place.base.type
     if base == UNKNOWN:
@@ -148,8 +156,9 @@ def _place(place: Place, kind: type[Lds] | type[Global], memory: str, tile: Type
         yield Problem(
             "TG011", f"the tile holds `{tile.dtype}`, `{place.base.name}` holds `{base.dtype}`", "insert a `cast`"
         )
+    scattered = any(isinstance(index, Inexact) for index in place.index)
     for size, room in zip(reversed(tile.shape), reversed(base.shape), strict=False):
-        if isinstance(room, int) and size > room:
+        if isinstance(room, int) and size > room and not scattered and not guarded:
             yield Problem("TG010", f"`{tile}` is larger than `{place.base.name}`, a `{base}`")
             return
 

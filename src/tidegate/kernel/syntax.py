@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
+from typing import Any
 
 from tidegate.kernel import ops
 from tidegate.kernel.types import DEP, INDEX, Type
@@ -123,9 +124,18 @@ class Form:
 _PIECE = re.compile(r"\[(?:(\w+) )?\{(\w+):(\w+)\}\]|\{(\w+):([\w|]+)\}|([\w]+|[,:])")
 
 
-@cache
 def form_of(cls: type) -> Form:
     """The compiled form of an operation."""
+    form = _compiled.get(cls)
+    if form is None:
+        form = _compiled[cls] = _compile(cls)
+    return form
+
+
+_compiled: dict[type, Form] = {}
+
+
+def _compile(cls: Any) -> Form:
     word, _, rest = FORMS[cls].partition(" ")
     parts: list[Part] = []
     for keyword, maybe, maybe_kind, name, kind, literal in _PIECE.findall(rest):
