@@ -106,7 +106,7 @@ FACTS = (
     Fact("barrier.mbarrier", bool, False, "whether there are barrier objects in LDS, with phases"),
     Fact("barrier.mbarrier_bytes", bool, False, "whether such an object also counts bytes still to arrive"),
     Fact("fence.proxy_needed", bool, True, "whether a fence must stand between generic and async accesses"),
-    Fact("fence.kinds", str, (), "names of the fences that exist"),
+    Fact("fence.kinds", str, (), "fences of the kernel language that exist (`proxy_async`)"),
     Fact("counters.*.max", int, 0, "largest n that a wait can name; 0: a wait can only drain", 0, 65535),
     Fact(
         "counters.*.unit", str, "instructions", "what the counter counts",

@@ -1,0 +1,151 @@
+"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs.
+
+Needs   a path, perhaps with `::name` behind it
+Gives   kernels or a graph, with what is needed to show their source
+Keeps   a text file never executes anything; a Python file is executed, as its user expects
+Cost    linear in the file
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from tidegate.diag import BadInput, Finding, Label, Sources, Span, closest
+from tidegate.graph.model import SyncGraph
+from tidegate.kernel.ops import Kernel
+
+MAX_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a kernel should compute, as the Python file beside it says, and how close is close."""
+
+    compute: Callable[..., dict[str, Any]]
+    tolerance: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a file holds. A `.sync` file holds one graph, all others hold kernels."""
+
+    file: str
+    kernels: tuple[Kernel, ...]
+    graph: SyncGraph | None
+    sources: Sources
+    reference: Reference | None = None
+
+
+def load(where: str) -> Loaded:
+    """Reads a file; `FILE::name` picks one kernel of it."""
+    file, _, name = where.partition("::")
+    path = Path(file)
+    suffix = path.suffix.lower()
+    if suffix == ".py":
+        loaded = _load_python(path, file)
+    elif suffix in (".tide", ".sync"):
+        loaded = _load_text(path, file, suffix)
+    elif suffix in (".ttgir", ".mlir", ".ttir"):
+        _fail(file, f"`{suffix}` files are not read by this version", "it reads `.tide`, `.sync` and `.py` files")
+    else:
+        _fail(file, f"nothing is known about `{suffix or file}` files", "it reads `.tide`, `.sync` and `.py` files")
+    return _pick(loaded, name) if name else loaded
+
+
+def _fail(file: str, message: str, help: str = "") -> NoReturn:
+    raise BadInput(Finding("TG007", message, (Label(Span(file, 0, 0, 0)),), help=help))
+
+
+def read_text(path: Path, file: str) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            _fail(file, f"the file is larger than {MAX_BYTES >> 20} MB")
+        return path.read_bytes().decode("utf-8")
+    except OSError as error:
+        _fail(file, f"the file cannot be read: {(error.strerror or str(error)).lower()}")
+    except UnicodeDecodeError:
+        _fail(file, "the file is not text in UTF-8")
+
+
+def _load_text(path: Path, file: str, suffix: str) -> Loaded:
+    text = read_text(path, file)
+    sources = Sources({file: text})
+    if suffix == ".sync":
+        from tidegate.graph.text import parse_graph
+
+        return Loaded(file, (), parse_graph(text, file), sources)
+    from tidegate.kernel.parse import parse
+
+    kernels = parse(text, file).kernels
+    if not kernels:
+        _fail(file, "the file holds no kernel", "a kernel starts with `kernel @name(...)`")
+    return Loaded(file, kernels, None, sources)
+
+
+def _load_python(path: Path, file: str) -> Loaded:
+    from tidegate.kernel.trace import KernelFunction
+
+    read_text(path, file)
+    module = _execute(path, file)
+    found = [item for item in vars(module).values() if isinstance(item, KernelFunction)]
+    own = [item for item in found if item.function.__module__ == module.__name__]
+    if not own:
+        _fail(file, "the file holds no kernel", "decorate a function with `@tidegate.kernel(...)`")
+    kernels = tuple(dict.fromkeys(item.trace().kernel for item in own))
+    compute = getattr(module, "reference", None)
+    tolerance = getattr(module, "TOLERANCE", (1e-5, 1e-5))
+    reference = Reference(compute, tolerance) if callable(compute) else None
+    return Loaded(file, kernels, None, Sources(), reference)
+
+
+def _execute(path: Path, file: str) -> ModuleType:
+    """Imports a file under a name of its own; its folder is importable while it runs."""
+    name = f"tidegate_input_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    sys.modules[name] = module
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except BadInput:
+        raise
+    except SyntaxError as error:
+        at = Span(file, error.lineno or 0, error.offset or 1, (error.offset or 1) + 1)
+        raise BadInput(Finding("TG007", f"the file is not Python: {error.msg}", (Label(at),))) from None
+    except Exception as error:
+        at = _where(error, str(path.resolve()), file)
+        raise BadInput(Finding("TG007", f"the file fails: {type(error).__name__}: {error}", (Label(at),))) from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _where(error: BaseException, path: str, file: str) -> Span:
+    """The last line of the file itself on the way to the error."""
+    from tidegate.kernel.builder import span_of_line
+
+    found, trace = Span(file, 0, 0, 0), error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename in (path, file):
+            found = span_of_line(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def _pick(loaded: Loaded, name: str) -> Loaded:
+    wanted = tuple(kernel for kernel in loaded.kernels if kernel.name == name.lstrip("@"))
+    if not wanted:
+        known = [kernel.name for kernel in loaded.kernels]
+        meant = closest(name, known)
+        _fail(loaded.file, f"the file holds no kernel `{name}`",
+              f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(known) or 'a graph'}")
+    return Loaded(loaded.file, wanted, None, loaded.sources, loaded.reference)

@@ -1,0 +1,94 @@
+"""The pipeline, read top to bottom.
+
+Needs   a loaded file and a target
+Gives   what each stage makes, as text if asked, and findings
+Keeps   a stage sees only what stands before it here
+Cost    that of the stages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.diag import BadInput, Finding, closest
+from tidegate.files import Loaded
+from tidegate.graph.model import SyncGraph
+from tidegate.kernel.ops import Kernel
+from tidegate.targets import Target, default_target, load_target
+
+# Each stage, and what it prints after it has run.
+STAGES = {
+    "kernel": "the kernel as `.tide` text",
+    "graph": "the SyncGraph as `.sync` text",
+}
+
+Show = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One kernel or graph on its way through the stages."""
+
+    name: str
+    target: Target
+    kernel: Kernel | None
+    graph: SyncGraph | None
+
+
+def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
+    """The programs of a file, each with its target: the one asked for, else the one it names, else the default."""
+    units = [Unit(each.name, pick_target(each.target, target), each, None) for each in loaded.kernels]
+    if loaded.graph is not None:
+        units.append(Unit(loaded.graph.name, pick_target(loaded.graph.target, target), None, loaded.graph))
+    return units
+
+
+def pick_target(named: str, asked: str | None) -> Target:
+    if asked is not None:
+        return load_target("" if asked == "none" else asked)
+    return load_target(named or default_target())
+
+
+def check_stage(name: str | None) -> None:
+    """Raises `BadInput` for a stage that does not exist."""
+    if name is not None and name not in STAGES:
+        meant = closest(name, STAGES)
+        known = "; ".join(f"`{stage}`: {what}" for stage, what in STAGES.items())
+        raise BadInput(
+            Finding("TG007", f"there is no stage `{name}`", (), help=f"did you mean `{meant}`?" if meant else known)
+        )
+
+
+def run_stages(unit: Unit, *, print_after: str | None, stop_after: str | None, show: Show) -> list[Finding]:
+    """All stages in order; findings that leave no meaning end it."""
+    findings: list[Finding] = []
+    graph = unit.graph
+    if unit.kernel is not None:
+        from tidegate.kernel.check import check
+        from tidegate.kernel.show import show as show_text
+
+        if print_after == "kernel":
+            show("kernel", show_text(unit.kernel))
+        findings += check(unit.kernel, unit.target)
+        if stop_after == "kernel" or any(each.is_bad_input for each in findings):
+            return findings
+        from tidegate.graph.build import build_graph
+
+        graph = build_graph(unit.kernel, unit.target).graph
+    if graph is not None:
+        from tidegate.graph.text import show_graph
+        from tidegate.graph.wellformed import check_graph
+
+        findings += check_graph(graph)
+        if print_after == "graph":
+            show("graph", show_graph(graph))
+    return findings
+
+
+def reject_graph(unit: Unit, command: str) -> Kernel:
+    """The unit's kernel, for commands that need one."""
+    if unit.kernel is None:
+        raise BadInput(Finding("TG007", f"`{command}` needs a kernel, and `@{unit.name}` is a graph", ()))
+    return unit.kernel
+
