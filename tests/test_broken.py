@@ -13,9 +13,9 @@ import pytest
 
 from tidegate.codes import CODES
 from tidegate.diag import Finding
-from tidegate.kernel.ops import Kernel
-from tidegate.kernel.parse import parse
-from tidegate.kernel.show import show
+from tidegate.language.ops import Kernel
+from tidegate.language.parse import parse
+from tidegate.language.show import show
 
 FOLDER = Path(__file__).parent.parent / "examples" / "broken"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.tide"))
@@ -47,7 +47,7 @@ STATIC = [name for name in NAMES if name not in {*RACES, *HANGS}]
 
 
 def findings(kernel: Kernel) -> list[Finding]:
-    from tidegate.kernel.check import check
+    from tidegate.language.check import check
     from tidegate.targets import load_target
 
     return check(kernel, load_target(kernel.target))

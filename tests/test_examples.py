@@ -16,12 +16,12 @@ import pytest
 
 from tidegate.diag import Sources, show_findings
 from tidegate.index import holds
-from tidegate.kernel import ops
-from tidegate.kernel.check import check
-from tidegate.kernel.ops import Kernel, Op, walk_ops
-from tidegate.kernel.parse import parse
-from tidegate.kernel.show import show, show_op
-from tidegate.kernel.types import Lds
+from tidegate.language import ops
+from tidegate.language.check import check
+from tidegate.language.ops import Kernel, Op, walk_ops
+from tidegate.language.parse import parse
+from tidegate.language.show import show, show_op
+from tidegate.language.types import Lds
 from tidegate.simulate.inorder import make_inputs, run
 from tidegate.targets import load_target
 

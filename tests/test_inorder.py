@@ -14,10 +14,10 @@ import pytest
 
 from tidegate.diag import Sources, show_finding
 from tidegate.index import Const, Inexact, Name
-from tidegate.kernel.ops import Kernel, LocalWrite, Place, Value
-from tidegate.kernel.parse import parse
-from tidegate.kernel.syntax import ARITY, COMPARE
-from tidegate.kernel.types import DTYPES, Lds, Tile, f8e4m3fnuz, f16, f32, i8, i32, i64
+from tidegate.language.ops import Kernel, LocalWrite, Place, Value
+from tidegate.language.parse import parse
+from tidegate.language.syntax import ARITY, COMPARE
+from tidegate.language.types import DTYPES, Lds, Tile, f8e4m3fnuz, f16, f32, i8, i32, i64
 from tidegate.simulate import tiles
 from tidegate.simulate.address import Guard, locate
 from tidegate.simulate.events import Access

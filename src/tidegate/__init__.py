@@ -21,7 +21,7 @@ __version__ = "0.0.1"
 
 # Where each public name lives.
 _HOMES = {
-    "tidegate.kernel.api": (
+    "tidegate.language.api": (
         "absolute alloc atomic_add broadcast cast commit_group conditional_barrier cos dealloc exit_wave exp "
         "exp2 fence fill floor fma gather_to_lds global_read global_write inexact iota lane lds_to_global let "
         "local_read local_write log log2 maximum mbarrier mbarrier_arrive mbarrier_wait minimum mma "
@@ -30,12 +30,12 @@ _HOMES = {
         "splat sqrt tanh tensor_load_to_lds transpose view wait wait_count wave where workgroup "
         "workgroup_barrier zeros "
     ),
-    "tidegate.kernel.regions": "conditional iterate otherwise wave_group",
-    "tidegate.kernel.trace": "CapturedTrace Flag Global KernelFunction Scalar function kernel",
-    "tidegate.kernel.types": ("bf16 f16 f32 f64 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz i1 i16 i32 i64 i8"),
-    "tidegate.kernel.ops": "Kernel Module",
-    "tidegate.kernel.parse": "parse",
-    "tidegate.kernel.show": "show",
+    "tidegate.language.regions": "conditional iterate otherwise wave_group",
+    "tidegate.language.trace": "CapturedTrace Flag Global KernelFunction Scalar function kernel",
+    "tidegate.language.types": ("bf16 f16 f32 f64 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz i1 i16 i32 i64 i8"),
+    "tidegate.language.ops": "Kernel Module",
+    "tidegate.language.parse": "parse",
+    "tidegate.language.show": "show",
     "tidegate.diag": "BadInput Finding",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -43,13 +43,13 @@ __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
     from tidegate.diag import BadInput, Finding
-    from tidegate.kernel.api import *
-    from tidegate.kernel.ops import Kernel, Module
-    from tidegate.kernel.parse import parse
-    from tidegate.kernel.regions import conditional, iterate, otherwise, wave_group
-    from tidegate.kernel.show import show
-    from tidegate.kernel.trace import CapturedTrace, Flag, Global, KernelFunction, Scalar, function, kernel
-    from tidegate.kernel.types import (
+    from tidegate.language.api import *
+    from tidegate.language.ops import Kernel, Module
+    from tidegate.language.parse import parse
+    from tidegate.language.regions import conditional, iterate, otherwise, wave_group
+    from tidegate.language.show import show
+    from tidegate.language.trace import CapturedTrace, Flag, Global, KernelFunction, Scalar, function, kernel
+    from tidegate.language.types import (
         bf16,
         f8e4m3fn,
         f8e4m3fnuz,

@@ -184,7 +184,8 @@ def _run(kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: in
         _print_findings([error.finding], loaded.sources)
         return 2 if error.finding.is_bad_input else 1
     named = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-    _print(f"@{kernel.name} on {target.name or 'no target'}, {waves or kernel.waves} waves{', ' + named if named else ''}")
+    who = f"@{kernel.name} on {target.name or 'no target'}, {waves or kernel.waves} waves"
+    _print(f"{who}, {named}" if named else who)
     expected = loaded.reference.compute(inputs, sizes) if loaded.reference is not None else {}
     status = 0
     for name, result in results.items():
@@ -192,8 +193,8 @@ def _run(kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: in
             rtol, atol = loaded.reference.tolerance
             got, want = np.asarray(result, np.float64), np.asarray(expected[name], np.float64)
             good = got.shape == want.shape and bool(np.allclose(got, want, rtol, atol, equal_nan=True))
-            error_text = f"largest difference {np.max(np.abs(got - want)):.3g}" if got.shape == want.shape else "other shape"
-            _print(f"  {name}: {'equals' if good else 'DIFFERS FROM'} the reference, {error_text}")
+            how = f"largest difference {np.max(np.abs(got - want)):.3g}" if got.shape == want.shape else "other shape"
+            _print(f"  {name}: {'equals' if good else 'DIFFERS FROM'} the reference, {how}")
             status = max(status, 0 if good else 1)
         elif not np.array_equal(result, inputs[name], equal_nan=True):
             _print(f"  {name}: {'x'.join(map(str, result.shape))} {result.dtype}, written")
@@ -243,7 +244,8 @@ def _report_crash(error: Exception) -> int:
     place = Path(tempfile.gettempdir()) / name
     place.write_text(text)
     last = trace.strip().splitlines()[-1]
-    print(f"error: Tidegate failed: {last}\nThis is a mistake of Tidegate's own. Please report it with {place}", file=sys.stderr)
+    print(f"error: Tidegate failed: {last}", file=sys.stderr)
+    print(f"This is a mistake of Tidegate's own. Please report it with {place}", file=sys.stderr)
     return 3
 
 
@@ -314,10 +316,11 @@ def _row(row: Any) -> dict[str, Any]:
 
 def _cell(value: object) -> str:
     if isinstance(value, tuple):
-        return " ".join(map(str, value)) or "–"
-    return {True: "yes", False: "no", 0: "–", "": "–"}.get(value, str(value)) if not isinstance(value, list) else "–"  # type: ignore[call-overload]
+        value = " ".join(map(str, value))
+    return str(value or "–")
 
 
 def _table(rows: list[list[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from tidegate.diag import BadInput, Finding, Label, Sources, Span, closest
 from tidegate.graph.model import SyncGraph
-from tidegate.kernel.ops import Kernel
+from tidegate.language.ops import Kernel
 
 MAX_BYTES = 256 << 20
 
@@ -80,7 +80,7 @@ def _load_text(path: Path, file: str, suffix: str) -> Loaded:
         from tidegate.graph.text import parse_graph
 
         return Loaded(file, (), parse_graph(text, file), sources)
-    from tidegate.kernel.parse import parse
+    from tidegate.language.parse import parse
 
     kernels = parse(text, file).kernels
     if not kernels:
@@ -89,7 +89,7 @@ def _load_text(path: Path, file: str, suffix: str) -> Loaded:
 
 
 def _load_python(path: Path, file: str) -> Loaded:
-    from tidegate.kernel.trace import KernelFunction
+    from tidegate.language.trace import KernelFunction
 
     read_text(path, file)
     module = _execute(path, file)
@@ -131,7 +131,7 @@ def _execute(path: Path, file: str) -> ModuleType:
 
 def _where(error: BaseException, path: str, file: str) -> Span:
     """The last line of the file itself on the way to the error."""
-    from tidegate.kernel.builder import span_of_line
+    from tidegate.language.builder import span_of_line
 
     found, trace = Span(file, 0, 0, 0), error.__traceback__
     while trace is not None:
@@ -146,6 +146,9 @@ def _pick(loaded: Loaded, name: str) -> Loaded:
     if not wanted:
         known = [kernel.name for kernel in loaded.kernels]
         meant = closest(name, known)
-        _fail(loaded.file, f"the file holds no kernel `{name}`",
-              f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(known) or 'a graph'}")
+        _fail(
+            loaded.file,
+            f"the file holds no kernel `{name}`",
+            f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(known) or 'a graph'}",
+        )
     return Loaded(loaded.file, wanted, None, loaded.sources, loaded.reference)

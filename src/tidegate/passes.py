@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tidegate.diag import BadInput, Finding, closest
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph
-from tidegate.kernel.ops import Kernel
+from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 
 # Each stage, and what it prints after it has run.
@@ -65,8 +65,8 @@ def run_stages(unit: Unit, *, print_after: str | None, stop_after: str | None, s
     findings: list[Finding] = []
     graph = unit.graph
     if unit.kernel is not None:
-        from tidegate.kernel.check import check
-        from tidegate.kernel.show import show as show_text
+        from tidegate.language.check import check
+        from tidegate.language.show import show as show_text
 
         if print_after == "kernel":
             show("kernel", show_text(unit.kernel))
@@ -91,4 +91,3 @@ def reject_graph(unit: Unit, command: str) -> Kernel:
     if unit.kernel is None:
         raise BadInput(Finding("TG007", f"`{command}` needs a kernel, and `@{unit.name}` is a graph", ()))
     return unit.kernel
-

@@ -14,8 +14,8 @@ from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph.build import KernelGraph, Path
 from tidegate.graph.model import Point, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
-from tidegate.kernel.ops import Block, Conditional, Iterate, Kernel, Op, Specialize, SyncOp
-from tidegate.kernel.syntax import form_of
+from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize, SyncOp
+from tidegate.language.syntax import form_of
 
 
 @dataclass(slots=True)

@@ -32,15 +32,15 @@ from tidegate.index import (
     names,
     why_not_affine,
 )
-from tidegate.kernel import ops
-from tidegate.kernel.bounds import places_of
-from tidegate.kernel.facts import Facts, Variation, find_facts
-from tidegate.kernel.layout import lay_out
-from tidegate.kernel.ops import Block, Kernel, Op, Operand, Value, walk_ops
-from tidegate.kernel.points import find_point
-from tidegate.kernel.syntax import form_of
-from tidegate.kernel.types import FLAG, INDEX, BarrierObject, Lds, Tile
-from tidegate.kernel.uses import uses_of
+from tidegate.language import ops
+from tidegate.language.bounds import places_of
+from tidegate.language.facts import Facts, Variation, find_facts
+from tidegate.language.layout import lay_out
+from tidegate.language.ops import Block, Kernel, Op, Operand, Value, walk_ops
+from tidegate.language.points import find_point
+from tidegate.language.syntax import form_of
+from tidegate.language.types import FLAG, INDEX, BarrierObject, Lds, Tile
+from tidegate.language.uses import uses_of
 from tidegate.targets import Target
 
 # Where in a kernel: the number of an operation, then of one of its regions, then of an operation in it, and so on.

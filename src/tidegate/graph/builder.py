@@ -26,8 +26,8 @@ from tidegate.graph import model as g
 from tidegate.graph.loops import with_loops
 from tidegate.graph.wellformed import check_graph
 from tidegate.index import Binary, Compare, Cond, Const, Index, Name, constant
-from tidegate.kernel.ops import Size, Value
-from tidegate.kernel.types import FLAG, INDEX, BarrierObject
+from tidegate.language.ops import Size, Value
+from tidegate.language.types import FLAG, INDEX, BarrierObject
 
 
 def to_index(item: Index | int) -> Index:

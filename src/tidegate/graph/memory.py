@@ -12,10 +12,10 @@ from functools import lru_cache
 
 from tidegate.graph.model import Extent, Footprint, Issue, Ref
 from tidegate.index import ZERO, Index, Inexact, add, combine, scale
-from tidegate.kernel import ops
-from tidegate.kernel.fit import CLASS_OF
-from tidegate.kernel.ops import Op, Place
-from tidegate.kernel.types import Lds, Tile, Type, strides
+from tidegate.language import ops
+from tidegate.language.fit import CLASS_OF
+from tidegate.language.ops import Op, Place
+from tidegate.language.types import Lds, Tile, Type, strides
 from tidegate.targets import Target
 
 

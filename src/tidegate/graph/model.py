@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
 from tidegate.index import ZERO, Cond, Index
-from tidegate.kernel.ops import (
+from tidegate.language.ops import (
     CommitGroup,
     MbarrierArrive,
     MbarrierWait,
@@ -28,7 +28,7 @@ from tidegate.kernel.ops import (
     SyncOp,
     Value,
 )
-from tidegate.kernel.types import BarrierObject
+from tidegate.language.types import BarrierObject
 
 # --- memory -------------------------------------------------------------------------------------------------------
 

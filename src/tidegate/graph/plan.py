@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 from tidegate.graph.model import Sync, SyncGraph
-from tidegate.kernel.ops import SyncOp
-from tidegate.kernel.show import show_op
+from tidegate.language.ops import SyncOp
+from tidegate.language.show import show_op
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ from tidegate.diag import BadInput, Finding
 from tidegate.graph import model as g
 from tidegate.index import ZERO, Index
 from tidegate.index import show as show_index
-from tidegate.kernel import ops
-from tidegate.kernel.ops import Size, Value
-from tidegate.kernel.parse import Parser
-from tidegate.kernel.show import show_op
-from tidegate.kernel.types import DEP, FLAG, BarrierObject
+from tidegate.language import ops
+from tidegate.language.ops import Size, Value
+from tidegate.language.parse import Parser
+from tidegate.language.show import show_op
+from tidegate.language.types import DEP, FLAG, BarrierObject
 
 # --- printing -----------------------------------------------------------------------------------------------------
 

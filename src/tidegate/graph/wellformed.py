@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tidegate.diag import NOWHERE, Finding, Label
 from tidegate.graph import model as g
 from tidegate.index import INDEX_TYPES, MACHINE_NAMES, Cond, Index, names
-from tidegate.kernel.ops import Value
+from tidegate.language.ops import Value
 
 
 def check_graph(graph: g.SyncGraph) -> list[Finding]:

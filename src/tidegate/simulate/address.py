@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate.index import ZERO, Index
-from tidegate.kernel.ops import Place, Value
-from tidegate.kernel.show import show_place
-from tidegate.kernel.types import Lds, strides
+from tidegate.language.ops import Place, Value
+from tidegate.language.show import show_place
+from tidegate.language.types import Lds, strides
 from tidegate.simulate.faults import Actor, SimulationError, outside
 from tidegate.simulate.memory import LDS, Cells
 from tidegate.simulate.tiles import Array, Shape

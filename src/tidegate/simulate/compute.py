@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tidegate.kernel.ops import (
+from tidegate.language.ops import (
     Broadcast,
     Cast,
     Elementwise,
@@ -24,7 +24,7 @@ from tidegate.kernel.ops import (
     Transpose,
     Value,
 )
-from tidegate.kernel.types import DType, Tile
+from tidegate.language.types import DType, Tile
 from tidegate.simulate import tiles
 from tidegate.simulate.tiles import Array
 from tidegate.simulate.values import Env, NoValue, evaluate, tile_of

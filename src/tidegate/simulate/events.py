@@ -12,8 +12,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Literal
 
-from tidegate.kernel.ops import CommitGroup, CopyOp, Count, MemoryOp, Op
-from tidegate.kernel.ops import Fence as FenceOp
+from tidegate.language.ops import CommitGroup, CopyOp, Count, MemoryOp, Op
+from tidegate.language.ops import Fence as FenceOp
 from tidegate.simulate.memory import Cells
 from tidegate.simulate.tiles import Array
 from tidegate.simulate.values import Pending

@@ -18,7 +18,7 @@ import numpy as np
 
 from tidegate.diag import Finding, Label
 from tidegate.index import Cond, Index, names
-from tidegate.kernel.ops import Op
+from tidegate.language.ops import Op
 from tidegate.simulate.values import Env, NoSlot, NoValue, PerLane
 
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from tidegate.diag import Finding, Label
 from tidegate.index import LANE, WAVE, WORKGROUP, evaluate
-from tidegate.kernel.ops import Kernel
-from tidegate.kernel.show import show_op
+from tidegate.language.ops import Kernel
+from tidegate.language.show import show_op
 from tidegate.simulate.barriers import Barriers
 from tidegate.simulate.events import Access, Arrive, Asking, AwaitPhase, Blocking, Commit, Copy, Depart, Drain, Fence
 from tidegate.simulate.faults import SimulationError, unfit

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tidegate.index import holds, names, show
-from tidegate.kernel.ops import Kernel, Value
-from tidegate.kernel.types import FLAG, INDEX, DType, Global, i1
+from tidegate.language.ops import Kernel, Value
+from tidegate.language.types import FLAG, INDEX, DType, Global, i1
 from tidegate.simulate.faults import unfit
 from tidegate.simulate.memory import lds_bytes, lds_layout
 from tidegate.simulate.tiles import Array, Shape, convert, np_dtype

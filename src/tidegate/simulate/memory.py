@@ -17,9 +17,9 @@ from functools import cache
 
 import numpy as np
 
-from tidegate.kernel.layout import lay_out
-from tidegate.kernel.ops import Alloc, Kernel, walk_ops
-from tidegate.kernel.types import DType, Lds, i1
+from tidegate.language.layout import lay_out
+from tidegate.language.ops import Alloc, Kernel, walk_ops
+from tidegate.language.types import DType, Lds, i1
 from tidegate.simulate.tiles import Array, Shape, elementwise, np_dtype
 
 POISON = 0xA5

@@ -12,7 +12,7 @@ from typing import assert_never
 
 import numpy as np
 
-from tidegate.kernel.ops import (
+from tidegate.language.ops import (
     AtomicAdd,
     CommitGroup,
     ConditionalBarrier,

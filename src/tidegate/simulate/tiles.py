@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.kernel.types import DType, f32, f64, i1, i8, i64
+from tidegate.language.types import DType, f32, f64, i1, i8, i64
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

@@ -37,8 +37,8 @@ from tidegate.index import (
     Truth,
     names,
 )
-from tidegate.kernel.ops import Value
-from tidegate.kernel.types import BarrierObject, DType, Lds
+from tidegate.language.ops import Value
+from tidegate.language.types import BarrierObject, DType, Lds
 from tidegate.simulate.tiles import Array, Shape
 
 

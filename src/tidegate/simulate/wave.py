@@ -18,7 +18,7 @@ from collections.abc import Generator
 import numpy as np
 
 from tidegate.index import Index
-from tidegate.kernel.ops import (
+from tidegate.language.ops import (
     Alloc,
     AtomicAdd,
     Block,
@@ -57,7 +57,7 @@ from tidegate.kernel.ops import (
     WaitCount,
     WorkgroupBarrier,
 )
-from tidegate.kernel.types import BarrierObject, Lds
+from tidegate.language.types import BarrierObject, Lds
 from tidegate.simulate.address import first_byte, single
 from tidegate.simulate.compute import compute
 from tidegate.simulate.events import Answer, Asking, Event

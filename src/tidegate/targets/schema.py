@@ -148,4 +148,3 @@ IDENTITY = (
 def facts_of(table: str) -> tuple[Fact, ...]:
     """The facts of one table, such as `lds` or `counters.*`."""
     return tuple(fact for fact in FACTS if fact.table == table)
-

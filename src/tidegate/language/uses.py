@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidegate.index import COND_TYPES, INDEX_TYPES, names
-from tidegate.kernel.ops import Block, Carried, Iterate, Op, Place, Value, blocks_of
+from tidegate.language.ops import Block, Carried, Iterate, Op, Place, Value, blocks_of
 
 # What an operation defines, and where it stands; regions are skipped by their type.
 _OWN = ("result", "results", "counter", "at")

@@ -37,12 +37,12 @@ from tidegate.index import (
     substitute_cond,
     why_not_affine,
 )
-from tidegate.kernel import ops
-from tidegate.kernel.facts import Facts
-from tidegate.kernel.ops import Block, Conditional, Iterate, Kernel, Let, Op, Place, Specialize
-from tidegate.kernel.points import Point, Undecided, find_point
-from tidegate.kernel.ranges import ANY, Range, join, range_of
-from tidegate.kernel.types import FLAG, INDEX, Global, Lds, Tile
+from tidegate.language import ops
+from tidegate.language.facts import Facts
+from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Let, Op, Place, Specialize
+from tidegate.language.points import Point, Undecided, find_point
+from tidegate.language.ranges import ANY, Range, join, range_of
+from tidegate.language.types import FLAG, INDEX, Global, Lds, Tile
 
 # Trips of a loop that a carried index is followed through.
 MAX_TRIPS = 70
@@ -329,7 +329,7 @@ def _explain(
     return Finding(
         code,
         f"`{name}` is accessed outside the {where}",
-        (Label(at, f"touches {reach} of {room} along axis {axis}, with {_witness(point, index)}"),),
+        (Label(at, f"touches {reach} of {room} along axis {axis}, with {_witness(point, index, str(size))}"),),
         (f"index: `{show(index)}`, and the tile reaches {extent} along this axis",),
         "mask the access with `bounds(...)`, or state what sizes are allowed in `where(...)`"
         if code == "TG302"
@@ -344,13 +344,13 @@ def _value_at(index: Index, point: Point) -> int | str:
         return show(index)
 
 
-def _witness(point: Point, index: Index) -> str:
-    """The names that matter, sizes first: `K = 32, wave 3, trip %k = 0`."""
-    used = set(names(index)) | {WAVE}
+def _witness(point: Point, index: Index, *more: str) -> str:
+    """The names that matter, sizes first: `K = 32, wave 3, %k = 0`."""
+    used = {*names(index), *more}
     shown = []
     for name, value in point.items():
         if name == WAVE:
             shown.append(f"wave {value}")
-        elif name.startswith("%") or name in used or (not name.startswith("wg") and value != 1):
+        elif name in used:
             shown.append(f"{name} = {value}")
     return ", ".join(shown)

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.index import Const, names
-from tidegate.kernel.builder import active, reject
-from tidegate.kernel.handles import Handle, IndexHandle, to_cond, to_index, to_operand, wrap
-from tidegate.kernel.ops import Block, Carried, Group, Op, Operand, Value
-from tidegate.kernel.types import INDEX
-from tidegate.kernel.uses import names_in_block
+from tidegate.language.builder import active, reject
+from tidegate.language.handles import Handle, IndexHandle, to_cond, to_index, to_operand, wrap
+from tidegate.language.ops import Block, Carried, Group, Op, Operand, Value
+from tidegate.language.types import INDEX
+from tidegate.language.uses import names_in_block
 
 
 def iterate(*bounds: Any, expect: int | None = None) -> Loop:

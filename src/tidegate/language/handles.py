@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate import index as ix
-from tidegate.kernel import types
-from tidegate.kernel.builder import active, reject
-from tidegate.kernel.ops import Broadcast, Elementwise, Operand, Value
-from tidegate.kernel.syntax import COMPARE
+from tidegate.language import types
+from tidegate.language.builder import active, reject
+from tidegate.language.ops import Broadcast, Elementwise, Operand, Value
+from tidegate.language.syntax import COMPARE
 
 
 class Handle:
@@ -133,18 +133,18 @@ class TileHandle(Handle):
         return elementwise("pow", self, other)
 
     def __matmul__(self, other: Any) -> TileHandle:
-        from tidegate.kernel.api import mma
+        from tidegate.language.api import mma
 
         return mma(self, other)
 
     @property
     def T(self) -> TileHandle:
-        from tidegate.kernel.api import transpose
+        from tidegate.language.api import transpose
 
         return transpose(self)
 
     def to(self, dtype: types.DType) -> TileHandle:
-        from tidegate.kernel.api import cast
+        from tidegate.language.api import cast
 
         return cast(self, dtype)
 

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 
 from tidegate.diag import closest
-from tidegate.kernel.types import DTYPES, BarrierObject, Global, Lds, Plain, Tile, Type
+from tidegate.language.types import DTYPES, BarrierObject, Global, Lds, Plain, Tile, Type
 
 _PARTS = re.compile(r"(\w+)<([^,>]*)(?:,\s*slots\s*=\s*(\d{1,9}))?\s*>")
 _SIZE = re.compile(r"[A-Z][A-Z0-9_]*")

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 from tidegate.index import ONE, Cond, Index
-from tidegate.kernel.ops import (
+from tidegate.language.ops import (
     Block,
     Carried,
     Conditional,
@@ -36,7 +36,7 @@ from tidegate.kernel.ops import (
     Value,
     results_of,
 )
-from tidegate.kernel.types import INDEX, Tile, Type
+from tidegate.language.types import INDEX, Tile, Type
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _recording: list[Builder] = []

@@ -14,10 +14,10 @@ from math import isnan, prod
 from typing import assert_never
 
 from tidegate.index import INDEX_TYPES, Inexact, constant
-from tidegate.kernel import ops
-from tidegate.kernel.ops import Op, Operand, Place, Value
-from tidegate.kernel.syntax import ARITY, COMPARE
-from tidegate.kernel.types import DEP, INDEX, UNKNOWN, BarrierObject, DType, Global, Lds, Tile, Type, i1
+from tidegate.language import ops
+from tidegate.language.ops import Op, Operand, Place, Value
+from tidegate.language.syntax import ARITY, COMPARE
+from tidegate.language.types import DEP, INDEX, UNKNOWN, BarrierObject, DType, Global, Lds, Tile, Type, i1
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any
 
-from tidegate.kernel import ops
-from tidegate.kernel.types import DEP, INDEX, Type
+from tidegate.language import ops
+from tidegate.language.types import DEP, INDEX, Type
 
 _GUARD = "[bounds {bounds:indices}] [mask {mask:value}]"
 _COPY = "{source:place} to {dest:place} [bounds {bounds:indices}]"

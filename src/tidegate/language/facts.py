@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index, is_inexact, names
-from tidegate.kernel.ops import (
+from tidegate.language.ops import (
     Block,
     Conditional,
     Iterate,
@@ -26,7 +26,7 @@ from tidegate.kernel.ops import (
     Value,
     blocks_of,
 )
-from tidegate.kernel.types import INDEX, Tile
+from tidegate.language.types import INDEX, Tile
 
 
 class Variation(IntEnum):

@@ -28,11 +28,11 @@ from tidegate.index import (
     show,
     why_not_affine,
 )
-from tidegate.kernel import ops
-from tidegate.kernel.bounds import find_outside, places_of
-from tidegate.kernel.facts import Facts, find_facts
-from tidegate.kernel.fit import find_misfits
-from tidegate.kernel.ops import (
+from tidegate.language import ops
+from tidegate.language.bounds import find_outside, places_of
+from tidegate.language.facts import Facts, find_facts
+from tidegate.language.fit import find_misfits
+from tidegate.language.ops import (
     Block,
     Conditional,
     Iterate,
@@ -44,10 +44,10 @@ from tidegate.kernel.ops import (
     blocks_of,
     results_of,
 )
-from tidegate.kernel.protocol import find_protocol_mistakes
-from tidegate.kernel.rules import problems
-from tidegate.kernel.types import FLAG, INDEX, UNKNOWN, Global, Tile, Type
-from tidegate.kernel.uses import own_names, uses_of
+from tidegate.language.protocol import find_protocol_mistakes
+from tidegate.language.rules import problems
+from tidegate.language.types import FLAG, INDEX, UNKNOWN, Global, Tile, Type
+from tidegate.language.uses import own_names, uses_of
 from tidegate.targets import Target
 
 

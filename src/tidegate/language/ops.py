@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
 from tidegate.index import ONE, ZERO, Cond, Index
-from tidegate.kernel.types import Tile, Type
+from tidegate.language.types import Tile, Type
 
 
 @dataclass(frozen=True, slots=True)

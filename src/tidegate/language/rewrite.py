@@ -22,7 +22,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 from tidegate.diag import BadInput, Finding, Label, Span
-from tidegate.kernel import regions
+from tidegate.language import regions
 
 RUNTIME = "__tidegate"
 
@@ -55,7 +55,7 @@ def _read(function: FunctionType) -> tuple[ast.Module, str]:
                 "TG007",
                 f"the source of `{function.__name__}` cannot be read",
                 (Label(at),),
-                help="define the kernel with `def` in a file, or build it with `tidegate.kernel.builder`",
+                help="define the kernel with `def` in a file, or build it with `tidegate.language.builder`",
             )
         ) from None
     ast.increment_lineno(tree, first - 1)

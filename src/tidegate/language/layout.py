@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from tidegate.kernel.ops import Alloc, Kernel, NewBarrier, walk_ops
-from tidegate.kernel.types import BarrierObject, Lds, Type
+from tidegate.language.ops import Alloc, Kernel, NewBarrier, walk_ops
+from tidegate.language.types import BarrierObject, Lds, Type
 
 ALIGNMENT = 16
 MBARRIER_BYTES = 8

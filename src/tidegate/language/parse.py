@@ -24,8 +24,8 @@ from typing import Any
 
 from tidegate.diag import BadInput, Finding, Label, Span, closest
 from tidegate.index import MACHINE_NAMES, ONE, ZERO, Cond, Index
-from tidegate.kernel.lexer import Cursor
-from tidegate.kernel.ops import (
+from tidegate.language.lexer import Cursor
+from tidegate.language.ops import (
     AtomicAdd,
     Block,
     Carried,
@@ -43,10 +43,10 @@ from tidegate.kernel.ops import (
     Specialize,
     Value,
 )
-from tidegate.kernel.parse_index import parse_cond, parse_index
-from tidegate.kernel.parse_type import parse_type
-from tidegate.kernel.syntax import ARITY, IMPLIED, REGIONS, Hole, Literal, Maybe, all_words, class_of_word, form_of
-from tidegate.kernel.types import FLAG, INDEX, UNKNOWN, BarrierObject, Lds, Tile, Type
+from tidegate.language.parse_index import parse_cond, parse_index
+from tidegate.language.parse_type import parse_type
+from tidegate.language.syntax import ARITY, IMPLIED, REGIONS, Hole, Literal, Maybe, all_words, class_of_word, form_of
+from tidegate.language.types import FLAG, INDEX, UNKNOWN, BarrierObject, Lds, Tile, Type
 
 MAX_REGIONS = 40
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidegate import index as ix
-from tidegate.kernel import ops, types
-from tidegate.kernel.builder import active, reject
-from tidegate.kernel.handles import (
+from tidegate.language import ops, types
+from tidegate.language.builder import active, reject
+from tidegate.language.handles import (
     BarrierHandle,
     BufferHandle,
     DepHandle,
@@ -28,7 +28,7 @@ from tidegate.kernel.handles import (
     to_value,
     wrap,
 )
-from tidegate.kernel.ops import Place, Value
+from tidegate.language.ops import Place, Value
 
 Indices = Sequence[Any]
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
-from tidegate.kernel import types
-from tidegate.kernel.builder import Builder, reject, span_of_line
-from tidegate.kernel.handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index, wrap
-from tidegate.kernel.ops import Block, Conditional, Group, Iterate, Kernel, Op, Size, Specialize, Value
-from tidegate.kernel.rewrite import rewrite
-from tidegate.kernel.show import show
-from tidegate.kernel.syntax import IMPLIED
-from tidegate.kernel.uses import names_in_block
+from tidegate.language import types
+from tidegate.language.builder import Builder, reject, span_of_line
+from tidegate.language.handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index, wrap
+from tidegate.language.ops import Block, Conditional, Group, Iterate, Kernel, Op, Size, Specialize, Value
+from tidegate.language.rewrite import rewrite
+from tidegate.language.show import show
+from tidegate.language.syntax import IMPLIED
+from tidegate.language.uses import names_in_block
 
 
 class Global:

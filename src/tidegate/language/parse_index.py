@@ -28,7 +28,7 @@ from tidegate.index import (
     Select,
     Truth,
 )
-from tidegate.kernel.lexer import Cursor
+from tidegate.language.lexer import Cursor
 
 # Deeper than anybody writes, shallow enough for every recursive function here.
 MAX_DEPTH = 100

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.diag import Finding, Label, Span, closest
-from tidegate.kernel import ops
-from tidegate.kernel.layout import lay_out
-from tidegate.kernel.ops import Kernel, Op, Value, walk_ops
-from tidegate.kernel.types import BarrierObject, Lds, Tile
-from tidegate.kernel.uses import uses_of
+from tidegate.language import ops
+from tidegate.language.layout import lay_out
+from tidegate.language.ops import Kernel, Op, Value, walk_ops
+from tidegate.language.types import BarrierObject, Lds, Tile
+from tidegate.language.uses import uses_of
 from tidegate.targets import Target
 
 # The class of access, as targets name it.

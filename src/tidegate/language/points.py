@@ -68,7 +68,9 @@ def _find(conds: tuple[Cond, ...], order: tuple[str, ...]) -> Point | Undecided 
             return None
         point = _least(points)
         return {name: _value(isl, point, place) for place, name in enumerate(order)}
-    except isl.Error:
+    except isl.Error as error:
+        if "operations" not in str(error):
+            raise  # the question itself was not understood: a mistake here, not a hard question
         return UNDECIDED
 
 
@@ -85,7 +87,9 @@ def _least(points: Any) -> Any:
 
     try:
         return points.lexmin().sample_point()
-    except isl.Error:
+    except isl.Error as error:
+        if "operations" in str(error):
+            raise
         return points.sample_point()
 
 
@@ -120,7 +124,7 @@ class _Text:
     def index(self, index: Index) -> str:
         match index:
             case Const(value):
-                return f"({value})"
+                return str(value) if value >= 0 else f"({value})"
             case Name(name):
                 return self.variables[name]
             case Inexact(inner):
@@ -137,7 +141,9 @@ class _Text:
             case Binary("mod", left, right):
                 return f"(({self.index(left)}) mod {self.divisor(right)})"
             case Binary("*", left, right):
-                return f"({self.index(left)} * {self.index(right)})"
+                factor = constant(left)
+                number, other = (factor, right) if factor is not None else (constant(right), left)
+                return f"({number} * {self.index(other)})"
             case Binary(op, left, right):
                 return f"({self.index(left)} {op} {self.index(right)})"
             case _:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tidegate.index import ONE, ZERO
 from tidegate.index import show as show_index
-from tidegate.kernel.ops import (
+from tidegate.language.ops import (
     Block,
     Conditional,
     Elementwise,
@@ -27,8 +27,8 @@ from tidegate.kernel.ops import (
     Specialize,
     Value,
 )
-from tidegate.kernel.syntax import Form, Hole, Literal, Maybe, form_of
-from tidegate.kernel.types import BarrierObject, Lds
+from tidegate.language.syntax import Form, Hole, Literal, Maybe, form_of
+from tidegate.language.types import BarrierObject, Lds
 
 INDENT = "  "
 

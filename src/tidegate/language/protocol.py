@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Finding, Label, Span
 from tidegate.index import Cond, Name, constant, show, substitute
-from tidegate.kernel import ops
-from tidegate.kernel.facts import Facts, Variation
-from tidegate.kernel.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
+from tidegate.language import ops
+from tidegate.language.facts import Facts, Variation
+from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
 
 # Factors (trip counts, conditions) in order → how many arrivals.
 Arrivals = dict[tuple[str, ...], int]

@@ -1,0 +1,117 @@
+"""`tidegate demo`: one kernel, from Python to its graph, in a minute.
+
+Needs   nothing but Tidegate
+Gives   text for the terminal, and 0 if every step went as told
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.diag import BadInput, Sources, show_findings
+from tidegate.graph.build import build_graph
+from tidegate.graph.plan import Insert, Plan, show_plan
+from tidegate.graph.text import show_graph
+from tidegate.language import api as tg
+from tidegate.language.check import check
+from tidegate.language.ops import SharedMemoryBarrier
+from tidegate.language.parse import parse
+from tidegate.language.regions import iterate
+from tidegate.language.show import show
+from tidegate.language.trace import Global, kernel
+from tidegate.language.types import f16, f32
+from tidegate.targets import list_targets, load_target
+
+Print = Callable[[str], None]
+M, N, K = tg.sizes(M=64, N=64, K=128)
+
+
+@kernel(waves=4, target="gfx942", grid=(M // 64, N // 64), where=[M % 64 == 0, N % 64 == 0, K % 32 == 0, K >= 32])
+def gemm(A: Global[M, K, f16], B: Global[N, K, f16], C: Global[M, N, f32]) -> None:  # type: ignore[valid-type]
+    """C = A · Bᵀ through two slots of shared memory, one barrier an iteration."""
+    a = tg.alloc((64, 32), f16, slots=2)
+    b = tg.alloc((64, 32), f16, slots=2)
+    wave = tg.wave()
+    acc = tg.zeros((32, 32), f32)
+    for k in iterate(K // 32):
+        tg.local_write(tg.global_read(A, (wave * 16, k * 32), (16, 32)), a, (wave * 16, 0), slot=k % 2)
+        tg.local_write(tg.global_read(B, (wave * 16, k * 32), (16, 32)), b, (wave * 16, 0), slot=k % 2)
+        tg.shared_memory_barrier()
+        a_tile = tg.local_read(a, (wave // 2 * 32, 0), (32, 32), slot=k % 2)
+        b_tile = tg.local_read(b, (wave % 2 * 32, 0), (32, 32), slot=k % 2)
+        acc = tg.mma(a_tile, b_tile.T, acc)
+    tg.global_write(acc, C, (wave // 2 * 32, wave % 2 * 32))
+
+
+def run_demo(say: Print) -> int:
+    """The steps in order; the first that fails ends it."""
+    try:
+        good = _show_kernel(say) and _run_kernel(say) and _break_kernel(say) and _show_graph(say) and _edit(say)
+    except BadInput as bad:
+        say(show_findings(bad.findings, Sources()))
+        return 2
+    say("" if good else "\nThe demo did not go as told: this is a mistake of Tidegate's own.")
+    return 0 if good else 3
+
+
+def _show_kernel(say: Print) -> bool:
+    program = gemm.trace().kernel
+    text = show(program)
+    say("1. A kernel, traced from Python: a GEMM of four waves through two slots of shared memory.\n")
+    say(text)
+    findings = check(program, load_target(program.target))
+    same = parse(text).kernels == (program,)
+    say(f"   It parses back to the same kernel: {same}. Findings for {program.target}: {len(findings)}.\n")
+    return same and not findings
+
+
+def _run_kernel(say: Print) -> bool:
+    import numpy as np
+
+    from tidegate.simulate.inorder import make_inputs, run
+
+    program = gemm.trace().kernel
+    inputs = make_inputs(program)
+    result = run(program, inputs)["C"]
+    expected = inputs["A"].astype(np.float32) @ inputs["B"].astype(np.float32).T
+    error = float(np.max(np.abs(result - expected)))
+    say(f"2. Run on this computer, wave by wave, against NumPy: largest difference {error:.2g}.\n")
+    return error < 1e-3
+
+
+def _break_kernel(say: Print) -> bool:
+    say("3. Three mistakes, found without running anything: a buffer that is too small, a split barrier on a GPU that")
+    say("   has none, and a barrier that only some waves reach.\n")
+    text = show(gemm.trace().kernel).replace("lds<64x32xf16, slots = 2>", "lds<48x32xf16, slots = 2>", 1)
+    text = text.replace(
+        "    shared_memory_barrier\n", "    conditional wave < 2 {\n      signal -1\n      wait -1\n    }\n"
+    )
+    found = [each for kernel in parse(text, "broken.tide").kernels for each in check(kernel, load_target("gfx942"))]
+    say(show_findings(found, Sources({"broken.tide": text})))
+    say("")
+    return {each.code for each in found} == {"TG202", "TG210", "TG301"}
+
+
+def _show_graph(say: Print) -> bool:
+    built = build_graph(gemm.trace().kernel, load_target("gfx942"))
+    lines = show_graph(built.graph).splitlines()
+    say("4. What synchronization depends on, whatever a kernel was written in: its SyncGraph (the loop's points).\n")
+    for line in lines:
+        if " loop 0" in line:
+            say("   " + line.strip())
+    say("")
+    return True
+
+
+def _edit(say: Print) -> bool:
+    from tidegate.graph.apply import apply_plan
+
+    built = build_graph(gemm.trace().kernel, load_target("gfx942"))
+    end = next(number for number, point in enumerate(built.graph.points) if point.label == "next")
+    plan = Plan((Insert(end, SharedMemoryBarrier(), ("an example: this barrier is not needed",)),))
+    edited = apply_plan(plan, built)
+    say("5. A plan is a list of edits with reasons; it applies to the kernel and gives a kernel.\n")
+    say("   " + show_plan(plan))
+    barriers = show(edited).count("shared_memory_barrier")
+    say(f"   Barriers before and after: 1 and {barriers}. Targets that come with Tidegate: {len(list_targets())}.")
+    return barriers == 2
