@@ -33,7 +33,12 @@ FILE_HELP = (
 FileArg = Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
 TargetOption = Annotated[
     str | None,
-    typer.Option("--target", "-t", metavar="T", help="The GPU; default: the one the file names, else gfx942."),
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="T",
+        help="The GPU; default: the one the file names, else the default that `tidegate targets` names.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a versioned JSON document instead of text.")]
 PrintAfter = Annotated[
@@ -52,7 +57,7 @@ def targets_command(
 
     Examples: `tidegate targets`, `tidegate targets gfx1250`, `tidegate targets my_gpu.toml --json`
     """
-    from tidegate.targets import list_targets, load_target, show_target, target_to_json
+    from tidegate.targets import default_target, list_targets, load_target, show_target, target_to_json
 
     if target is not None:
         found = load_target("" if target == "none" else target)
@@ -63,6 +68,7 @@ def targets_command(
         _print(json.dumps({"version": 1, "targets": [_row(row) for row in rows]}, indent=2))
         return
     _print(_table([list(_row(rows[0])), *[[_cell(value) for value in _row(row).values()] for row in rows]]))
+    _print(f"\ndefault: {default_target()}; `none` is the target about which nothing is assumed")
 
 
 @app.command("show")
