@@ -14,8 +14,9 @@ Cost    linear in the kernel
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tidegate.collecting import no_collecting
 from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.graph.memory import footprint_of, issues_of, view_of
@@ -30,6 +31,7 @@ from tidegate.index import (
     Name,
     constant,
     names,
+    substitute,
     why_not_affine,
 )
 from tidegate.language import ops
@@ -60,6 +62,11 @@ class KernelGraph:
 
 def build_graph(kernel: Kernel, target: Target) -> KernelGraph:
     """The graph of one kernel on one target."""
+    with no_collecting():
+        return _build(kernel, target)
+
+
+def _build(kernel: Kernel, target: Target) -> KernelGraph:
     builder = _Builder(kernel, target, find_facts(kernel))
     builder.tiles = _tiles_in_indices(kernel)
     builder.block(kernel.body, (), _Around(-1, 1.0, Variation.UNIFORM, (*kernel.where, *_positive(kernel))))
@@ -93,7 +100,11 @@ class _Around:
     loop: int
     weight: float
     under: Variation
-    conds: tuple[Cond, ...]
+    conds: tuple[Cond, ...]  # counters are named by their depth here, so that equal nests ask isl equal questions
+    counters: dict[str, Index] = field(default_factory=dict)
+
+    def plain(self, index: Index) -> Index:
+        return substitute(index, self.counters)
 
 
 @dataclass(slots=True)
@@ -286,11 +297,14 @@ class _Builder:
         starts = [(counter, op.lower), *_assigned((each.value, each.init) for each in op.carried)]
         enter = self.add(g.Assign(tuple(starts)), path, op.at, label="iterate", around=around, uses=enter_uses)
         number = len(self.loops)
-        least, most = _trips(op, around.conds)
+        lower, upper = around.plain(op.lower), around.plain(op.upper)
+        least, most = _trips(lower, upper, step, around.conds)
         expect = float(op.expect if op.expect is not None else most if most == least else DEFAULT_TRIPS)
         varies = max(self.facts.of(op.lower), self.facts.of(op.upper))
-        known = (*around.conds, Compare(">=", Name(counter), op.lower), Compare("<", Name(counter), op.upper))
-        inside = _Around(number, around.weight * expect, max(around.under, varies), known)
+        own = Name(f"#{len(around.counters)}")
+        known = (*around.conds, Compare(">=", own, lower), Compare("<", own, upper))
+        counters = {**around.counters, counter: own}
+        inside = _Around(number, around.weight * expect, max(around.under, varies), known, counters)
         self.loops.append(g.Loop(0, around.loop, least, most, expect, counter, op.lower, op.upper, step))
         test = g.Branch(Compare("<", Name(counter), op.upper))
         head = self.add(test, path, op.at, label="trip", around=inside, insertable=False)
@@ -326,7 +340,7 @@ class _Builder:
         under = max(around.under, self.facts.of(op.cond))
         ends: list[int] = []
         for arm, block in enumerate((op.then, op.otherwise)):
-            inside = _Around(around.loop, around.weight / 2, under, around.conds)
+            inside = replace(around, weight=around.weight / 2, under=under)
             self.pending = [branch]
             self.block(block, (*path, arm), inside)
             if self.pending:
@@ -344,7 +358,7 @@ class _Builder:
         ends: list[int] = []
         for number, group in enumerate(op.groups):
             share = max(0, group.last - group.first) / self.kernel.waves
-            inside = _Around(around.loop, around.weight * share, max(around.under, Variation.PER_WAVE), around.conds)
+            inside = replace(around, weight=around.weight * share, under=max(around.under, Variation.PER_WAVE))
             self.pending = [dispatch]
             self.block(group.body, (*path, number), inside)
             if self.pending:
@@ -384,19 +398,19 @@ def _operand_names(operands: Iterable[Operand]) -> list[str]:
     return found
 
 
-def _trips(op: ops.Iterate, conds: tuple[Cond, ...]) -> tuple[int, int | None]:
+def _trips(lower: Index, upper: Index, step: int, conds: tuple[Cond, ...]) -> tuple[int, int | None]:
     """At least none, one or two trips, as far as can be proven; exactly so many where both bounds are numbers."""
-    lower, upper, step = constant(op.lower), constant(op.upper), constant(op.step) or 1
-    if lower is not None and upper is not None:
-        trips = max(0, -(-(upper - lower) // step))
+    low, high = constant(lower), constant(upper)
+    if low is not None and high is not None:
+        trips = max(0, -(-(high - low) // step))
         return trips, trips
-    known = [cond for cond in conds if not why_not_affine(cond)]
-    if why_not_affine(op.lower) or why_not_affine(op.upper):
+    if why_not_affine(lower) or why_not_affine(upper):
         return 0, None
+    known = [cond for cond in conds if not why_not_affine(cond)]
     least = 0
     for trips in (1, 2):
-        reached = Compare("<=", op.upper, Binary("+", op.lower, Const((trips - 1) * step)))
-        if find_point((*known, reached), ()) is not None:
+        too_few = Compare("<=", upper, Binary("+", lower, Const((trips - 1) * step)))
+        if find_point((*known, too_few), ()) is not None:
             break
         least = trips
     return least, None

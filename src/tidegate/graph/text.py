@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, assert_never
 
+from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding
 from tidegate.graph import model as g
 from tidegate.index import ZERO, Index
@@ -169,9 +170,10 @@ def _show_value(value: Index | g.Where) -> str:
 
 def parse_graph(text: str, file: str = "<text>") -> g.SyncGraph:
     """A graph from text; `wellformed.check_graph` says whether it makes sense."""
-    reader = _Reader(text, file)
     try:
-        graph = reader.graph()
+        with no_collecting():
+            reader = _Reader(text, file)
+            graph = reader.graph()
     except BadInput as bad:
         raise BadInput(*(_recode(each) for each in bad.findings)) from None
     if reader.findings:

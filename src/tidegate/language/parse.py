@@ -22,6 +22,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding, Label, Span, closest
 from tidegate.index import MACHINE_NAMES, ONE, ZERO, Cond, Index
 from tidegate.language.lexer import Cursor
@@ -53,8 +54,9 @@ MAX_REGIONS = 40
 
 def parse(text: str, file: str = "<text>") -> Module:
     """The kernels of a file."""
-    parser = Parser(text, file)
-    module = parser.module()
+    with no_collecting():
+        parser = Parser(text, file)
+        module = parser.module()
     if parser.findings:
         raise BadInput(*parser.findings)
     return module

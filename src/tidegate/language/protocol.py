@@ -4,42 +4,52 @@ Needs   a well-typed kernel, its facts, and what the target does when a wave end
 Gives   findings TG201 to TG205 and TG207 to TG209: the kernel still runs, and shows them
 Keeps   each finding is a path on which waves arrive unequally or a signal and a wait do not alternate. Named barriers
         and mbarriers are left to the simulator and the verifier: their participants differ
-Cost    linear in the kernel
+Cost    linear in the kernel; loops whose guards matter are walked once more for each kind of trip
 
 Arrivals are counted as sums of products of trip counts and conditions, so that two arms with the same loops agree.
+A loop's body is walked once. Where a signal and a wait do not alternate so, it is walked for its first trip, those
+between and its last, with the guards that are decided there: `conditional %k > 0 { wait -1 }` skips the first trip.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.diag import NOWHERE, Finding, Label, Span
 from tidegate.index import Cond, Name, constant, show, substitute
-from tidegate.language import ops
+from tidegate.language import ops, trips
 from tidegate.language.facts import Facts, Variation
 from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
 
 # Factors (trip counts, conditions) in order → how many arrivals.
 Arrivals = dict[tuple[str, ...], int]
+# Findings about signals and waits that do not alternate: what guards may excuse.
+ALTERNATION = ("TG203", "TG204", "TG205", "TG208")
+# Loops inside each other that are walked trip by trip: each level multiplies the work.
+MAX_NESTED = 2
 
 
 @dataclass(slots=True)
 class State:
-    """Where a wave stands: signals that wait for their wait, and how many more low than high halves arrived."""
+    """Where a wave stands: signals that wait for their wait, and how many more low than high halves arrived.
+
+    An id is `excused` after a mistake with it was reported, until it is signalled or waited for again.
+    """
 
     pending: dict[int, Span] = field(default_factory=dict)
+    excused: set[int] = field(default_factory=set)
     low: int = 0
     high: int = 0
     opened: Span = NOWHERE
     ended: bool = False
 
     def copy(self) -> State:
-        return State(dict(self.pending), self.low, self.high, self.opened, self.ended)
+        return State(dict(self.pending), set(self.excused), self.low, self.high, self.opened, self.ended)
 
 
 def find_protocol_mistakes(kernel: Kernel, facts: Facts, wave_end_leaves: bool) -> list[Finding]:
     """One walk over the program text."""
-    walker = _Walker(kernel, facts, wave_end_leaves, [])
+    walker = _Walker(kernel, facts, wave_end_leaves, [], trips.header_conds(kernel))
     state = State()
     walker.block(kernel.body, state, Variation.UNIFORM, 0)
     walker.end(state, "the kernel ends")
@@ -52,6 +62,8 @@ class _Walker:
     facts: Facts
     wave_end_leaves: bool
     findings: list[Finding]
+    around: tuple[Cond, ...]
+    nested: int = 0
 
     def report(self, code: str, message: str, at: Span, label: str, *more: Label, help: str = "") -> None:
         self.findings.append(Finding(code, message, (Label(at, label), *more), help=help))
@@ -92,14 +104,7 @@ class _Walker:
                 return self.signal(op, op.barrier, state)
             case ops.Wait() if isinstance(op.barrier, int):
                 self.divergence(op, level)
-                if state.pending.pop(op.barrier, None) is None:
-                    self.report(
-                        "TG204",
-                        f"barrier {op.barrier} is waited for but was not signalled on this path",
-                        op.at,
-                        "waits here for ever",
-                        help=f"put `signal {op.barrier}` before it on every path",
-                    )
+                self.wait(op, op.barrier, state)
             case ops.ConditionalBarrier():
                 self.divergence(op, level)
                 self.conditional_barrier(op, state)
@@ -126,7 +131,21 @@ class _Walker:
                 help=f"put `wait {number}` between them",
             )
         state.pending[number] = op.at
+        state.excused.discard(number)
         return {(): 1}
+
+    def wait(self, op: ops.Wait, number: int, state: State) -> None:
+        if state.pending.pop(number, None) is None and number not in state.excused:
+            self.report(
+                "TG204",
+                f"barrier {number} is waited for but was not signalled on this path",
+                op.at,
+                "waits here for ever",
+                help=f"put `signal {number}` before it on every path",
+            )
+            state.excused.add(number)
+        else:
+            state.excused.discard(number)
 
     def conditional_barrier(self, op: ops.ConditionalBarrier, state: State) -> None:
         if self.kernel.waves % 2:
@@ -148,8 +167,10 @@ class _Walker:
 
     def loop(self, op: Iterate, state: State, level: Variation, depth: int) -> Arrivals:
         bounds = max(self.facts.of(op.lower), self.facts.of(op.upper))
-        before = state.copy()
+        before, outside, first = state.copy(), self.around, len(self.findings)
+        self.around = (*outside, *trips.inside_conds(op, self.facts))
         found = self.block(op.body, state, max(level, bounds), depth + 1)
+        self.around = outside
         if found and bounds == Variation.PER_WAVE:
             self.report(
                 "TG202",
@@ -159,7 +180,7 @@ class _Walker:
                 help="make the bounds the same for all waves, and mask the work instead",
             )
         if not state.ended:
-            self.same_pending(before, state, "this loop's end and its start")
+            self.close_loop(op, before, state, first, depth)
             if (before.low - before.high) != (state.low - state.high):
                 self.report(
                     "TG207",
@@ -173,14 +194,98 @@ class _Walker:
         state.ended = before.ended
         # The counter's own name is not a difference between two loops.
         own = {op.counter.name: Name(f"#{depth}")}
-        trips = f"{show(substitute(op.lower, own))}..{show(substitute(op.upper, own))}..{show(op.step)}"
+        how_often = f"{show(substitute(op.lower, own))}..{show(substitute(op.upper, own))}..{show(op.step)}"
         number = _constant_trips(op)
         if number is not None:
             return {key: count * number for key, count in found.items() if number}
-        return {tuple(sorted((*key, trips))): count for key, count in found.items()}
+        return {tuple(sorted((*key, how_often))): count for key, count in found.items()}
+
+    def close_loop(self, op: Iterate, before: State, state: State, first: int, depth: int) -> None:
+        """The body's end meets its start. `first` is where the body's findings begin."""
+        wrong = [each for each in self.findings[first:] if each.code in ALTERNATION]
+        if not wrong and set(before.pending) == set(state.pending):
+            return
+        after = self.trip_by_trip(op, before, depth)
+        if after is not None:
+            self.findings[first:] = [each for each in self.findings[first:] if each.code not in ALTERNATION]
+            state.pending, state.excused = after.pending, after.excused
+            zero = self.kinds(op).get(trips.ZERO_TRIPS)
+            if zero is not None and set(before.pending) != set(after.pending):
+                self.may_run_no_time(op, before, state, zero)
+            return
+        for number in sorted(set(state.pending) - set(before.pending)):
+            if self.explain_early_wait(number, state.pending[number], first):
+                del state.pending[number]
+                state.excused.add(number)
+        self.same_pending(before, state, "this loop's end and its start", Label(op.at, "in this loop"))
+
+    def kinds(self, op: Iterate) -> dict[str, tuple[Cond, ...]]:
+        return trips.trips_of(op, self.facts, self.around) or {}
+
+    def trip_by_trip(self, op: Iterate, before: State, depth: int) -> State | None:
+        """The state after at least one trip, if signals and waits alternate in every kind of trip; else None."""
+        kinds = self.kinds(op)
+        if not kinds or self.nested == MAX_NESTED:
+            return None
+        findings, outside = self.findings, self.around
+        self.findings, self.nested = [], self.nested + 1
+
+        def walk(kind: str, start: State) -> State:
+            self.around = (*outside, *kinds[kind])
+            now = start.copy()
+            self.block(op.body, now, Variation.UNIFORM, depth + 1)
+            return now
+
+        ends: list[State] = []
+        agree = True
+        if trips.ONLY in kinds:
+            ends.append(walk(trips.ONLY, before))
+        if trips.FIRST in kinds:
+            later = walk(trips.FIRST, before)
+            if trips.BETWEEN in kinds:
+                agree = set(walk(trips.BETWEEN, later).pending) == set(later.pending)
+            if trips.LAST in kinds:
+                ends.append(walk(trips.LAST, later))
+        agree = agree and all(set(each.pending) == set(ends[0].pending) and not each.ended for each in ends)
+        clean = not any(each.code in ALTERNATION for each in self.findings)
+        self.findings, self.around, self.nested = findings, outside, self.nested - 1
+        return ends[0] if ends and agree and clean else None
+
+    def may_run_no_time(self, op: Iterate, before: State, state: State, zero: tuple[Cond, ...]) -> None:
+        sizes = trips.witness((*self.around, *zero), [size.name for size in self.kernel.sizes])
+        for number in sorted(set(before.pending) ^ set(state.pending)):
+            signalled = number in state.pending
+            self.report(
+                "TG208",
+                f"barrier {number} is {'signalled' if signalled else 'waited for'} only if this loop runs at all",
+                op.at,
+                f"runs no time{f' with {sizes}' if sizes else ''}",
+                Label({**before.pending, **state.pending}[number], "signalled here"),
+                help=f"state that it runs, as in `where({show(op.upper)} > {show(op.lower)})`, or guard what stands "
+                "after it by the same condition",
+            )
+            state.pending.pop(number, None)
+            state.excused.add(number)
+
+    def explain_early_wait(self, number: int, at: Span, first: int) -> bool:
+        """A wait at the top of a body whose signal stands at its end: one mistake, not two."""
+        for place, each in enumerate(self.findings[first:], first):
+            if each.code == "TG204" and each.message.startswith(f"barrier {number} "):
+                self.findings[place] = replace(
+                    each,
+                    message=f"barrier {number} is waited for in the first trip, before anything signals it",
+                    labels=(each.labels[0], Label(at, "signalled here, for the next trip")),
+                    help=f"put `signal {number}` before the loop, and `wait {number}` after it",
+                )
+                return True
+        return False
 
     def conditional(self, op: Conditional, state: State, level: Variation, depth: int) -> Arrivals:
         own = self.facts.of(op.cond)
+        if self.nested and own == Variation.UNIFORM:
+            truth = trips.decide(op.cond, self.facts, self.around)
+            if truth is not None:
+                return self.block(op.then if truth else op.otherwise, state, level, depth)
         other_state = state.copy()
         then = self.block(op.then, state, max(level, own), depth)
         other = self.block(op.otherwise, other_state, max(level, own), depth)
@@ -217,7 +322,8 @@ class _Walker:
             own = before.copy()
             found = self.block(group.body, own, Variation.PER_WAVE, depth)
             if not own.ended:
-                self.same_pending(before, own, "the end of a wave group and its start")
+                where = "the end of a wave group and its start"
+                self.same_pending(before, own, where, Label(group.at, "in this group"))
                 counts.append((found, group.at, f"waves {group.first}..{group.last}"))
         if covered < self.kernel.waves:
             counts.append(({}, op.at, "the waves in no group"))
@@ -239,10 +345,11 @@ class _Walker:
     def join(self, state: State, other: State, at: Span) -> None:
         """After a conditional: a wave that ended in one arm takes no part."""
         if state.ended and not other.ended:
-            state.pending, state.low, state.high = other.pending, other.low, other.high
-            state.ended = False
+            state.pending, state.excused = other.pending, other.excused
+            state.low, state.high, state.ended = other.low, other.high, False
         elif not other.ended:
-            self.same_pending(state, other, "the two arms")
+            self.same_pending(state, other, "the two arms", Label(at, "of this conditional"))
+            state.excused |= other.excused
             if (state.low - state.high) != (other.low - other.high):
                 opened = state.opened if state.opened != NOWHERE else other.opened
                 self.report(
@@ -253,18 +360,21 @@ class _Walker:
                     Label(at, "of this conditional"),
                 )
 
-    def same_pending(self, first: State, second: State, where: str) -> None:
+    def same_pending(self, first: State, second: State, where: str, region: Label) -> None:
         for number in sorted(set(first.pending) ^ set(second.pending)):
             at = {**first.pending, **second.pending}[number]
-            self.report(
-                "TG208",
-                f"a signal of barrier {number} is left over: {where} disagree",
-                at,
-                "signalled here",
-                help=f"put `wait {number}` on every path, or a signal before the loop and a wait after it",
-            )
-            second.pending.pop(number, None)
-            first.pending.pop(number, None)
+            if number not in first.excused | second.excused:
+                self.report(
+                    "TG208",
+                    f"a signal of barrier {number} is left over: {where} disagree",
+                    at,
+                    "signalled here",
+                    region,
+                    help=f"put `wait {number}` on every path, or a signal before the loop and a wait after it",
+                )
+            for state in (first, second):
+                state.pending.pop(number, None)
+                state.excused.add(number)
 
     def end(self, state: State, when: str) -> None:
         if state.ended:

@@ -9,10 +9,12 @@ Cost    linear in what the function does
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
+from tidegate.collecting import no_collecting
 from tidegate.language import types
 from tidegate.language.builder import Builder, reject, span_of_line
 from tidegate.language.handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index, wrap
@@ -72,6 +74,7 @@ class KernelFunction:
     def __init__(
         self,
         function: Callable[..., Any],
+        annotations: dict[str, Any],
         *,
         waves: int,
         target: str,
@@ -79,7 +82,7 @@ class KernelFunction:
         where: tuple[Any, ...],
         sizes: tuple[SizeHandle, ...],
     ) -> None:
-        self.function, self.waves, self.target = function, waves, target
+        self.function, self.annotations, self.waves, self.target = function, annotations, waves, target
         self.grid, self.where, self.sizes = grid, where, sizes
         self.name = self.__name__ = function.__name__
         self.__doc__ = function.__doc__
@@ -108,7 +111,7 @@ class KernelFunction:
         return CapturedTrace(self._traced[key])
 
     def _trace(self, waves: int, target: str, constants: dict[str, Any]) -> Kernel:
-        annotations = inspect.get_annotations(self.function, eval_str=True)
+        annotations = self.annotations
         parameters = inspect.signature(self.function).parameters
         builder = Builder()
         values, passed = [], {}
@@ -125,7 +128,7 @@ class KernelFunction:
             reject("TG003", f"`{self.name}` has no constant `{unknown[0]}`")
         if self._rewritten is None:
             self._rewritten = rewrite(self.function)
-        with builder:
+        with builder, no_collecting():
             self._rewritten(**passed)
         where, grid = tuple(map(to_cond, self.where)), tuple(map(to_index, self.grid))
         sizes = self._sizes(annotations.values())
@@ -212,11 +215,12 @@ def kernel(
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a kernel of a function: `@kernel(waves=4, target="gfx942", grid=(M // 64,), where=[M % 64 == 0])`."""
     if function is not None:
-        return kernel()(function)
+        return KernelFunction(function, _annotations(function), waves=4, target="", grid=(), where=(), sizes=())
 
     def decorate(function: Callable[..., Any]) -> KernelFunction:
         return KernelFunction(
             function,
+            _annotations(function),
             waves=options.get("waves", 4),
             target=options.get("target", ""),
             grid=_several(options.get("grid", ())),
@@ -225,6 +229,15 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
         )
 
     return decorate
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    """What the annotations stand for; under `from __future__ import annotations` they are text until here."""
+    around = sys._getframe(2).f_locals
+    try:
+        return inspect.get_annotations(function, eval_str=True, locals=dict(around))
+    except NameError as error:
+        reject("TG012", f"an annotation of `{function.__name__}` cannot be evaluated: {error}")
 
 
 def _several(item: Any) -> tuple[Any, ...]:
