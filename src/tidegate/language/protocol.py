@@ -27,24 +27,30 @@ Arrivals = dict[tuple[str, ...], int]
 ALTERNATION = ("TG203", "TG204", "TG205", "TG208")
 # Loops inside each other that are walked trip by trip: each level multiplies the work.
 MAX_NESTED = 2
+# Loops of a kernel that are walked trip by trip; beyond that, guards excuse nothing.
+MAX_WALKED = 300
 
 
 @dataclass(slots=True)
 class State:
     """Where a wave stands: signals that wait for their wait, and how many more low than high halves arrived.
 
-    An id is `excused` after a mistake with it was reported, until it is signalled or waited for again.
+    An id is `excused` after a mistake with it was reported, until it is signalled or waited for again. A loop whose
+    last trip leaves a signal is right if a wait follows; `doubts` keeps what is to be said if none does.
     """
 
     pending: dict[int, Span] = field(default_factory=dict)
     excused: set[int] = field(default_factory=set)
+    doubts: dict[int, Finding] = field(default_factory=dict)
     low: int = 0
     high: int = 0
     opened: Span = NOWHERE
     ended: bool = False
 
     def copy(self) -> State:
-        return State(dict(self.pending), set(self.excused), self.low, self.high, self.opened, self.ended)
+        return State(
+            dict(self.pending), set(self.excused), dict(self.doubts), self.low, self.high, self.opened, self.ended
+        )
 
 
 def find_protocol_mistakes(kernel: Kernel, facts: Facts, wave_end_leaves: bool) -> list[Finding]:
@@ -64,9 +70,15 @@ class _Walker:
     findings: list[Finding]
     around: tuple[Cond, ...]
     nested: int = 0
+    walked: int = 0
+    about: dict[Finding, int] = field(default_factory=dict)  # the id of the barrier
 
-    def report(self, code: str, message: str, at: Span, label: str, *more: Label, help: str = "") -> None:
+    def report(
+        self, code: str, message: str, at: Span, label: str, *more: Label, help: str = "", number: int | None = None
+    ) -> None:
         self.findings.append(Finding(code, message, (Label(at, label), *more), help=help))
+        if number is not None:
+            self.about[self.findings[-1]] = number
 
     def block(self, block: Block, state: State, level: Variation, depth: int) -> Arrivals:
         total: Arrivals = {}
@@ -88,16 +100,7 @@ class _Walker:
                 state.ended = True
             case ops.WorkgroupBarrier() | ops.SharedMemoryBarrier():
                 self.divergence(op, level)
-                for number, at in sorted(state.pending.items()):
-                    self.report(
-                        "TG203",
-                        f"barrier {number} is signalled and then met again without a wait between",
-                        op.at,
-                        "arrives here",
-                        Label(at, "signalled here"),
-                        help=f"put `wait {number}` between them",
-                    )
-                state.pending.clear()
+                self.meet(op, state)
                 return {(): 1}
             case ops.Signal() if isinstance(op.barrier, int):
                 self.divergence(op, level)
@@ -120,21 +123,45 @@ class _Walker:
                 help="move the barrier out of the conditional",
             )
 
+    def meet(self, op: ops.WorkgroupBarrier | ops.SharedMemoryBarrier, state: State) -> None:
+        for number, at in sorted(state.pending.items()):
+            if not self.doubted(number, state):
+                self.report(
+                    "TG203",
+                    f"barrier {number} is signalled and then met again without a wait between",
+                    op.at,
+                    "arrives here",
+                    Label(at, "signalled here"),
+                    help=f"put `wait {number}` between them",
+                    number=number,
+                )
+        state.pending.clear()
+
+    def doubted(self, number: int, state: State) -> bool:
+        """Reports what was held back about a signal that a loop left over."""
+        held_back = state.doubts.pop(number, None)
+        if held_back is not None:
+            self.findings.append(held_back)
+        return held_back is not None
+
     def signal(self, op: ops.Signal, number: int, state: State) -> Arrivals:
-        if number in state.pending:
+        same = state.pending.get(number) == op.at
+        if number in state.pending and not self.doubted(number, state):
             self.report(
                 "TG203",
                 f"barrier {number} is signalled twice without a wait between",
                 op.at,
-                "signalled again",
-                Label(state.pending[number], "signalled here"),
+                "signalled again in the next trip" if same else "signalled again",
+                *(() if same else (Label(state.pending[number], "signalled here"),)),
                 help=f"put `wait {number}` between them",
+                number=number,
             )
         state.pending[number] = op.at
         state.excused.discard(number)
         return {(): 1}
 
     def wait(self, op: ops.Wait, number: int, state: State) -> None:
+        state.doubts.pop(number, None)
         if state.pending.pop(number, None) is None and number not in state.excused:
             self.report(
                 "TG204",
@@ -142,6 +169,7 @@ class _Walker:
                 op.at,
                 "waits here for ever",
                 help=f"put `signal {number}` before it on every path",
+                number=number,
             )
             state.excused.add(number)
         else:
@@ -205,13 +233,22 @@ class _Walker:
         wrong = [each for each in self.findings[first:] if each.code in ALTERNATION]
         if not wrong and set(before.pending) == set(state.pending):
             return
-        after = self.trip_by_trip(op, before, depth)
+        after, instead = self.trip_by_trip(op, before, depth)
         if after is not None:
             self.findings[first:] = [each for each in self.findings[first:] if each.code not in ALTERNATION]
-            state.pending, state.excused = after.pending, after.excused
+            state.pending, state.excused, state.doubts = after.pending, after.excused, after.doubts
+            left_over = set(after.pending) - set(before.pending)
+            for each in wrong:
+                if each.code == "TG208" and self.about[each] in left_over:
+                    state.doubts[self.about[each]] = each
             zero = self.kinds(op).get(trips.ZERO_TRIPS)
             if zero is not None and set(before.pending) != set(after.pending):
                 self.may_run_no_time(op, before, state, zero)
+            return
+        if wrong and instead:
+            self.findings[first:] = [each for each in self.findings[first:] if each not in wrong] + instead
+            state.pending = dict(before.pending)
+            state.excused |= {self.about[each] for each in instead}
             return
         for number in sorted(set(state.pending) - set(before.pending)):
             if self.explain_early_wait(number, state.pending[number], first):
@@ -222,11 +259,17 @@ class _Walker:
     def kinds(self, op: Iterate) -> dict[str, tuple[Cond, ...]]:
         return trips.trips_of(op, self.facts, self.around) or {}
 
-    def trip_by_trip(self, op: Iterate, before: State, depth: int) -> State | None:
-        """The state after at least one trip, if signals and waits alternate in every kind of trip; else None."""
+    def trip_by_trip(self, op: Iterate, before: State, depth: int) -> tuple[State | None, list[Finding]]:
+        """The state after at least one trip, if signals and waits alternate in every kind of trip.
+
+        If they do not, but the first trip is right, what is wrong with the others.
+        """
+        self.walked += 1
+        if self.nested == MAX_NESTED or self.walked > MAX_WALKED:
+            return None, []
         kinds = self.kinds(op)
-        if not kinds or self.nested == MAX_NESTED:
-            return None
+        if not kinds:
+            return None, []
         findings, outside = self.findings, self.around
         self.findings, self.nested = [], self.nested + 1
 
@@ -237,19 +280,22 @@ class _Walker:
             return now
 
         ends: list[State] = []
-        agree = True
+        agree = starts_well = True
         if trips.ONLY in kinds:
             ends.append(walk(trips.ONLY, before))
         if trips.FIRST in kinds:
             later = walk(trips.FIRST, before)
+            starts_well = not self.findings
             if trips.BETWEEN in kinds:
                 agree = set(walk(trips.BETWEEN, later).pending) == set(later.pending)
             if trips.LAST in kinds:
                 ends.append(walk(trips.LAST, later))
         agree = agree and all(set(each.pending) == set(ends[0].pending) and not each.ended for each in ends)
-        clean = not any(each.code in ALTERNATION for each in self.findings)
+        wrong = list(dict.fromkeys(each for each in self.findings if each.code in ALTERNATION))
         self.findings, self.around, self.nested = findings, outside, self.nested - 1
-        return ends[0] if ends and agree and clean else None
+        if ends and agree and not wrong:
+            return ends[0], []
+        return None, wrong if starts_well else []
 
     def may_run_no_time(self, op: Iterate, before: State, state: State, zero: tuple[Cond, ...]) -> None:
         sizes = trips.witness((*self.around, *zero), [size.name for size in self.kernel.sizes])
@@ -263,6 +309,7 @@ class _Walker:
                 Label({**before.pending, **state.pending}[number], "signalled here"),
                 help=f"state that it runs, as in `where({show(op.upper)} > {show(op.lower)})`, or guard what stands "
                 "after it by the same condition",
+                number=number,
             )
             state.pending.pop(number, None)
             state.excused.add(number)
@@ -270,13 +317,14 @@ class _Walker:
     def explain_early_wait(self, number: int, at: Span, first: int) -> bool:
         """A wait at the top of a body whose signal stands at its end: one mistake, not two."""
         for place, each in enumerate(self.findings[first:], first):
-            if each.code == "TG204" and each.message.startswith(f"barrier {number} "):
-                self.findings[place] = replace(
+            if each.code == "TG204" and self.about[each] == number:
+                self.findings[place] = early = replace(
                     each,
                     message=f"barrier {number} is waited for in the first trip, before anything signals it",
                     labels=(each.labels[0], Label(at, "signalled here, for the next trip")),
                     help=f"put `signal {number}` before the loop, and `wait {number}` after it",
                 )
+                self.about[early] = number
                 return True
         return False
 
@@ -371,6 +419,7 @@ class _Walker:
                     "signalled here",
                     region,
                     help=f"put `wait {number}` on every path, or a signal before the loop and a wait after it",
+                    number=number,
                 )
             for state in (first, second):
                 state.pending.pop(number, None)
@@ -380,12 +429,15 @@ class _Walker:
         if state.ended:
             return
         for number, at in sorted(state.pending.items()):
+            if self.doubted(number, state):
+                continue
             self.report(
                 "TG205",
                 f"barrier {number} is signalled but {when} without a wait",
                 at,
                 "signalled here",
                 help=f"put `wait {number}` after it",
+                number=number,
             )
         if state.low != state.high:
             self.report(
