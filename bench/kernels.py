@@ -96,5 +96,3 @@ def traced_kernel(count: int) -> tg.KernelFunction:
 
 def count_ops(kernel: Kernel) -> int:
     return sum(1 for _ in ops.walk_ops(kernel.body))
-
-

@@ -246,11 +246,11 @@ class _Builder:
             case ops.AtomicAdd():
                 return g.Access("atomic", self.footprint(op, op.tile), operator="add", fetches=op.result is not None)
             case ops.GatherToLds() | ops.TensorLoadToLds():
-                foot = footprint_of(op.dest, op.tile, op.bounds, op.source.index, False)
+                foot = footprint_of(op.dest, op.tile)
                 told = g.Ref(op.mbarrier.base.name, op.mbarrier.slot) if op.mbarrier is not None else None
                 return g.Access("write", foot, True, self.proxy(op), mbarrier=told)
             case ops.LdsToGlobal():
-                foot = footprint_of(op.source, op.tile, op.bounds, op.dest.index, False)
+                foot = footprint_of(op.source, op.tile)
                 return g.Access("read", foot, True, self.proxy(op))
             case ops.View():
                 return g.Assign(((op.result.name, view_of(op.place)),))
@@ -282,7 +282,7 @@ class _Builder:
         """A lane that is switched off, or an index of its own for each element, leaves some bytes untouched."""
         scattered = any(name in self.tiles for index in op.place.index for name in names(index))
         may = op.mask is not None or scattered or self.divergent
-        return footprint_of(op.place, tile.type, op.bounds, op.place.index, may)
+        return footprint_of(op.place, tile.type, op.bounds, may)
 
     def proxy(self, op: ops.CopyOp) -> str:
         name = _label(op)

@@ -19,30 +19,26 @@ from tidegate.language.types import Lds, Tile, Type, strides
 from tidegate.targets import Target
 
 
-def footprint_of(
-    place: Place, tile: Type, bounds: tuple[Index, ...], bounded: tuple[Index, ...], masked: bool
-) -> Footprint:
-    """The bytes of a tile at a place. `bounds` limit the indices `bounded`, which may be those of another array."""
+def footprint_of(place: Place, tile: Type, bounds: tuple[Index, ...] = (), may: bool = False) -> Footprint:
+    """The bytes of a tile at a place, below `bounds`. Copies have none here: what they clip arrives as zeros."""
     base = place.base.type
     assert isinstance(base, Lds)
     assert isinstance(tile, Tile)
     steps = strides(base.shape, base.dtype.bytes)
+    missing = len(base.shape) - len(tile.shape)
     extents: list[Extent] = []
-    for axis, size in enumerate(tile.shape):
-        stride = steps[len(base.shape) - len(tile.shape) + axis]
-        extents.append(Extent(size, stride, _limit(bounds, bounded, len(tile.shape) - axis)))
+    for axis, stride in enumerate(steps):
+        size = tile.shape[axis - missing] if axis >= missing else 1
+        extents.append(Extent(size, stride, _limit(place, bounds, axis)))
     merged, width = _merge(extents, base.dtype.bytes)
-    return Footprint(view_of(place), merged, width, masked)
+    return Footprint(view_of(place), merged, width, may)
 
 
-def _limit(bounds: tuple[Index, ...], bounded: tuple[Index, ...], from_end: int) -> Index | None:
+def _limit(place: Place, bounds: tuple[Index, ...], axis: int) -> Index | None:
     """How many steps along an axis lie below its bound."""
     if not bounds:
         return None
-    axis = len(bounds) - from_end
-    if axis < 0:
-        return None
-    start = bounded[axis] if axis < len(bounded) else ZERO
+    start = place.index[axis] if axis < len(place.index) else ZERO
     return combine("-", bounds[axis], start)
 
 

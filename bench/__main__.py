@@ -1,0 +1,46 @@
+"""`python -m bench [NAME ...]`: runs the benchmarks and writes their tables into docs/benchmarks.md.
+
+Each table stands between two markers in that page; what is around them is written by hand.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import scaling, startup
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {"startup": startup.run, "scaling": scaling.run}
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"there is no benchmark `{unknown[0]}`; there are: {', '.join(BENCHMARKS)}")
+        return 2
+    status = 0
+    for name in names:
+        table, good = BENCHMARKS[name]()
+        print(f"\n{name}\n\n{table}\n\n{'within' if good else 'BEYOND'} its limits")
+        status = max(status, 0 if good else 1)
+        _write(name, table)
+    return status
+
+
+def _write(name: str, table: str) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    machine = f"Python {platform.python_version()}, {platform.machine()}, medians of one interleaved run."
+    block = f"<!-- {name} -->\n\n{table}\n\n{machine}\n\n<!-- end of {name} -->"
+    pattern = rf"<!-- {name} -->.*?<!-- end of {name} -->"
+    new, count = re.subn(pattern, lambda _: block, text, flags=re.DOTALL)
+    assert count == 1, f"docs/benchmarks.md has no place for `{name}`"
+    PAGE.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

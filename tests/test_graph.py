@@ -1,0 +1,345 @@
+"""The waist: graphs of kernels, graphs by hand, plans."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from tidegate.diag import BadInput, Sources, show_findings
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_plan, apply_to_graph
+from tidegate.graph.build import KernelGraph, build_graph
+from tidegate.graph.builder import GraphBuilder
+from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, show_plan
+from tidegate.graph.text import parse_graph, show_graph
+from tidegate.graph.wellformed import check_graph
+from tidegate.index import Binary, Compare, Const, Name
+from tidegate.language.check import check
+from tidegate.language.ops import SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier, walk_ops
+from tidegate.language.parse import parse
+from tidegate.language.show import show
+from tidegate.language.types import BarrierObject
+from tidegate.targets import load_target
+
+GOLDEN = Path(__file__).parent / "golden" / "graph"
+EXAMPLES = ("gemm_two_slots", "gemm_gather", "gemm_pingpong", "histogram", "wave_private")
+
+
+def graph_of(text: str, target: str = "gfx942") -> KernelGraph:
+    return build_graph(parse(text).kernels[0], load_target(target))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_graph_of_an_example_is_as_on_its_page(name: str, update: bool) -> None:
+    kernel = parse((ROOT / f"examples/{name}.tide").read_text(), f"{name}.tide").kernels[0]
+    shown = show_graph(build_graph(kernel, load_target(kernel.target)).graph)
+    page = GOLDEN / f"{name}.sync"
+    if update:
+        page.write_text(shown)
+    assert page.read_text() == shown
+    assert parse_graph(shown) == build_graph(kernel, load_target(kernel.target)).graph
+
+
+ROTATING = """
+kernel @rotating(%n: index, %odd: flag) waves 4 {
+  %a = alloc : lds<16xf32, slots = 3>
+  %b = alloc : lds<64xf32>
+  %t = fill 1.0 : tile<4xf32>
+  %last = iterate %i in 0 .. %n step 2 expect 8 carry(%s = 1 : index) {
+    local_write %t, %a[%s][wave * 4]
+    %v = view %a[%s] : lds<16xf32>
+    %w = select_view %odd, %v, %b : lds<16xf32>
+    conditional wave < 2 {
+      shared_memory_barrier
+      exit
+    } else {
+      shared_memory_barrier
+    }
+    yield select(%s + 1 >= 3, 0, %s + 1)
+  }
+  local_write %t, %a[%last][wave * 4] bounds(14)
+  dealloc %a
+}
+"""
+
+
+def test_loops_views_exits_and_dealloc_are_points() -> None:
+    text = ROTATING.replace("lds<64xf32>", "lds<16xf32>")
+    graph = graph_of(text).graph
+    assert check_graph(graph) == []
+    (loop,) = graph.loops
+    assert (loop.counter, loop.step, loop.least, loop.most, loop.expect) == ("%i", 2, 0, None, 8.0)
+    actions = [point.action for point in graph.points]
+    assert g.Free("%a") in actions
+    assert sum(isinstance(action, g.End) for action in actions) == 2
+    assert g.Assign((("%v", g.Ref("%a", Name("%s"))),)) in actions
+    (chosen,) = (each for each in actions if isinstance(each, g.Assign) and each.pairs[0][0] == "%w")
+    assert isinstance(chosen.pairs[0][1], g.Either)
+    (masked,) = (each for each in actions if isinstance(each, g.Access) and each.footprint.extents)
+    assert masked.footprint.extents[0].limit is not None
+
+
+def test_points_say_who_agrees_on_them_and_how_often_they_run() -> None:
+    graph = graph_of(ROTATING.replace("lds<64xf32>", "lds<16xf32>")).graph
+    barriers = [point for point in graph.points if isinstance(point.action, g.Sync)]
+    assert [(point.under, point.weight) for point in barriers] == [("per_wave", 4.0), ("per_wave", 4.0)]
+
+
+def test_values_are_followed_through_loops() -> None:
+    """The mma of a loop needs the accumulator of the trip before: through the head, the last point of the body."""
+    kernel = parse((ROOT / "examples/gemm_two_slots.tide").read_text()).kernels[0]
+    graph = build_graph(kernel, load_target("gfx942")).graph
+    mma = next(number for number, point in enumerate(graph.points) if point.role == "mma")
+    head = graph.loops[0].head
+    assert head in graph.points[mma].uses
+    latch = graph.points[head].uses[1]
+    assert graph.points[latch].label == "next"
+    assert mma in graph.points[latch].uses
+
+
+def test_trips_are_proven_from_the_assumptions() -> None:
+    text = """
+kernel @k() sizes(N = 64, P = 64) where(N mod 32 == 0, N >= 64) waves 2 {{
+  iterate %i in 0 .. {bound} {{
+    workgroup_barrier
+  }}
+}}"""
+    least = [
+        graph_of(text.format(bound=bound)).graph.loops[0].least for bound in ("N // 32", "N // 64", "P // 32", "5")
+    ]
+    assert least == [2, 1, 0, 5]
+
+
+def test_an_inner_loop_knows_that_the_outer_one_runs() -> None:
+    text = """
+kernel @k() sizes(N = 64) waves 2 {
+  iterate %i in 0 .. N - 1 {
+    iterate %j in 0 .. N - 1 {
+      workgroup_barrier
+    }
+  }
+}"""
+    assert [loop.least for loop in graph_of(text).graph.loops] == [0, 1]
+
+
+def test_copies_count_their_instructions() -> None:
+    text = """
+target gfx950
+kernel @k(%A: global<64x64xf16>) waves 4 {
+  %a = alloc : lds<64x64xf16>
+  gather_to_lds %A[wave * 16, 0] to %a[wave * 16, 0] : tile<16x64xf16>
+  shared_memory_barrier wait_async_ops
+}"""
+    graph = graph_of(text, "gfx950").graph
+    (copy,) = (point for point in graph.points if point.role == "copy")
+    assert copy.issues == (g.Issue("vmcnt", 2, 8),)  # 2048 bytes: 16 or 4 bytes for each of 64 lanes
+    assert isinstance(copy.action, g.Access)
+    assert copy.action.is_async
+    assert copy.action.effect == "write"
+
+
+# --- by hand ---
+
+
+def irreducible() -> g.SyncGraph:
+    """Two points that lead to each other, each entered from outside."""
+    b = GraphBuilder("irreducible", waves=2)
+    b.buffer("%a", 64)
+    b.add(g.Branch(None), 1, 2)
+    b.add(g.Branch(None), 2, 3, label="left")
+    b.add(g.Branch(None), 1, 3, label="right")
+    b.read("%a", bytes=64)
+    return b.finish()
+
+
+def test_an_irreducible_loop_is_found_and_marked() -> None:
+    graph = irreducible()
+    (loop,) = graph.loops
+    assert (loop.head, loop.reducible) == (1, False)
+    assert [point.loop for point in graph.points] == [-1, 0, 0, -1, -1]
+    assert parse_graph(show_graph(graph)) == graph
+
+
+def test_a_function_is_called_at_two_places_in_memory() -> None:
+    b = GraphBuilder("calls", waves=2)
+    b.buffer("%a", 64, slots=2)
+    for slot in (0, 1):
+        b.add(g.Call("fill", (("%p", g.Ref("%a", Const(slot))),)))
+    b.add(g.End())
+    b.function("fill", ("%p",))
+    b.write("%p", offset=Binary("*", Name("wave"), Const(32)), bytes=32)
+    b.add(g.Return())
+    graph = b.finish()
+    from graph_walk import walk
+
+    placed = parse_graph(show_graph(graph).replace("slots 2", "slots 2 at 0"))
+    assert [sorted(touch.bytes)[0] for touch in walk(placed, 1, {})] == [32, 96]
+
+
+def test_waves_run_different_programs() -> None:
+    b = GraphBuilder("roles", waves=4)
+    b.buffer("%a", 64)
+    full = b.object("%full", BarrierObject("named_barrier", 4), waves=(0, 1, 2, 3))
+    b.program(0, 1)
+    b.write("%a", bytes=64)
+    b.sync(Signal(full))
+    b.add(g.End())
+    b.program(1, 4)
+    b.sync(Signal(full))
+    b.sync(Wait(full))
+    b.read("%a", bytes=64)
+    graph = b.finish()
+    assert [(each.first, each.last) for each in graph.programs] == [(0, 1), (1, 4)]
+    assert parse_graph(show_graph(graph)) == graph
+
+
+def test_structured_building_knows_its_trips() -> None:
+    b = GraphBuilder("nest", waves=2)
+    b.buffer("%a", 8, slots=2)
+    with b.loop("%i", 0, 4) as i:
+        slot = Binary("mod", i, Const(2))
+        b.write("%a", slot=slot, bytes=8)
+        with b.branch(Compare("==", i, Const(0))) as arms:
+            b.sync(SharedMemoryBarrier())
+            arms.otherwise()
+            b.sync(WorkgroupBarrier())
+        b.read("%a", slot=slot, bytes=8)
+    graph = b.finish()
+    assert (graph.loops[0].least, graph.loops[0].most, graph.loops[0].expect) == (4, 4, 4.0)
+    assert {point.weight for point in graph.points if point.loop == 0} == {4.0}
+    assert parse_graph(show_graph(graph)) == graph
+
+
+HEAD = "graph @g target none waves 1\nprogram entry 0 waves 0 .. 1\n"
+BAD_GRAPHS = {
+    "no such point": (HEAD + "{\n  0: compute -> 1\n}",
+                      "point 0 refers to point 1, which does not exist"),
+    "a branch with one way": (HEAD + "{\n  0: branch any -> 0\n}",
+                              "point 0: has 1 successors, not 2"),
+    "no buffer": (HEAD + "{\n  0: read %a[0, 0] box() width 4 -> 1\n  1: end\n}",
+                  "point 0: `%a` is no buffer and no view"),
+    "no name": ("graph @g target none waves 1\nbuffer %a bytes 4 slots 1\nprogram entry 0 waves 0 .. 1\n{\n"
+                "  0: read %a[%i, 0] box() width 4 -> 1\n  1: end\n}", "point 0: nothing assigns `%i`"),
+    "a wave without a program": ("graph @g target none waves 2\nprogram entry 0 waves 0 .. 1\n{\n  0: end\n}",
+                                 "the programs do not start each of the 2 waves once"),
+    "no function": (HEAD + "{\n  0: call @f() -> 1\n  1: end\n}",
+                    "point 0: there is no function `@f`"),
+    "no object": (HEAD + "{\n  0: sync signal %b -> 1\n  1: end\n}",
+                  "point 0: `%b` is no barrier object"),
+    "no loop": (HEAD + "{\n  0: end loop 3\n}",
+                "point 0 lies in loop 3, which does not exist"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", BAD_GRAPHS)
+def test_a_graph_that_makes_no_sense_is_a_finding(title: str) -> None:
+    text, message = BAD_GRAPHS[title]
+    findings = check_graph(parse_graph(text))
+    assert [(each.code, each.message) for each in findings] == [("TG602", message)]
+
+
+def test_graph_text_without_meaning_names_its_place() -> None:
+    text = HEAD + "{\n  0: leap -> 1\n}\n"
+    with pytest.raises(BadInput) as bad:
+        parse_graph(text, "case.sync")
+    assert show_findings(bad.value.findings, Sources({"case.sync": text})) == (
+        "error[TG601]: `leap` is nothing that a point does\n --> case.sync:4:6\n  |\n4 |   0: leap -> 1\n  |      ----"
+    )
+
+
+# --- plans ---
+
+TWO_SLOTS = parse((ROOT / "examples/gemm_two_slots.tide").read_text(), "gemm_two_slots.tide").kernels[0]
+
+
+def built() -> KernelGraph:
+    return build_graph(TWO_SLOTS, load_target("gfx942"))
+
+
+def point_with(graph: KernelGraph, label: str) -> int:
+    return next(number for number, point in enumerate(graph.graph.points) if point.label == label)
+
+
+def test_a_plan_inserts_deletes_changes_and_moves() -> None:
+    made = built()
+    barrier, end, mma = (point_with(made, label) for label in ("shared_memory_barrier", "next", "mma"))
+    plan = Plan(
+        (
+            Insert(end, WorkgroupBarrier(pinned=True), ("hands the matrix unit over",)),
+            Insert(mma, WaitCount((("lgkmcnt", 0),)), ("RAW %a",)),
+            Change(barrier, SharedMemoryBarrier((("vmcnt", 1),)), ("FILL %a",)),
+        )
+    )
+    text = show(apply_plan(plan, made))
+    assert "shared_memory_barrier vmcnt(1)" in text
+    assert (
+        text.index("wait_count lgkmcnt(0)")
+        < text.index("= mma")
+        < text.index("workgroup_barrier pinned")
+        < text.index("yield")
+    )
+    assert check(apply_plan(plan, made), load_target("gfx942")) == []
+    assert "shared_memory_barrier" not in show(apply_plan(Plan((Delete(barrier),)), made))
+    moved = show(apply_plan(Plan((Move(barrier, end),)), made))
+    assert moved.index("= mma") < moved.index("shared_memory_barrier")
+    first = show_plan(plan).splitlines()[0].split("#")
+    assert [part.strip() for part in first] == [
+        f"insert workgroup_barrier pinned before {end}",
+        "hands the matrix unit over",
+    ]
+
+
+def test_a_plan_gives_the_same_program_by_way_of_the_kernel_and_of_the_graph() -> None:
+    made = built()
+    barrier, end, head = point_with(made, "shared_memory_barrier"), point_with(made, "next"), made.graph.loops[0].head
+    plan = Plan((Insert(end, WorkgroupBarrier()), Delete(barrier), Insert(head - 1, SharedMemoryBarrier())))
+    by_kernel = build_graph(apply_plan(plan, made), load_target("gfx942")).graph
+    assert apply_to_graph(plan, made.graph) == by_kernel
+
+
+def test_a_loop_body_takes_a_new_order() -> None:
+    made = built()
+    body = [number for number, path in enumerate(made.paths) if len(path) == 3 and number != point_with(made, "next")]
+    plan = Plan((Reorder(0, tuple(reversed(body))),))
+    ops = [type(op) for op in walk_ops(apply_plan(plan, made).body)]
+    loop = [type(op) for op in walk_ops(TWO_SLOTS.body)]
+    start = loop.index(type(TWO_SLOTS.body.ops[-2])) + 1
+    assert ops[start : start + len(body)] == list(reversed(loop[start : start + len(body)]))
+
+
+BAD_PLANS = [
+    (Insert(10_000, WorkgroupBarrier()), "`insert workgroup_barrier before 10000`: there is no point 10000"),
+    (Delete(0), "`delete 0`: point 0 is no synchronization"),
+    (Reorder(7, ()), "`reorder loop 7 as `: there is no loop 7"),
+    (Reorder(0, (1, 2)), "the new order of loop 0 does not name each of its 9 operations once"),
+]
+
+
+@pytest.mark.parametrize(("edit", "message"), BAD_PLANS, ids=[message for _, message in BAD_PLANS])
+def test_an_edit_that_does_not_fit_is_a_finding(edit, message: str) -> None:
+    with pytest.raises(BadInput) as bad:
+        apply_plan(Plan((edit,)), built())
+    assert [(each.code, each.message) for each in bad.value.findings] == [("TG603", message)]
+
+
+def test_nothing_is_put_before_a_loop_head_and_nothing_is_edited_twice() -> None:
+    made = built()
+    head, barrier = made.graph.loops[0].head, point_with(made, "shared_memory_barrier")
+    with pytest.raises(BadInput) as bad:
+        apply_plan(Plan((Insert(head, WorkgroupBarrier()), Delete(barrier), Delete(barrier))), made)
+    assert [each.message.split(": ")[1] for each in bad.value.findings] == [
+        f"nothing can be put before point {head}",
+        f"point {barrier} is edited twice",
+    ]
+
+
+def test_a_deleted_point_leads_to_what_stood_behind_it_in_any_graph() -> None:
+    b = GraphBuilder("jumps", waves=1)
+    b.compute("start")
+    b.add(g.Sync(WorkgroupBarrier()), 3)
+    b.compute("never")
+    b.compute("after")
+    graph = b.finish()
+    smaller = apply_to_graph(Plan((Delete(1),)), graph)
+    assert [point.label for point in smaller.points] == ["start", "never", "after", "end"]
+    assert smaller.points[0].successors == (2,)
