@@ -143,6 +143,9 @@ def add(left: Index, right: Index) -> Index:
 
 
 def scale(index: Index, by: int) -> Index:
+    """`index * by`; a product with a constant stays one product."""
+    if isinstance(index, Binary) and index.op == "*" and isinstance(index.right, Const):
+        return combine("*", index.left, Const(index.right.value * by))
     return combine("*", index, Const(by))
 
 
