@@ -343,3 +343,39 @@ def test_a_deleted_point_leads_to_what_stood_behind_it_in_any_graph() -> None:
     smaller = apply_to_graph(Plan((Delete(1),)), graph)
     assert [point.label for point in smaller.points] == ["start", "never", "after", "end"]
     assert smaller.points[0].successors == (2,)
+
+
+def test_after_a_wave_may_have_ended_not_all_waves_agree() -> None:
+    """An exit under a condition that differs between waves: what follows, and the whole loop around it, is per wave."""
+    text = """
+kernel @k() waves 4 {
+  %a = alloc : lds<4xf32>
+  workgroup_barrier
+  iterate %i in 0 .. 3 {
+    workgroup_barrier
+    conditional wave == %i {
+      exit
+    }
+    workgroup_barrier
+  }
+  workgroup_barrier
+}"""
+    graph = graph_of(text).graph
+    barriers = [point.under for point in graph.points if isinstance(point.action, g.Sync)]
+    assert barriers == ["uniform", "per_wave", "per_wave", "per_wave"]
+
+
+def test_a_number_from_an_array_that_the_kernel_writes_may_differ_between_waves() -> None:
+    text = """
+kernel @k(%A: global<4xi32>, %B: global<4xi32>) waves 4 {{
+  %t = fill 1.0 : tile<1xi32>
+  global_write %t, %{written}[wave]
+  %n = read_index %A[0]
+  conditional %n == 1 {{
+    workgroup_barrier
+  }}
+}}"""
+    for written, under in (("A", "per_wave"), ("B", "uniform")):
+        graph = graph_of(text.format(written=written)).graph
+        (barrier,) = (point for point in graph.points if isinstance(point.action, g.Sync))
+        assert barrier.under == under

@@ -117,6 +117,7 @@ class _Draft:
     issues: tuple[g.Issue, ...]
     uses: tuple[int, ...]
     around: _Around
+    under: Variation
     insertable: bool
     at: Span
     successors: list[int] = field(default_factory=list)
@@ -132,7 +133,7 @@ class _Draft:
             self.uses,
             around.loop,
             around.weight,
-            g.VARIATIONS[around.under],
+            g.VARIATIONS[self.under],
             self.insertable,
             self.at,
         )
@@ -149,6 +150,7 @@ class _Builder:
     defined: dict[str, int] = field(default_factory=dict)  # value → the point that makes it
     pending: list[int] = field(default_factory=list)  # points whose next successor is the next point
     tiles: set[str] = field(default_factory=set)  # tiles that are used as indices
+    gone: Variation = Variation.UNIFORM  # who may have ended before the point at hand
     divergent: bool = False  # whether the operation at hand stands under a lane-divergent condition
     top: _Around = field(default_factory=lambda: _Around(-1, 1.0, Variation.UNIFORM, ()))
 
@@ -198,7 +200,8 @@ class _Builder:
         """Adds a point; everything pending flows into it, and it is pending itself unless it ends the wave."""
         number = len(self.drafts)
         depends = dict.fromkeys(self.defined[name] for name in uses if name in self.defined)
-        self.drafts.append(_Draft(action, label, role, issues, tuple(depends), around, insertable, at))
+        under = max(around.under, self.gone)
+        self.drafts.append(_Draft(action, label, role, issues, tuple(depends), around, under, insertable, at))
         self.paths.append(path)
         for before in self.pending:
             self.drafts[before].successors.append(number)
@@ -311,6 +314,7 @@ class _Builder:
         self.loops[number] = g.Loop(head, around.loop, least, most, expect, counter, op.lower, op.upper, step)
         for value in (op.counter, *(each.value for each in op.carried), *op.results):
             self.defined[value.name] = head
+        gone = self.gone
         self.block(op.body, (*path, 0), inside)
         nexts = [
             (counter, Binary("+", Name(counter), Const(step))),
@@ -322,6 +326,9 @@ class _Builder:
         for before in self.pending:
             self.drafts[before].successors.append(head)
         self.drafts[head].uses = (enter, latch)
+        if self.gone > gone:  # whoever ended in one trip is gone in the whole of the next
+            for draft in self.drafts[head:]:
+                draft.under = max(draft.under, self.gone)
         self.pending = [head]
         self.rename(op.results, tuple(each.value for each in op.carried), path, op.at, around)
 
@@ -343,6 +350,8 @@ class _Builder:
             inside = replace(around, weight=around.weight / 2, under=under)
             self.pending = [branch]
             self.block(block, (*path, arm), inside)
+            if _may_end(block):
+                self.gone = max(self.gone, under)
             if self.pending:
                 pairs = tuple(_assigned(zip(op.results, block.yields, strict=False)))
                 action: g.Action = g.Assign(pairs) if pairs else g.Compute()
@@ -361,6 +370,8 @@ class _Builder:
             inside = replace(around, weight=around.weight * share, under=max(around.under, Variation.PER_WAVE))
             self.pending = [dispatch]
             self.block(group.body, (*path, number), inside)
+            if _may_end(group.body):
+                self.gone = max(self.gone, Variation.PER_WAVE)
             if self.pending:
                 end = (*path, number, len(group.body.ops))
                 ends.append(self.add(g.Compute(), end, group.at, label="group", around=inside))
@@ -376,6 +387,10 @@ class _Builder:
         self.drafts[number].uses = tuple(ends)
         for value in results:
             self.defined[value.name] = number
+
+
+def _may_end(block: Block) -> bool:
+    return any(isinstance(op, ops.Exit) for op in walk_ops(block))
 
 
 def _assigned(pairs: Iterable[tuple[Value, Operand]]) -> Iterable[tuple[str, Index | g.Where]]:

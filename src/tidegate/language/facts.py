@@ -9,15 +9,17 @@ Cost    linear: dependences are collected once, then followed
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index, is_inexact, names
 from tidegate.language.ops import (
     Block,
     Conditional,
+    GlobalWrite,
     Iterate,
     Kernel,
+    LdsToGlobal,
     Let,
     Op,
     Operand,
@@ -25,6 +27,7 @@ from tidegate.language.ops import (
     Specialize,
     Value,
     blocks_of,
+    walk_ops,
 )
 from tidegate.language.types import INDEX, Tile
 
@@ -53,18 +56,28 @@ class Facts:
 
 def find_facts(kernel: Kernel) -> Facts:
     """One walk collects which name depends on which; then what varies and what is inexact spreads."""
-    collector = _Collector({}, set(), {}, [])
+    collector = _Collector({}, set(), {}, [], _written_arrays(kernel))
     collector.block(kernel.body)
     users: dict[str, list[str]] = {}
     for name, sources in collector.depends.items():
         for source in sources:
             users.setdefault(source, []).append(name)
     variation = {LANE: Variation.DIVERGENT, WAVE: Variation.PER_WAVE}
-    variation.update(dict.fromkeys(collector.tiles, Variation.PER_WAVE))
+    variation.update(dict.fromkeys((*collector.tiles, *collector.racy), Variation.PER_WAVE))
     for level in (Variation.DIVERGENT, Variation.PER_WAVE):
         for name in _reach([each for each, found in variation.items() if found == level], users):
             variation[name] = max(level, variation.get(name, level))
     return Facts(variation, frozenset(_reach(collector.inexact, users)), collector.lets)
+
+
+def _written_arrays(kernel: Kernel) -> set[str]:
+    found = set()
+    for op in walk_ops(kernel.body):
+        if isinstance(op, GlobalWrite):
+            found.add(op.place.base.name)
+        elif isinstance(op, LdsToGlobal):
+            found.add(op.dest.base.name)
+    return found
 
 
 def _reach(start: Iterable[str], users: dict[str, list[str]]) -> set[str]:
@@ -84,6 +97,8 @@ class _Collector:
     inexact: set[str]
     lets: dict[str, Index]
     tiles: list[str]
+    written: set[str]  # global arrays that the kernel itself writes
+    racy: list[str] = field(default_factory=list)  # numbers read from them: two waves may see two values
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -97,6 +112,8 @@ class _Collector:
             case ReadIndex():
                 self.add(op.result, [op.place.slot, *op.place.index])
                 self.inexact.add(op.result.name)
+                if op.place.base.name in self.written:
+                    self.racy.append(op.result.name)
             case Iterate():
                 self.loop(op)
             case Conditional():
