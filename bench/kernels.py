@@ -6,7 +6,7 @@ Gives   `make_kernel(n)`, through the builder, and `traced_kernel(n)`, through a
 from __future__ import annotations
 
 import tidegate as tg
-from tidegate.index import Binary, Const, Index, Name
+from tidegate.index import Binary, Compare, Const, Index, Name
 from tidegate.language import ops
 from tidegate.language.builder import Builder
 from tidegate.language.ops import Carried, Kernel, Place, Value
@@ -34,7 +34,15 @@ def make_kernel(count: int) -> Kernel:
         made += more
         loops += 1
     builder.emit(ops.GlobalWrite(acc, Place(dest, index=(Const(0), Const(0)))))
-    return builder.kernel("bench", (source, dest), 4, sizes=(ops.Size("M", 64), ops.Size("K", 128)), target="gfx942")
+    rows, columns = Binary("mod", Name("M"), Const(64)), Binary("mod", Name("K"), Const(32))
+    return builder.kernel(
+        "bench",
+        (source, dest),
+        4,
+        sizes=(ops.Size("M", 64), ops.Size("K", 128)),
+        where=(Compare("==", rows, Const(0)), Compare("==", columns, Const(0))),
+        target="gfx942",
+    )
 
 
 def _loop(builder: Builder, source: Value, buffer: Value, acc: Value, *, nested: bool) -> tuple[Value, int]:
