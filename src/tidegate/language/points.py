@@ -42,32 +42,34 @@ UNDECIDED: Final = Undecided()
 Point = dict[str, int]
 
 
-def find_point(conds: Sequence[Cond], order: Sequence[str]) -> Point | Undecided | None:
+def find_point(conds: Sequence[Cond], order: Sequence[str]) -> Point | None | Undecided:
     """A point that satisfies all conditions. Names that occur in them but not in `order` come last."""
     found: dict[str, None] = dict.fromkeys(order)
     for cond in conds:
         found.update(dict.fromkeys(names(cond)))
-    return _find(tuple(conds), tuple(found))
+    text = _Text({name: f"v{number}" for number, name in enumerate(found)})
+    body = " and ".join(f"({text.cond(cond)})" for cond in conds) or "1 = 1"
+    outer = ", ".join(text.variables.values())
+    hidden = f"exists {', '.join(text.hidden)} : " if text.hidden else ""
+    more = "".join(f" and ({each})" for each in text.defined)
+    answer = _solve(f"{{ [{outer}] : {hidden}({body}){more} }}", len(found))
+    return dict(zip(found, answer, strict=True)) if isinstance(answer, tuple) else answer
 
 
 @lru_cache(maxsize=20_000)
-def _find(conds: tuple[Cond, ...], order: tuple[str, ...]) -> Point | Undecided | None:
+def _solve(question: str, count: int) -> tuple[int, ...] | None | Undecided:
+    """Questions are equal if they differ in names only: in the text, names are numbered."""
     import islpy as isl
 
-    text = _Text({name: f"v{number}" for number, name in enumerate(order)})
-    body = " and ".join(f"({text.cond(cond)})" for cond in conds) or "1 = 1"
-    outer = ", ".join(text.variables[name] for name in order)
-    hidden = f"exists {', '.join(text.hidden)} : " if text.hidden else ""
-    more = "".join(f" and ({each})" for each in text.defined)
     context = _context()
     context.reset_operations()
     context.set_max_operations(MAX_OPERATIONS)
     try:
-        points = isl.Set.read_from_str(context, f"{{ [{outer}] : {hidden}({body}){more} }}")
+        points = isl.Set.read_from_str(context, question)
         if points.is_empty():
             return None
         point = _least(points)
-        return {name: _value(isl, point, place) for place, name in enumerate(order)}
+        return tuple(_value(isl, point, place) for place in range(count))
     except isl.Error:
         # Too many operations; islpy reports that as a syntax error if it happens while reading.
         return UNDECIDED
