@@ -22,27 +22,30 @@ from tidegate.graph import model as g
 from tidegate.graph.memory import footprint_of, issues_of, view_of
 from tidegate.index import (
     INDEX_TYPES,
+    ONE,
+    ZERO,
     Binary,
     Compare,
     Cond,
     Const,
+    Flag,
     Index,
-    Inexact,
     Name,
+    Select,
     constant,
     names,
     substitute,
     why_not_affine,
 )
 from tidegate.language import ops
-from tidegate.language.bounds import places_of
+from tidegate.language.check import indices_of
 from tidegate.language.facts import Facts, Variation, find_facts
 from tidegate.language.layout import lay_out
-from tidegate.language.ops import Block, Kernel, Op, Operand, Value, walk_ops
+from tidegate.language.ops import Block, Kernel, Op, Operand, Value, blocks_of, results_of, walk_ops
 from tidegate.language.points import find_point
 from tidegate.language.syntax import form_of
 from tidegate.language.types import FLAG, INDEX, BarrierObject, Lds, Tile
-from tidegate.language.uses import uses_of
+from tidegate.language.uses import own_names, uses_of
 from tidegate.targets import Target
 
 # Where in a kernel: the number of an operation, then of one of its regions, then of an operation in it, and so on.
@@ -75,18 +78,25 @@ def _build(kernel: Kernel, target: Target) -> KernelGraph:
 
 
 def _tiles_in_indices(kernel: Kernel) -> set[str]:
-    """Tiles whose elements are used as indices, one for each element."""
+    """Tiles whose elements are used as indices or in conditions, one for each element."""
     tiles: set[str] = set()
     used: set[str] = set()
     for op in walk_ops(kernel.body):
-        result: Value | None = getattr(op, "result", None)
-        if result is not None and isinstance(result.type, Tile):
-            tiles.add(result.name)
-        for place, _, _ in places_of(op):
-            for index in place.index:
-                if isinstance(index, Inexact):
-                    used.update(names(index))
+        tiles.update(value.name for value in (*results_of(op), *own_names(op)) if isinstance(value.type, Tile))
+        if not isinstance(op, ops.Splat):
+            used.update(name for expr in indices_of(op) for name in names(expr))
+        if isinstance(op, ops.Conditional):
+            used.update(names(op.cond))
+        for block in blocks_of(op):
+            used.update(name for each in block.yields if isinstance(each, INDEX_TYPES) for name in names(each))
     return tiles & used
+
+
+def _carried_flags(kernel: Kernel) -> tuple[Value, ...]:
+    """Flags that loops carry and regions hand on. They are declared, for only then is a name in text a flag."""
+    return tuple(
+        value for op in walk_ops(kernel.body) for value in (*own_names(op), *results_of(op)) if value.type == FLAG
+    )
 
 
 def _positive(kernel: Kernel) -> Iterable[Cond]:
@@ -179,6 +189,7 @@ class _Builder:
             free=(
                 *(arg for arg in kernel.args if arg.type in (INDEX, FLAG)),
                 *(Value(name, INDEX) for name in sorted(self.tiles)),
+                *_carried_flags(kernel),
             ),
         )
 
@@ -400,6 +411,8 @@ def _assigned(pairs: Iterable[tuple[Value, Operand]]) -> Iterable[tuple[str, Ind
             yield value.name, operand
         elif isinstance(value.type, Lds) and isinstance(operand, Value):
             yield value.name, g.Ref(operand.name)
+        elif value.type == FLAG and isinstance(operand, Value):
+            yield value.name, Select(Flag(operand.name), ONE, ZERO)
 
 
 def _operand(value: Value) -> Operand:

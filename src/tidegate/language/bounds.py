@@ -104,7 +104,7 @@ class _Here:
         """The index with names of `let` replaced by what they stand for."""
         for _ in range(100):
             new = substitute(index, self.replaced)
-            if new is index:
+            if new == index:
                 break
             index = new
         return index

@@ -397,9 +397,9 @@ class Parser:
         return tuple(items)
 
     def counts(self) -> tuple[Count, ...]:
-        """`vmcnt(2) lgkmcnt(0)`."""
+        """`vmcnt(2) lgkmcnt(0)`. What follows may be `deps(...)` or the next line, as `yield (%s + 1) mod 2`."""
         cursor, found = self.cursor, []
-        while cursor.kind == "word" and cursor.text != "deps" and cursor.texts[cursor.position + 1] == "(":
+        while cursor.kind == "word" and cursor.texts[cursor.position + 1] == "(" and cursor.text not in _no_counters():
             name = cursor.advance()
             cursor.expect("(")
             found.append((name, cursor.integer("a count")))
@@ -491,6 +491,11 @@ class Parser:
 
 def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+@cache
+def _no_counters() -> frozenset[str]:
+    return frozenset((*all_words(), "deps", "yield"))
 
 
 Reader = Callable[[Parser, dict[str, Any]], None]
