@@ -42,7 +42,7 @@ UNDECIDED: Final = Undecided()
 Point = dict[str, int]
 
 
-def find_point(conds: Sequence[Cond], order: Sequence[str]) -> Point | None | Undecided:
+def find_point(conds: Sequence[Cond], order: Sequence[str]) -> Point | Undecided | None:
     """A point that satisfies all conditions. Names that occur in them but not in `order` come last."""
     found: dict[str, None] = dict.fromkeys(order)
     for cond in conds:
@@ -57,7 +57,7 @@ def find_point(conds: Sequence[Cond], order: Sequence[str]) -> Point | None | Un
 
 
 @lru_cache(maxsize=20_000)
-def _solve(question: str, count: int) -> tuple[int, ...] | None | Undecided:
+def _solve(question: str, count: int) -> tuple[int, ...] | Undecided | None:
     """Questions are equal if they differ in names only: in the text, names are numbered."""
     import islpy as isl
 
