@@ -95,3 +95,21 @@ def test_what_is_left_out_is_known() -> None:
 def test_footprints_are_the_bytes_that_the_machine_touches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kernel in parse(path.read_text(), path.name).kernels:
         assert compare(kernel, monkeypatch) > 0 or "alloc" not in path.read_text()
+
+
+def test_a_view_with_slots_of_its_own_counts_in_its_own_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+kernel @k() waves 2 {
+  %a = alloc : lds<64xf32, slots = 2>
+  %t = fill 1.0 : tile<4xf32>
+  %v = view %a[1][8] : lds<8xf32, slots = 4>
+  local_write %t, %v[wave + 1][4]
+  %end = iterate %i in 0 .. 2 carry(%c = %v : lds<8xf32, slots = 4>) {
+    local_write %t, %c[wave * 2]
+    %w = view %c[1] : lds<8xf32, slots = 2>
+    local_write %t, %w[wave]
+    yield %c
+  }
+  local_write %t, %end[wave]
+}"""
+    assert compare(parse(text).kernels[0], monkeypatch) == 12

@@ -72,6 +72,7 @@ def build_graph(kernel: Kernel, target: Target) -> KernelGraph:
 def _build(kernel: Kernel, target: Target) -> KernelGraph:
     builder = _Builder(kernel, target, find_facts(kernel))
     builder.tiles = _tiles_in_indices(kernel)
+    builder.buffers = {op.result.name for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)}
     builder.block(kernel.body, (), _Around(-1, 1.0, Variation.UNIFORM, (*kernel.where, *_positive(kernel))))
     builder.add(g.End(), (len(kernel.body.ops),), kernel.body.at, label="end", around=builder.top)
     return KernelGraph(kernel, builder.graph(), tuple(builder.paths))
@@ -159,6 +160,7 @@ class _Builder:
     loops: list[g.Loop] = field(default_factory=list)
     defined: dict[str, int] = field(default_factory=dict)  # value → the point that makes it
     pending: list[int] = field(default_factory=list)  # points whose next successor is the next point
+    buffers: set[str] = field(default_factory=set)
     tiles: set[str] = field(default_factory=set)  # tiles that are used as indices
     gone: Variation = Variation.UNIFORM  # who may have ended before the point at hand
     divergent: bool = False  # whether the operation at hand stands under a lane-divergent condition
@@ -260,14 +262,14 @@ class _Builder:
             case ops.AtomicAdd():
                 return g.Access("atomic", self.footprint(op, op.tile), operator="add", fetches=op.result is not None)
             case ops.GatherToLds() | ops.TensorLoadToLds():
-                foot = footprint_of(op.dest, op.tile)
+                foot = footprint_of(op.dest, op.tile, self.buffers)
                 told = g.Ref(op.mbarrier.base.name, op.mbarrier.slot) if op.mbarrier is not None else None
                 return g.Access("write", foot, True, self.proxy(op), mbarrier=told)
             case ops.LdsToGlobal():
-                foot = footprint_of(op.source, op.tile)
+                foot = footprint_of(op.source, op.tile, self.buffers)
                 return g.Access("read", foot, True, self.proxy(op))
             case ops.View():
-                return g.Assign(((op.result.name, view_of(op.place)),))
+                return g.Assign(((op.result.name, view_of(op.place, self.buffers)),))
             case ops.SelectView():
                 both = g.Either(op.cond, g.Ref(op.then.name), g.Ref(op.otherwise.name))
                 return g.Assign(((op.result.name, both),))
@@ -296,7 +298,7 @@ class _Builder:
         """A lane that is switched off, or an index of its own for each element, leaves some bytes untouched."""
         scattered = any(name in self.tiles for index in op.place.index for name in names(index))
         may = op.mask is not None or scattered or self.divergent
-        return footprint_of(op.place, tile.type, op.bounds, may)
+        return footprint_of(op.place, tile.type, self.buffers, op.bounds, may)
 
     def proxy(self, op: ops.CopyOp) -> str:
         name = _label(op)

@@ -8,6 +8,7 @@ Cost    constant per access
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import lru_cache
 
 from tidegate.graph.model import Extent, Footprint, Issue, Ref
@@ -19,7 +20,9 @@ from tidegate.language.types import Lds, Tile, Type, strides
 from tidegate.targets import Target
 
 
-def footprint_of(place: Place, tile: Type, bounds: tuple[Index, ...] = (), may: bool = False) -> Footprint:
+def footprint_of(
+    place: Place, tile: Type, buffers: Container[str], bounds: tuple[Index, ...] = (), may: bool = False
+) -> Footprint:
     """The bytes of a tile at a place, below `bounds`. Copies have none here: what they clip arrives as zeros."""
     base = place.base.type
     assert isinstance(base, Lds)
@@ -31,7 +34,7 @@ def footprint_of(place: Place, tile: Type, bounds: tuple[Index, ...] = (), may: 
         size = tile.shape[axis - missing] if axis >= missing else 1
         extents.append(Extent(size, stride, _limit(place, bounds, axis)))
     merged, width = _merge(extents, base.dtype.bytes)
-    return Footprint(view_of(place), merged, width, may)
+    return Footprint(view_of(place, buffers), merged, width, may)
 
 
 def _limit(place: Place, bounds: tuple[Index, ...], axis: int) -> Index | None:
@@ -56,8 +59,8 @@ def _merge(extents: list[Extent], width: int) -> tuple[tuple[Extent, ...], int]:
     return tuple(merged), width
 
 
-def view_of(place: Place) -> Ref:
-    """The place as a buffer or view, a slot, and bytes into it."""
+def view_of(place: Place, buffers: Container[str]) -> Ref:
+    """The place as a buffer, a slot, and bytes into it. A view has no slots of its own: they become bytes."""
     base = place.base.type
     assert isinstance(base, Lds)
     offset: Index = ZERO
@@ -65,7 +68,11 @@ def view_of(place: Place) -> Ref:
         inner = index.index if isinstance(index, Inexact) else index
         term: Index = scale(inner, stride)
         offset = add(offset, Inexact(term) if isinstance(index, Inexact) else term)
-    return Ref(place.base.name, place.slot, offset)
+    if place.base.name in buffers:
+        return Ref(place.base.name, place.slot, offset)
+    inexact = isinstance(place.slot, Inexact)
+    slot = scale(place.slot.index if isinstance(place.slot, Inexact) else place.slot, base.slot_bytes)
+    return Ref(place.base.name, ZERO, add(Inexact(slot) if inexact else slot, offset))
 
 
 def issues_of(op: Op, target: Target) -> tuple[Issue, ...]:

@@ -49,7 +49,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A place in memory: a buffer or a view, one of its slots, and bytes into it."""
+    """A place in memory: a buffer, one of its slots, and bytes into it; or a view, which has no slots, and bytes."""
 
     base: str
     slot: Index = ZERO

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from tidegate.diag import NOWHERE, Finding, Label
 from tidegate.graph import model as g
-from tidegate.index import INDEX_TYPES, MACHINE_NAMES, Cond, Index, names
+from tidegate.index import INDEX_TYPES, MACHINE_NAMES, ZERO, Cond, Index, names
 from tidegate.language.ops import Value
 
 
@@ -61,7 +61,8 @@ class _Checker:
     def __init__(self, graph: g.SyncGraph) -> None:
         self.graph = graph
         self.indices = {*MACHINE_NAMES, *(size.name for size in graph.sizes), *(value.name for value in graph.free)}
-        self.places = {buffer.name for buffer in graph.buffers}
+        self.buffers = {buffer.name for buffer in graph.buffers}
+        self.places = set(self.buffers)
         self.places.update(name for function in graph.functions for name in function.params)
         self.objects = {each.name for each in graph.objects}
         self.functions = {each.name: each for each in graph.functions}
@@ -160,6 +161,8 @@ class _Checker:
         match value:
             case g.Ref(base, slot, offset):
                 yield from self.place_name(base)
+                if slot != ZERO and base in self.places and base not in self.buffers:
+                    yield f"`{base}` is a view, and views have no slots"
                 yield from self.expr(slot)
                 yield from self.expr(offset)
             case g.Either(cond, then, otherwise):
