@@ -1,0 +1,322 @@
+"""The documentation is run: every example in it is executed, parsed or compared with what the program prints.
+
+A fenced block is known by its language. `python` is executed, all blocks of a page in one namespace; `tide`, `sync` and
+`toml` are read; `console` lines that start with `$ tidegate` are run, and what follows them must be what they print.
+A block with `title="name.ext"` is also a file, in a folder that the page's later commands run in. A title that starts
+with `wrong` marks text that is meant to be rejected. A `text` block titled `output` is what the Python block before it
+prints. A line `...` stands for lines that are left out. `--update` rewrites results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from conftest import ROOT
+from tidegate.cli import app, main
+from tidegate.codes import CODES
+from tidegate.diag import BadInput, Finding
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
+
+# Decided by stages that do not exist yet, or never by `check`.
+LATER = ("TG1", "TG4")
+WHEN_RUN = ("TG022", "TG221", "TG312")
+BY_COMMAND = ("TG501", "TG508", "TG603")  # shown by a command or by Python on the page itself
+
+
+# --- blocks -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    language: str
+    title: str
+    first: int  # its first line, counted from 0
+    last: int  # the line that closes it
+    text: str
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.title.startswith("wrong")
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    lines = text.split("\n")
+    number = 0
+    while number < len(lines):
+        opening = re.fullmatch(r"```(\w+)(.*)", lines[number])
+        number += 1
+        if opening is None:
+            assert not lines[number - 1].startswith("```"), f"line {number}: a block without a language"
+            continue
+        first = number
+        while lines[number] != "```":
+            number += 1
+        title = re.search(r'title="([^"]*)"', opening[2])
+        yield Block(opening[1], title[1] if title else "", first, number, "\n".join(lines[first:number]))
+        number += 1
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+# --- running a page -----------------------------------------------------------------------------------------------
+
+
+class Page:
+    """A page that is being run: its folder, its namespace, and what its examples print now."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder, self.text = name, folder, page(name)
+        self.namespace: dict[str, object] = {"__name__": f"docs_{re.sub(r'[^a-z0-9]', '_', name.lower())}"}
+        self.printed = ""
+        self.new: list[tuple[Block, str]] = []
+        (folder / "examples").symlink_to(ROOT / "examples")
+        self.remember_source()
+
+    def remember_source(self) -> None:
+        """Kernels are traced from their source: the page's Python, on the page's own lines."""
+        lines = [""] * (self.text.count("\n") + 1)
+        for block in blocks_of(self.text):
+            if block.language == "python":
+                for offset, line in enumerate(block.text.split("\n")):
+                    lines[block.first + offset] = line
+        source = [line + "\n" for line in lines]
+        linecache.cache[self.name] = (sum(map(len, source)), None, source, self.name)
+
+    def run(self) -> None:
+        with contextlib.chdir(self.folder):
+            for block in blocks_of(self.text):
+                self.block(block)
+
+    def block(self, block: Block) -> None:
+        if "." in block.title:
+            (self.folder / block.title).write_text(block.text + "\n", encoding="utf-8")
+        match block.language:
+            case "python":
+                self.python(block)
+            case "text" if block.title == "output":
+                self.expect(block, self.printed.rstrip("\n"))
+            case "console":
+                self.expect(block, self.console(block))
+            case "tide" | "sync" | "toml":
+                self.read(block)
+
+    def python(self, block: Block) -> None:
+        code = compile("\n" * block.first + block.text, self.name, "exec")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(code, self.namespace)
+        self.printed = out.getvalue().replace(f"{self.folder}/", "")
+
+    def console(self, block: Block) -> str:
+        """The block again, with what its commands print now. Commands of other programs stay as they are."""
+        parts: list[str] = []
+        for command, shown in commands_of(block.text):
+            if not command.startswith("$ tidegate"):
+                parts.append("\n".join([command, shown]) if shown else command)
+                continue
+            printed = run_command(command.split()[2:]).replace(f"{self.folder}/", "").rstrip("\n")
+            printed = shown if matches(shown, printed) else printed
+            parts.append(f"{command}\n{printed}" if printed else command)
+        return "\n".join(parts)
+
+    def read(self, block: Block) -> None:
+        found = findings_of(block, self.folder)
+        meaningless = [each for each in found if each.is_bad_input]
+        assert block.is_wrong or not meaningless, f"{self.name}:{block.first + 1}: {meaningless}"
+
+    def expect(self, block: Block, now: str) -> None:
+        if not matches(block.text, now):
+            self.new.append((block, now))
+
+    def updated(self) -> str:
+        lines = self.text.split("\n")
+        for block, now in reversed(self.new):
+            lines[block.first : block.last] = now.split("\n")
+        return "\n".join(lines)
+
+
+def commands_of(text: str) -> Iterator[tuple[str, str]]:
+    """Each `$ ...` line with what is shown under it."""
+    for part in re.split(r"(?m)^(?=\$ )", text):
+        if part:
+            command, _, shown = part.partition("\n")
+            yield command, shown.rstrip("\n")
+
+
+def run_command(args: list[str]) -> str:
+    """What the command prints to both streams, in order."""
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        patch.setattr(sys, "argv", ["tidegate", *args])
+        patch.setenv("NO_COLOR", "1")
+        with contextlib.suppress(SystemExit):
+            main()
+    return out.getvalue()
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether the text is what was printed, where a line `...` stands for any lines."""
+    pattern = "\n".join(re.escape(line) for line in shown.split("\n"))
+    pattern = re.sub(r"(?m)^\\\.\\\.\\\.$", r"(?s:.*)", pattern)
+    return re.fullmatch(pattern, printed) is not None
+
+
+def findings_of(block: Block, folder: Path) -> list[Finding]:
+    """What is wrong with a block, found as `tidegate check` would find it."""
+    from tidegate.files import load
+    from tidegate.passes import run_stages, units_of
+    from tidegate.targets import load_target
+
+    path = folder / (block.title or f"block_{block.first}.{block.language}")
+    path.write_text(block.text + "\n", encoding="utf-8")
+    try:
+        if block.language == "toml":
+            load_target(str(path))
+            return []
+        units = units_of(load(str(path)), None)
+        return [
+            each for unit in units for each in run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+        ]
+    except BadInput as bad:
+        return list(bad.findings)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_do_what_the_page_says(name: str, tmp_path: Path, update: bool) -> None:
+    here = Page(name, tmp_path)
+    here.run()
+    if update and here.new:
+        (ROOT / name).write_text(here.updated(), encoding="utf-8")
+    elif here.new:
+        block, now = here.new[0]
+        assert block.text == now, f"{name}:{block.first + 1}"
+
+
+def test_there_are_many_examples() -> None:
+    """So that a collector that finds none is noticed."""
+    count: dict[str, int] = {}
+    for name in NAMES:
+        for block in blocks_of(page(name)):
+            count[block.language] = count.get(block.language, 0) + 1
+    assert {language: count.get(language, 0) >= least for language, least in MINIMUM.items()} == dict.fromkeys(
+        MINIMUM, True
+    ), count
+
+
+MINIMUM = {"python": 18, "tide": 105, "sync": 5, "console": 75, "toml": 18, "text": 15}
+
+
+# --- codes --------------------------------------------------------------------------------------------------------
+
+
+def test_every_code_has_a_page_and_every_page_a_code() -> None:
+    assert {path.stem for path in (DOCS / "codes").glob("TG*.md")} == set(CODES)
+    index = page("docs/codes/index.md")
+    for code, meaning in CODES.items():
+        assert f"| [{code}]({code}.md) | {meaning} |" in index
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_wrong_gives_this_code_and_right_does_not(code: str, tmp_path: Path) -> None:
+    text = page(f"docs/codes/{code}.md")
+    assert text.startswith(f"# {code}: {CODES[code]}\n")
+    if code in BY_COMMAND:
+        assert f"[{code}]" in text or f"{code}:" in text
+        return
+    wrong, right = (
+        next(block for block in blocks_of(text) if block.title.startswith(f"{which}.")) for which in ("wrong", "right")
+    )
+    found = {each.code for each in findings_of(wrong, tmp_path)}
+    if code.startswith(LATER):
+        assert not {each for each in found if not each.startswith(LATER)}
+        assert "this version" in text.lower()
+    elif code in WHEN_RUN:
+        assert not found
+        assert f"error[{code}]" in text
+    else:
+        assert found == {code}
+    assert findings_of(right, tmp_path) == []
+
+
+# --- completeness -------------------------------------------------------------------------------------------------
+
+
+def test_the_language_page_has_every_operation() -> None:
+    from tidegate.language.syntax import ARITY, FORMS, REGIONS
+    from tidegate.language.types import DTYPES
+
+    text = page("docs/language.md")
+    for form in FORMS.values():
+        assert f"`{form}`" in text.replace(r"\|", "|"), form
+    for word in (*ARITY, *REGIONS, *DTYPES):
+        assert f"`{word}`" in text, word
+
+
+def test_the_command_page_has_every_command_and_option() -> None:
+    text = page("docs/command-line.md")
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        start = text.index(f"## tidegate {name}")
+        section = text[start : text.find("\n## ", start + 1)]
+        for parameter in command.params:
+            for option in parameter.opts if parameter.param_type_name == "option" else ():
+                assert f"`{option}" in section, f"{name} {option}"
+
+
+def test_the_glossary_has_the_words_of_the_code() -> None:
+    text = page("docs/glossary.md")
+    for word in (
+        "access footprint hazard RAW WAR WAW window barrier signal wait queue counter phase stagger wave slot view "
+        "demand pinned drain performed issued insertable"
+    ).split():
+        assert re.search(rf"\*\*[^*]*\b{word}\b", text, re.IGNORECASE), word
+
+
+# --- links and navigation -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    text = re.sub(r"(?ms)^```.*?^```$|`[^`\n]*`", "", page(name))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = (ROOT / name).parent / file if file else ROOT / name
+        assert path.exists(), f"{name} → {target}"
+        if name.startswith("docs/") and file:
+            assert path.resolve().is_relative_to(DOCS), f"{name} → {target}: not on the site"
+        if anchor and path.suffix == ".md":
+            assert anchor in anchors_of(path.read_text(encoding="utf-8")), f"{name} → {target}"
+
+
+def anchors_of(text: str) -> set[str]:
+    heads = re.findall(r"(?m)^#+ (.*)$", re.sub(r"(?ms)^```.*?^```$", "", text))
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip().lower()) for head in heads}
+
+
+def test_the_navigation_names_every_page() -> None:
+    named = set(re.findall(r"(?m)([\w./-]+\.md)\s*$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert pages <= named
+    assert named - pages <= {"benchmarks.md"}  # written by `make bench`
+
+
+def test_pages_name_no_machine() -> None:
+    for name in NAMES:
+        assert not re.search(r"/home/|/root/|/work/|/tmp/", page(name)), name
