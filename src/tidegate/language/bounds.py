@@ -227,7 +227,7 @@ class _Walker:
             yield Finding(
                 "TG304",
                 f"`{place.base.name[1:]}` has {base.slots} slot{'s' * (base.slots != 1)}, but slot {value} is used",
-                (Label(at, f"with {_witness(point, here.plain(place.slot))}"),),
+                (Label(at, f"with {_witness(point, place.slot, *_trips_of(point, place.slot))}"),),
                 (f"slot: `{show(place.slot)}`",),
                 f"give the buffer more slots, or take the index `mod {base.slots}`",
             )
@@ -329,7 +329,12 @@ def _explain(
     return Finding(
         code,
         f"`{name}` is accessed outside the {where}",
-        (Label(at, f"touches {reach} of {room} along axis {axis}, with {_witness(point, index, str(size))}"),),
+        (
+            Label(
+                at,
+                f"touches {reach} of {room} along axis {axis}, with {_witness(point, index, str(size), *_trips_of(point, index))}",
+            ),
+        ),
         (f"index: `{show(index)}`, and the tile reaches {extent} along this axis",),
         "mask the access with `bounds(...)`, or state what sizes are allowed in `where(...)`"
         if code == "TG302"
@@ -342,6 +347,12 @@ def _value_at(index: Index, point: Point) -> int | str:
         return evaluate(index, point)
     except KeyError:
         return show(index)
+
+
+def _trips_of(point: Point, index: Index) -> Iterator[str]:
+    """The counters of the loops around, where an index names something that they carry."""
+    if any(name.startswith("%") and name not in point for name in names(index)):
+        yield from (name for name in point if name.startswith("%"))
 
 
 def _witness(point: Point, index: Index, *more: str) -> str:
