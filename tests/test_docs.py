@@ -4,7 +4,7 @@ A fenced block is known by its language. `python` is executed, all blocks of a p
 `toml` are read; `console` lines that start with `$ tidegate` are run, and what follows them must be what they print.
 A block with `title="name.ext"` is also a file, in a folder that the page's later commands run in. A title that starts
 with `wrong` marks text that is meant to be rejected. A `text` block titled `output` is what the Python block before it
-prints. A line `...` stands for lines that are left out. `--update` rewrites results.
+prints. A line `[...]` stands for lines that are left out. `--update` rewrites results.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ def run_command(args: list[str]) -> str:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether the text is what was printed, where a line `...` stands for any lines."""
+    """Whether the text is what was printed, where a line `[...]` stands for any lines."""
     pattern = "\n".join(re.escape(line) for line in shown.split("\n"))
-    pattern = re.sub(r"(?m)^\\\.\\\.\\\.$", r"(?s:.*)", pattern)
+    pattern = pattern.replace(re.escape("[...]"), "(?s:.*)")
     return re.fullmatch(pattern, printed) is not None
 
 
@@ -211,6 +211,7 @@ def test_there_are_many_examples() -> None:
     """So that a collector that finds none is noticed."""
     count: dict[str, int] = {}
     for name in NAMES:
+        assert not re.search(r"(?m)^[ \t]+```", page(name)), f"{name}: an indented block would not be run"
         for block in blocks_of(page(name)):
             count[block.language] = count.get(block.language, 0) + 1
     assert {language: count.get(language, 0) >= least for language, least in MINIMUM.items()} == dict.fromkeys(
