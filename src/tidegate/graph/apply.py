@@ -140,7 +140,7 @@ def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:
             points.append(_new_point(op, point, following))
         if numbers.stays(number):
             points.append(_renumber(point, numbers, edits.instead.get(number)))
-    loops = tuple(replace(loop, head=numbers.own[loop.head]) for loop in graph.loops)
+    loops = tuple(replace(loop, head=numbers.leads_to(loop.head)) for loop in graph.loops)
     programs = tuple(replace(each, entry=numbers.leads_to(each.entry)) for each in graph.programs)
     functions = tuple(replace(each, entry=numbers.leads_to(each.entry)) for each in graph.functions)
     return replace(graph, points=tuple(points), loops=loops, programs=programs, functions=functions)

@@ -88,7 +88,7 @@ def _show_edit(edit: Edit) -> str:
             text = f"move {point} before {before}"
         case Reorder(loop, order):
             text = f"reorder loop {loop} as {', '.join(map(str, order))}"
-    return f"{text:<48}# {'; '.join(edit.serves)}" if edit.serves else text
+    return f"{text:<46}  # {'; '.join(edit.serves)}" if edit.serves else text
 
 
 def check_plan(plan: Plan, graph: SyncGraph) -> None:
