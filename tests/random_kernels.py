@@ -704,6 +704,8 @@ class _Maker:
 
     def make_mma(self) -> bool:
         rng = self.rng
+        if self.runnable and self.target:
+            return False  # each target has its own shapes
         m, n, k = (rng.choice(self.extents) for _ in range(3))
         dtype = rng.choice(self.dtypes)
         pairs = [each for each in self.dtypes if (each.is_float, each.bits) == (dtype.is_float, dtype.bits)]
@@ -1149,3 +1151,127 @@ _WEIGHTS = {
     "object": 2,
     "mbarrier_use": 2,
 }
+
+
+# --- small kernels, to be tried exhaustively ----------------------------------------------------------------------
+
+
+def small_kernel(rng: random.Random, *, exact: bool) -> Kernel:
+    """A few accesses with affine indices under loops and conditions with small bounds.
+
+    Exact ones hold only what the analysis of indices follows completely: no results of loops or conditions, carried
+    indices that are numbers in each trip, no lanes, no exits. The others hold all of that too.
+    """
+    return _Small(rng, exact).kernel()
+
+
+class _Small:
+    def __init__(self, rng: random.Random, exact: bool) -> None:
+        self.rng, self.exact = rng, exact
+        self.b = Builder(spans=False)
+        self.names: list[Index] = [Name(WAVE)]
+        self.tile = Value("", INDEX)
+        self.depth = 0
+
+    def kernel(self) -> Kernel:
+        rng = self.rng
+        sizes: tuple[Size, ...] = ()
+        where: tuple[Cond, ...] = ()
+        if rng.random() < 0.4:
+            sizes, where = (Size("N", 2),), (Compare("<=", Name("N"), Const(3)),)
+            self.names.append(Name("N"))
+        args = (Value("%f", FLAG),) if rng.random() < 0.3 else ()
+        self.flags = [each.name for each in args]
+        self.buffers = []
+        for _ in range(rng.choice((1, 2))):
+            shape = tuple(rng.choice((2, 3, 5, 8)) for _ in range(rng.choice((1, 1, 2))))
+            self.buffers.append(self.b.fresh("lds", Lds(shape, i32, rng.choice((1, 2, 3)))))
+            self.b.emit(ops.Alloc(self.buffers[-1]))
+        self.block(rng.choice((2, 3, 5)))
+        return self.b.kernel("small", args, rng.choice((1, 2, 3)), sizes=sizes, where=where)
+
+    def index(self, depth: int = 1) -> Index:
+        made = random_index(self.rng, self.names, depth, affine=True, flags=self.flags)
+        return Binary("mod", made, Const(self.rng.choice((2, 3, 4)))) if self.rng.random() < 0.5 else made
+
+    def cond(self) -> Cond:
+        names = self.names if self.exact or self.rng.random() < 0.8 else [*self.names, Name(LANE)]
+        return random_cond(self.rng, names, 1, affine=True, flags=self.flags)
+
+    def block(self, count: int) -> None:
+        visible = len(self.names)
+        for _ in range(count):
+            kind = self.rng.choice(("access", "access", "let", "loop", "conditional", "group", "other"))
+            if kind == "access" or self.depth >= 3:
+                self.access()
+            elif kind == "let":
+                value = self.b.fresh("let", INDEX)
+                self.b.emit(ops.Let(value, self.index() if self.exact or self.rng.random() < 0.8 else Name(LANE)))
+                self.names.append(Name(value.name))
+            elif kind == "loop":
+                self.loop()
+            elif kind == "conditional":
+                self.conditional()
+            elif kind == "group":
+                self.b.open()
+                self.inner()
+                self.b.emit(ops.Specialize((Group(0, 1, self.b.close()),)))
+            elif not self.exact and self.rng.random() < 0.5:
+                self.b.emit(ops.Exit())
+        del self.names[visible:]
+
+    def inner(self) -> None:
+        self.depth += 1
+        self.block(self.rng.choice((1, 1, 2)))
+        self.depth -= 1
+
+    def access(self) -> None:
+        rng, buffer = self.rng, self.rng.choice(self.buffers)
+        assert isinstance(buffer.type, Lds)
+        shape = buffer.type.shape[rng.choice((0, len(buffer.type.shape) - 1)) :]
+        tile = Tile(tuple(rng.choice((1, 1, 2)) for _ in shape), i32)
+        index = tuple(self.index() for _ in buffer.type.shape)
+        slot = self.index() if buffer.type.slots > 1 or rng.random() < 0.1 else ZERO
+        bounds = tuple(self.index() for _ in index) if rng.random() < 0.3 else ()
+        mask = None
+        if not self.exact and rng.random() < 0.2:
+            mask = self.b.fresh("mask", Tile(tile.shape, i1))
+            self.b.emit(ops.Fill(mask, 0.0))
+        self.b.emit(ops.LocalRead(self.b.fresh("read", tile), Place(buffer, slot, index), bounds, mask))
+
+    def loop(self) -> None:
+        rng = self.rng
+        lower: Index = Const(rng.choice((0, 0, 1, -1)))
+        upper: Index = Const(rng.choice((0, 1, 2, 3, 4)))
+        if rng.random() < 0.3:
+            upper = Binary("mod", self.index(), Const(3))
+        carried: tuple[Carried, ...] = ()
+        if rng.random() < 0.4:
+            start: Index = Const(rng.choice((0, 1, 2)))
+            carried = (Carried(self.b.fresh("s", INDEX), start if self.exact else rng.choice((start, self.index()))),)
+        counter = self.b.counter("k")
+        visible = len(self.names)
+        self.names += [Name(counter.name), *(Name(each.value.name) for each in carried)]
+        self.b.open()
+        self.inner()
+        yields: list[Operand] = []
+        for each in carried:
+            after: Index = Binary("+", Name(each.value.name), Const(rng.choice((1, 1, 2))))
+            yields.append(after if rng.random() < 0.5 else Binary("mod", after, Const(rng.choice((2, 3)))))
+            if not self.exact and rng.random() < 0.4:
+                yields[-1] = self.index()
+        body = self.b.close(yields)
+        del self.names[visible:]
+        results = self.b.loop(lower, upper, body, counter, carried, Const(rng.choice((1, 1, 2))))
+        if not self.exact:
+            self.names += [Name(each.name) for each in results]
+
+    def conditional(self) -> None:
+        count = 0 if self.exact else self.rng.choice((0, 1))
+        cond, arms = self.cond(), []
+        for _ in range(2):
+            self.b.open()
+            self.inner()
+            arms.append(self.b.close([self.index() for _ in range(count)]))
+        results = self.b.branch(cond, arms[0], arms[1], ("result",) * count)
+        self.names += [Name(each.name) for each in results]
