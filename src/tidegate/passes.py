@@ -9,9 +9,9 @@ Cost    that of the stages
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tidegate.diag import BadInput, Finding, closest
+from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph
 from tidegate.language.ops import Kernel
@@ -38,10 +38,21 @@ class Unit:
 
 def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
     """The programs of a file, each with its target: the one asked for, else the one it names, else the default."""
-    units = [Unit(each.name, pick_target(each.target, target), each, None) for each in loaded.kernels]
+    units = [Unit(each.name, _target_of(each, target), each, None) for each in loaded.kernels]
     if loaded.graph is not None:
         units.append(Unit(loaded.graph.name, pick_target(loaded.graph.target, target), None, loaded.graph))
     return units
+
+
+def _target_of(kernel: Kernel, asked: str | None) -> Target:
+    """As `pick_target`; a name that the kernel gives is a mistake in the kernel."""
+    try:
+        return pick_target(kernel.target, asked)
+    except BadInput as bad:
+        if asked is not None or not kernel.at.line:
+            raise
+        label = Label(kernel.at, f"for `{kernel.target}`")
+        raise BadInput(*(replace(each, labels=each.labels or (label,)) for each in bad.findings)) from None
 
 
 def pick_target(named: str, asked: str | None) -> Target:

@@ -3,11 +3,12 @@
 Needs   a well-typed kernel and its facts
 Gives   findings TG301 (shared), TG302 (global) and TG304 (slot), and TG020/TG021 about the sizes themselves
 Keeps   what is reported is real: sizes, workgroup, wave and trip at which it happens are named. Indices that come from
-        memory, and paths under conditions that are not affine, are left to the simulator
+        memory, masked accesses, and paths under conditions that are not affine or differ between lanes, are left to
+        the simulator
 Cost    intervals first; isl only where they do not suffice, once for each different question
 
-A carried index is followed through the loop's first trips as long as its values are numbers; intervals answer for all
-trips.
+A carried index is followed through the loop's first trips as long as its values are numbers, and to the loop's end if
+they repeat; intervals answer for all trips.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tidegate.diag import Finding, Label, Span
+from tidegate.diag import NOWHERE, Finding, Label, Span
 from tidegate.index import (
     INDEX_TYPES,
     WAVE,
@@ -28,21 +29,36 @@ from tidegate.index import (
     Index,
     Name,
     Not,
+    add,
     constant,
     evaluate,
     holds,
     names,
+    scale,
     show,
     substitute,
     substitute_cond,
     why_not_affine,
 )
 from tidegate.language import ops
-from tidegate.language.facts import Facts
-from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Let, Op, Place, Specialize
+from tidegate.language.facts import Facts, Variation
+from tidegate.language.ops import (
+    Block,
+    Conditional,
+    Iterate,
+    Kernel,
+    Let,
+    Op,
+    Place,
+    Specialize,
+    blocks_of,
+    results_of,
+    walk_ops,
+)
 from tidegate.language.points import Point, Undecided, find_point
 from tidegate.language.ranges import ANY, Range, join, range_of
-from tidegate.language.types import FLAG, INDEX, Global, Lds, Tile
+from tidegate.language.rules import a
+from tidegate.language.types import FLAG, INDEX, Global, Lds, Tile, strides
 
 # Trips of a loop that a carried index is followed through.
 MAX_TRIPS = 70
@@ -53,7 +69,7 @@ def find_outside(kernel: Kernel, facts: Facts) -> Iterator[Finding]:
     bad = tuple(_check_sizes(kernel))
     yield from bad
     if not bad:
-        walker = _Walker(kernel, facts)
+        walker = _Walker(kernel, facts, _made(kernel))
         yield from walker.block(kernel.body, _start(kernel))
 
 
@@ -97,8 +113,7 @@ class _Here:
     known: bool = True
 
     def under(self, *conds: Cond) -> _Here:
-        affine = all(not why_not_affine(cond) for cond in conds)
-        return replace(self, conds=(*self.conds, *conds)) if affine else replace(self, known=False)
+        return replace(self, conds=(*self.conds, *conds))
 
     def plain(self, index: Index) -> Index:
         """The index with names of `let` replaced by what they stand for."""
@@ -129,10 +144,18 @@ def _start(kernel: Kernel) -> _Here:
     return _Here(tuple(conds), ranges, order, {})
 
 
+def _made(kernel: Kernel) -> dict[str, Span]:
+    """Where every buffer and array comes from."""
+    made = {arg.name: kernel.at for arg in kernel.args}
+    made.update({value.name: op.at for op in walk_ops(kernel.body) for value in results_of(op)})
+    return made
+
+
 @dataclass(slots=True)
 class _Walker:
     kernel: Kernel
     facts: Facts
+    made: dict[str, Span]
 
     def block(self, block: Block, here: _Here) -> Iterator[Finding]:
         for op in block.ops:
@@ -145,9 +168,8 @@ class _Walker:
                     yield from self.loop(op, here)
                 case Conditional():
                     cond = substitute_cond(op.cond, here.replaced)
-                    inexact = self.facts.is_inexact(cond)
                     for arm, test in ((op.then, cond), (op.otherwise, Not(cond))):
-                        yield from self.block(arm, replace(here, known=False) if inexact else here.under(test))
+                        yield from self.block(arm, self.under(here, test))
                 case Specialize():
                     for group in op.groups:
                         waves = (
@@ -155,8 +177,33 @@ class _Walker:
                             Compare("<", Name(WAVE), Const(group.last)),
                         )
                         yield from self.block(group.body, here.under(*waves))
+                case ops.Exit():
+                    return
                 case _:
                     yield from self.access(op, here)
+            here = self.after(op, here)
+
+    def under(self, here: _Here, *conds: Cond) -> _Here:
+        """What holds under conditions as well; where one cannot be followed, nothing is known any more."""
+        return here.under(*conds) if all(self.follows(cond, here) for cond in conds) else replace(here, known=False)
+
+    def follows(self, cond: Cond, here: _Here) -> bool:
+        """Whether the condition is about sizes, waves, counters and arguments alone: all that they allow can happen."""
+        if self.facts.is_inexact(cond) or why_not_affine(cond) or self.facts.of(cond) == Variation.DIVERGENT:
+            return False
+        known = {*here.order, *(arg.name for arg in self.kernel.args)}
+        return all(name in known for name in names(cond) if name.startswith("%"))
+
+    def after(self, op: Op, here: _Here) -> _Here:
+        """What holds after a region that some waves do not leave."""
+        ends = [_may_end(block) for block in blocks_of(op)]
+        if not any(ends):
+            return here
+        if isinstance(op, Conditional) and not all(ends):
+            cond = substitute_cond(op.cond, here.replaced)
+            if any(isinstance(each, ops.Exit) for each in (op.then if ends[0] else op.otherwise).ops):
+                return self.under(here, Not(cond) if ends[0] else cond)
+        return replace(here, known=False)
 
     def loop(self, op: Iterate, here: _Here) -> Iterator[Finding]:
         counter, lower, upper = op.counter.name, here.plain(op.lower), here.plain(op.upper)
@@ -169,10 +216,7 @@ class _Walker:
         if step != 1:
             conds.append(Compare("==", Binary("mod", Binary("-", Name(counter), lower), Const(step)), ZERO))
         inside = replace(here, ranges=ranges, order=(*here.order, counter))
-        if self.facts.is_inexact(lower) or self.facts.is_inexact(upper):
-            inside = replace(inside, known=False)
-        else:
-            inside = inside.under(*conds)
+        inside = replace(inside, known=False) if _may_end(op.body) else self.under(inside, *conds)
         findings = tuple(self.block(op.body, inside))
         if findings or not any(each.value.type == INDEX for each in op.carried):
             yield from findings
@@ -186,39 +230,123 @@ class _Walker:
             for each in op.carried
             if each.value.type == INDEX and isinstance(each.init, INDEX_TYPES)
         }
-        seen: set[tuple[int | None, ...]] = set()
-        for trip in range(MAX_TRIPS):
-            numbers = {name: constant(value) for name, value in values.items()}
-            state = tuple(numbers.values())
-            if None in state or state in seen:
-                return
-            seen.add(state)
-            now = Binary("+", lower, Const(trip * step))
-            fixed = {name: Const(number) for name, number in numbers.items() if number is not None}
-            ranges = {**inside.ranges, **{name: (each.value, each.value) for name, each in fixed.items()}}
+        states: list[dict[str, Index]] = []
+        period = 0
+        while len(states) < MAX_TRIPS and all(constant(value) is not None for value in values.values()):
+            fixed: dict[str, Index] = {name: Const(constant(value) or 0) for name, value in values.items()}
+            if fixed in states and not _counts(op):
+                period = len(states) - states.index(fixed)
+                break
+            states.append(fixed)
+            now = Binary("+", lower, Const((len(states) - 1) * step))
+            values = _next(op, {**fixed, op.counter.name: now})
+        for trip, fixed in enumerate(states):
+            first, counter = Binary("+", lower, Const(trip * step)), Name(op.counter.name)
+            when: list[Cond] = [Compare("==", counter, first)]
+            if period and trip >= len(states) - period:  # the same again every `period` trips
+                since = Binary("mod", Binary("-", counter, first), Const(period * step))
+                when = [Compare(">=", counter, first), Compare("==", since, ZERO)]
+            ranges = {**inside.ranges, **{name: range_of(value, {}) for name, value in fixed.items()}}
             here = replace(inside, replaced={**inside.replaced, **fixed}, ranges=ranges)
-            findings = tuple(self.block(op.body, here.under(Compare("==", Name(op.counter.name), now))))
+            here = self.under(here, *when)
+            if here.known and find_point(here.conds, here.order) is None:
+                return  # the loop has ended before
+            findings = tuple(self.block(op.body, here))
             if findings:
                 yield from findings
                 return
-            values = _next(op, {**fixed, op.counter.name: now}, here)
 
-    def access(self, op: Op, here: _Here) -> Iterator[Finding]:
+    def access(self, op: Op, around: _Here) -> Iterator[Finding]:
+        found = False
         for place, tile, bounds in places_of(op):
             base = place.base.type
+            if not isinstance(base, Lds | Global) or getattr(op, "mask", None) is not None:
+                continue  # a mask may leave nothing of the access
+            at = [place.index[axis] if axis < len(place.index) else ZERO for axis in range(len(base.shape))]
+            # Nothing is touched unless each axis has an element below its bound.
+            here = self.under(
+                around, *(Compare("<", around.plain(x), around.plain(y)) for x, y in zip(at, bounds, strict=False))
+            )
             if isinstance(base, Lds):
-                yield from self.slot(op.at, place, base, here)
-            if not isinstance(base, Lds | Global):
-                continue
-            code = "TG301" if isinstance(base, Lds) else "TG302"
+                for finding in self.slot(op.at, place, base, here):
+                    yield finding
+                    found = True
             extents = (1,) * (len(base.shape) - len(tile)) + tile
             for axis, (size, extent) in enumerate(zip(base.shape, extents, strict=True)):
-                index = place.index[axis] if axis < len(place.index) else ZERO
+                index = at[axis]
                 limit = bounds[axis] if bounds else None
-                problem = self.outside(index, extent, size, limit, here)
-                if problem is not None:
-                    yield _explain(code, op.at, place, axis, index, extent, size, problem)
+                point = self.outside(index, extent, size, limit, here)
+                if point is not None:
+                    yield self.explain(op.at, place, axis, index, extent, size, limit, here, point)
+                    found = True
                     break
+        if isinstance(op, ops.View) and not found:
+            yield from self.view(op, around)
+
+    def view(self, op: ops.View, here: _Here) -> Iterator[Finding]:
+        """A view starts inside its buffer; it must end there too."""
+        base, type_ = op.place.base.type, op.result.type
+        if not isinstance(base, Lds) or not isinstance(type_, Lds):
+            return
+        start: Index = scale(op.place.slot, base.slot_bytes)
+        for index, step in zip(op.place.index, strides(base.shape, base.dtype.bytes), strict=False):
+            start = add(start, scale(index, step))
+        point = self.outside(start, type_.bytes, base.bytes, None, here)
+        if point is not None:
+            first = _value_at(here.plain(start), point)
+            reach = f"{first}..{first + type_.bytes}" if isinstance(first, int) else f"{type_.bytes} from {first} on"
+            yield Finding(
+                "TG301",
+                f"the view `{op.result.name[1:]}` ends outside `{op.place.base.name[1:]}`",
+                (
+                    Label(op.at, f"bytes {reach} of {base.bytes}, with {_witness(point, here.plain(start))}"),
+                    *self.base(op.place),
+                ),
+                help="use a smaller view, or start it earlier",
+            )
+
+    def base(self, place: Place) -> Iterator[Label]:
+        made = self.made.get(place.base.name, NOWHERE)
+        if made.line:
+            yield Label(made, f"`{place.base.name}` is {a(place.base.type)}")
+
+    def explain(
+        self,
+        at: Span,
+        place: Place,
+        axis: int,
+        index: Index,
+        extent: int,
+        size: int | str,
+        limit: Index | None,
+        here: _Here,
+        point: Point,
+    ) -> Finding:
+        is_shared = isinstance(place.base.type, Lds)
+        room = f"{size} = {point[size]}" if isinstance(size, str) else str(size)
+        first, stop = (
+            _value_at(here.plain(index), point),
+            None if limit is None else _value_at(here.plain(limit), point),
+        )
+        reach = show(index)
+        if isinstance(first, int):
+            end = first + extent
+            reach = f"{first}..{max(first, min(end, stop)) if isinstance(stop, int) else end}"
+        witness = _witness(point, index, str(size), *_trips_of(point, index))
+        notes = [f"index: `{show(index)}`, and the tile reaches {extent} along this axis"]
+        help = "make the buffer larger or the index smaller"
+        if limit is not None:
+            notes.append(f"bounds: `{show(limit)}` along this axis")
+            help = "bounds mask what lies behind them: they must not be larger than the array"
+        elif not is_shared:
+            help = "mask the access with `bounds(...)`, or state what sizes are allowed in `where(...)`"
+        return Finding(
+            "TG301" if is_shared else "TG302",
+            f"`{place.base.name[1:]}` is accessed outside the {'shared buffer' if is_shared else 'global array'}",
+            (Label(at, f"touches {reach} of {room} along axis {axis}, with {witness}"), *self.base(place)),
+            tuple(notes),
+            help,
+        )
 
     def slot(self, at: Span, place: Place, base: Lds, here: _Here) -> Iterator[Finding]:
         point = self.outside(place.slot, 1, base.slots, None, here)
@@ -227,7 +355,7 @@ class _Walker:
             yield Finding(
                 "TG304",
                 f"`{place.base.name[1:]}` has {base.slots} slot{'s' * (base.slots != 1)}, but slot {value} is used",
-                (Label(at, f"with {_witness(point, place.slot, *_trips_of(point, place.slot))}"),),
+                (Label(at, f"with {_witness(point, place.slot, *_trips_of(point, place.slot))}"), *self.base(place)),
                 (f"slot: `{show(place.slot)}`",),
                 f"give the buffer more slots, or take the index `mod {base.slots}`",
             )
@@ -235,12 +363,12 @@ class _Walker:
     def outside(self, index: Index, extent: int, size: int | str, limit: Index | None, here: _Here) -> Point | None:
         """A point at which the index leaves [0, size), or None if there is none or nobody can say."""
         index = here.plain(index)
-        if self.facts.is_inexact(index) or (limit is not None and self.facts.is_inexact(limit)):
+        if self.facts.is_inexact(index) or self.facts.of(index) == Variation.DIVERGENT:
             return None
         low, high = range_of(index, here.ranges)
         if low >= 0 and isinstance(size, int) and high + extent <= size:
             return None
-        if not here.known or why_not_affine(index) or (limit is not None and why_not_affine(here.plain(limit))):
+        if not here.known or why_not_affine(index):
             return None
         if any(name.startswith("%") and name not in here.order for name in names(index)):
             return None  # a carried index or a result: followed by `first_trips`, or unknown
@@ -253,6 +381,23 @@ class _Walker:
             if point is not None and not isinstance(point, Undecided):
                 return point
         return None
+
+
+def _may_end(block: Block) -> bool:
+    return any(isinstance(op, ops.Exit) for op in walk_ops(block))
+
+
+def _counts(op: Iterate) -> bool:
+    """Whether what is carried into the next trip depends on the counter."""
+    lets = {each.result.name: each.value for each in op.body.ops if isinstance(each, Let)}
+    found = [name for each in op.body.yields if isinstance(each, INDEX_TYPES) for name in names(each)]
+    seen: set[str] = set()
+    while found:
+        name = found.pop()
+        if name not in seen:
+            seen.add(name)
+            found += names(lets[name]) if name in lets else ()
+    return op.counter.name in seen
 
 
 def _small(index: Index) -> bool:
@@ -282,7 +427,7 @@ def _settle(op: Iterate, ranges: dict[str, Range]) -> None:
     ranges.update({name: ANY for name, _, _ in carried})
 
 
-def _next(op: Iterate, fixed: dict[str, Index], here: _Here) -> dict[str, Index]:
+def _next(op: Iterate, fixed: dict[str, Index]) -> dict[str, Index]:
     """What carried indices are after one trip."""
     lets = {each.result.name: each.value for each in op.body.ops if isinstance(each, Let)}
     found: dict[str, Index] = {}
@@ -316,30 +461,6 @@ def places_of(op: Op) -> Iterator[tuple[Place, tuple[int, ...], tuple[Index, ...
         case ops.LdsToGlobal():
             yield op.source, op.tile.shape, ()
             yield op.dest, op.tile.shape, op.bounds
-
-
-def _explain(
-    code: str, at: Span, place: Place, axis: int, index: Index, extent: int, size: int | str, point: Point
-) -> Finding:
-    first = _value_at(index, point)
-    room = f"{size} = {point[size]}" if isinstance(size, str) else str(size)
-    name = place.base.name[1:]
-    reach = f"{first}..{first + extent}" if isinstance(first, int) else show(index)
-    where = "shared buffer" if code == "TG301" else "global array"
-    return Finding(
-        code,
-        f"`{name}` is accessed outside the {where}",
-        (
-            Label(
-                at,
-                f"touches {reach} of {room} along axis {axis}, with {_witness(point, index, str(size), *_trips_of(point, index))}",
-            ),
-        ),
-        (f"index: `{show(index)}`, and the tile reaches {extent} along this axis",),
-        "mask the access with `bounds(...)`, or state what sizes are allowed in `where(...)`"
-        if code == "TG302"
-        else "make the buffer larger or the index smaller",
-    )
 
 
 def _value_at(index: Index, point: Point) -> int | str:

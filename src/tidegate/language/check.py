@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tidegate.diag import Finding, Label, Span, sort_findings
+from tidegate.diag import NOWHERE, Finding, Label, Span, sort_findings
 from tidegate.index import (
     INDEX_TYPES,
     LANE,
@@ -45,7 +45,7 @@ from tidegate.language.ops import (
     results_of,
 )
 from tidegate.language.protocol import find_protocol_mistakes
-from tidegate.language.rules import problems
+from tidegate.language.rules import Problem, a, problems
 from tidegate.language.types import FLAG, INDEX, UNKNOWN, Global, Tile, Type
 from tidegate.language.uses import own_names, uses_of
 from tidegate.targets import Target
@@ -95,9 +95,7 @@ def _check_header(kernel: Kernel) -> Iterator[Finding]:
                         "TG008", f"`{dim}` is no size of this kernel", f"add it to `sizes(...)`, as in `{dim} = 64`"
                     )
         elif arg.type not in (INDEX, FLAG):
-            yield bad(
-                "TG012", f"an argument cannot be a `{arg.type}`", "arguments are `global<...>`, `index` or `flag`"
-            )
+            yield bad("TG012", f"an argument cannot be {a(arg.type)}", "arguments are `global<...>`, `index` or `flag`")
     for expr in (*kernel.where, *kernel.grid):
         reason = why_not_affine(expr)
         if reason:
@@ -156,7 +154,8 @@ class _Names:
         for name in uses_of(op):
             self.check_use(name, op.at)
         for problem in problems(op):
-            self.report(problem.code, problem.message, op.at, help=problem.help)
+            at = problem.at if problem.at is not None and problem.at.line else op.at
+            self.report(problem.code, problem.message, at, "", *self.shown(problem, op), help=problem.help)
         if not isinstance(op, Conditional | Specialize):
             for expr in indices_of(op):
                 self.expression(expr, op.at)
@@ -165,11 +164,23 @@ class _Names:
         if isinstance(op, Specialize):
             for group in op.groups:
                 if group.last > self.waves:
-                    self.report("TG018", f"there is no wave {group.last - 1} among {self.waves} waves", group.at)
+                    text = f"there is no wave {group.last - 1} among {self.waves} waves"
+                    self.report("TG018", text, group.at, help="waves count from 0")
         for block in blocks_of(op):
             self.block(block, *own_names(op))
         for value in results_of(op):
             self.define(value, op.at)
+
+    def shown(self, problem: Problem, op: Op) -> Iterator[Label]:
+        """The second places of a problem: where the values were made whose types do not fit."""
+        yield from problem.more
+        for value in dict.fromkeys(problem.about):
+            yield from self.made(value.name, value.type, op.at)
+
+    def made(self, name: str, type_: Type, at: Span) -> Iterator[Label]:
+        made = self.defined.get(name, NOWHERE)
+        if made.line and made != at:
+            yield Label(made, f"`{name}` is {a(type_)}")
 
     def operand(self, operand: Operand, at: Span) -> None:
         if isinstance(operand, INDEX_TYPES):
@@ -208,7 +219,9 @@ class _Names:
                 f"`{show(expr)}` is neither affine nor marked inexact",
                 at,
                 reason,
-                help="write `inexact(...)` around it: it is then computed exactly and analysed as any value",
+                help="use a positive constant"
+                if "must be positive" in reason
+                else "write `inexact(...)` around it: it is then computed exactly and analysed as any value",
             )
         stack: list[tuple[Index | Cond, bool]] = [(expr, False)]
         while stack:
@@ -216,7 +229,7 @@ class _Names:
             if isinstance(node, Name) and node.name.startswith("%"):
                 self.index_name(node.name, marked, at)
             if isinstance(node, Flag) and self.scope.get(node.name, FLAG) not in (FLAG, UNKNOWN):
-                self.report("TG012", f"`{node.name}` is a `{self.scope[node.name]}`, not a condition", at)
+                self.report("TG012", f"`{node.name}` is {a(self.scope[node.name])}, not a condition", at)
             stack.extend((child, marked or isinstance(node, Inexact)) for child in children(node))
 
     def index_name(self, name: str, marked: bool, at: Span) -> None:
@@ -231,7 +244,7 @@ class _Names:
                     help=f"write `inexact({name})`",
                 )
         elif type_ not in (INDEX, UNKNOWN):
-            self.report("TG012", f"`{name}` is a `{type_}`, not an index", at)
+            self.report("TG012", f"`{name}` is {a(type_)}, not an index", at, "", *self.made(name, type_, at))
 
 
 def _check_exactness(block: Block, facts: Facts) -> list[Finding]:

@@ -9,8 +9,9 @@ Cost    linear in the kernel
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-from tidegate.diag import Finding, Label, Span, closest
+from tidegate.diag import Finding, Label, Span
 from tidegate.language import ops
 from tidegate.language.layout import lay_out
 from tidegate.language.ops import Kernel, Op, Value, walk_ops
@@ -18,6 +19,14 @@ from tidegate.language.types import BarrierObject, Lds, Tile
 from tidegate.language.uses import uses_of
 from tidegate.targets import Target
 
+# How many places of one mistake are shown.
+MAX_PLACES = 3
+# What to write where a target has no such copy.
+INSTEAD = {
+    "gather_to_lds": "use `global_read` and `local_write`",
+    "tensor_load_to_lds": "use `global_read` and `local_write`",
+    "lds_to_global": "use `local_read` and `global_write`",
+}
 # The class of access, as targets name it.
 CLASS_OF: dict[type, str] = {
     ops.LocalRead: "local_read",
@@ -36,10 +45,12 @@ def find_misfits(kernel: Kernel, target: Target) -> Iterator[Finding]:
     """Findings in the order of the text, then those about the kernel as a whole."""
     title = target.name or "no target"
     objects: list[ops.NewBarrier] = []
+    found: list[Finding] = []
     for op in walk_ops(kernel.body):
-        yield from _operation(op, target, title)
+        found += _operation(op, target, title)
         if isinstance(op, ops.NewBarrier):
             objects.append(op)
+    yield from _once(found)
     yield from _objects(objects, target, title)
     yield from _lifetimes(kernel)
     yield from _size(kernel, target)
@@ -50,13 +61,26 @@ def find_misfits(kernel: Kernel, target: Target) -> Iterator[Finding]:
             f"{kernel.waves} waves do not fit in a workgroup on {title}",
             (Label(kernel.at),),
             (f"the most is {most}",),
+            "use fewer waves, and larger tiles for each",
         )
+
+
+def _once(findings: list[Finding]) -> Iterator[Finding]:
+    """What the target does not have is said once, with the places that use it."""
+    groups: dict[Finding, list[Label]] = {}
+    for each in findings:
+        groups.setdefault(replace(each, labels=()), []).extend(each.labels)
+    for finding, labels in groups.items():
+        shown = (labels[0], *(replace(label, text="and here") for label in labels[1:MAX_PLACES]))
+        more = len(labels) - len(shown)
+        notes = (*finding.notes, f"and in {more} more place{'s' * (more != 1)}") if more else finding.notes
+        yield replace(finding, labels=shown, notes=notes)
 
 
 def _operation(op: Op, target: Target, title: str) -> Iterator[Finding]:
     kind = CLASS_OF.get(type(op))
     if kind is not None and not target.has(kind):
-        yield _at("TG305", f"`{kind}` does not exist on {title}", op.at)
+        yield _at("TG305", f"`{kind}` does not exist on {title}", op.at, INSTEAD.get(kind, ""))
     match op:
         case ops.Mma():
             yield from _mma(op, target, title)
@@ -69,7 +93,8 @@ def _operation(op: Op, target: Target, title: str) -> Iterator[Finding]:
         case ops.Fence() if op.kind == "proxy_async" and target.name and "proxy_async" not in target.fence.kinds:
             yield _at("TG305", f"`fence {op.kind}` does not exist on {title}", op.at)
         case ops.GatherToLds() | ops.TensorLoadToLds() if op.mbarrier is not None and kind is not None:
-            if target.name and target.has(kind) and not target.operations[kind].mbarrier:
+            known = target.name and target.barrier.mbarrier and target.has(kind)
+            if known and not target.operations[kind].mbarrier:
                 yield _at("TG305", f"`{kind}` does not report to an mbarrier on {title}", op.at)
 
 
@@ -96,21 +121,19 @@ def _counters(op: ops.SharedMemoryBarrier | ops.WaitCount, target: Target, title
             continue
         counter = target.counters.get(name)
         if counter is None:
-            known = ", ".join(target.counters)
-            meant = closest(name, target.counters)
             yield Finding(
                 "TG307",
                 f"{title} has no counter `{name}`",
                 (Label(op.at),),
-                (f"its counters: {known}",),
-                f"did you mean `{meant}`?" if meant else "",
+                (f"its counters: {', '.join(target.counters)}",),
             )
-        elif counter.max and most > counter.max:
+        elif counter.max and most > counter.max - (counter.unit == "instructions"):
+            # A counter of instructions stops at its maximum: waiting for that many waits for nothing.
             yield Finding(
                 "TG310",
                 f"`{name}({most})` waits for nothing: the counter ends at {counter.max}",
                 (Label(op.at),),
-                help=f"use at most {counter.max}",
+                help=f"use at most {counter.max - (counter.unit == 'instructions')}",
             )
 
 
@@ -134,12 +157,14 @@ def _objects(found: list[ops.NewBarrier], target: Target, title: str) -> Iterato
     named = [op for op in found if isinstance(op.result.type, BarrierObject) and op.result.type.kind == "named_barrier"]
     room = len(target.barrier.named_ids)
     if len(named) > room:
-        have = f"has {room} of them" if room else "has none"
-        yield _at("TG210", f"{len(named)} named barriers are used, but {title} {have}", named[room].at)
+        text = f"{len(named)} named barriers are used, but {title} has {room}"
+        help = "use one again for waves that have met at it"
+        if not room:
+            text, help = f"{title} has no named barriers", "let all waves meet at the workgroup's barrier"
+        yield _at("TG210", text, named[room].at, help)
     if not target.barrier.mbarrier:
-        for op in found:
-            if op not in named:
-                yield _at("TG210", f"{title} has no mbarriers", op.at)
+        bad = [_at("TG210", f"{title} has no mbarriers", op.at) for op in found if op not in named]
+        yield from _once(bad)
 
 
 def _size(kernel: Kernel, target: Target) -> Iterator[Finding]:
@@ -164,32 +189,102 @@ def _size(kernel: Kernel, target: Target) -> Iterator[Finding]:
 
 def _lifetimes(kernel: Kernel) -> Iterator[Finding]:
     """Live buffers do not overlap unless the text says so by `dealloc`; nothing is used after it."""
-    layout = lay_out(kernel)
-    live: dict[str, ops.Alloc] = {}
-    dead: dict[str, Span] = {}
-    for op in walk_ops(kernel.body):
-        if dead:
-            for name in dict.fromkeys(uses_of(op)):
-                if name in dead:
-                    yield Finding(
+    walker = _Lives(lay_out(kernel).offsets, {})
+    walker.block(kernel.body, {}, {})
+    yield from walker.findings.values()
+
+
+@dataclass(slots=True)
+class _Lives:
+    """Walks regions with what is live and what was given back: after a conditional, what was so in either arm."""
+
+    offsets: dict[str, int]
+    roots: dict[str, set[str]]  # the buffers that a view, or a name that carries one, may lie in
+    findings: dict[tuple[str, Span], Finding] = field(default_factory=dict)
+
+    def block(self, block: ops.Block, live: dict[str, ops.Alloc], dead: dict[str, Span]) -> None:
+        for op in block.ops:
+            self.op(op, live, dead)
+        for operand in block.yields:
+            if isinstance(operand, Value):
+                self.use(operand.name, block.at, dead)
+
+    def op(self, op: Op, live: dict[str, ops.Alloc], dead: dict[str, Span]) -> None:
+        for name in dict.fromkeys(uses_of(op)) if dead else ():
+            self.use(name, op.at, dead)
+        match op:
+            case ops.Dealloc():
+                for name in self.roots.get(op.buffer.name, {op.buffer.name}):
+                    live.pop(name, None)
+                    dead.setdefault(name, op.at)
+            case ops.Alloc() if isinstance(op.result.type, Lds):
+                if op.offset is not None:
+                    for finding in _overlaps(op, live, self.offsets):
+                        self.findings[finding.code + finding.message, op.at] = finding
+                live[op.result.name] = op
+                dead.pop(op.result.name, None)
+            case ops.View():
+                self.alias(op.result, op.place.base)
+            case ops.SelectView():
+                self.alias(op.result, op.then, op.otherwise)
+            case ops.Iterate():
+                self.loop(op, live, dead)
+            case ops.Conditional():
+                self.arms([op.then, op.otherwise], live, dead)
+                for place, result in enumerate(op.results):
+                    self.alias(result, *(arm.yields[place] for arm in (op.then, op.otherwise)))
+            case ops.Specialize():
+                self.arms([*(group.body for group in op.groups), ops.Block()], live, dead)
+
+    def loop(self, op: ops.Iterate, live: dict[str, ops.Alloc], dead: dict[str, Span]) -> None:
+        """The body twice: what a trip gives back is gone in the next."""
+        for _ in range(2):
+            for place, each in enumerate(op.carried):
+                self.alias(each.value, each.init, op.body.yields[place])
+            self.block(op.body, live, dead)
+        for result, each in zip(op.results, op.carried, strict=True):
+            self.alias(result, each.value, each.init)
+
+    def arms(self, blocks: list[ops.Block], live: dict[str, ops.Alloc], dead: dict[str, Span]) -> None:
+        """Arms may run side by side in different waves: what one allocates is live in the others."""
+        start, before = dict(live), dict(dead)
+        for block in blocks:
+            own_live, own_dead = {**live, **start}, dict(before)
+            self.block(block, own_live, own_dead)
+            live.update(own_live)
+            dead.update(own_dead)
+        for name in dead:
+            live.pop(name, None)
+
+    def alias(self, name: Value, *sources: ops.Operand) -> None:
+        if isinstance(name.type, Lds):
+            found = self.roots.setdefault(name.name, set())
+            for source in sources:
+                if isinstance(source, Value):
+                    found |= self.roots.get(source.name, {source.name})
+
+    def use(self, name: str, at: Span, dead: dict[str, Span]) -> None:
+        for root in sorted(self.roots.get(name, {name})):
+            if root in dead:
+                of = "" if root == name else f", a view of `{root[1:]}`,"
+                same = dead[root] == at
+                self.findings.setdefault(
+                    (name, at),
+                    Finding(
                         "TG309",
-                        f"`{name[1:]}` is used after its memory was given back",
-                        (Label(op.at, "used here"), Label(dead[name], "given back here")),
-                    )
-        if isinstance(op, ops.Dealloc):
-            live.pop(op.buffer.name, None)
-            dead[op.buffer.name] = op.at
-        elif isinstance(op, ops.Alloc) and isinstance(op.result.type, Lds):
-            if op.offset is not None:
-                yield from _overlaps(op, live, layout.offsets)
-            live[op.result.name] = op
+                        f"`{name[1:]}`{of} is used after its memory was given back",
+                        (Label(at, "used here again in the next trip" if same else "used here"),)
+                        + (() if same else (Label(dead[root], "given back here"),)),
+                        help="move the `dealloc` behind the last use",
+                    ),
+                )
 
 
 def _overlaps(op: ops.Alloc, live: dict[str, ops.Alloc], offsets: dict[str, int]) -> Iterator[Finding]:
     start, end = _bytes(op.result, offsets)
     for other in live.values():
         low, high = _bytes(other.result, offsets)
-        if start < high and low < end:
+        if other is not op and start < high and low < end:
             yield Finding(
                 "TG308",
                 f"`{op.result.name[1:]}` lies on the bytes of `{other.result.name[1:]}`, which is live",

@@ -111,6 +111,12 @@ class Cursor:
         stop = max(start + 1, min(stop, end_of_line))
         return Span(self.file, line + 1, start - begin + 1, stop - begin + 1)
 
+    def indent(self, token: int) -> int:
+        """How many blanks the line of a token starts with."""
+        begin = self._starts[self._line(self.offsets[token])]
+        line = self.source[begin : self.source.find("\n", begin) % (len(self.source) + 1)]
+        return len(line) - len(line.lstrip())
+
     def _line(self, offset: int) -> int:
         """Lines are asked for almost in order: try the last one and the next before searching."""
         starts, last = self._starts, self._last

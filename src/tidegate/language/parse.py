@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding, Label, Span, closest
@@ -46,8 +46,9 @@ from tidegate.language.ops import (
 )
 from tidegate.language.parse_index import parse_cond, parse_index
 from tidegate.language.parse_type import parse_type
+from tidegate.language.rules import a
 from tidegate.language.syntax import ARITY, IMPLIED, REGIONS, Hole, Literal, Maybe, all_words, class_of_word, form_of
-from tidegate.language.types import FLAG, INDEX, UNKNOWN, BarrierObject, Lds, Tile, Type
+from tidegate.language.types import FLAG, INDEX, UNKNOWN, BarrierObject, Global, Lds, Tile, Type
 
 MAX_REGIONS = 40
 
@@ -73,6 +74,7 @@ class Parser:
         self.taken: dict[str, Span] = {}
         self.sizes: tuple[str, ...] = ()
         self.depth = 0
+        self.odd_brace: Label | None = None
 
     # --- files and kernels ---
 
@@ -106,13 +108,14 @@ class Parser:
         name = cursor.expect_kind("symbol", "the kernel's name, as in `@gemm`")[1:]
         self.visible, self.taken, self.sizes = {}, {}, ()
         args = self.args()
-        at = cursor.span(start, cursor.position - 1)
         sizes = self.size_list() if cursor.accept("sizes") else ()
         self.sizes = tuple(size.name for size in sizes)
+        self.check_shapes(args)
         where = self.listed(self.cond) if cursor.accept("where") else ()
         grid = self.listed(self.index) if cursor.accept("grid") else ()
         cursor.expect("waves")
         waves = cursor.integer("the number of waves")
+        at = cursor.span(start, cursor.position - 1)
         body = self.block()
         return Kernel(name, args, body, waves, sizes, where, grid, target, at)
 
@@ -129,10 +132,30 @@ class Parser:
             values.append(self.define(Value(name, self.type()), start))
         return tuple(values)
 
+    def check_shapes(self, args: tuple[Value, ...]) -> None:
+        """The sizes of arguments are declared."""
+        for arg in args:
+            for dim in arg.type.shape if isinstance(arg.type, Global) else ():
+                if isinstance(dim, str) and dim not in self.sizes:
+                    self.report(
+                        "TG008",
+                        f"`{dim}` is no size of this kernel",
+                        self.taken[arg.name],
+                        f"is {a(arg.type)}",
+                        help=f"add it to `sizes(...)`, as in `{dim} = 64`",
+                    )
+
     def size_list(self) -> tuple[Size, ...]:
+        seen: dict[str, Span] = {}
+
         def one() -> Size:
+            place = self.cursor.span(self.cursor.position)
             name = self.cursor.expect_kind("word", "the name of a size")
             self.cursor.expect("=")
+            if name in seen:
+                first = Label(seen[name], "first here")
+                self.report("TG004", f"the size `{name}` is defined twice", place, "here again", first)
+            seen.setdefault(name, place)
             return Size(name, self.cursor.integer("the default of a size"))
 
         return self.listed(one)
@@ -163,19 +186,39 @@ class Parser:
             self.make_visible(value)
         ops: list[Op] = []
         yields: tuple[Operand, ...] = ()
+        end: Span | None = None
         while not cursor.accept("}"):
             if cursor.accept("yield"):
+                word = cursor.position - 1
                 yields = self.operands()
+                end = cursor.span(word, cursor.position - 1)
                 cursor.expect("}")
                 break
             if cursor.kind == "end":
-                cursor.fail("this region is never closed", at=cursor.span(start), help="close it with `}`")
+                self.never_closed(start)
             ops.append(self.op())
+        self.note_odd_brace(start, cursor.position - 1)
         for name in self.local:
             self.visible.pop(name, None)
         self.local = outside
         self.depth -= 1
-        return Block(tuple(ops), yields, cursor.span(cursor.position - 1))
+        return Block(tuple(ops), yields, end or cursor.span(cursor.position - 1))
+
+    def note_odd_brace(self, opened: int, closed: int) -> None:
+        """Keeps the first `}` on a line of its own that stands further left than the line that it closes."""
+        here, there = self.cursor.span(closed), self.cursor.span(opened)
+        lead = self.cursor.indent(opened)
+        if (
+            self.odd_brace is None
+            and here.line != there.line
+            and here.column <= min(lead, self.cursor.indent(closed) + 1)
+        ):
+            self.odd_brace = Label(here, f"closes the region of line {there.line}, which is further in")
+
+    def never_closed(self, start: int) -> NoReturn:
+        odd = (self.odd_brace,) if self.odd_brace is not None else ()
+        label = Label(self.cursor.span(start), "opened here")
+        raise BadInput(Finding("TG001", "this region is never closed", (label, *odd), help="close it with `}`"))
 
     def op(self) -> Op:
         cursor, start = self.cursor, self.cursor.position
@@ -196,10 +239,10 @@ class Parser:
                 f"unknown operation `{word}`",
                 code="TG002",
                 at=cursor.span(word_at),
-                help=f"did you mean `{meant}`?" if meant else "",
+                help=f"did you mean `{meant}`?" if meant else "`docs/language.md` lists the operations",
             )
         if len(results) > 1:
-            cursor.fail(f"`{word}` has one result", at=cursor.span(results[1][1]))
+            cursor.fail(f"`{word}` has one result at most", at=cursor.span(results[1][1]))
         if cls is Elementwise:
             return self.elementwise(word, results, start)
         return self.formed(cls, results, start)
@@ -374,7 +417,9 @@ class Parser:
     def place(self) -> Place:
         """`%a[slot][i, j]`: with one bracket, it is the slot if the buffer has several, else the index."""
         base = self.value()
+        opened = self.cursor.position
         first = self.bracket()
+        closed = self.cursor.position - 1
         second = self.bracket() if first is not None else None
         if first is None:
             return Place(base)
@@ -382,7 +427,11 @@ class Parser:
         if second is None and not many:
             return Place(base, ZERO, first)
         if len(first) != 1:
-            self.cursor.fail(f"a slot is one index, found {len(first)}", at=self.cursor.span(self.cursor.position - 1))
+            self.cursor.fail(
+                f"a slot is one index, found {len(first)}",
+                at=self.cursor.span(opened, closed),
+                help=f"write `{base.name}[slot][i, j]`: the slot has brackets of its own",
+            )
         return Place(base, first[0], second or ())
 
     def bracket(self) -> tuple[Index, ...] | None:

@@ -47,7 +47,11 @@ def parse_index(cursor: Cursor, scope: Scope) -> Index:
     first = cursor.position
     expr = _parse(cursor, scope, 0, 0)[0]
     if isinstance(expr, COND_TYPES):
-        cursor.fail("expected an index, found a condition", at=cursor.span(first, cursor.position - 1))
+        cursor.fail(
+            "expected an index, found a condition",
+            at=cursor.span(first, cursor.position - 1),
+            help="turn it into a number, as in `select(wave < 2, 1, 0)`",
+        )
     return expr
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tidegate.diag import NOWHERE, Finding, Label, Span
-from tidegate.index import Cond, Name, constant, show, substitute
+from tidegate.index import Cond, Index, Name, constant, show, substitute, substitute_cond
 from tidegate.language import ops, trips
 from tidegate.language.facts import Facts, Variation
 from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
@@ -27,6 +27,8 @@ Arrivals = dict[tuple[str, ...], int]
 ALTERNATION = ("TG203", "TG204", "TG205", "TG208")
 # Loops inside each other that are walked trip by trip: each level multiplies the work.
 MAX_NESTED = 2
+# How counters are shown, from outside in.
+COUNTERS = "ijklmn"
 # Loops of a kernel that are walked trip by trip; beyond that, guards excuse nothing.
 MAX_WALKED = 300
 
@@ -72,6 +74,9 @@ class _Walker:
     nested: int = 0
     walked: int = 0
     about: dict[Finding, int] = field(default_factory=dict)  # the id of the barrier
+    counters: dict[str, Index] = field(default_factory=dict)
+    guards: int = 0
+    guarded: set[Finding] = field(default_factory=set)  # under conditions
 
     def report(
         self, code: str, message: str, at: Span, label: str, *more: Label, help: str = "", number: int | None = None
@@ -96,7 +101,7 @@ class _Walker:
             case Specialize():
                 return self.specialize(op, state, depth)
             case ops.Exit():
-                self.end(state, "the wave ends")
+                self.end(state, "the wave ends", Label(op.at, "ends here"))
                 state.ended = True
             case ops.WorkgroupBarrier() | ops.SharedMemoryBarrier():
                 self.divergence(op, level)
@@ -171,12 +176,14 @@ class _Walker:
                 help=f"put `signal {number}` before it on every path",
                 number=number,
             )
+            if self.guards:
+                self.guarded.add(self.findings[-1])
             state.excused.add(number)
         else:
             state.excused.discard(number)
 
     def conditional_barrier(self, op: ops.ConditionalBarrier, state: State) -> None:
-        if self.kernel.waves % 2:
+        if self.kernel.waves % 2 and not any(each.code == "TG209" for each in self.findings):
             self.report(
                 "TG209",
                 f"{self.kernel.waves} waves have no halves",
@@ -197,6 +204,7 @@ class _Walker:
         bounds = max(self.facts.of(op.lower), self.facts.of(op.upper))
         before, outside, first = state.copy(), self.around, len(self.findings)
         self.around = (*outside, *trips.inside_conds(op, self.facts))
+        self.counters[op.counter.name] = Name(f"#{depth}")
         found = self.block(op.body, state, max(level, bounds), depth + 1)
         self.around = outside
         if found and bounds == Variation.PER_WAVE:
@@ -220,13 +228,15 @@ class _Walker:
                 )
                 state.low, state.high = before.low, before.high
         state.ended = before.ended
-        # The counter's own name is not a difference between two loops.
-        own = {op.counter.name: Name(f"#{depth}")}
-        how_often = f"{show(substitute(op.lower, own))}..{show(substitute(op.upper, own))}..{show(op.step)}"
         number = _constant_trips(op)
         if number is not None:
             return {key: count * number for key, count in found.items() if number}
-        return {tuple(sorted((*key, how_often))): count for key, count in found.items()}
+        how_often = f"trips({self.neutral(op.lower)} .. {self.neutral(op.upper)}{_step(op)})"
+        return {_ordered((how_often, *key)): count for key, count in found.items()}
+
+    def neutral(self, index: Index) -> str:
+        """The text of an index in which counters are numbered from outside in: their names are no difference."""
+        return show(substitute(trips.plain(index, self.facts), self.counters))
 
     def close_loop(self, op: Iterate, before: State, state: State, first: int, depth: int) -> None:
         """The body's end meets its start. `first` is where the body's findings begin."""
@@ -305,7 +315,7 @@ class _Walker:
                 "TG208",
                 f"barrier {number} is {'signalled' if signalled else 'waited for'} only if this loop runs at all",
                 op.at,
-                f"runs no time{f' with {sizes}' if sizes else ''}",
+                f"does not run{f' with {sizes}' if sizes else ''}",
                 Label({**before.pending, **state.pending}[number], "signalled here"),
                 help=f"state that it runs, as in `where({show(op.upper)} > {show(op.lower)})`, or guard what stands "
                 "after it by the same condition",
@@ -318,9 +328,10 @@ class _Walker:
         """A wait at the top of a body whose signal stands at its end: one mistake, not two."""
         for place, each in enumerate(self.findings[first:], first):
             if each.code == "TG204" and self.about[each] == number:
+                be = "may be" if each in self.guarded else "is"
                 self.findings[place] = early = replace(
                     each,
-                    message=f"barrier {number} is waited for in the first trip, before anything signals it",
+                    message=f"barrier {number} {be} waited for in the first trip, before anything signals it",
                     labels=(each.labels[0], Label(at, "signalled here, for the next trip")),
                     help=f"put `signal {number}` before the loop, and `wait {number}` after it",
                 )
@@ -334,14 +345,18 @@ class _Walker:
             truth = trips.decide(op.cond, self.facts, self.around)
             if truth is not None:
                 return self.block(op.then if truth else op.otherwise, state, level, depth)
-        other_state = state.copy()
+        other_state, before = state.copy(), (state.low, state.high)
+        self.guards += 1
         then = self.block(op.then, state, max(level, own), depth)
         other = self.block(op.otherwise, other_state, max(level, own), depth)
+        self.guards -= 1
         if own == Variation.PER_WAVE:
             self.compare_arms(op, then, other, state, other_state)
-        self.join(state, other_state, op.at)
+        self.join(state, other_state, op.at, before)
         if own == Variation.UNIFORM and then != other:
-            return _either(op.cond, then, other)
+            return _either(
+                f"[{show(substitute_cond(trips.plain_cond(op.cond, self.facts), self.counters))}]", then, other
+            )
         return then
 
     def compare_arms(self, op: Conditional, then: Arrivals, other: Arrivals, first: State, second: State) -> None:
@@ -390,7 +405,7 @@ class _Walker:
 
     # --- where paths meet ---
 
-    def join(self, state: State, other: State, at: Span) -> None:
+    def join(self, state: State, other: State, at: Span, before: tuple[int, int]) -> None:
         """After a conditional: a wave that ended in one arm takes no part."""
         if state.ended and not other.ended:
             state.pending, state.excused = other.pending, other.excused
@@ -406,7 +421,9 @@ class _Walker:
                     opened,
                     "arrives in one arm only",
                     Label(at, "of this conditional"),
+                    help="open and close the stagger in the same arm",
                 )
+                state.low, state.high = before
 
     def same_pending(self, first: State, second: State, where: str, region: Label) -> None:
         for number in sorted(set(first.pending) ^ set(second.pending)):
@@ -425,7 +442,7 @@ class _Walker:
                 state.pending.pop(number, None)
                 state.excused.add(number)
 
-    def end(self, state: State, when: str) -> None:
+    def end(self, state: State, when: str, *more: Label) -> None:
         if state.ended:
             return
         for number, at in sorted(state.pending.items()):
@@ -436,6 +453,7 @@ class _Walker:
                 f"barrier {number} is signalled but {when} without a wait",
                 at,
                 "signalled here",
+                *more,
                 help=f"put `wait {number}` after it",
                 number=number,
             )
@@ -444,9 +462,14 @@ class _Walker:
                 "TG207",
                 f"conditional barriers do not match when {when}",
                 state.opened,
-                f"the low half arrives {state.low} times, the high half {state.high} times",
+                f"the low half arrives {_times(state.low)}, the high half {_times(state.high)}",
+                *more,
                 help=f"close it with `conditional_barrier {'high' if state.low > state.high else 'low'}`",
             )
+
+
+def _times(number: int) -> str:
+    return {0: "not at all", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
 def _add(total: Arrivals, more: Arrivals) -> None:
@@ -456,13 +479,21 @@ def _add(total: Arrivals, more: Arrivals) -> None:
             del total[key]
 
 
-def _either(cond: Cond, then: Arrivals, other: Arrivals) -> Arrivals:
+def _either(test: str, then: Arrivals, other: Arrivals) -> Arrivals:
     """other + [cond] · (then − other): all waves take the same arm."""
     total = dict(other)
-    test = f"[{show(cond)}]"
-    _add(total, {tuple(sorted((*key, test))): count for key, count in then.items()})
-    _add(total, {tuple(sorted((*key, test))): -count for key, count in other.items()})
+    _add(total, {_ordered((test, *key)): count for key, count in then.items()})
+    _add(total, {_ordered((test, *key)): -count for key, count in other.items()})
     return total
+
+
+def _ordered(factors: tuple[str, ...]) -> tuple[str, ...]:
+    """Factors commute, unless one depends on the counter of another."""
+    return factors if any("#" in each for each in factors) else tuple(sorted(factors))
+
+
+def _step(op: Iterate) -> str:
+    return "" if constant(op.step) == 1 else f" step {show(op.step)}"
 
 
 def _constant_trips(op: Iterate) -> int | None:
@@ -477,4 +508,6 @@ def _show(found: Arrivals) -> str:
         return "no arrivals"
     parts = [" × ".join((str(count), *key)) for key, count in sorted(found.items())]
     text = " + ".join(parts)
+    for depth in range(len(COUNTERS)):
+        text = text.replace(f"#{depth}", COUNTERS[depth])
     return f"{text} arrival{'' if text == '1' else 's'}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import isnan, prod
 from typing import assert_never
 
+from tidegate.diag import Label, Span
 from tidegate.index import INDEX_TYPES, Inexact, constant
 from tidegate.language import ops
 from tidegate.language.ops import Op, Operand, Place, Value
@@ -22,11 +23,14 @@ from tidegate.language.types import DEP, INDEX, UNKNOWN, BarrierObject, DType, G
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A rule that an operation breaks."""
+    """A rule that an operation breaks. `about`: values whose types show it; `at`: where in the operation it is."""
 
     code: str
     message: str
     help: str = ""
+    about: tuple[Value, ...] = ()
+    at: Span | None = None
+    more: tuple[Label, ...] = ()
 
 
 Problems = Iterator[Problem]
@@ -43,7 +47,9 @@ def problems(op: Op) -> Problems:
             yield from _place(op.place, Global, "global memory", None)
             base = op.place.base.type
             if isinstance(base, Global) and base.dtype.is_float:
-                yield Problem("TG011", f"an index is read from `{base.dtype}`", "read it from an integer array")
+                yield Problem(
+                    "TG011", f"an index is read from `{base.dtype}`", "read it from an integer array", (op.place.base,)
+                )
         case ops.GatherToLds() | ops.TensorLoadToLds() | ops.LdsToGlobal():
             yield from _copy(op)
         case ops.Fill() | ops.Splat() | ops.Iota() | ops.Cast() | ops.Broadcast() | ops.Reshape() | ops.Transpose():
@@ -58,7 +64,7 @@ def problems(op: Op) -> Problems:
             yield from _loop(op)
         case ops.Conditional():
             for arm, block in (("then", op.then), ("else", op.otherwise)):
-                yield from _yields(block.yields, op.results, f"the `{arm}` region", "TG014")
+                yield from _yields(block.yields, op.results, f"the `{arm}` region", "TG014", block.at)
         case ops.Specialize():
             yield from _groups(op)
         case ops.Signal() | ops.Wait():
@@ -68,7 +74,7 @@ def problems(op: Op) -> Problems:
             yield from _waits(op)
         case ops.NewBarrier():
             if not isinstance(op.result.type, BarrierObject):
-                yield Problem("TG012", f"a barrier object cannot be a `{op.result.type}`")
+                yield Problem("TG012", f"a barrier object cannot be {a(op.result.type)}", "use `named_barrier<...>`")
         case ops.MbarrierArrive() | ops.MbarrierWait():
             yield from _object(op.barrier.base, "mbarrier")
             if isinstance(op, ops.MbarrierArrive) and op.expect < 0:
@@ -88,7 +94,7 @@ def _buffer(op: ops.BufferOp) -> Problems:
     match op:
         case ops.Alloc():
             if not isinstance(op.result.type, Lds):
-                yield Problem("TG012", f"`alloc` makes shared memory, not a `{op.result.type}`", "use `lds<...>`")
+                yield Problem("TG012", f"`alloc` makes shared memory, not {a(op.result.type)}", "use `lds<...>`")
             if op.offset is not None and op.offset < 0:
                 yield Problem("TG016", f"a buffer cannot lie at byte {op.offset}")
         case ops.Dealloc():
@@ -96,7 +102,7 @@ def _buffer(op: ops.BufferOp) -> Problems:
         case ops.View():
             yield from _place(op.place, Lds, "shared memory", None)
             if not isinstance(op.result.type, Lds):
-                yield Problem("TG012", f"a view is shared memory, not a `{op.result.type}`", "use `lds<...>`")
+                yield Problem("TG012", f"a view is shared memory, not {a(op.result.type)}", "use `lds<...>`")
         case ops.SelectView():
             for value in (op.then, op.otherwise):
                 yield from _is_lds(value)
@@ -115,7 +121,7 @@ def _access(op: ops.GlobalRead | ops.GlobalWrite | ops.LocalRead | ops.LocalWrit
     if op.mask is not None and _known(op.mask, tile):
         wanted = Tile(_shape_of(tile), i1)
         if op.mask.type != wanted:
-            yield Problem("TG010", f"the mask is `{op.mask.type}`, not `{wanted}`")
+            yield Problem("TG010", f"the mask is {a(op.mask.type)}, not {a(wanted)}", about=(op.mask,))
 
 
 def _copy(op: ops.CopyOp) -> Problems:
@@ -140,35 +146,37 @@ def _place(
     if base == UNKNOWN:
         return
     if not isinstance(base, Lds | Global) or not isinstance(base, kind):
-        yield Problem(
-            "TG012", f"`{place.base.name}` is a `{base}`, not {memory} memory".replace("memory memory", "memory")
-        )
+        text = f"`{place.base.name}` is {a(base)}, not {memory} memory".replace("memory memory", "memory")
+        other = "global" if isinstance(base, Global) else "local"
+        help = f"use `{other}_read` or `{other}_write`" if isinstance(base, Lds | Global) else ""
+        yield Problem("TG012", text, help, (place.base,))
         return
-    rank = len(base.shape)
+    rank, about = len(base.shape), (place.base,)
     if len(place.index) > rank:
-        yield Problem("TG017", f"`{place.base.name}` has {rank} dimensions, but {len(place.index)} indices are given")
+        given = _count(len(place.index), "index", "indices")
+        yield Problem("TG017", f"{given} given for the {_count(rank, 'dimension')} of `{place.base.name}`", about=about)
     if not isinstance(tile, Tile):
         return
     if len(tile.shape) > rank:
-        yield Problem("TG017", f"`{tile}` has more dimensions than `{place.base.name}`, which has {rank}")
+        text = f"`{tile}` has more dimensions than `{place.base.name}`, which has {rank}"
+        yield Problem("TG017", text, "put a dimension in front of the array, or `reshape` the tile", about)
         return
     if tile.dtype != base.dtype:
-        yield Problem(
-            "TG011", f"the tile holds `{tile.dtype}`, `{place.base.name}` holds `{base.dtype}`", "insert a `cast`"
-        )
+        text = f"the tile holds `{tile.dtype}`, `{place.base.name}` holds `{base.dtype}`"
+        yield Problem("TG011", text, "insert a `cast`", about)
     scattered = any(isinstance(index, Inexact) for index in place.index)
     for size, room in zip(reversed(tile.shape), reversed(base.shape), strict=False):
         if isinstance(room, int) and size > room and not scattered and not guarded:
-            yield Problem("TG010", f"`{tile}` is larger than `{place.base.name}`, a `{base}`")
+            text = f"`{tile}` is larger than `{place.base.name}`, {a(base)}"
+            yield Problem("TG010", text, "use a smaller tile, or mask it with `bounds(...)`", about)
             return
 
 
 def _bounds(bounds: tuple[object, ...], place: Place) -> Problems:
     base = place.base.type
     if bounds and isinstance(base, Lds | Global) and len(bounds) != len(base.shape):
-        yield Problem(
-            "TG017", f"{len(bounds)} bounds are given for the {len(base.shape)} dimensions of `{place.base.name}`"
-        )
+        text = f"{_count(len(bounds), 'bound')} given for the {_count(len(base.shape), 'dimension')}"
+        yield Problem("TG017", f"{text} of `{place.base.name}`", "give one for each dimension", (place.base,))
 
 
 def _shape(op: ops.Fill | ops.Splat | ops.Iota | ops.Cast | ops.Broadcast | ops.Reshape | ops.Transpose) -> Problems:
@@ -207,7 +215,16 @@ def _reshaped(op: ops.Cast | ops.Broadcast | ops.Reshape | ops.Transpose, tile: 
         case _:
             assert_never(op)
     if not fits:
-        yield Problem("TG010", f"`{type(op).__name__.lower()}` cannot make `{result}` from `{tile}`")
+        text = f"`{type(op).__name__.lower()}` cannot make `{result}` from `{tile}`"
+        yield Problem("TG010", text, _WHAT_FITS[type(op)], (op.tile,))
+
+
+_WHAT_FITS: dict[type, str] = {
+    ops.Cast: "a cast keeps the shape",
+    ops.Reshape: "a reshape keeps the number of elements",
+    ops.Transpose: "a transpose exchanges the last two dimensions",
+    ops.Broadcast: "a broadcast repeats dimensions of 1, and adds dimensions in front",
+}
 
 
 def _along_axis(op: ops.Reduce | ops.Scan) -> Problems:
@@ -224,7 +241,7 @@ def _along_axis(op: ops.Reduce | ops.Scan) -> Problems:
 
 def _elementwise(op: ops.Elementwise) -> Problems:
     if len(op.args) != ARITY[op.fn]:
-        yield Problem("TG012", f"`{op.fn}` takes {ARITY[op.fn]} tiles, not {len(op.args)}")
+        yield Problem("TG012", f"`{op.fn}` takes {_count(ARITY[op.fn], 'tile')}, not {len(op.args)}")
         return
     for arg in op.args:
         yield from _is_tile(arg)
@@ -234,14 +251,22 @@ def _elementwise(op: ops.Elementwise) -> Problems:
     first = data[0].type
     assert isinstance(first, Tile)
     for arg in data[1:]:
-        if arg.type != first:
-            yield from _differ(f"`{op.fn}` takes tiles of one type", first, arg.type)
+        if arg.type != first and isinstance(arg.type, Tile):
+            same_shape = arg.type.shape == first.shape
+            help = "insert a `cast`" if same_shape else "repeat dimensions of 1 with `broadcast`"
+            text = f"`{op.fn}` takes tiles of one type, not `{first}` and `{arg.type}`"
+            yield Problem("TG011" if same_shape else "TG010", text, help, data)
+            return
     if op.fn == "where" and op.args[0].type != Tile(first.shape, i1):
-        yield Problem("TG010", f"`where` chooses by a `{Tile(first.shape, i1)}`, not by a `{op.args[0].type}`")
+        text = f"`where` chooses by {a(Tile(first.shape, i1))}, not by {a(op.args[0].type)}"
+        yield Problem("TG010", text, about=op.args[:1])
     if op.fn in _FLOAT_ONLY and not first.dtype.is_float:
-        yield Problem("TG011", f"`{op.fn}` is not defined for `{first.dtype}`", "insert a `cast` to a float type")
+        text = f"`{op.fn}` is not defined for `{first.dtype}`"
+        yield Problem("TG011", text, "insert a `cast` to a float type", op.args)
     if op.fn in _INT_ONLY and first.dtype.is_float:
-        yield Problem("TG011", f"`{op.fn}` is not defined for `{first.dtype}`")
+        yield Problem(
+            "TG011", f"`{op.fn}` is not defined for `{first.dtype}`", "it works on integers and bits", op.args
+        )
     yield from _same(op.result, Tile(first.shape, i1 if op.fn in COMPARE else first.dtype))
 
 
@@ -252,15 +277,29 @@ _INT_ONLY = frozenset("and or xor not".split())
 def _mma(op: ops.Mma) -> Problems:
     for value in (op.a, op.b, op.acc):
         yield from _is_tile(value)
-    a, b, acc = op.a.type, op.b.type, op.acc.type
-    if not (isinstance(a, Tile) and isinstance(b, Tile) and isinstance(acc, Tile)):
+    left, right, acc = op.a.type, op.b.type, op.acc.type
+    if not (isinstance(left, Tile) and isinstance(right, Tile) and isinstance(acc, Tile)):
         return
-    fits = len(a.shape) == len(b.shape) == len(acc.shape) == 2
-    if not (fits and a.shape[1] == b.shape[0] and acc.shape == (a.shape[0], b.shape[1])):
-        yield Problem("TG010", f"`mma` of `{a}` and `{b}` onto `{acc}`", "shapes are MxK, KxN and MxN; use `transpose`")
-    elif a.dtype.is_float != b.dtype.is_float or a.dtype.bits != b.dtype.bits or not _accumulates(a.dtype, acc.dtype):
-        yield Problem("TG011", f"`mma` of `{a.dtype}` and `{b.dtype}` cannot accumulate in `{acc.dtype}`")
+    fits = len(left.shape) == len(right.shape) == len(acc.shape) == 2
+    if not (fits and left.shape[1] == right.shape[0] and acc.shape == (left.shape[0], right.shape[1])):
+        yield Problem(
+            "TG010",
+            f"`mma` cannot multiply `{left}` by `{right}` onto `{acc}`",
+            "shapes are MxK, KxN and MxN; use `transpose`",
+            (op.a, op.b, op.acc),
+        )
+    elif not _multiply(left.dtype, right.dtype) or not _accumulates(left.dtype, acc.dtype):
+        yield Problem(
+            "TG011",
+            f"`mma` of `{left.dtype}` and `{right.dtype}` cannot accumulate in `{acc.dtype}`",
+            "both factors have one size, and the sum is no narrower than they are",
+            (op.a, op.b, op.acc),
+        )
     yield from _same(op.result, acc)
+
+
+def _multiply(a: DType, b: DType) -> bool:
+    return a.is_float == b.is_float and a.bits == b.bits
 
 
 def _accumulates(a: DType, acc: DType) -> bool:
@@ -278,36 +317,54 @@ def _loop(op: ops.Iterate) -> Problems:
     yield from _yields(
         tuple(c.init for c in op.carried), tuple(c.value for c in op.carried), "the loop's start", "TG013"
     )
-    yield from _yields(op.body.yields, tuple(c.value for c in op.carried), "the loop's body", "TG013")
+    yield from _yields(op.body.yields, tuple(c.value for c in op.carried), "the loop's body", "TG013", op.body.at)
 
 
-def _yields(given: tuple[Operand, ...], wanted: tuple[Value, ...], who: str, code: str) -> Problems:
+def _yields(
+    given: tuple[Operand, ...], wanted: tuple[Value, ...], who: str, code: str, end: Span | None = None
+) -> Problems:
+    more = (Label(end, "ends here"),) if end is not None and end.line else ()
     if len(given) != len(wanted):
-        yield Problem(code, f"{who} hands on {len(given)} values, {len(wanted)} are expected")
+        text = f"{who} hands on {_count(len(given), 'value')} where {_count(len(wanted), 'value')} are expected"
+        yield Problem(
+            code, text.replace("1 value are", "1 value is"), _HOW_TO_YIELD[len(given) < len(wanted)], more=more
+        )
         return
     for operand, value in zip(given, wanted, strict=True):
         type_ = INDEX if isinstance(operand, INDEX_TYPES) else operand.type
         if type_ != value.type and UNKNOWN not in (type_, value.type):
-            yield Problem(code, f"{who} hands on a `{type_}` for `{value.name}`, which is a `{value.type}`")
+            yield Problem(code, f"{who} hands on {a(type_)} for `{value.name}`, which is {a(value.type)}", more=more)
+
+
+_HOW_TO_YIELD = {True: "end every region with `yield` and one operand for each", False: "drop some of them"}
 
 
 def _groups(op: ops.Specialize) -> Problems:
     seen: list[ops.Group] = []
     for group in op.groups:
         if not 0 <= group.first < group.last:
-            yield Problem("TG018", f"`waves {group.first} .. {group.last}` holds no wave")
+            yield Problem(
+                "TG018",
+                f"`waves {group.first} .. {group.last}` holds no wave",
+                "the second number is the first wave that is not in the group",
+                at=group.at,
+            )
         for other in seen:
             if group.first < other.last and other.first < group.last:
-                yield Problem("TG018", f"wave {max(group.first, other.first)} is in two groups")
+                both = max(group.first, other.first)
+                more = (Label(other.at, f"wave {both} is in this group"),) if other.at.line else ()
+                yield Problem("TG018", f"wave {both} is in two groups", "a wave runs one program", (), group.at, more)
         if group.body.yields:
-            yield Problem("TG014", "a wave group has no results")
+            help = "hand values on through shared memory"
+            yield Problem("TG014", "a wave group has no results", help, at=group.body.at)
         seen.append(group)
 
 
 def _waits(op: ops.SharedMemoryBarrier | ops.WaitCount) -> Problems:
     for value in op.async_deps:
         if value.type not in (DEP, UNKNOWN):
-            yield Problem("TG012", f"`{value.name}` is a `{value.type}`, not an asynchronous operation")
+            text = f"`{value.name}` is {a(value.type)}, not an asynchronous operation"
+            yield Problem("TG012", text, "wait for what a copy or `commit_group` gives", (value,))
     names = [name for name, _ in op.counts]
     for name, most in op.counts:
         if most < 0:
@@ -324,32 +381,38 @@ def _waits(op: ops.SharedMemoryBarrier | ops.WaitCount) -> Problems:
 def _object(value: Value, kind: str) -> Problems:
     type_ = value.type
     if type_ != UNKNOWN and not (isinstance(type_, BarrierObject) and type_.kind == kind):
-        yield Problem("TG012", f"`{value.name}` is a `{type_}`, not a `{kind}`")
+        yield Problem("TG012", f"`{value.name}` is {a(type_)}, not {a(kind)}", _OBJECTS[kind], (value,))
+
+
+_OBJECTS = {
+    "named_barrier": "arrive at an mbarrier with `mbarrier_arrive` and `mbarrier_wait`",
+    "mbarrier": "arrive at a named barrier with `signal` and `wait`",
+}
 
 
 def _is_tile(value: Value) -> Problems:
     if not isinstance(value.type, Tile) and value.type != UNKNOWN:
-        yield Problem("TG012", f"`{value.name}` is a `{value.type}`, not a tile")
+        help = "read it with `local_read`" if isinstance(value.type, Lds) else ""
+        yield Problem("TG012", f"`{value.name}` is {a(value.type)}, not a tile", help, (value,))
 
 
 def _is_lds(value: Value) -> Problems:
     if not isinstance(value.type, Lds) and value.type != UNKNOWN:
-        yield Problem("TG012", f"`{value.name}` is a `{value.type}`, not shared memory")
+        yield Problem("TG012", f"`{value.name}` is {a(value.type)}, not shared memory", about=(value,))
 
 
 def _axis(axis: int, shape: tuple[int, ...]) -> Problems:
     if not 0 <= axis < len(shape):
-        yield Problem("TG016", f"there is no axis {axis} in a tile with {len(shape)} dimensions")
+        text = f"there is no axis {axis} in a tile with {_count(len(shape), 'dimension')}"
+        yield Problem("TG016", text, "axes count from 0")
 
 
 def _same(value: Value, wanted: Type) -> Problems:
-    if value.type not in (wanted, UNKNOWN) and wanted != UNKNOWN:
-        yield from _differ(f"`{value.name}` should be `{wanted}`", wanted, value.type)
-
-
-def _differ(what: str, wanted: Type, found: Type) -> Problems:
-    only_dtype = isinstance(wanted, Tile | Lds) and type(wanted) is type(found) and wanted.shape == found.shape
-    yield Problem("TG011" if only_dtype else "TG010", f"{what}, but is `{found}`")
+    found = value.type
+    if found not in (wanted, UNKNOWN) and wanted != UNKNOWN:
+        only_dtype = isinstance(wanted, Tile | Lds) and type(wanted) is type(found) and wanted.shape == found.shape
+        text = f"`{value.name}` should be {a(wanted)}, but is {a(found)}"
+        yield Problem("TG011" if only_dtype else "TG010", text, about=(value,))
 
 
 def _known(*values: Value) -> bool:
@@ -358,3 +421,13 @@ def _known(*values: Value) -> bool:
 
 def _shape_of(value: Value) -> tuple[int, ...]:
     return value.type.shape if isinstance(value.type, Tile) else ()
+
+
+def a(what: Type | str) -> str:
+    """`tile<4xf32>` with its article: `an index`, `an lds`, `an mbarrier`."""
+    text = str(what)
+    return f"{'an' if text[0] in 'ilm' else 'a'} `{text}`"
+
+
+def _count(number: int, noun: str, many: str = "") -> str:
+    return f"{number or 'no'} {noun if number == 1 else many or noun + 's'}"

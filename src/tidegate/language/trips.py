@@ -28,7 +28,7 @@ def inside_conds(op: Iterate, facts: Facts) -> Conds:
     """What holds in the loop's body, as far as it can be said."""
     if not _is_plain(op, facts):
         return ()
-    lower, upper, counter = _plain(op.lower, facts), _plain(op.upper, facts), Name(op.counter.name)
+    lower, upper, counter = plain(op.lower, facts), plain(op.upper, facts), Name(op.counter.name)
     return Compare(">=", counter, lower), Compare("<", counter, upper)
 
 
@@ -36,7 +36,7 @@ def trips_of(op: Iterate, facts: Facts, around: Conds) -> dict[str, Conds] | Non
     """The kinds of trips that may happen, each with what holds then; None where bounds are not known well enough."""
     if not _is_plain(op, facts):
         return None
-    lower, upper, counter = _plain(op.lower, facts), _plain(op.upper, facts), Name(op.counter.name)
+    lower, upper, counter = plain(op.lower, facts), plain(op.upper, facts), Name(op.counter.name)
     is_start = Compare("==", counter, lower)
     is_later = Compare(">", counter, lower)
     on_grid = Compare("==", Binary("mod", Binary("-", counter, lower), op.step), Const(0))
@@ -56,7 +56,7 @@ def decide(cond: Cond, facts: Facts, around: Conds) -> bool | None:
     """Whether the condition is always true or always false here; None if it may be either."""
     if facts.is_inexact(cond) or facts.of(cond) != Variation.UNIFORM:
         return None
-    cond = _plain_cond(cond, facts)
+    cond = plain_cond(cond, facts)
     if not _possible((*around, cond)):
         return False
     return None if _possible((*around, Not(cond))) else True
@@ -80,7 +80,7 @@ def _is_plain(op: Iterate, facts: Facts) -> bool:
     return all(facts.of(each) == Variation.UNIFORM and not facts.is_inexact(each) for each in bounds)
 
 
-def _plain(index: Index, facts: Facts) -> Index:
+def plain(index: Index, facts: Facts) -> Index:
     """The index with names of `let` replaced by what they stand for."""
     for _ in range(20):
         new = substitute(index, facts.lets)
@@ -90,7 +90,7 @@ def _plain(index: Index, facts: Facts) -> Index:
     return index
 
 
-def _plain_cond(cond: Cond, facts: Facts) -> Cond:
+def plain_cond(cond: Cond, facts: Facts) -> Cond:
     for _ in range(20):
         new = substitute_cond(cond, facts.lets)
         if new == cond:

@@ -1,0 +1,168 @@
+"""Golden pages of findings: prose, a kernel that is wrong, the whole message, and the same kernel made right.
+
+A page is a file of `tests/golden/findings`. Each `##` section is a case: its title names the codes it must show, the
+first `tide` block is the input, the `text` block what is printed, and the block titled "right" is the twin, in which
+nothing is found. `tide run` also runs the kernel in order; words like `X = 3` after it are sizes. `pytest --update`
+rewrites the results; review the diff.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tidegate.codes import CODES
+from tidegate.diag import BadInput, Finding, Sources, show_findings
+from tidegate.files import load
+from tidegate.language.parse import parse
+from tidegate.passes import run_stages, units_of
+
+PAGES = Path(__file__).parent / "golden" / "findings"
+BLOCK = re.compile(r"^```(.*)\n((?:(?!```).*\n)*)```$", re.MULTILINE)
+RIGHT = 'title="right"'
+# Races, hangs of barrier objects and advice are found by other stages; targets and graphs have pages of their own.
+ELSEWHERE = ("TG1", "TG221", "TG4", "TG5", "TG6")
+
+
+@dataclass(frozen=True)
+class Case:
+    page: Path
+    title: str
+    codes: tuple[str, ...]
+    prose: str
+    how: str
+    wrong: str
+    shown: str | None
+    right: str
+
+    @property
+    def name(self) -> str:
+        words = re.sub(r"TG\d{3}[^:]*: ", "", self.title)
+        return f"{self.page.stem}-{'-'.join(re.findall(r'[a-z0-9]+', words.lower()))}"
+
+
+def cases() -> Iterator[Case]:
+    for page in sorted(PAGES.glob("*.md")):
+        for section in sections(page.read_text(encoding="utf-8"))[1:]:
+            yield case_of(page, section)
+
+
+def sections(text: str) -> list[str]:
+    return re.split(r"^(?=## )", text, flags=re.MULTILINE)
+
+
+def case_of(page: Path, section: str) -> Case:
+    title = section.partition("\n")[0].removeprefix("## ")
+    blocks = BLOCK.findall(section)
+    tide = [(info, body) for info, body in blocks if info.startswith("tide")]
+    shown = [body for info, body in blocks if info == "text"]
+    assert len(tide) == 2, f"{page.name}: `{title}` needs an input and a twin"
+    assert RIGHT in tide[1][0], f"{page.name}: the twin of `{title}` comes second, titled right"
+    prose = section.partition("\n")[2].partition("```")[0].strip()
+    result = shown[0].rstrip("\n") if shown else None
+    codes = tuple(re.findall(r"TG\d{3}", title))
+    return Case(page, title, codes, prose, tide[0][0], tide[0][1], result, tide[1][1])
+
+
+CASES = list(cases())
+
+
+def find(text: str, how: str) -> tuple[list[Finding], Sources]:
+    """What `tidegate check` finds in a file of this text, and `tidegate run` too where the page says so."""
+    Path("input.tide").write_bytes(text.encode())
+    sources = Sources({"input.tide": text})
+    try:
+        loaded = load("input.tide")
+        findings: list[Finding] = []
+        for unit in units_of(loaded, None):
+            findings += run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+            if how.startswith("tide run") and unit.kernel is not None:
+                findings += run(unit.kernel, how)
+    except BadInput as bad:
+        return list(bad.findings), sources
+    return findings, sources
+
+
+def run(kernel: object, how: str) -> list[Finding]:
+    from tidegate.simulate.inorder import SimulationError, make_inputs
+    from tidegate.simulate.inorder import run as run_in_order
+
+    sizes = {name: int(number) for name, number in re.findall(r"(\w+) = (-?\d+)", how)}
+    try:
+        run_in_order(kernel, make_inputs(kernel, sizes), sizes=sizes)
+    except SimulationError as error:
+        return [error.finding]
+    return []
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages name the file as it was given."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_message(case: Case, update: bool) -> None:
+    findings, sources = find(case.wrong, case.how)
+    text = show_findings(findings, sources)
+    assert {each.code for each in findings} == set(case.codes), text
+    if update and text != case.shown:
+        rewrite(case, text)
+    else:
+        assert text == case.shown, "run `pytest --update` and review the diff"
+
+
+def rewrite(case: Case, text: str) -> None:
+    """Puts the result below the input of its case."""
+    parts = sections(case.page.read_text(encoding="utf-8"))
+    place = next(number for number, part in enumerate(parts) if part.startswith(f"## {case.title}\n"))
+    block = f"```text\n{text}\n```"
+    if case.shown is not None:
+        old = next(match for match in BLOCK.finditer(parts[place]) if match[1] == "text")
+        parts[place] = parts[place][: old.start()] + block + parts[place][old.end() :]
+    else:
+        end = next(BLOCK.finditer(parts[place])).end()
+        parts[place] = parts[place][:end] + "\n\n" + block + parts[place][end:]
+    case.page.write_text("".join(parts), encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_right_twin(case: Case) -> None:
+    findings, sources = find(case.right, "tide run" if case.how.startswith("tide run") else "tide")
+    assert not findings, show_findings(findings, sources)
+    assert parse(case.right).kernels
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_finding_says_where(case: Case) -> None:
+    """All of them but those about inputs, which have no place in the text."""
+    for finding in find(case.wrong, case.how)[0]:
+        assert finding.code in CODES
+        assert finding.at.file == "input.tide" or finding.code == "TG022"
+        lines = case.wrong.split("\n")
+        for label in finding.labels:
+            if label.at.line:
+                assert label.at.line <= len(lines)
+                assert 1 <= label.at.column <= label.at.end <= len(lines[label.at.line - 1]) + 2
+
+
+def test_pages_cover_every_code() -> None:
+    shown = {code for case in CASES for code in case.codes}
+    wanted = {code for code in CODES if not code.startswith(ELSEWHERE)}
+    assert wanted - shown == set()
+    assert len(CASES) >= 60
+
+
+def test_pages_are_pages() -> None:
+    for page in PAGES.glob("*.md"):
+        head = sections(page.read_text(encoding="utf-8"))[0]
+        assert re.match(r"# .+\n\n.+", head), f"{page.name} needs a title and a sentence"
+    for case in CASES:
+        assert case.codes, f"`{case.title}` names no code"
+        assert case.prose.endswith("."), f"`{case.title}` needs prose"
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
