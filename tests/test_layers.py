@@ -1,0 +1,206 @@
+"""The order of stages, as a test: a module imports only names to its left, and only the command line prints.
+
+The order is that of the design's layout. `language` stands where the design says `kernel`: `tidegate.kernel` is the
+decorator. Imports are read from the text, those inside functions included.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from tidegate.codes import CODES
+
+SOURCE = ROOT / "src" / "tidegate"
+ORDER = (
+    "collecting diag codes targets cost index language graph footprint hazards placement waits schedule verify "
+    "simulate emit adapters report files passes demo cli"
+).split()
+JUDGED = {"hazards", "placement", "waits", "schedule"}
+FORBIDDEN = {"verify": JUDGED, "simulate": JUDGED | {"footprint"}}
+# Libraries that take long to import: nobody pays for them who only writes or reads kernels.
+HEAVY = ("numpy", "ml_dtypes", "islpy", "highspy", "rich", "typer")
+# Codes that stages report which do not exist yet.
+RESERVED = re.compile(r"TG(1\d\d|221|4\d\d)")
+
+
+# --- what imports what --------------------------------------------------------------------------------------------
+
+
+def files_of(source: Path) -> list[Path]:
+    return sorted(path for path in source.rglob("*.py"))
+
+
+def layer_of(path: Path, source: Path) -> str:
+    """`graph` for `graph/build.py`, `cli` for `cli.py`; the package's own `__init__` is its last layer."""
+    first = path.relative_to(source).parts[0].removesuffix(".py")
+    return "" if first == "__init__" else first
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything imported from the package, wherever the import stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                yield node.lineno, each.name
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path.name}:{node.lineno}: relative imports hide the layer"
+            for each in node.names:
+                yield node.lineno, f"{node.module}.{each.name}"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            for arg in node.args:
+                if isinstance(arg, ast.Constant):
+                    yield node.lineno, str(arg.value)
+
+
+def layers_used(path: Path) -> Iterator[tuple[int, str]]:
+    for line, name in imports_of(path):
+        parts = name.split(".")
+        if parts[0] == "tidegate" and len(parts) > 1 and parts[1] in ORDER:
+            yield line, parts[1]
+
+
+def wrong_imports(source: Path) -> list[str]:
+    found = []
+    for path in files_of(source):
+        layer = layer_of(path, source)
+        if not layer:
+            continue
+        where = path.relative_to(source).as_posix()
+        if layer not in ORDER:
+            found.append(f"{where}: `{layer}` has no place in the order")
+            continue
+        for line, used in layers_used(path):
+            if ORDER.index(used) > ORDER.index(layer):
+                found.append(f"{where}:{line}: `{layer}` imports `{used}`, which comes after it")
+            elif used in FORBIDDEN.get(layer, ()):
+                found.append(f"{where}:{line}: `{layer}` imports `{used}`, which it judges")
+    return found
+
+
+def test_imports_go_one_way() -> None:
+    assert wrong_imports(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "wanted"),
+    [
+        ("graph/build.py", "from tidegate.verify import check\n", "graph/build.py:1: `graph` imports `verify`"),
+        ("graph/build.py", "def f():\n    import tidegate.cli\n", "graph/build.py:2: `graph` imports `cli`"),
+        ("diag.py", "from tidegate import index\n", "diag.py:1: `diag` imports `index`"),
+        ("diag.py", "import_module('tidegate.cli')\n", "diag.py:1: `diag` imports `cli`"),
+        ("verify/ask.py", "from tidegate.hazards import find\n", "verify/ask.py:1: `verify` imports `hazards`"),
+        ("simulate/run.py", "from tidegate.footprint import f\n", "simulate/run.py:1: `simulate` imports `footprint`"),
+        (
+            "simulate/run.py",
+            "if 1:\n    from tidegate.waits import f\n",
+            "simulate/run.py:2: `simulate` imports `waits`",
+        ),
+        ("utils.py", "", "utils.py: `utils` has no place in the order"),
+    ],
+)
+def test_a_forbidden_import_is_reported(tmp_path: Path, path: str, text: str, wanted: str) -> None:
+    """The test is tested: a package with one such line does not pass."""
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    (found,) = wrong_imports(tmp_path)
+    assert found.startswith(wanted)
+
+
+def test_an_allowed_import_is_not_reported(tmp_path: Path) -> None:
+    (tmp_path / "verify").mkdir()
+    (tmp_path / "verify" / "ask.py").write_text("from tidegate.graph.model import SyncGraph\nimport numpy\n")
+    assert wrong_imports(tmp_path) == []
+
+
+# --- who speaks ---------------------------------------------------------------------------------------------------
+
+
+def speakers(source: Path) -> list[str]:
+    """Calls that print or exit. The demo says what it shows through a function that it is given."""
+    found = []
+    for path in files_of(source):
+        if layer_of(path, source) == "cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                if called in ("print", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"):
+                    found.append(f"{path.relative_to(source).as_posix()}:{node.lineno}: {called}")
+            elif isinstance(node, ast.Raise) and node.exc is not None and "SystemExit" in ast.unparse(node.exc):
+                found.append(f"{path.relative_to(source).as_posix()}:{node.lineno}: SystemExit")
+    return found
+
+
+def test_only_the_command_line_prints_or_exits() -> None:
+    assert speakers(SOURCE) == []
+
+
+@pytest.mark.parametrize("text", ["print(1)", "def f():\n    sys.exit(1)", "raise SystemExit(2)", "exit()"])
+def test_a_speaker_is_reported(tmp_path: Path, text: str) -> None:
+    (tmp_path / "diag.py").write_text(text)
+    assert len(speakers(tmp_path)) == 1
+    (tmp_path / "diag.py").rename(tmp_path / "cli.py")
+    assert speakers(tmp_path) == []
+
+
+# --- what an import costs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import tidegate",
+        "import tidegate.language.parse",
+        "import tidegate.language.check",
+        "import tidegate.files",
+        "import tidegate.targets",
+        "import tidegate.passes",
+        "import tidegate; tidegate.parse('kernel @k() waves 4 {}')",
+        "from tidegate import kernel",
+    ],
+)
+def test_no_heavy_library_is_imported(statement: str) -> None:
+    code = f"import sys\n{statement}\nprint(*[each for each in {HEAVY!r} if each in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+# --- codes --------------------------------------------------------------------------------------------------------
+
+
+def codes_used(source: Path) -> set[str]:
+    """Codes that any module but their own list speaks of."""
+    texts = (path.read_text(encoding="utf-8") for path in files_of(source) if path.name != "codes.py")
+    return {code for text in texts for code in re.findall(r"\bTG\d{3}\b", text)}
+
+
+def test_every_code_that_is_used_is_listed() -> None:
+    assert codes_used(SOURCE) - set(CODES) == set()
+
+
+def test_every_code_that_is_listed_is_used() -> None:
+    unused = set(CODES) - codes_used(SOURCE)
+    assert {code for code in unused if not RESERVED.fullmatch(code)} == set()
+
+
+def test_an_unknown_code_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "check.py").write_text('Finding("TG999", "nobody knows this code")\n')
+    assert codes_used(tmp_path) - set(CODES) == {"TG999"}
+
+
+def test_codes_are_grouped_as_their_list_says() -> None:
+    from tidegate.diag import Finding
+
+    for code in CODES:
+        assert re.fullmatch(r"TG[0-6]\d\d", code)
+        assert Finding(code, "").is_bad_input == (code[2] in "056")
+        assert (Finding(code, "").severity == "warning") == (code[2] == "4")
