@@ -645,6 +645,8 @@ class _Maker:
         return Place(found, self.marked(self.inside(found.type.slots, PER_WAVE)))
 
     def make_commit_group(self) -> bool:
+        if self.runnable and self.target:
+            return False  # few targets count groups
         self.emit(ops.CommitGroup(self.fresh("group", DEP) if self.rng.random() < 0.5 else None))
         return True
 
@@ -1191,7 +1193,7 @@ class _Small:
         return self.b.kernel("small", args, rng.choice((1, 2, 3)), sizes=sizes, where=where)
 
     def index(self, depth: int = 1) -> Index:
-        made = random_index(self.rng, self.names, depth, affine=True, flags=self.flags)
+        made = random_index(self.rng, self.names, depth, affine=True, flags=() if self.exact else self.flags)
         return Binary("mod", made, Const(self.rng.choice((2, 3, 4)))) if self.rng.random() < 0.5 else made
 
     def cond(self) -> Cond:

@@ -1,0 +1,320 @@
+"""Damaged files end in a result or in findings: never in another exception, never in a wait without end.
+
+Every file goes the whole way: parse, check, graph, its text, the text read again, the graph checked. What is damaged
+are the examples, random kernels and the graphs of both.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from conftest import ROOT
+from random_kernels import random_index, random_kernel
+from test_roundtrip import seeds
+from tidegate.diag import BadInput, Finding, Sources, show_findings
+from tidegate.graph.build import build_graph
+from tidegate.graph.text import parse_graph, show_graph
+from tidegate.graph.wellformed import check_graph
+from tidegate.index import Name
+from tidegate.index import show as show_index
+from tidegate.language.check import check
+from tidegate.language.parse import parse
+from tidegate.language.show import show
+from tidegate.targets import load_target
+
+LIMIT = 10  # seconds for one file
+
+
+@cache
+def corpus() -> tuple[str, ...]:
+    """Texts to damage: kernels first, then as many graphs."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.tide"))]
+    texts += [show(random_kernel(random.Random(seed), size=4 + seed % 16)) for seed in range(60)]
+    graphs = [
+        show_graph(build_graph(kernel, load_target("")).graph)
+        for text in texts[::2]
+        for kernel in parse(text).kernels
+        if not any(each.is_bad_input for each in check(kernel, load_target("")))
+    ]
+    return (*texts, *graphs)
+
+
+# --- damage -------------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(r"[%@]?[\w.]+|\s+|.", re.DOTALL)
+WORDS = (
+    *"kernel waves sizes where grid target iterate conditional specialize else yield in step expect carry".split(),
+    *"alloc dealloc view select_view local_read local_write gather_to_lds to bounds mask reports fill nan inf".split(),
+    *"wave lane wg0 mod xor min max select inexact true false not and or index flag dep none".split(),
+    *"graph buffer loop point program function object free head parent trips any uses label role branch".split(),
+    *"{ } ( ) [ ] , : = -> .. < > <= >= == != // + - * % @ # \" ' \\ | & ; $".split(),
+    *"tile<4xf32> tile<0xf32> tile<f32> lds<4x4xf16, slots = 2> lds<4xf32, slots = 0> global<NxMxi8>".split(", "),
+    *("mbarrier<4>", "named_barrier<0>", "tile<x>", "lds<>", "tile<4xf32", "%a", "%", "@", "-1", "0", "1"),
+    *("99999999999999999999999", "4611686018427387904", "1e400", "-0.0", "1.5", "0x10", "007", "１２", "٣"),
+    *("é", "→", "\u202e", "\ufeff", "😀", "\x00", "\x0b", "\r", "\t", "\u2028", "ｗａｖｅ"),
+)
+
+
+def damage(rng: random.Random, text: str) -> str:
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
+        text = rng.choice(_DAMAGES)(rng, text)
+    return text
+
+
+def _characters(rng: random.Random, text: str) -> str:
+    at = rng.randrange(len(text) + 1)
+    end = min(len(text), at + rng.choice((1, 1, 2, 10)))
+    kind = rng.choice(("delete", "double", "swap", "replace"))
+    if kind == "delete":
+        return text[:at] + text[end:]
+    if kind == "double":
+        return text[:end] + text[at:end] + text[end:]
+    if kind == "swap":
+        return text[:at] + text[at:end][::-1] + text[end:]
+    return text[:at] + rng.choice(rng.choice(WORDS)) + text[end:]
+
+
+def _tokens(rng: random.Random, text: str) -> str:
+    tokens = _TOKEN.findall(text)
+    if not tokens:
+        return text
+    a, b = rng.randrange(len(tokens)), rng.randrange(len(tokens))
+    kind = rng.choice(("delete", "double", "swap", "replace", "replace", "copy", "insert"))
+    if kind == "delete":
+        del tokens[a]
+    elif kind == "double":
+        tokens.insert(a, tokens[a])
+    elif kind == "swap":
+        tokens[a], tokens[b] = tokens[b], tokens[a]
+    elif kind == "copy":
+        tokens[a] = tokens[b]
+    elif kind == "insert":
+        tokens.insert(a, f" {rng.choice(WORDS)} ")
+    else:
+        tokens[a] = rng.choice(WORDS)
+    return "".join(tokens)
+
+
+def _numbers(rng: random.Random, text: str) -> str:
+    """Another number, perhaps a huge one: these files are often read and then ask hard questions."""
+    found = list(re.finditer(r"(?<![\w.])\d+", text))
+    if not found:
+        return text
+    match = rng.choice(found)
+    other = rng.choice(("0", "1", "2", "3", "7", "64", "65536", "1000000007", "999999999999999999", "-5"))
+    return text[: match.start()] + other + text[match.end() :]
+
+
+def _names(rng: random.Random, text: str) -> str:
+    """A value in the place of another."""
+    found = list(re.finditer(r"%[\w.]+|\bwave\b|\b[A-Z]\w*\b", text))
+    if not found:
+        return text
+    match = rng.choice(found)
+    return text[: match.start()] + rng.choice(found).group() + text[match.end() :]
+
+
+def _expressions(rng: random.Random, text: str) -> str:
+    """Another index, over names of the file: deep minima, huge numbers, many divisions. isl must not hang on it."""
+    found = list(re.finditer(r"(?<=\[)[^\[\]]+(?=\])|(?<=\.\. )[^{]+?(?= \{)|(?<=let ).*", text))
+    names = sorted({Name(name) for name in re.findall(r"%[a-z]\w*|\bwave\b|\b[A-Z]\b", text)}, key=show_index)
+    if not found or not names:
+        return text
+    match = rng.choice(found)
+    index = random_index(rng, names, rng.choice((1, 3, 6)), affine=True)
+    return text[: match.start()] + show_index(index) + text[match.end() :]
+
+
+def _lines(rng: random.Random, text: str) -> str:
+    lines = text.split("\n")
+    a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
+    kind = rng.choice(("delete", "double", "swap", "move"))
+    if kind == "delete":
+        del lines[a]
+    elif kind == "double":
+        lines.insert(b, lines[a])
+    elif kind == "swap":
+        lines[a], lines[b] = lines[b], lines[a]
+    else:
+        lines.insert(b, lines.pop(a))
+    return "\n".join(lines)
+
+
+def _cut(rng: random.Random, text: str) -> str:
+    return text[: rng.randrange(len(text) + 1)]
+
+
+def _splice(rng: random.Random, text: str) -> str:
+    other = rng.choice(corpus())
+    return text[: rng.randrange(len(text) + 1)] + other[rng.randrange(len(other)) :]
+
+
+def _nest(rng: random.Random, text: str) -> str:
+    """Something many times over, in the middle."""
+    at, many = rng.randrange(len(text) + 1), rng.choice((3, 45, 120, 2000))
+    inside = rng.choice(
+        ("(", "conditional true {", "not ", "- ", "1 + ", "select(true, ", "inexact(", "min(1, ", "[", "{")
+    )
+    return text[:at] + inside * many + text[at:]
+
+
+_DAMAGES: tuple[Callable[[random.Random, str], str], ...] = (
+    *(_characters, _tokens, _tokens, _tokens, _numbers, _numbers, _names, _names, _names, _lines, _lines),
+    *(_expressions, _expressions, _cut, _splice, _nest),
+)
+
+
+# --- the whole way ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def watched(what: str) -> Iterator[None]:
+    """Ends what takes too long."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"more than {LIMIT} s for\n{what}")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIMIT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def whole_way(text: str) -> tuple[str, list[Finding]]:
+    """How far a text gets, and what is found."""
+    if text.lstrip().startswith("graph"):
+        graph = parse_graph(text)
+        found = check_graph(graph)
+        if not found:
+            assert parse_graph(show_graph(graph)) == graph
+        return "graph", found
+    findings: list[Finding] = []
+    for kernel in parse(text).kernels:
+        assert parse(show(kernel)).kernels == (kernel,)
+        target = load_target(kernel.target)
+        found = check(kernel, target)
+        findings += found
+        if any(each.is_bad_input for each in found):
+            continue
+        graph = build_graph(kernel, target).graph
+        again = parse_graph(show_graph(graph))
+        assert again == graph
+        assert check_graph(again) == []
+    return "kernel", findings
+
+
+def check_damaged(text: str) -> str:
+    """What became of a text; anything but findings is a mistake, shown with the text."""
+    with watched(text):
+        try:
+            kind, findings = whole_way(text)
+        except BadInput as bad:
+            kind, findings = "refused", list(bad.findings)
+            assert findings
+        except TimeoutError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__}: {error}\n{text}") from error
+        shown = show_findings(findings, Sources({"<text>": text}))
+        assert "Traceback" not in shown
+    return "clean" if kind != "refused" and not findings else kind
+
+
+def damaged(first: int, count: int) -> Iterator[str]:
+    texts = corpus()
+    for seed in range(first, first + count):
+        rng = random.Random(seed)
+        yield damage(rng, texts[seed % len(texts)])
+
+
+def test_damaged_files(request: pytest.FixtureRequest) -> None:
+    results = [check_damaged(text) for text in damaged(0, len(seeds(request, 1000)))]
+    # Damage that is always refused at once tests little: a part must get through to the graph.
+    assert results.count("refused") < 0.85 * len(results)
+    assert results.count("clean") > 0.05 * len(results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_many_damaged_files(request: pytest.FixtureRequest, part: int) -> None:
+    each = len(seeds(request, 20_000)) // 8
+    for text in damaged(1_000_000 + part * each, each):
+        check_damaged(text)
+
+
+# --- the command line ---------------------------------------------------------------------------------------------
+
+
+def run_cli(args: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit status, and all that was printed."""
+    from tidegate import cli
+
+    monkeypatch.setattr("sys.argv", ["tidegate", *args])
+    try:
+        cli.main()
+        status = 0
+    except SystemExit as end:
+        status = int(end.code or 0)
+    out, err = capfd.readouterr()
+    return status, out + err
+
+
+def test_damaged_files_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    for number, text in enumerate(islice(damaged(5_000_000, 10**9), len(seeds(request, 150)))):
+        file = tmp_path / ("damaged.sync" if text.lstrip().startswith("graph") else "damaged.tide")
+        file.write_bytes(text.encode("utf-8", errors="surrogatepass"))
+        for args in (["check"], ["check", "--json"], ["show", "--print-after", "graph"])[number % 3 :][:1]:
+            with watched(text):
+                status, shown = run_cli([*args, str(file)], monkeypatch, capfd)
+            assert status in (0, 1, 2), (shown, text)
+            assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00",
+        b"\xff\xfe",
+        b"\xef\xbb\xbfkernel @k() waves 1 {}",
+        b"kernel",
+        b"kernel @k() waves 1 {}\n" * 3,
+        b"graph",
+    ],
+)
+@pytest.mark.parametrize("suffix", [".tide", ".sync", ".txt"])
+def test_strange_files(tmp_path: Path, content: bytes, suffix: str) -> None:
+    from tidegate.cli import app
+
+    file = tmp_path / f"strange{suffix}"
+    file.write_bytes(content)
+    result = CliRunner().invoke(app, ["check", str(file)])
+    assert isinstance(result.exception, SystemExit | BadInput | None)
+
+
+# --- what damage has found ----------------------------------------------------------------------------------------
+
+
+def test_a_graph_of_a_billion_waves_is_checked_at_once() -> None:
+    """The waves of all programs were listed one by one."""
+    text = show_graph(build_graph(parse("kernel @k() waves 4 {}").kernels[0], load_target("")).graph)
+    many = text.replace("waves 4", f"waves {10**17}").replace(".. 4", f".. {10**17}")
+    with watched(many):
+        assert check_graph(parse_graph(many)) == []
+        (finding,) = check_graph(parse_graph(text.replace("waves 4", f"waves {10**17}")))
+    assert finding.code == "TG602"
