@@ -118,16 +118,23 @@ def check_command(
 
     Examples: `tidegate check gemm.tide`, `tidegate check gemm.py::gemm --target gfx1201 --json`
     """
-    from tidegate.diag import findings_to_json
+    from tidegate.diag import BadInput, findings_to_json
     from tidegate.files import load
     from tidegate.passes import check_stage, run_stages, units_of
 
     check_stage(print_after)
     check_stage(stop_after)
-    loaded = load(file)
     findings: list[Finding] = []
     names: list[str] = []
-    for unit in units_of(loaded, target):
+    try:
+        loaded = load(file)
+        units = units_of(loaded, target)
+    except BadInput as bad:
+        if not as_json:
+            raise
+        _print(json.dumps(findings_to_json(bad.findings, file=file, checked=[], decided=[]), indent=2))
+        raise typer.Exit(2) from None
+    for unit in units:
         show = _print_stage if not as_json else lambda *_: None
         findings += run_stages(unit, print_after=print_after, stop_after=stop_after, show=show)
         names.append(f"@{unit.name} on {unit.target.name or 'no target'}")
@@ -190,9 +197,10 @@ def _run(kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: in
         _print_findings([error.finding], loaded.sources)
         return 2 if error.finding.is_bad_input else 1
     named = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-    who = f"@{kernel.name} on {target.name or 'no target'}, {waves or kernel.waves} waves"
+    count = waves or kernel.waves
+    who = f"@{kernel.name} on {target.name or 'no target'}, {count} wave{'s' * (count != 1)}"
     _print(f"{who}, {named}" if named else who)
-    expected = loaded.reference.compute(inputs, sizes) if loaded.reference is not None else {}
+    expected = _expected(loaded, inputs, sizes)
     status = 0
     for name, result in results.items():
         if name in expected:
@@ -207,9 +215,26 @@ def _run(kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: in
     return status
 
 
+def _expected(loaded: Any, inputs: Any, sizes: dict[str, int]) -> dict[str, Any]:
+    from tidegate.files import user_code
+
+    if loaded.reference is None:
+        return {}
+    with user_code(Path(loaded.file), loaded.file):
+        found = loaded.reference.compute(inputs, sizes)
+    if not isinstance(found, dict):
+        _stop(
+            f"`reference` gives `{type(found).__name__}`", "it gives a dictionary: the name of an argument, its array"
+        )
+    return found
+
+
 @app.command("demo")
 def demo_command() -> None:
-    """A walk through one kernel: write it, check it, break it, run it, see its graph."""
+    """A walk through one kernel: write it, check it, break it, run it, see its graph.
+
+    Examples: `tidegate demo`
+    """
     from tidegate.demo import run_demo
 
     raise typer.Exit(run_demo(_print))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -47,6 +48,8 @@ def load(where: str) -> Loaded:
     file, _, name = where.partition("::")
     path = Path(file)
     suffix = path.suffix.lower()
+    if path.is_dir():
+        _fail(file, "this is a folder, not a file", "name one of the files in it")
     if suffix == ".py":
         loaded = _load_python(path, file)
     elif suffix in (".tide", ".sync"):
@@ -66,11 +69,14 @@ def read_text(path: Path, file: str) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             _fail(file, f"the file is larger than {MAX_BYTES >> 20} MB")
-        return path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8")
     except OSError as error:
         _fail(file, f"the file cannot be read: {(error.strerror or str(error)).lower()}")
     except UnicodeDecodeError:
         _fail(file, "the file is not text in UTF-8")
+    if "\0" in text:
+        _fail(file, f"the file is not text: line {text[: text.index(chr(0))].count(chr(10)) + 1} holds a NUL")
+    return text
 
 
 def _load_text(path: Path, file: str, suffix: str) -> Loaded:
@@ -97,7 +103,8 @@ def _load_python(path: Path, file: str) -> Loaded:
     own = [item for item in found if item.function.__module__ == module.__name__]
     if not own:
         _fail(file, "the file holds no kernel", "decorate a function with `@tidegate.kernel(...)`")
-    kernels = tuple(dict.fromkeys(item.trace().kernel for item in own))
+    with user_code(path, file):
+        kernels = tuple(dict.fromkeys(item.trace().kernel for item in own))
     compute = getattr(module, "reference", None)
     tolerance = getattr(module, "TOLERANCE", (1e-5, 1e-5))
     reference = Reference(compute, tolerance) if callable(compute) else None
@@ -115,18 +122,36 @@ def _execute(path: Path, file: str) -> ModuleType:
     sys.modules[name] = module
     sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
+        with user_code(path, file):
+            spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+@contextmanager
+def user_code(path: Path, file: str) -> Iterator[None]:
+    """What goes wrong in a Python file is a mistake in that file: a finding with its line, never a crash."""
+    try:
+        yield
     except BadInput:
         raise
     except SyntaxError as error:
         at = Span(file, error.lineno or 0, error.offset or 1, (error.offset or 1) + 1)
         raise BadInput(Finding("TG007", f"the file is not Python: {error.msg}", (Label(at),))) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, AssertionError) and _is_own(error):
+            raise
         at = _where(error, str(path.resolve()), file)
         raise BadInput(Finding("TG007", f"the file fails: {type(error).__name__}: {error}", (Label(at),))) from error
-    finally:
-        sys.path.remove(folder)
-    return module
+
+
+def _is_own(error: BaseException) -> bool:
+    """Whether the error was raised in this package: then it is a mistake of Tidegate's own."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(str(Path(__file__).resolve().parent))
 
 
 def _where(error: BaseException, path: str, file: str) -> Span:

@@ -1,0 +1,442 @@
+"""The command line: what each command prints and how it ends.
+
+Each case of `CASES` is a command in a folder with small files; what it prints and its exit status stand in
+`tests/golden/cli`. `pytest --update` rewrites them; review the diff. Some run in a process of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ROOT
+from tidegate import cli
+from tidegate.diag import JSON_VERSION
+from tidegate.graph.text import parse_graph
+from tidegate.language.parse import parse
+
+GOLDEN = Path(__file__).parent / "golden" / "cli"
+
+GOOD = """\
+target gfx942
+
+kernel @shift(%X: global<256xf32>, %Y: global<256xf32>) waves 4 {
+  %tile = alloc : lds<4x64xf32>
+  %a = global_read %X[wave * 64] : tile<64xf32>
+  local_write %a, %tile[wave]
+  shared_memory_barrier
+  %b = local_read %tile[(wave + 1) mod 4] : tile<64xf32>
+  global_write %b, %Y[wave * 64]
+}
+"""
+PYTHON = """\
+import numpy as np
+
+import tidegate as tg
+
+N = tg.size("N", 256)
+FACTOR = 2
+
+
+@tg.kernel(waves=4, target="gfx942", where=[N % 256 == 0], grid=(N // 256,))
+def double(X: tg.Global[N, tg.f32], Y: tg.Global[N, tg.f32]):
+    at = tg.workgroup() * 256 + tg.wave() * 64
+    row = tg.global_read(X, (at,), (64,))
+    tg.global_write(row * FACTOR, Y, (at,))
+
+
+def reference(inputs, sizes):
+    return {"Y": (inputs["X"] * 2).astype(np.float32)}
+"""
+FILES = {
+    "good.tide": GOOD,
+    "two.tide": GOOD + "\n" + GOOD.partition("\n\n")[2].replace("@shift", "@other"),
+    "found.tide": GOOD.replace("(wave + 1) mod 4", "wave + 1").replace(
+        "  shared_memory", "  signal -1\n  shared_memory"
+    ),
+    "bad.tide": GOOD.replace("local_write %a", "local_write %q").replace("%tile[(wave", "%tiel[(wave"),
+    "hang.tide": "target sm_90\n\nkernel @k() waves 4 {\n  %bar = new_barrier : mbarrier<4>\n"
+    "  conditional wave < 3 {\n    mbarrier_arrive %bar\n  }\n  mbarrier_wait %bar parity 0\n}\n",
+    "sizes.tide": "kernel @k(%X: global<Kxf32>) sizes(K = 128) where(K mod 64 == 0) grid(K // 64) waves 1 {\n"
+    "  %a = global_read %X[wg0 * 64] : tile<64xf32>\n  %b = neg %a : tile<64xf32>\n"
+    "  global_write %b, %X[wg0 * 64]\n}\n",
+    "empty.tide": "",
+    "comment.tide": "# nothing here\n",
+    "nul.tide": GOOD.replace("global_read", "global\0read"),
+    "graph.sync": "",
+    "double.py": PYTHON,
+    "wrong.py": PYTHON.replace("FACTOR = 2", "FACTOR = 3"),
+    "shape.py": PYTHON.replace('(inputs["X"] * 2)', '(inputs["X"] * 2)[:8]'),
+    "reference_fails.py": PYTHON.replace('(inputs["X"] * 2)', '(inputs["Z"] * 2)'),
+    "reference_list.py": PYTHON.replace('return {"Y": (inputs["X"] * 2).astype(np.float32)}', "return [1]"),
+    "syntax.py": PYTHON.replace("FACTOR = 2", "FACTOR = = 2"),
+    "raises.py": PYTHON.replace("FACTOR = 2", "FACTOR = 1 // 0"),
+    "exits.py": PYTHON.replace("FACTOR = 2", "raise SystemExit('no GPU here')"),
+    "trace_raises.py": PYTHON.replace("row * FACTOR", "row * {}['missing']"),
+    "trace_rejects.py": PYTHON.replace("row * FACTOR", "row if row else row"),
+    "none.py": "import tidegate\n",
+    "notes.txt": "hello\n",
+    "later.ttgir": "module {}\n",
+    "gpu.toml": "[target\n",
+}
+
+CASES: dict[str, str] = {
+    "targets": "targets",
+    "targets-unknown": "targets gfx9000",
+    "targets-bad-toml": "targets gpu.toml",
+    "targets-missing-toml": "targets nowhere.toml",
+    "show-tide": "show good.tide",
+    "show-py": "show double.py",
+    "show-sync": "show graph.sync",
+    "show-graph": "show good.tide --print-after graph",
+    "show-two": "show two.tide",
+    "show-one-of-two": "show two.tide::other",
+    "show-unknown-stage": "show good.tide --print-after grahp",
+    "show-other-target": "show double.py --target gfx1250 --print-after graph",
+    "check-good": "check good.tide",
+    "check-two": "check two.tide",
+    "check-sync": "check graph.sync",
+    "check-found": "check found.tide",
+    "check-bad": "check bad.tide",
+    "check-found-stop": "check found.tide --stop-after kernel --print-after kernel",
+    "check-other-target": "check good.tide --target sm_80",
+    "check-no-target": "check good.tide --target none",
+    "check-unknown-target": "check good.tide --target gfx943",
+    "check-unknown-stage": "check good.tide --stop-after verify",
+    "check-name-missing": "check two.tide::shfit",
+    "check-name-of-graph": "check graph.sync::shift",
+    "check-missing-file": "check nowhere.tide",
+    "check-folder": "check folder",
+    "check-empty": "check empty.tide",
+    "check-comment": "check comment.tide",
+    "check-nul": "check nul.tide",
+    "check-not-utf8": "check binary.tide",
+    "check-unknown-suffix": "check notes.txt",
+    "check-ttgir": "check later.ttgir",
+    "check-py-none": "check none.py",
+    "check-py-syntax": "check syntax.py",
+    "check-py-raises": "check raises.py",
+    "check-py-exits": "check exits.py",
+    "check-py-trace-raises": "check trace_raises.py",
+    "check-py-trace-rejects": "check trace_rejects.py",
+    "run-tide": "run good.tide",
+    "run-py": "run double.py",
+    "run-size": "run double.py --size N=512 --seed 3",
+    "run-two-sizes": "run sizes.tide -s K=64",
+    "run-size-unknown": "run double.py --size M=512",
+    "run-size-no-number": "run double.py --size N",
+    "run-size-zero": "run double.py --size N=0",
+    "run-size-breaks": "run double.py --size N=100",
+    "run-waves": "run good.tide --waves 2",
+    "run-waves-zero": "run good.tide --waves 0",
+    "run-wrong-reference": "run wrong.py",
+    "run-other-shape": "run shape.py",
+    "run-reference-fails": "run reference_fails.py",
+    "run-reference-list": "run reference_list.py",
+    "run-hang": "run hang.tide",
+    "run-found": "run found.tide",
+    "run-bad": "run bad.tide",
+    "run-sync": "run graph.sync",
+    "demo": "demo",
+}
+STATUS = {
+    0: "targets show-tide show-py show-sync show-graph show-two show-one-of-two show-other-target check-good check-two "
+    "check-sync check-other-target check-no-target run-tide run-py run-size run-two-sizes run-waves demo",
+    1: "check-found check-found-stop run-wrong-reference run-other-shape run-hang run-found",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files above, in which commands run."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "binary.tide").write_bytes(b"kernel \xff\xfe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "graph.sync").write_text(graph_of(GOOD), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in [each for each in sys.modules if each.startswith("tidegate_input_")]:
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path
+
+
+def graph_of(text: str) -> str:
+    from tidegate.graph.build import build_graph
+    from tidegate.graph.text import show_graph
+    from tidegate.targets import load_target
+
+    (kernel,) = parse(text, "good.tide").kernels
+    return show_graph(build_graph(kernel, load_target(kernel.target)).graph)
+
+
+class Command:
+    """Runs a command in this process, as the installed script does."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.monkeypatch, self.capsys = folder, monkeypatch, capsys
+
+    def __call__(self, *args: str) -> tuple[int, str, str]:
+        self.monkeypatch.setattr(sys, "argv", ["tidegate", *args])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = self.capsys.readouterr()
+        where = (str(self.folder.resolve()) + "/", str(self.folder) + "/")
+        for text in where:
+            out, err = out.replace(text, ""), err.replace(text, "")
+        return int(ended.value.code or 0), out, err
+
+
+@pytest.fixture
+def command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(folder, monkeypatch, capsys)
+
+
+# --- golden -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_command(name: str, command: Command, update: bool) -> None:
+    status, out, err = command(*CASES[name].split())
+    shown = [f"$ tidegate {CASES[name]}", out.rstrip("\n")]
+    shown += ["--- to stderr", err.rstrip("\n")] if err.strip() else []
+    shown += [f"--- exit {status}", ""]
+    text, place = "\n".join(shown), GOLDEN / f"{name}.txt"
+    if update:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    assert text == place.read_text(encoding="utf-8"), "run `pytest --update` and review the diff"
+    assert "Traceback" not in out + err
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_status(name: str) -> None:
+    """0 clean, 1 findings, 2 bad input; written down here, so that `--update` cannot change it."""
+    wanted = next((status for status, names in STATUS.items() if name in names.split()), 2)
+    assert (GOLDEN / f"{name}.txt").read_text(encoding="utf-8").endswith(f"--- exit {wanted}\n")
+
+
+def test_no_golden_file_is_left_over() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(CASES)
+
+
+# --- what golden files do not say ---------------------------------------------------------------------------------
+
+
+def test_targets_shows_every_fact_as_its_golden_page(command: Command) -> None:
+    status, out, _ = command("targets", "gfx1250")
+    assert status == 0
+    assert out.rstrip("\n") == (ROOT / "tests/golden/targets/gfx1250.txt").read_text(encoding="utf-8").rstrip("\n")
+
+
+def test_targets_none_is_the_empty_target(command: Command) -> None:
+    status, out, _ = command("targets", "none")
+    assert status == 0
+    assert out.startswith('"" (the empty target)')
+    assert out.rstrip("\n") == (ROOT / "tests/golden/targets/empty.txt").read_text(encoding="utf-8").rstrip("\n")
+
+
+def test_an_unknown_target_lists_the_known_ones(command: Command) -> None:
+    from tidegate.targets import known_targets
+
+    status, _, err = command("targets", "gfx9000")
+    assert status == 2
+    assert all(name in err for name in known_targets())
+
+
+def test_targets_as_json(command: Command) -> None:
+    status, out, _ = command("targets", "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert found["version"] == 1
+    known = "gfx90a gfx942 gfx950 gfx1100 gfx1200 gfx1201 gfx1250 sm_80 sm_90"
+    assert " ".join(row["name"] for row in found["targets"]) == known
+    status, out, _ = command("targets", "gfx942", "--json")
+    assert status == 0
+    assert json.loads(out)["version"] == 1
+
+
+@pytest.mark.parametrize(("file", "reader"), [("good.tide", parse), ("double.py", parse), ("graph.sync", parse_graph)])
+def test_show_writes_what_it_prints(command: Command, file: str, reader: Any) -> None:
+    suffix = "sync" if reader is parse_graph else "tide"
+    _, printed, _ = command("show", file)
+    assert command("show", file, "-o", f"out.{suffix}") == (0, "", "")
+    written = Path(f"out.{suffix}").read_text(encoding="utf-8")
+    assert written == printed
+    again = command("show", f"out.{suffix}")[1]
+    assert again == printed
+    assert reader(written, "out") == reader(printed, "out")
+
+
+def test_show_cannot_write(command: Command) -> None:
+    status, _, err = command("show", "good.tide", "-o", "folder")
+    assert status == 2
+    assert err == "error[TG022]: `folder` cannot be written: is a directory\n\n"
+
+
+def test_json_document(command: Command) -> None:
+    """The fields that `docs/json.md` promises."""
+    status, out, err = command("check", "found.tide", "--json")
+    found = json.loads(out)
+    assert (status, err) == (1, "")
+    assert list(found) == ["version", "file", "checked", "decided", "findings"]
+    assert found["version"] == JSON_VERSION == 1
+    assert found["file"] == "found.tide"
+    assert found["checked"] == ["@shift on gfx942"]
+    for each in found["findings"]:
+        assert list(each) == ["code", "severity", "message", "labels", "notes", "help"]
+        assert each["severity"] == "error"
+        for label in each["labels"]:
+            assert list(label) == ["file", "line", "column", "end", "text"]
+            assert label["file"] == "found.tide"
+    places = [(each["labels"][0]["line"], each["labels"][0]["column"], each["code"]) for each in found["findings"]]
+    assert places == sorted(places)
+    assert len(places) >= 2
+    assert command("check", "found.tide", "--json")[1] == out
+
+
+def test_json_of_a_clean_file(command: Command) -> None:
+    status, out, _ = command("check", "good.tide", "--json", "--print-after", "graph")
+    assert status == 0
+    assert json.loads(out)["findings"] == []
+
+
+@pytest.mark.parametrize("file", ["bad.tide", "empty.tide", "nowhere.tide", "syntax.py", "binary.tide"])
+def test_json_of_bad_input(command: Command, file: str) -> None:
+    """A tool that asks for JSON gets JSON, however bad the file is."""
+    status, out, err = command("check", file, "--json")
+    assert (status, err) == (2, "")
+    found = json.loads(out)
+    assert list(found) == ["version", "file", "checked", "decided", "findings"]
+    assert found["findings"]
+    assert found["checked"] == []
+
+
+@pytest.mark.parametrize("name", ["targets", "show", "check", "run", "demo"])
+def test_help_shows_examples(command: Command, name: str) -> None:
+    status, out, _ = command(name, "--help")
+    assert status == 0
+    text = " ".join(out.partition("Arguments:")[0].split())
+    examples = re.findall(r"`(tidegate .*?)`", text.partition("Examples:")[2])
+    assert examples
+    assert all(each.startswith(f"tidegate {name}") for each in examples)
+    assert command(name, "-h")[1] == out
+
+
+def test_help_lists_every_command(command: Command) -> None:
+    status, out, _ = command("--help")
+    assert status == 0
+    for name in ("targets", "show", "check", "run", "demo"):
+        assert re.search(rf"^  {name} ", out, re.MULTILINE)
+
+
+def test_every_seed_gives_its_own_inputs_and_the_same_each_time(command: Command) -> None:
+    first = command("run", "wrong.py", "--seed", "1")[1]
+    assert command("run", "wrong.py", "--seed", "1")[1] == first
+    assert command("run", "wrong.py", "--seed", "2")[1] != first
+
+
+def test_a_python_file_may_import_its_neighbours(command: Command) -> None:
+    Path("neighbour.py").write_text("WIDTH = 64\n")
+    Path("uses.py").write_text("from neighbour import WIDTH\n" + PYTHON.replace("(64,)", "(WIDTH,)"))
+    path = list(sys.path)
+    assert command("check", "uses.py")[0] == 0
+    assert sys.path == path
+
+
+# --- mistakes of Tidegate's own -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [AssertionError("impossible"), RecursionError("too deep"), KeyError("lost")])
+def test_an_internal_error_writes_a_reproducer(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("tidegate.passes.run_stages", fail)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "folder"))
+    status, out, err = command("check", "good.tide::shift")
+    assert (status, out) == (3, "")
+    first, second = err.rstrip("\n").split("\n")
+    assert first == f"error: Tidegate failed: {type(error).__name__}: {error}"
+    place = re.fullmatch(
+        r"This is a mistake of Tidegate's own. Please report it with (\S+/)?(tidegate-crash-\w{10}.txt)", second
+    )
+    assert place is not None
+    text = (tmp_path / "folder" / place[2]).read_text(encoding="utf-8")
+    assert "tidegate check good.tide::shift" in text
+    assert "Traceback" in text
+    assert GOOD in text
+
+
+def test_an_error_in_a_trace_that_is_ours_is_not_blamed_on_the_file(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("impossible")
+
+    fail.__code__ = fail.__code__.replace(co_filename=str(ROOT / "src" / "tidegate" / "language" / "builder.py"))
+    monkeypatch.setattr("tidegate.language.builder.Builder.emit", fail)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "folder"))
+    assert command("check", "double.py")[0] == 3
+
+
+def test_ctrl_c(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tidegate.passes.run_stages", interrupt)
+    assert command("check", "good.tide") in [(130, "", ""), (130, "\n", ""), (130, "", "\n")]
+
+
+def test_an_unknown_command_or_option(command: Command) -> None:
+    for args in (("nothing",), ("check",), ("check", "good.tide", "--nothing"), ("run", "good.tide", "--seed", "x")):
+        status, out, err = command(*args)
+        assert (status, out) == (2, "")
+        assert "Usage: " in err
+
+
+# --- as a process -------------------------------------------------------------------------------------------------
+
+
+def process(folder: Path, *args: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from tidegate.cli import main; sys.argv[0] = 'tidegate'; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], cwd=folder, capture_output=True, text=True, check=False, **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "status"),
+    [("check good.tide", 0), ("check found.tide", 1), ("check bad.tide", 2), ("run double.py", 0), ("nothing", 2)],
+)
+def test_exit_status_of_a_process(folder: Path, args: str, status: int) -> None:
+    done = process(folder, *args.split())
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
+    code = "import sys; from tidegate.cli import main; sys.argv[0] = 'tidegate'; main()"
+    script = f'"{sys.executable}" -c "{code}" show good.tide --print-after graph | head -c 1'
+    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_output_does_not_depend_on_hashes(folder: Path) -> None:
+    import os
+
+    shown = {
+        process(folder, "check", "found.tide", "--json", env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(shown) == 1
