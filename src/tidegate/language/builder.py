@@ -76,6 +76,7 @@ class Builder:
     stack: list[list[Op]] = field(default_factory=lambda: [[]])
     taken: dict[str, int] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)  # values of regions that have ended
+    opened: list[Span] = field(default_factory=list)  # where the open regions begin
 
     def __enter__(self) -> Builder:
         _recording.append(self)
@@ -130,10 +131,12 @@ class Builder:
 
     def open(self) -> None:
         self.stack.append([])
+        self.opened.append(self.here())
 
     def close(self, yields: Iterable[Operand] = ()) -> Block:
         """Ends a region: what it defines cannot be used after it."""
         ops = self.stack.pop()
+        self.opened.pop()
         self.ended.update(value.name for op in ops for value in results_of(op))
         return Block(tuple(ops), tuple(yields), self.here())
 

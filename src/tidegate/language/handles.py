@@ -80,8 +80,7 @@ class TileHandle(Handle):
 
     @property
     def _tile(self) -> types.Tile:
-        if not isinstance(self.value.type, types.Tile):
-            reject("TG012", f"`{self.value.name}` is a `{self.value.type}`, not a tile")
+        assert isinstance(self.value.type, types.Tile)
         return self.value.type
 
     def __add__(self, other: Any) -> TileHandle:

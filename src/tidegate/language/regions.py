@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
+from tidegate.diag import BadInput, Finding, Label
 from tidegate.index import Const, names
 from tidegate.language.builder import active, reject
-from tidegate.language.handles import Handle, IndexHandle, to_cond, to_index, to_operand, wrap
+from tidegate.language.handles import CondHandle, Handle, IndexHandle, to_cond, to_index, to_operand, wrap
 from tidegate.language.ops import Block, Carried, Group, Op, Operand, Value
 from tidegate.language.types import INDEX
 from tidegate.language.uses import names_in_block
@@ -37,8 +38,9 @@ class Loop:
         self.bounds = (to_index(lower), to_index(upper), to_index(step))
         self.expect, self.at = expect, active().here()
         self.carried: dict[str, Carried] = {}
-        self.after: dict[str, Any] = {}
-        self.counter_hint, self.entered = "i", False
+        self.results: dict[str, Any] = {}
+        self.plain: dict[str, Any] = {}
+        self.counter_hint, self.entered, self.left = "i", False, False
 
     def __iter__(self) -> Iterator[IndexHandle]:
         builder = active()
@@ -53,6 +55,25 @@ class Loop:
                 "this loop stands in a function that is not traced",
                 "decorate the function with `@tidegate.function`",
             )
+        self._check_left()
+
+    def _check_left(self) -> None:
+        """The body is traced once and to its end: leaving it early would drop it from the kernel."""
+        if not self.left:
+            raise BadInput(
+                Finding(
+                    "TG007",
+                    "the body of this loop is left by `break` or `continue`",
+                    (Label(self.at),),
+                    help="use `with tidegate.conditional(...)` for what some trips do",
+                )
+            )
+
+    @property
+    def after(self) -> dict[str, Any]:
+        """What variables hold after the loop."""
+        self._check_left()
+        return self.results
 
     def enter(self, assigned: tuple[str, ...], local: Mapping[str, Any]) -> dict[str, Any]:
         """The body starts: variables that it assigns become carried values."""
@@ -61,6 +82,8 @@ class Loop:
         for name in assigned:
             before = local.get(name)
             if isinstance(before, bool) or not isinstance(before, Handle | IndexHandle | int) or has_ended(before):
+                if name in local:
+                    self.plain[name] = before
                 continue
             type_ = before.type if isinstance(before, Handle) else INDEX
             value = builder.fresh(name, type_)
@@ -72,12 +95,20 @@ class Loop:
         """The body ends: what its variables hold now goes to the next trip."""
         builder = active()
         body = builder.stack[-1]
+        self.left = True
+        for name, before in self.plain.items():
+            if _is_lost(before, local.get(name)):
+                reject(
+                    "TG013",
+                    f"`{name}` is `{before!r}` before the loop and `{local.get(name)!r}` after a trip",
+                    "only tiles, buffers, indices and copies are carried, each in a variable of its own",
+                )
         self._drop_unread_numbers(local, body)
         block = builder.close(_carry_on(name, local.get(name)) for name in self.carried)
         lower, upper, step = self.bounds
         carried = tuple(self.carried.values())
         results = builder.loop(lower, upper, block, self.counter, carried, step, self.expect, self.at)
-        self.after = {name: wrap(value) for name, value in zip(self.carried, results, strict=True)}
+        self.results = {name: wrap(value) for name, value in zip(self.carried, results, strict=True)}
 
     def _drop_unread_numbers(self, local: Mapping[str, Any], body: list[Op]) -> None:
         """A Python number that the body only overwrites (the counter of an unrolled loop) is not carried."""
@@ -98,13 +129,34 @@ def has_ended(item: Any) -> bool:
     ended = active().ended
     if isinstance(item, Handle):
         return item.value.name in ended
+    if isinstance(item, CondHandle):
+        return any(name in ended for name in names(item.cond))
+    if isinstance(item, tuple | list):
+        return any(map(has_ended, item))
     return isinstance(item, IndexHandle) and any(name in ended for name in names(item.expr))
+
+
+def _is_lost(before: Any, after: Any) -> bool:
+    """Whether a loop changes something that it cannot carry: later trips would not see it."""
+    return not has_ended(before) and _is_other(before, after)
+
+
+def _is_other(before: Any, after: Any) -> bool:
+    if before is after:
+        return False
+    if before is None or isinstance(before, bool | float | str):
+        return type(before) is not type(after) or bool(before != after)
+    if isinstance(before, CondHandle):
+        return not (isinstance(after, CondHandle) and after.cond == before.cond)
+    items = [each for group in (before, after) if isinstance(group, tuple | list) for each in group]
+    return isinstance(before, tuple | list) and any(isinstance(each, Handle | IndexHandle) for each in items)
 
 
 def _carry_on(name: str, item: Any) -> Operand:
     if isinstance(item, Handle | IndexHandle | int):
         return to_operand(item)
-    reject("TG013", f"`{name}` is carried by the loop, but its body leaves `{item!r}` in it")
+    help = "let it hold a value of the kernel, or use another name in the body"
+    reject("TG013", f"`{name}` is carried by the loop, but its body leaves `{item!r}` in it", help)
 
 
 def conditional(cond: Any) -> Branch:
@@ -114,7 +166,8 @@ def conditional(cond: Any) -> Branch:
 
 def otherwise() -> Any:
     """The other arm of the conditional just before."""
-    reject("TG007", "`otherwise` stands without a `conditional` before it")
+    help = "put `with tidegate.otherwise():` right behind the block of a `conditional`"
+    reject("TG007", "`otherwise` stands without a `conditional` before it", help)
 
 
 class Branch:
@@ -125,8 +178,7 @@ class Branch:
         self.before: dict[str, Any] = {}
         self.then_values: dict[str, Any] = {}
         self.then_block = Block()
-        self.in_then = True
-        self.closed = False
+        self.saved = self.closed = False
 
     def __enter__(self) -> None:
         active().open()
@@ -134,15 +186,17 @@ class Branch:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and not self.closed:
             active().stack.pop()
-            reject(
-                "TG007",
-                "this conditional stands in a function that is not traced",
-                "decorate the function with `@tidegate.function`",
-            )
+            if self.saved:
+                text, help = "this conditional is left by `return`, `break` or `continue`", "let its arms end"
+            else:
+                text = "this conditional stands in a function that is not traced"
+                help = "decorate the function with `@tidegate.function`"
+            raise BadInput(Finding("TG007", text, (Label(self.at),), help=help))
         self.closed = False
 
     def save(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
         self.before = {name: local[name] for name in names if name in local}
+        self.saved = True
 
     def end_then(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
         self.then_values = {name: local[name] for name in names if name in local and not has_ended(local[name])}
@@ -160,7 +214,11 @@ class Branch:
         then = replace(self.then_block, yields=tuple(to_operand(self.then_values[name]) for name in merged))
         other = builder.close(to_operand(else_values[name]) for name in merged)
         results = builder.branch(self.cond, then, other, tuple(merged), self.at)
-        return {name: wrap(value) for name, value in zip(merged, results, strict=True)}
+        both = [name for name in names if name in self.then_values and name in else_values and name not in merged]
+        lost = {name: Differs(name, self.then_values[name], else_values[name]) for name in both}
+        return {name: each for name, each in lost.items() if each.does()} | {
+            name: wrap(value) for name, value in zip(merged, results, strict=True)
+        }
 
     def _differs(self, name: str, other: Mapping[str, Any]) -> bool:
         mine, theirs = self.then_values.get(name), other.get(name)
@@ -174,7 +232,34 @@ class Branch:
 
 def _same_kind(name: str, mine: Any, theirs: Any) -> None:
     if isinstance(mine, Handle) != isinstance(theirs, Handle):
-        reject("TG014", f"`{name}` is `{mine!r}` in one arm and `{theirs!r}` in the other")
+        help = "give it a value of one type in both"
+        reject("TG014", f"`{name}` is `{mine!r}` in one arm and `{theirs!r}` in the other", help)
+
+
+class Differs:
+    """What a variable holds after a conditional whose arms left different Python values in it: nothing to use."""
+
+    def __init__(self, name: str, mine: Any, theirs: Any) -> None:
+        self.name, self.mine, self.theirs = name, mine, theirs
+
+    def does(self) -> bool:
+        is_value = [isinstance(each, Handle | IndexHandle | int) for each in (self.mine, self.theirs)]
+        return is_value[0] != is_value[1] or (not is_value[0] and _is_other(self.mine, self.theirs))
+
+    def __repr__(self) -> str:
+        return f"{self.mine!r} in one arm, {self.theirs!r} in the other"
+
+    def _reject(self, *_: Any) -> NoReturn:
+        reject(
+            "TG014",
+            f"`{self.name}` is `{self.mine!r}` in one arm of a conditional and `{self.theirs!r}` in the other",
+            "only tiles, buffers, indices and copies come out of a conditional",
+        )
+
+    __bool__ = __float__ = __index__ = __iter__ = __len__ = __getitem__ = __call__ = _reject
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _reject
+    __floordiv__ = __mod__ = __neg__ = __and__ = __rand__ = __or__ = __ror__ = __invert__ = _reject
+    __lt__ = __le__ = __gt__ = __ge__ = _reject
 
 
 class wave_group:

@@ -157,7 +157,7 @@ class _Rewriter(ast.NodeTransformer):
             ast.For(node.target, ast.Name(loop, ast.Load()), body, node.orelse),
             *_rebind(names, ast.Attribute(ast.Name(loop, ast.Load()), "after", ast.Load())),
         ]
-        return [ast.copy_location(each, node) for each in made]
+        return _locate(made, node)
 
     def conditional(self, node: ast.With, other: ast.With | None) -> list[ast.stmt]:
         branch = self.variable()
@@ -183,7 +183,7 @@ class _Rewriter(ast.NodeTransformer):
             ),
             *_rebind(names, ast.Name(branch + "_r", ast.Load())),
         ]
-        return [ast.copy_location(each, node) for each in made]
+        return _locate(made, node)
 
     def variable(self) -> str:
         self.count += 1
@@ -207,6 +207,17 @@ class _Rewriter(ast.NodeTransformer):
         for part in reversed(parts):
             found = getattr(found, part, None)
         return found is what
+
+
+def _locate(made: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
+    """What was made stands in the first line of what it replaces: a call that spans lines is placed in its last one."""
+    place = {"lineno": node.lineno, "col_offset": node.col_offset}
+    place.update(end_lineno=node.lineno, end_col_offset=node.col_offset)
+    for each in made:
+        for part in ast.walk(each):
+            if "lineno" in part._attributes and not hasattr(part, "lineno"):
+                vars(part).update(place)
+    return made
 
 
 def _closure_values(function: FunctionType) -> dict[str, Any]:

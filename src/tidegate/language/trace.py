@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from tidegate.collecting import no_collecting
+from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.language import types
 from tidegate.language.builder import Builder, reject, span_of_line
 from tidegate.language.handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index, wrap
@@ -96,7 +97,7 @@ class KernelFunction:
         reject(
             "TG007",
             f"`{self.name}` is a kernel, not a function to call",
-            f"use `{self.name}.trace()` for its program, or `tidegate.run({self.name}, ...)`",
+            f"use `{self.name}.trace()` for its program, or `tidegate run FILE` to run it",
         )
 
     def __str__(self) -> str:
@@ -105,9 +106,12 @@ class KernelFunction:
     def trace(self, *, waves: int | None = None, target: str | None = None, **constants: Any) -> CapturedTrace:
         """The kernel as a program. Keyword arguments replace the defaults of the function's constants."""
         key = tuple(sorted({**constants, "waves": waves, "target": target}.items()))
+        waves = self.waves if waves is None else waves
+        target = self.target if target is None else target
+        if not all(isinstance(value, Hashable) for value in constants.values()):
+            return CapturedTrace(self._trace(waves, target, constants))  # a list cannot be remembered
         if key not in self._traced:
-            waves = self.waves if waves is None else waves
-            self._traced[key] = self._trace(waves, self.target if target is None else target, constants)
+            self._traced[key] = self._trace(waves, target, constants)
         return CapturedTrace(self._traced[key])
 
     def _trace(self, waves: int, target: str, constants: dict[str, Any]) -> Kernel:
@@ -125,11 +129,22 @@ class KernelFunction:
             passed[name] = wrap(value)
         unknown = sorted(set(constants) - {name for name in parameters if name not in {v.name[1:] for v in values}})
         if unknown:
-            reject("TG003", f"`{self.name}` has no constant `{unknown[0]}`")
+            known = [name for name in parameters if name not in {v.name[1:] for v in values}]
+            help = f"its constants: {', '.join(known) or 'none'}"
+            reject("TG003", f"`{self.name}` has no constant `{unknown[0]}`", help)
         if self._rewritten is None:
             self._rewritten = rewrite(self.function)
         with builder, no_collecting():
             self._rewritten(**passed)
+        if len(builder.stack) > 1:
+            raise BadInput(
+                Finding(
+                    "TG007",
+                    f"`{self.name}` returns from inside a loop",
+                    (Label(builder.opened[-1]),),
+                    help="use `tidegate.exit_wave()` to end a wave, or let the loop end",
+                )
+            )
         where, grid = tuple(map(to_cond, self.where)), tuple(map(to_index, self.grid))
         sizes = self._sizes(annotations.values())
         at = span_of_line(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
@@ -197,6 +212,9 @@ def _result_annotation(op: Op) -> str:
     return str(type(op).__dataclass_fields__["result"].type) if type(op) in IMPLIED else ""
 
 
+OPTIONS = ("waves", "target", "grid", "where", "sizes")
+
+
 @overload
 def kernel(function: Callable[..., Any], /) -> KernelFunction: ...
 
@@ -216,6 +234,12 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     """Makes a kernel of a function: `@kernel(waves=4, target="gfx942", grid=(M // 64,), where=[M % 64 == 0])`."""
     if function is not None:
         return KernelFunction(function, _annotations(function), waves=4, target="", grid=(), where=(), sizes=())
+
+    for name in options:
+        if name not in OPTIONS:
+            meant = closest(name, OPTIONS)
+            help = f"did you mean `{meant}`?" if meant else f"its options: {', '.join(OPTIONS)}"
+            reject("TG003", f"`kernel` has no option `{name}`", help)
 
     def decorate(function: Callable[..., Any]) -> KernelFunction:
         return KernelFunction(
