@@ -60,7 +60,7 @@ WORDS = (
     *"{ } ( ) [ ] , : = -> .. < > <= >= == != // + - * % @ # \" ' \\ | & ; $".split(),
     *"tile<4xf32> tile<0xf32> tile<f32> lds<4x4xf16, slots = 2> lds<4xf32, slots = 0> global<NxMxi8>".split(", "),
     *("mbarrier<4>", "named_barrier<0>", "tile<x>", "lds<>", "tile<4xf32", "%a", "%", "@", "-1", "0", "1"),
-    *("99999999999999999999999", "4611686018427387904", "1e400", "-0.0", "1.5", "0x10", "007", "１２", "٣"),
+    *("99999999999999999999999", "4611686018427387904", "1e400", "-0.0", "1.5", "0x10", "007", "１２", "٣", "9" * 5000),
     *("é", "→", "\u202e", "\ufeff", "😀", "\x00", "\x0b", "\r", "\t", "\u2028", "ｗａｖｅ"),
 )
 
@@ -318,3 +318,28 @@ def test_a_graph_of_a_billion_waves_is_checked_at_once() -> None:
         assert check_graph(parse_graph(many)) == []
         (finding,) = check_graph(parse_graph(text.replace("waves 4", f"waves {10**17}")))
     assert finding.code == "TG602"
+
+
+@pytest.mark.parametrize(("first", "second"), [((0, 2), (2, 4)), ((2, 4), (0, 2))])
+def test_programs_start_each_wave_once(first: tuple[int, int], second: tuple[int, int]) -> None:
+    text = "graph @g target none waves 4 program entry 0 waves {} .. {} program entry 0 waves {} .. {} {{ 0: end }}"
+    assert check_graph(parse_graph(text.format(*first, *second))) == []
+    for ranges in ((0, 2, 1, 4), (0, 1, 2, 4), (0, 2, 2, 2), (0, 4, 0, 4), (-1, 2, 2, 4), (0, 2, 2, 5)):
+        assert [each.code for each in check_graph(parse_graph(text.format(*ranges)))] == ["TG602"], ranges
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"kernel @k() waves {'9' * 5000} {{}}",
+        f"kernel @k() waves 1 {{ %a = let {'9' * 5000} }}",
+        f"kernel @k() waves 1 {{ %a = fill {'9' * 5000} : tile<f32> }}",
+        f"kernel @k() waves 1 {{ %a = alloc : lds<{'9' * 5000}xf32> }}",
+        f"kernel @k() waves 1 {{ {'conditional true { ' * 3000}{'}' * 3000} }}",
+        f"kernel @k() waves 1 {{ {'specialize { waves 0 .. 1 { ' * 3000}{'} }' * 3000} }}",
+        f"graph @g target none waves 1 {{ 0: assign %a = {'either(true, ' * 3000} }}",
+    ],
+    ids=["waves", "let", "fill", "size", "conditional", "specialize", "either"],
+)
+def test_long_numbers_and_deep_regions(text: str) -> None:
+    check_damaged(text)

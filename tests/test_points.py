@@ -226,3 +226,67 @@ def test_what_is_reported_is_real(request: pytest.FixtureRequest) -> None:
 def test_many_indices(request: pytest.FixtureRequest, part: int, exact: bool) -> None:
     for seed in list(seeds(request, 3000))[part::2]:
         check_indices(small_kernel(random.Random(1_000_000 + seed), exact=exact), exact=exact)
+
+
+# --- what trying every case has found -----------------------------------------------------------------------------
+
+NOT_REAL = {
+    "a bound below the start leaves nothing": "%r = local_read %a[20] bounds(12) : tile<4xi32>",
+    "a bound of another axis leaves nothing": "%r = local_read %b[4, 9] bounds(2, 16) : tile<1x1xi32>",
+    "a mask may leave nothing": "%m = fill 0.0 : tile<1xi1> %r = local_read %a[9] mask %m : tile<1xi32>",
+    "a carried index has no other values than its own": """
+      %l = iterate %k in 0 .. 4 carry(%s = 0 : index) {
+        conditional %s == 5 { %r = local_read %a[9] : tile<1xi32> }
+        yield (%s + 1) mod 2
+      }""",
+    "a lane is not negative": "conditional lane < 0 { %r = local_read %a[9] : tile<1xi32> }",
+    "a lane is not without end": "%i = let lane mod 4 + 2 %r = local_read %a[%i] : tile<1xi32>",
+    "nothing comes after exit": "exit %r = local_read %a[9] : tile<1xi32>",
+    "only other waves come after exit": "conditional wave >= 2 { exit } %r = local_read %a[wave + 6] : tile<1xi32>",
+    "neither arm is left": """
+      conditional wave < 2 { exit } else { conditional wave < 4 { exit } }
+      %r = local_read %a[9] : tile<1xi32>""",
+    "a loop may end before its last trip": """
+      iterate %k in 0 .. 16 {
+        %r = local_read %a[%k] : tile<1xi32>
+        conditional %k == 7 { exit }
+      }""",
+    "states repeat in steps": """
+      %l = iterate %k in 0 .. 8 step 2 carry(%s = 0 : index) {
+        %r = local_read %a[select(%s == 0, %k, 0)] : tile<2xi32>
+        conditional %k mod 4 == 2 { %q = local_read %a[%s + 6] : tile<1xi32> }
+        conditional %k mod 4 == 0 { %q2 = local_read %a[7 + %s] : tile<1xi32> }
+        yield 1 - %s
+      }""",
+}
+REAL = {
+    "a bound behind the array": "%r = local_read %a[6] bounds(12) : tile<4xi32>",
+    "a carried index and a counter together, after the states repeat": """
+      %l = iterate %k in 0 .. 9 carry(%s = 0 : index) {
+        %r = local_read %a[%s + %k] : tile<1xi32>
+        yield (%s + 1) mod 2
+      }""",
+    "the other waves go on after exit": "conditional wave < 2 { exit } %r = local_read %a[wave + 6] : tile<1xi32>",
+}
+
+
+def codes_of(body: str) -> list[str]:
+    text = f"kernel @k() waves 4 {{ %a = alloc : lds<8xi32> %b = alloc : lds<8x8xi32> {body} }}"
+    (kernel,) = parse(text).kernels
+    return [each.code for each in find_outside(kernel, find_facts(kernel))]
+
+
+@pytest.mark.parametrize("case", NOT_REAL)
+def test_nothing_is_reported_that_cannot_happen(case: str) -> None:
+    assert codes_of(NOT_REAL[case]) == []
+
+
+@pytest.mark.parametrize("case", REAL)
+def test_what_can_happen_is_reported(case: str) -> None:
+    assert codes_of(REAL[case]) == ["TG301"]
+
+
+def test_long_chains_of_select_are_checked_at_once() -> None:
+    """Names of `let` were replaced a hundred times over wherever a `select` stood."""
+    body = "%x0 = let wave mod 2 " + " ".join(f"%x{n + 1} = let select(%x{n} == 0, 1, 0)" for n in range(60))
+    assert codes_of(f"{body} %r = local_read %a[%x60] : tile<1xi32>") == []
