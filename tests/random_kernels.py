@@ -177,6 +177,8 @@ class _Maker:
         self.below[WAVE] = self.waves
         args = self.arguments()
         self.table = args[0]
+        for _ in range(rng.choice((0, 1, 2, 2))):  # what most kernels start with; the rest may come anywhere
+            self.make_alloc()
         self.block()
         where = self.assumptions()
         return self.b.kernel(
@@ -386,7 +388,9 @@ class _Maker:
         rank = rng.choice((0, 1, 2, 2, 3))
         shape = tuple(rng.choice((*self.extents, self.waves, self.waves * 2)) for _ in range(rank))
         slots = rng.choice((1, 1, 2, 3))
-        type_ = Lds(shape, rng.choice(self.dtypes), slots)
+        # Copies need an array with the same elements.
+        known = [arg.type.dtype for arg in self.values if isinstance(arg.type, Global) and arg != self.table]
+        type_ = Lds(shape, rng.choice(known if rng.random() < 0.7 else self.dtypes), slots)
         offset = None
         if rng.random() < 0.3:
             top = max([self.top, *(at + size for at, size in self.free)])
@@ -1129,8 +1133,8 @@ _WEIGHTS = {
     "select_view": 1.5,
     "global_read": 4,
     "global_write": 4,
-    "local_read": 8,
-    "local_write": 8,
+    "local_read": 10,
+    "local_write": 10,
     "atomic_add": 2,
     "read_index": 1,
     "copy": 6,
