@@ -166,3 +166,141 @@ def test_pages_are_pages() -> None:
         assert case.prose.endswith("."), f"`{case.title}` needs prose"
     names = [case.name for case in CASES]
     assert len(names) == len(set(names))
+
+
+# --- named cases: what was wrong once ------------------------------------------------------------------------------
+
+
+def codes(text: str) -> list[str]:
+    return [each.code for each in find(text, "tide")[0]]
+
+
+def test_arms_whose_inner_loops_depend_on_outer_ones_arrive_equally() -> None:
+    """Counters of two arms have different names; that is no difference between the arms."""
+    arm = "iterate %{0} in 0 .. N {{ iterate %{1} in 0 .. %{0} + 1 {{ workgroup_barrier }} }}"
+    text = "kernel @k() sizes(N = 4) waves 4 {{ conditional wave == 0 {{ {} }} else {{ {} }} }}"
+    assert codes(text.format(arm.format("a", "b"), arm.format("c", "d"))) == []
+    other = arm.replace("+ 1", "+ 2")
+    assert codes(text.format(arm.format("a", "b"), other.format("c", "d"))) == ["TG202"]
+
+
+def test_loops_that_depend_on_each_other_do_not_commute() -> None:
+    """Σ over i < N of M · i is not Σ over i < M of N · i."""
+    inner = "iterate %{2} in 0 .. %{0} {{ workgroup_barrier }}"
+    arm = "iterate %{0} in 0 .. {3} {{ iterate %{1} in 0 .. {4} {{ " + inner + " }} }}"
+    text = "kernel @k() sizes(M = 4, N = 8) waves 4 {{ conditional wave == 0 {{ {} }} else {{ {} }} }}"
+    first, second = arm.format("a", "b", "c", "N", "M"), arm.format("d", "e", "f", "M", "N")
+    assert codes(text.format(first, second)) == ["TG202"]
+
+
+def test_loops_that_do_not_depend_on_each_other_commute() -> None:
+    arm = "iterate %{0} in 0 .. {2} {{ iterate %{1} in 0 .. {3} {{ workgroup_barrier }} }}"
+    text = "kernel @k() sizes(M = 4, N = 8) waves 4 {{ conditional wave == 0 {{ {} }} else {{ {} }} }}"
+    assert codes(text.format(arm.format("a", "b", "N", "M"), arm.format("c", "d", "M", "N"))) == []
+
+
+def test_a_buffer_given_back_in_one_arm_is_live_in_the_other() -> None:
+    head = "kernel @k(%f: flag) waves 4 { %a = alloc : lds<64xf32>\n conditional %f { dealloc %a } else { "
+    read = "%t = local_read %a : tile<64xf32> "
+    assert codes(head + read + "} }") == []
+    assert codes(head + "} " + read + "}") == ["TG309"]
+
+
+def test_a_buffer_allocated_in_a_loop_does_not_lie_on_itself() -> None:
+    text = "kernel @k() waves 4 { iterate %i in 0 .. 4 { %a = alloc at 0 : lds<64xf32>\n dealloc %a } }"
+    assert codes(text) == []
+
+
+def test_a_carried_view_of_a_buffer_that_was_given_back() -> None:
+    text = """kernel @k() waves 4 {
+      %a = alloc : lds<64xf32>
+      %b = alloc : lds<64xf32>
+      dealloc %b
+      %x, %y = iterate %i in 0 .. 4 carry(%p = %a : lds<64xf32>, %q = %a : lds<64xf32>) {
+        %t = local_read %p : tile<64xf32>
+        yield %q, %b
+      }
+    }"""
+    assert set(codes(text)) == {"TG309"}
+
+
+def test_guards_in_nested_loops_are_decided_for_each() -> None:
+    text = """target gfx1201
+    kernel @k() sizes(N = 4) waves 4 {
+      iterate %i in 0 .. N {
+        iterate %j in 0 .. 4 {
+          conditional %j > 0 { wait -1 }
+          signal -1
+        }
+        wait -1
+      }
+    }"""
+    assert codes(text) == []
+
+
+def test_a_guard_on_a_named_index_is_decided() -> None:
+    text = """target gfx1201
+    kernel @k() waves 4 {
+      %last = let 7
+      iterate %k in 0 .. %last + 1 {
+        %now = let %k - 1
+        conditional %now >= 0 { wait -1 }
+        signal -1
+      }
+      wait -1
+    }"""
+    assert codes(text) == []
+
+
+def test_a_signal_that_a_loop_leaves_over_is_reported_where_it_matters() -> None:
+    """The last trip does not wait: right before a wait, wrong before a barrier."""
+    text = """target gfx1201
+    kernel @k() waves 4 {{
+      iterate %k in 0 .. 8 {{
+        signal -1
+        conditional %k < 7 {{ wait -1 }}
+      }}
+      {}
+    }}"""
+    assert codes(text.format("wait -1")) == []
+    assert codes(text.format("workgroup_barrier")) == ["TG208"]
+    assert codes(text.format("")) == ["TG208"]
+
+
+def test_many_guarded_loops_in_each_other_end() -> None:
+    inner = "wait -1 signal -1 "
+    for depth in range(12):
+        inner = f"iterate %k{depth} in 0 .. N {{ conditional %k{depth} > 0 {{ wait -1 {inner} }} }} "
+    assert "TG204" in codes(f"target gfx1201 kernel @k() sizes(N = 4) waves 4 {{ {inner} }}")
+
+
+def test_what_a_target_lacks_is_said_once() -> None:
+    lines = "signal -1\nwait -1\n" * 5
+    (finding,) = find(f"target gfx942\nkernel @k() waves 4 {{\n{lines}}}\n", "tide")[0]
+    assert len(finding.labels) == 3
+    assert finding.notes == ("and in 7 more places",)
+
+
+@pytest.mark.parametrize("name", ["gfx9000", "gfx94o"])
+def test_an_unknown_target_is_shown_at_its_kernel(name: str) -> None:
+    (finding,) = find(f"target {name}\n\nkernel @k() waves 4 {{\n}}\n", "tide")[0]
+    assert (finding.code, finding.at.line) == ("TG508", 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"kernel \xff", "the file is not text in UTF-8"),
+        (b"kernel @k() waves 4 {\n\0}", "the file is not text: line 2 holds a NUL"),
+    ],
+)
+def test_bytes_that_are_no_text(data: bytes, message: str) -> None:
+    Path("input.tide").write_bytes(data)
+    with pytest.raises(BadInput) as raised:
+        load("input.tide")
+    assert [(each.code, each.message) for each in raised.value.findings] == [("TG007", message)]
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    Path("input.tide").write_bytes(b"\xef\xbb\xbfkernel @k() waves 4 {\r\n}\r\n")
+    assert [kernel.name for kernel in load("input.tide").kernels] == ["k"]

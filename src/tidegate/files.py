@@ -69,7 +69,7 @@ def read_text(path: Path, file: str) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             _fail(file, f"the file is larger than {MAX_BYTES >> 20} MB")
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         _fail(file, f"the file cannot be read: {(error.strerror or str(error)).lower()}")
     except UnicodeDecodeError:
