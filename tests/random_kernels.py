@@ -552,8 +552,6 @@ class _Maker:
         assert isinstance(base.type, Lds | Global)
         most = 2 if self.rng.random() < 0.1 else 1
         tile = Tile(self.part(base.type.shape, most), base.type.dtype)
-        if self.runnable and tile == Tile((), i1):
-            return None  # the in-order machine does not read it: `test_a_scalar_i1_is_read`
         mask = self.mask(tile.shape)
         place, bounds = self.place(base, tile.shape, bounded=True)
         return place, bounds, tile, mask

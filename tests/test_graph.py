@@ -15,7 +15,7 @@ from tidegate.graph.text import parse_graph, show_graph
 from tidegate.graph.wellformed import check_graph
 from tidegate.index import Binary, Compare, Const, Name
 from tidegate.language.check import check
-from tidegate.language.ops import SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier, walk_ops
+from tidegate.language.ops import LocalWrite, SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier, walk_ops
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.language.types import BarrierObject
@@ -300,11 +300,14 @@ def test_a_plan_gives_the_same_program_by_way_of_the_kernel_and_of_the_graph() -
 def test_a_loop_body_takes_a_new_order() -> None:
     made = built()
     body = [number for number, path in enumerate(made.paths) if len(path) == 3 and number != point_with(made, "next")]
-    plan = Plan((Reorder(0, tuple(reversed(body))),))
-    ops = [type(op) for op in walk_ops(apply_plan(plan, made).body)]
-    loop = [type(op) for op in walk_ops(TWO_SLOTS.body)]
-    start = loop.index(type(TWO_SLOTS.body.ops[-2])) + 1
-    assert ops[start : start + len(body)] == list(reversed(loop[start : start + len(body)]))
+    first = next(place for place, point in enumerate(body) if made.graph.points[point].label == "local_write")
+    order = [*body[:first], body[first + 1], body[first], *body[first + 2 :]]
+    old, new = list(walk_ops(TWO_SLOTS.body)), list(walk_ops(apply_plan(Plan((Reorder(0, tuple(order)),)), made).body))
+    start = next(place for place, op in enumerate(old) if isinstance(op, LocalWrite))
+    assert new[start : start + 2] == [old[start + 1], old[start]]
+    assert [type(op) for op in new] == [type(op) for op in old]
+    with pytest.raises(BadInput, match="`%a_tile` is not defined"):
+        apply_plan(Plan((Reorder(0, tuple(reversed(body))),)), made)
 
 
 BAD_PLANS = [
@@ -379,3 +382,20 @@ kernel @k(%A: global<4xi32>, %B: global<4xi32>) waves 4 {{
         graph = graph_of(text.format(written=written)).graph
         (barrier,) = (point for point in graph.points if isinstance(point.action, g.Sync))
         assert barrier.under == under
+
+
+def test_a_signal_cannot_be_moved_before_its_barrier_is_made() -> None:
+    text = """
+target gfx1250
+kernel @k() waves 2 {
+  %t = fill 1.0 : tile<4xf32>
+  %b = new_barrier : named_barrier<2>
+  signal %b
+  wait %b
+}"""
+    made = graph_of(text, "gfx1250")
+    with pytest.raises(BadInput) as bad:
+        apply_plan(Plan((Move(point_with(made, "signal"), 0),)), made)
+    assert [each.message for each in bad.value.findings] == [
+        "the edited kernel is not well-formed: `%b` is not defined"
+    ]

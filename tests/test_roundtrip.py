@@ -295,7 +295,7 @@ def test_random_kernels_hold_everything() -> None:
 
 def test_runnable_kernels_hold_almost_everything() -> None:
     """Those of a target as well: `Kernel.target` is set only there."""
-    some = [runnable_kernel(random.Random(seed)) for seed in range(350)]
+    some = [runnable_kernel(random.Random(seed)) for seed in range(600)]
     some += [runnable_kernel(random.Random(seed), "gfx1250") for seed in range(50)]
     seen = count_coverage(some)
     assert not {each for each in wanted_everywhere() if not seen[each]}
@@ -310,7 +310,7 @@ def test_a_line_with_parentheses_after_a_barrier_is_no_count() -> None:
     waves 2 {
   %s_1 = iterate %k in 0 .. 2 carry(%s = 0 : index) {
     shared_memory_barrier
-    conditional (%s == 1 or %n == 2) and (%k < 1) {
+    conditional (%s == 1 or %n == 2) and %k < 1 {
       wait_count vmcnt(0)
     }
     shared_memory_barrier lgkmcnt(0)
@@ -321,7 +321,6 @@ def test_a_line_with_parentheses_after_a_barrier_is_no_count() -> None:
     assert show(parse(text)) == text
 
 
-@pytest.mark.xfail(strict=True, reason="`_from_stored` makes a NumPy scalar of an i1 without dimensions")
 def test_a_scalar_i1_is_read() -> None:
     text = """kernel @k(%A: global<4xi1>, %B: global<i1>) waves 1 {
   %x = global_read %A[1] : tile<i1>

@@ -499,7 +499,7 @@ def test_two_arms() -> None:
         tg.exp(x)
 
     assert body(k) == [
-        "%x_2 = conditional wave < 2 and (wave >= 1) : tile<64xf32> {",
+        "%x_2 = conditional wave < 2 and wave >= 1 : tile<64xf32> {",
         "  %x = fill 1.0 : tile<64xf32>",
         "  %index = let 1",
         "  yield %x",

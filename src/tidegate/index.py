@@ -341,9 +341,9 @@ def _show_cond(cond: Cond, above: int) -> str:
             return name
         case Compare(op, left, right):
             text = f"{_show_index(left, 0)} {op} {_show_index(right, 0)}"
-            return f"({text})" if above > 2 else text
+            return f"({text})" if above > 3 else text
         case Not(inner):
-            return f"not {_show_cond(inner, 3)}"
+            return f"not {_show_cond(inner, 4)}"
         case Logic(op, left, right):
             binds = _BINDS_COND[op]
             text = f"{_show_cond(left, binds)} {op} {_show_cond(right, binds + 1)}"

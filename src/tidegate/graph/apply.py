@@ -14,8 +14,10 @@ from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph.build import KernelGraph, Path
 from tidegate.graph.model import Point, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
+from tidegate.language.check import check_names
 from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize, SyncOp
 from tidegate.language.syntax import form_of
+from tidegate.language.uses import uses_of
 
 
 @dataclass(slots=True)
@@ -35,7 +37,20 @@ def apply_plan(plan: Plan, built: KernelGraph) -> Kernel:
         before.setdefault(built.paths[point], []).extend(ops)
     instead = {built.paths[point]: op for point, op in edits.instead.items()}
     orders = {_body_path(built, number): _op_order(built, edit) for number, edit in edits.orders.items()}
-    return replace(built.kernel, body=_Rewriter(before, instead, orders).block(built.kernel.body, ()))
+    edited = replace(built.kernel, body=_Rewriter(before, instead, orders).block(built.kernel.body, ()))
+    if orders or any(True for ops in before.values() for op in ops for _ in uses_of(op)):
+        _check_values(edited)
+    return edited
+
+
+def _check_values(kernel: Kernel) -> None:
+    """An operation that names a value may have come to stand before it."""
+    findings = [
+        Finding("TG603", f"the edited kernel is not well-formed: {each.message}", each.labels, each.notes)
+        for each in check_names(kernel)
+    ]
+    if findings:
+        raise BadInput(*findings)
 
 
 def _collect(plan: Plan, graph: SyncGraph) -> _Edits:

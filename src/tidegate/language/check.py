@@ -53,7 +53,7 @@ from tidegate.targets import Target
 
 def check(kernel: Kernel, target: Target) -> list[Finding]:
     """All findings, in source order. Where the text has no meaning, only what shows that."""
-    findings = [*_check_header(kernel), *_check_body(kernel)]
+    findings = [*_check_header(kernel), *check_names(kernel)]
     if findings:
         return sort_findings(findings)
     facts = find_facts(kernel)
@@ -105,7 +105,8 @@ def _check_header(kernel: Kernel) -> Iterator[Finding]:
                 yield bad("TG008", f"`{name}` is no size of this kernel", "assumptions and grids speak of sizes only")
 
 
-def _check_body(kernel: Kernel) -> list[Finding]:
+def check_names(kernel: Kernel) -> list[Finding]:
+    """Whether every name is defined where it is used, and every operation keeps its rules."""
     walker = _Names({size.name for size in kernel.sizes} | set(MACHINE_NAMES), kernel.waves)
     for arg in kernel.args:
         walker.define(arg, kernel.at)

@@ -168,7 +168,7 @@ def _stored_as(dtype: DType) -> np.dtype[np.generic]:
 
 
 def _from_stored(tile: Array, dtype: DType) -> Array:
-    return tile != 0 if dtype == i1 else tile
+    return np.asarray(tile != 0) if dtype == i1 else tile  # without dimensions, a comparison gives a bare number
 
 
 def _turns(cells: Cells) -> Iterator[Array]:
