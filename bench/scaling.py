@@ -23,7 +23,8 @@ def measure(stage: str, count: int) -> dict[str, float]:
     """One stage once, in this process: operations, seconds, and the megabytes that it added at its peak."""
     from bench.kernels import count_ops, make_kernel, traced_kernel
     from tidegate.graph.build import build_graph
-    from tidegate.graph.text import parse_graph, show_graph
+    from tidegate.graph.parse import parse_graph
+    from tidegate.graph.show import show_graph
     from tidegate.language.parse import parse
     from tidegate.language.show import show
     from tidegate.targets import load_target

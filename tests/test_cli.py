@@ -19,7 +19,7 @@ import pytest
 from conftest import ROOT
 from tidegate import cli
 from tidegate.diag import JSON_VERSION
-from tidegate.graph.text import parse_graph
+from tidegate.graph.parse import parse_graph
 from tidegate.language.parse import parse
 
 GOLDEN = Path(__file__).parent / "golden" / "cli"
@@ -170,7 +170,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def graph_of(text: str) -> str:
     from tidegate.graph.build import build_graph
-    from tidegate.graph.text import show_graph
+    from tidegate.graph.show import show_graph
     from tidegate.targets import load_target
 
     (kernel,) = parse(text, "good.tide").kernels

@@ -23,7 +23,8 @@ from random_kernels import random_index, random_kernel
 from test_roundtrip import seeds
 from tidegate.diag import BadInput, Finding, Sources, show_findings
 from tidegate.graph.build import build_graph
-from tidegate.graph.text import parse_graph, show_graph
+from tidegate.graph.parse import parse_graph
+from tidegate.graph.show import show_graph
 from tidegate.graph.wellformed import check_graph
 from tidegate.index import Name
 from tidegate.index import show as show_index

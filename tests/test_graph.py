@@ -10,8 +10,9 @@ from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
 from tidegate.graph.build import KernelGraph, build_graph
 from tidegate.graph.builder import GraphBuilder
+from tidegate.graph.parse import parse_graph
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, show_plan
-from tidegate.graph.text import parse_graph, show_graph
+from tidegate.graph.show import show_graph
 from tidegate.graph.wellformed import check_graph
 from tidegate.index import Binary, Compare, Const, Name
 from tidegate.language.check import check

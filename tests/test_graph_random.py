@@ -17,8 +17,9 @@ from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
 from tidegate.graph.build import KernelGraph, build_graph
 from tidegate.graph.loops import Nest, find_loops
+from tidegate.graph.parse import parse_graph
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan, Reorder
-from tidegate.graph.text import parse_graph, show_graph
+from tidegate.graph.show import show_graph
 from tidegate.graph.wellformed import check_graph
 from tidegate.language import ops
 from tidegate.language.ops import SyncOp, Value, walk_ops

@@ -1251,3 +1251,18 @@ def rejections(path: Path) -> list[tuple[str, list[str]]]:
             words = [part.value.strip() for part in parts if isinstance(part, ast.Constant)]
             found.append((code.value, [word for word in words if word]))
     return found
+
+
+def test_the_library_takes_a_kernel_in_any_form() -> None:
+    @tg.kernel(waves=4, target="gfx942")
+    def double(X: tg.Global[64, f32], Y: tg.Global[64, f32]):
+        tg.global_write(tg.global_read(X, (tg.wave() * 16,), (16,)) * 2, Y, (tg.wave() * 16,))
+
+    trace = double.trace()
+    for form in (double, trace, trace.kernel):
+        assert tg.check(form) == []
+        assert [each.code for each in tg.check(form, "sm_80")] == []
+        assert tg.build_graph(form).graph.target == "gfx942"
+        inputs = tg.make_inputs(form, seed=3)
+        assert (tg.run(form, inputs)["Y"] == inputs["X"] * 2).all()
+        assert (tg.run(form, seed=3)["Y"] == inputs["X"] * 2).all()

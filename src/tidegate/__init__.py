@@ -37,12 +37,26 @@ _HOMES = {
     "tidegate.language.parse": "parse",
     "tidegate.language.show": "show",
     "tidegate.diag": "BadInput Finding",
+    "tidegate.targets": "load_target",
+    "tidegate.graph.model": "SyncGraph",
+    "tidegate.graph.builder": "GraphBuilder",
+    "tidegate.graph.parse": "parse_graph",
+    "tidegate.graph.show": "show_graph",
+    "tidegate.graph.plan": "Plan show_plan",
+    "tidegate.graph.apply": "apply_plan apply_to_graph",
+    "tidegate.library": "build_graph check make_inputs run",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
     from tidegate.diag import BadInput, Finding
+    from tidegate.graph.apply import apply_plan, apply_to_graph
+    from tidegate.graph.builder import GraphBuilder
+    from tidegate.graph.model import SyncGraph
+    from tidegate.graph.parse import parse_graph
+    from tidegate.graph.plan import Plan, show_plan
+    from tidegate.graph.show import show_graph
     from tidegate.language.api import *
     from tidegate.language.ops import Kernel, Module
     from tidegate.language.parse import parse
@@ -64,6 +78,8 @@ if TYPE_CHECKING:
         i32,
         i64,
     )
+    from tidegate.library import build_graph, check, make_inputs, run
+    from tidegate.targets import load_target
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from tidegate.diag import BadInput, Sources, show_findings
 from tidegate.graph.build import build_graph
 from tidegate.graph.plan import Insert, Plan, show_plan
-from tidegate.graph.text import show_graph
+from tidegate.graph.show import show_graph
 from tidegate.language import api as tg
 from tidegate.language.check import check
 from tidegate.language.ops import SharedMemoryBarrier

@@ -83,7 +83,7 @@ def _load_text(path: Path, file: str, suffix: str) -> Loaded:
     text = read_text(path, file)
     sources = Sources({file: text})
     if suffix == ".sync":
-        from tidegate.graph.text import parse_graph
+        from tidegate.graph.parse import parse_graph
 
         return Loaded(file, (), parse_graph(text, file), sources)
     from tidegate.language.parse import parse

@@ -88,7 +88,7 @@ def run_stages(unit: Unit, *, print_after: str | None, stop_after: str | None, s
 
         graph = build_graph(unit.kernel, unit.target).graph
     if graph is not None:
-        from tidegate.graph.text import show_graph
+        from tidegate.graph.show import show_graph
         from tidegate.graph.wellformed import check_graph
 
         findings += check_graph(graph)

@@ -352,8 +352,11 @@ class _Walker:
         self.guards -= 1
         if own == Variation.PER_WAVE:
             self.compare_arms(op, then, other, state, other_state)
+        ended = (state.ended, other_state.ended)
         self.join(state, other_state, op.at, before)
-        if own == Variation.UNIFORM and then != other:
+        if ended == (True, False):
+            return other  # whoever goes on came through the other arm
+        if own == Variation.UNIFORM and then != other and not any(ended):
             return _either(
                 f"[{show(substitute_cond(trips.plain_cond(op.cond, self.facts), self.counters))}]", then, other
             )

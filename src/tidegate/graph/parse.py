@@ -1,7 +1,7 @@
-"""Graphs as `.sync` text, so that a case from any front end can be kept, shared and replayed.
+"""Graphs from `.sync` text.
 
-Needs   a graph, or text
-Gives   text, or a graph
+Needs   text, and the name of its file for messages
+Gives   a graph, or `BadInput` with TG601; whether it makes sense is for `wellformed` to say
 Keeps   `parse_graph(show_graph(g)) == g`
 Cost    linear
 
@@ -15,157 +15,17 @@ Cost    linear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, assert_never
+from collections.abc import Callable
+from typing import Any
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding
 from tidegate.graph import model as g
 from tidegate.index import ZERO, Index
-from tidegate.index import show as show_index
 from tidegate.language import ops
 from tidegate.language.ops import Size, Value
 from tidegate.language.parse import Parser
-from tidegate.language.show import show_op
 from tidegate.language.types import DEP, FLAG, BarrierObject
-
-# --- printing -----------------------------------------------------------------------------------------------------
-
-
-def show_graph(graph: g.SyncGraph) -> str:
-    """The text of a `.sync` file."""
-    return "\n".join(_lines(graph)) + "\n"
-
-
-def _lines(graph: g.SyncGraph) -> Iterator[str]:
-    yield f"graph @{graph.name} target {graph.target or 'none'} waves {graph.waves}"
-    if graph.sizes:
-        yield f"sizes({', '.join(f'{size.name} = {size.default}' for size in graph.sizes)})"
-    for word, exprs in (("where", graph.where), ("grid", graph.grid)):
-        if exprs:
-            yield f"{word}({', '.join(map(show_index, exprs))})"
-    for value in graph.free:
-        yield f"free {value.name}: {value.type}"
-    for buffer in graph.buffers:
-        at = "" if buffer.offset is None else f" at {buffer.offset}"
-        yield f"buffer {buffer.name} bytes {buffer.slot_bytes} slots {buffer.slots}{at}"
-    for each in graph.objects:
-        waves = f" waves({', '.join(map(str, each.waves))})" if each.waves else ""
-        yield f"object {each.name}: {each.type}{waves}"
-    for number, loop in enumerate(graph.loops):
-        yield _show_loop(number, loop)
-    for function in graph.functions:
-        params = f" params({', '.join(function.params)})" if function.params else ""
-        yield f"function @{function.name} entry {function.entry}{params}"
-    for program in graph.programs:
-        yield f"program entry {program.entry} waves {program.first} .. {program.last}"
-    yield "{"
-    for number, point in enumerate(graph.points):
-        yield _show_point(number, point)
-    yield "}"
-
-
-def _show_loop(number: int, loop: g.Loop) -> str:
-    text = f"loop {number} head {loop.head} parent {loop.parent} trips {loop.least} .. "
-    text += f"{'any' if loop.most is None else loop.most} expect {loop.expect!r}"
-    if loop.counter:
-        text += f" counter {loop.counter} from {show_index(loop.lower)} to {show_index(loop.upper)} step {loop.step}"
-    return text if loop.reducible else text + " irreducible"
-
-
-def _show_point(number: int, point: g.Point) -> str:
-    parts = [f"  {number}: {show_action(point.action)}"]
-    if point.label:
-        parts.append(f'label "{point.label}"')
-    if point.role != "other":
-        parts.append(f"role {point.role}")
-    if point.issues:
-        parts.append("issues " + ", ".join(f"{each.counter} {each.least} .. {each.most}" for each in point.issues))
-    if point.uses:
-        parts.append(f"uses {', '.join(map(str, point.uses))}")
-    if point.loop >= 0:
-        parts.append(f"loop {point.loop}")
-    if point.weight != 1.0:
-        parts.append(f"weight {point.weight!r}")
-    if point.under != "uniform":
-        parts.append(f"under {point.under}")
-    if not point.insertable:
-        parts.append("fixed")
-    if point.successors:
-        parts.append(f"-> {', '.join(map(str, point.successors))}")
-    return " ".join(parts)
-
-
-def show_action(action: g.Action) -> str:
-    match action:
-        case g.Compute():
-            return "compute"
-        case g.Access():
-            return _show_access(action)
-        case g.Unknown(reaches):
-            return f"unknown({', '.join(reaches)})"
-        case g.Sync(op):
-            return f"sync {next(show_op(op))}"
-        case g.Assign(pairs):
-            return "assign " + ", ".join(f"{name} = {_show_value(value)}" for name, value in pairs)
-        case g.Havoc(names):
-            return f"havoc {', '.join(names)}"
-        case g.Branch(cond):
-            return f"branch {'any' if cond is None else show_index(cond)}"
-        case g.Dispatch(ranges):
-            return "dispatch " + ", ".join(f"{first} .. {last}" for first, last in ranges)
-        case g.Call(function, args):
-            return f"call @{function}({', '.join(f'{name} = {_show_value(where)}' for name, where in args)})"
-        case g.Alloc(buffer):
-            return f"alloc {buffer}"
-        case g.Free(buffer):
-            return f"free {buffer}"
-        case g.Return():
-            return "return"
-        case g.End():
-            return "end"
-        case _:
-            assert_never(action)
-
-
-def _show_access(access: g.Access) -> str:
-    text = f"{access.effect} {show_footprint(access.footprint)}"
-    if access.is_async:
-        text += " async"
-    if access.proxy != "generic":
-        text += f" proxy {access.proxy}"
-    if access.operator:
-        text += f" operator {access.operator}"
-    if access.fetches:
-        text += " fetches"
-    if access.mbarrier is not None:
-        text += f" reports {show_ref(access.mbarrier)}"
-    return text
-
-
-def show_footprint(foot: g.Footprint) -> str:
-    steps = ", ".join(
-        f"{each.count} by {each.stride}" + ("" if each.limit is None else f" below {show_index(each.limit)}")
-        for each in foot.extents
-    )
-    return f"{show_ref(foot.place)} box({steps}) width {foot.width}" + (" may" if foot.may else "")
-
-
-def show_ref(ref: g.Ref) -> str:
-    return f"{ref.base}[{show_index(ref.slot)}, {show_index(ref.offset)}]"
-
-
-def _show_value(value: Index | g.Where) -> str:
-    match value:
-        case g.Ref():
-            return f"view {show_ref(value)}"
-        case g.Either():
-            return f"either({show_index(value.cond)}, {_show_value(value.then)}, {_show_value(value.otherwise)})"
-        case _:
-            return show_index(value)
-
-
-# --- parsing ------------------------------------------------------------------------------------------------------
 
 
 def parse_graph(text: str, file: str = "<text>") -> g.SyncGraph:
