@@ -227,6 +227,12 @@ def constant(index: Index) -> int | None:
         return None
 
 
+def count_trips(lower: Index, upper: Index, step: int) -> int | None:
+    """How often a loop from `lower` up to, not including, `upper` runs, if both are numbers."""
+    low, high = constant(lower), constant(upper)
+    return None if low is None or high is None else max(0, -(-(high - low) // step))
+
+
 def is_inexact(expr: Index | Cond) -> bool:
     return any(isinstance(node, Inexact) for node in walk(expr))
 

@@ -33,6 +33,7 @@ from tidegate.index import (
     Name,
     Select,
     constant,
+    count_trips,
     names,
     substitute,
     why_not_affine,
@@ -430,10 +431,9 @@ def _operand_names(operands: Iterable[Operand]) -> list[str]:
 
 def _trips(lower: Index, upper: Index, step: int, conds: tuple[Cond, ...]) -> tuple[int, int | None]:
     """At least none, one or two trips, as far as can be proven; exactly so many where both bounds are numbers."""
-    low, high = constant(lower), constant(upper)
-    if low is not None and high is not None:
-        trips = max(0, -(-(high - low) // step))
-        return trips, trips
+    exactly = count_trips(lower, upper, step)
+    if exactly is not None:
+        return exactly, exactly
     if why_not_affine(lower) or why_not_affine(upper):
         return 0, None
     known = [cond for cond in conds if not why_not_affine(cond)]

@@ -25,7 +25,7 @@ from tidegate.diag import BadInput
 from tidegate.graph import model as g
 from tidegate.graph.loops import with_loops
 from tidegate.graph.wellformed import check_graph
-from tidegate.index import Binary, Compare, Cond, Const, Index, Name, constant
+from tidegate.index import Binary, Compare, Cond, Const, Index, Name, count_trips
 from tidegate.language.ops import Size, Value
 from tidegate.language.types import FLAG, INDEX, BarrierObject
 
@@ -135,7 +135,7 @@ class GraphBuilder:
         low, high = to_index(lower), to_index(upper)
         self.add(g.Assign(((counter, low),)), label="iterate")
         head = self.add(g.Branch(Compare("<", Name(counter), high)), label="trip", insertable=False)
-        trips = _trips(low, high, step)
+        trips = count_trips(low, high, step)
         known = g.Loop(head, -1, trips or 0, trips, 16.0 if trips is None else float(trips), counter, low, high, step)
         self.counted[head] = known
         yield Name(counter)
@@ -195,8 +195,3 @@ class _Arms:
         self.ends, self.swapped = builder.open, True
         builder.open = [self.start]
         builder.compute("arm")
-
-
-def _trips(lower: Index, upper: Index, step: int) -> int | None:
-    low, high = constant(lower), constant(upper)
-    return None if low is None or high is None else max(0, -(-(high - low) // step))

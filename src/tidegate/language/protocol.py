@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tidegate.diag import NOWHERE, Finding, Label, Span
-from tidegate.index import Cond, Index, Name, constant, show, substitute, substitute_cond
+from tidegate.index import Cond, Index, Name, constant, count_trips, show, substitute, substitute_cond
 from tidegate.language import ops, trips
 from tidegate.language.facts import Facts, Variation
 from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
@@ -228,7 +228,7 @@ class _Walker:
                 )
                 state.low, state.high = before.low, before.high
         state.ended = before.ended
-        number = _constant_trips(op)
+        number = count_trips(op.lower, op.upper, constant(op.step) or 1)
         if number is not None:
             return {key: count * number for key, count in found.items() if number}
         how_often = f"trips({self.neutral(op.lower)} .. {self.neutral(op.upper)}{_step(op)})"
@@ -497,13 +497,6 @@ def _ordered(factors: tuple[str, ...]) -> tuple[str, ...]:
 
 def _step(op: Iterate) -> str:
     return "" if constant(op.step) == 1 else f" step {show(op.step)}"
-
-
-def _constant_trips(op: Iterate) -> int | None:
-    lower, upper, step = constant(op.lower), constant(op.upper), constant(op.step)
-    if lower is None or upper is None or not step:
-        return None
-    return max(0, -(-(upper - lower) // step))
 
 
 def _show(found: Arrivals) -> str:
