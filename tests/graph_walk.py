@@ -35,7 +35,8 @@ def walk(graph: g.SyncGraph, wave: int, env: dict[str, int], limit: int = 100_00
             case g.Access() as access:
                 yield _touch(access, names_now, views, buffers)
             case g.Assign(pairs):
-                new = [(name, _value(value, names_now, views)) for name, value in pairs]
+                known = [(name, value) for name, value in pairs if not isinstance(value, g.Token)]
+                new = [(name, _value(value, names_now, views)) for name, value in known]
                 for name, value in new:
                     if isinstance(value, tuple):
                         views[name] = value
@@ -80,11 +81,10 @@ def _value(value, names_now, views):
 
 def _touch(access: g.Access, names_now, views, buffers) -> Touch:
     foot = access.footprint
-    first, slot_bytes = views[foot.place.base]
     unknown = [name for name in names(foot.place.offset) if name not in names_now]
     if is_inexact(foot.place.offset) and unknown:
-        base = first + evaluate(foot.place.slot, names_now) * slot_bytes
-        return Touch(access.effect, frozenset(range(base, base + slot_bytes)), True)
+        buffer = buffers[foot.place.base]
+        return Touch(access.effect, frozenset(range(buffer.offset, buffer.offset + buffer.bytes)), True)
     base, _ = _value(foot.place, names_now, views)
     steps = []
     for extent in foot.extents:

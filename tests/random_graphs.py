@@ -22,6 +22,7 @@ from tidegate.language.ops import Place, Size, Value
 from tidegate.language.types import DEP, FLAG, INDEX, BarrierObject
 
 BUFFERS, VIEWS, NAMES, FLAGS = ("%a", "%b"), ("%v", "%p"), ("%k", "%s", "%n"), ("%f",)
+TOKENS = (("%d0", g.Token("%d1")), ("%d1", g.Token("%d0")))  # named by points before anybody asks
 OBJECTS = {"%bar": BarrierObject("named_barrier", 4), "%mbar": BarrierObject("mbarrier", 2, 3)}
 LABELS = ("", "", "trip", "local_read", "two words", "# not a comment", "→ é", "a, b: -> {")
 
@@ -59,7 +60,9 @@ class _Parts:
         effect = rng.choice(("read", "write", "atomic"))
         operator = "add" if effect == "atomic" else ""
         proxy = rng.choice(("generic", "generic", "async"))
-        return g.Access(effect, foot, rng.random() < 0.4, proxy, operator, rng.random() < 0.3, told)
+        return g.Access(
+            effect, foot, rng.random() < 0.4, proxy, operator, rng.random() < 0.3, told, rng.choice(("", "%d0"))
+        )
 
     def sync(self) -> g.Sync:
         rng = self.rng
@@ -100,7 +103,7 @@ class _Parts:
                 g.Unknown(tuple(rng.sample((*BUFFERS, *VIEWS), rng.choice((0, 1, 3))))),
                 self.sync(),
                 self.sync(),
-                g.Assign((*pairs, *places)),
+                g.Assign((*pairs, *places, *rng.choice(((), (("%d1", g.Token("%d0")),))))),
                 g.Havoc(tuple(rng.sample(NAMES, rng.choice((1, 2))))),
                 g.Branch(rng.choice((None, self.cond()))),
                 g.Branch(self.cond()),
@@ -131,7 +134,7 @@ def random_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
     count = rng.randint(3, size)
     loops = tuple(_loop(rng, parts, number, count) for number in range(rng.choice((0, 1, 2))))
     actions: list[g.Action] = [
-        g.Assign((*((name, ZERO) for name in NAMES), *((name, g.Ref("%a")) for name in VIEWS))),
+        g.Assign((*((name, ZERO) for name in NAMES), *((name, g.Ref("%a")) for name in VIEWS), *TOKENS)),
         g.Havoc(NAMES),
         *(parts.action(waves) for _ in range(count - 2)),
     ]
@@ -162,7 +165,7 @@ def random_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
         buffers,
         loops,
         (g.Function("f", rng.randrange(count), ("%p",)), g.Function("main.0", 0)),
-        tuple(g.Object(name, type_, rng.choice(((), (0,)))) for name, type_ in OBJECTS.items()),
+        tuple(g.Object(name, type_, rng.choice(((), (0,))), rng.choice((None, 64))) for name, type_ in OBJECTS.items()),
         (Size("K", 64),),
         (parts_where(rng),) if rng.random() < 0.5 else (),
         (Binary("//", Name("K"), Const(32)),) if rng.random() < 0.5 else (),
@@ -202,7 +205,7 @@ def built_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
         b.add(g.Return())
     for first, last in rng.choice((((0, 4),), ((0, 1), (1, 4)))):
         b.program(first, last)
-        b.add(g.Assign((*((name, ZERO) for name in NAMES), ("%v", g.Ref("%a")))))
+        b.add(g.Assign((*((name, ZERO) for name in NAMES), ("%v", g.Ref("%a")), *TOKENS)))
         _fill(b, parts, size, 0)
         b.add(g.End())
     return b.finish()

@@ -16,10 +16,19 @@ from tidegate.graph.show import show_graph
 from tidegate.graph.wellformed import check_graph
 from tidegate.index import Binary, Compare, Const, Name
 from tidegate.language.check import check
-from tidegate.language.ops import LocalWrite, SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier, walk_ops
+from tidegate.language.ops import (
+    LocalWrite,
+    SharedMemoryBarrier,
+    Signal,
+    Value,
+    Wait,
+    WaitCount,
+    WorkgroupBarrier,
+    walk_ops,
+)
 from tidegate.language.parse import parse
 from tidegate.language.show import show
-from tidegate.language.types import BarrierObject
+from tidegate.language.types import DEP, BarrierObject
 from tidegate.targets import load_target
 
 GOLDEN = Path(__file__).parent / "golden" / "graph"
@@ -400,3 +409,151 @@ kernel @k() waves 2 {
     assert [each.message for each in bad.value.findings] == [
         "the edited kernel is not well-formed: `%b` is not defined"
     ]
+
+
+# --- what a review found ---
+
+
+def labelled(graph: g.SyncGraph, label: str) -> list[g.Point]:
+    return [point for point in graph.points if point.label == label]
+
+
+def test_a_counter_of_groups_counts_groups_not_copies() -> None:
+    text = """
+target {target}
+kernel @k(%A: global<64xf32>) waves 1 {{
+  %a = alloc : lds<64xf32>
+  gather_to_lds %A[0] to %a[0] : tile<32xf32>
+  gather_to_lds %A[32] to %a[32] : tile<32xf32>
+  commit_group
+  commit_group
+}}"""
+    for target, counters in (("sm_80", ["group"]), ("sm_90", ["group", "bulk_group"])):
+        graph = graph_of(text.format(target=target), target).graph
+        assert [point.issues for point in labelled(graph, "gather_to_lds")] == [(), ()]
+        closed = tuple(g.Issue(name, 1, 1) for name in counters)
+        assert [point.issues for point in labelled(graph, "commit_group")] == [closed, closed]
+
+
+def test_lanes_that_disagree_run_both_arms_in_order() -> None:
+    text = """
+target gfx950
+kernel @k(%A: global<64xf32>) waves 1 {
+  %a = alloc : lds<64xf32>
+  %n = conditional lane < 16 : index {
+    gather_to_lds %A[0] to %a[0] : tile<64xf32>
+    yield 1
+  } else {
+    %t = local_read %a[0] : tile<64xf32>
+    yield 2
+  }
+}"""
+    graph = graph_of(text, "gfx950").graph
+    assert check_graph(graph) == []
+    (copy,), (read,) = labelled(graph, "gather_to_lds"), labelled(graph, "local_read")
+    reached, stack = set(), [graph.points.index(copy)]
+    while stack:
+        number = stack.pop()
+        if number not in reached:
+            reached.add(number)
+            stack.extend(graph.points[number].successors)
+    assert graph.points.index(read) in reached
+    assert [point.action.footprint.may for point in (copy, read)] == [True, True]
+    assert g.Havoc(("%n",)) in [point.action for point in graph.points]
+    assert all(
+        point.action == g.Branch(None) for label in ("conditional", "otherwise") for point in labelled(graph, label)
+    )
+
+
+def test_which_carried_copy_a_wait_names_is_in_the_graph() -> None:
+    text = """
+target gfx950
+kernel @k(%A: global<64xf32>) waves 1 {
+  %a = alloc : lds<64xf32, slots = 2>
+  %c0 = gather_to_lds %A[0] to %a[0][0] : tile<64xf32>
+  %c1 = gather_to_lds %A[0] to %a[1][0] : tile<64xf32>
+  %x, %y = iterate %k in 0 .. 3 carry(%d0 = %c0 : dep, %d1 = %c1 : dep) {
+    wait_count deps(%d0)
+    yield %d1, %d0
+  }
+}"""
+    graph = graph_of(text, "gfx950").graph
+    assert check_graph(graph) == []
+    assert [point.action.token for point in labelled(graph, "gather_to_lds")] == ["%c0", "%c1"]
+    (enter,), (latch,) = labelled(graph, "iterate"), labelled(graph, "next")
+    assert dict(enter.action.pairs)["%d0"] == g.Token("%c0")
+    assert dict(latch.action.pairs)["%d0"] == g.Token("%d1")
+    lost = show_graph(graph).replace(" token %c0", "", 1)
+    assert {each.message for each in check_graph(parse_graph(lost))} == {
+        "point 3: no asynchronous operation is called `%c0`"
+    }
+
+
+def test_elements_that_serve_as_indices_are_new_each_time() -> None:
+    text = """
+kernel @k(%X: global<4x1xi32>) waves 2 {
+  %a = alloc : lds<4xi32>
+  iterate %k in 0 .. 4 {
+    %t = global_read %X[%k, 0] : tile<1xi32>
+    local_write %t, %a[inexact(%t)]
+  }
+}"""
+    graph = graph_of(text).graph
+    assert graph.free == ()
+    (unknown,) = labelled(graph, "elements")
+    assert (unknown.action, unknown.loop) == (g.Havoc(("%t",)), 0)
+
+
+def test_waves_that_end_in_a_loop_are_gone_after_it() -> None:
+    text = """
+kernel @k() waves 4 {
+  iterate %i in 0 .. wave {
+    exit
+  }
+  shared_memory_barrier
+}"""
+    assert [point.under for point in labelled(graph_of(text).graph, "shared_memory_barrier")] == ["per_wave"]
+
+
+def test_mbarriers_lie_in_memory() -> None:
+    text = """
+target sm_90
+kernel @k() waves 4 {
+  %a = alloc : lds<10xf32>
+  %m = new_barrier : mbarrier<1, slots = 2>
+  %n = new_barrier : named_barrier<4>
+}"""
+    assert [each.offset for each in graph_of(text, "sm_90").graph.objects] == [48, None]
+
+
+@pytest.mark.parametrize("edit", [Delete(3), Change(3, WorkgroupBarrier()), Move(3, 5)])
+def test_what_belongs_to_copies_is_not_edited(edit) -> None:
+    text = """
+target sm_80
+kernel @k(%A: global<64xf32>) waves 1 {
+  %a = alloc : lds<64xf32>
+  %t = fill 0.0 : tile<4xf32>
+  gather_to_lds %A[0] to %a[0] : tile<64xf32>
+  %g = commit_group
+  wait_count deps(%g)
+}"""
+    made = graph_of(text, "sm_80")
+    for apply, item in ((apply_plan, made), (apply_to_graph, made.graph)):
+        with pytest.raises(BadInput, match="point 3 belongs to copies or to a barrier object"):
+            apply(Plan((edit,)), item)
+
+
+def test_a_change_may_not_name_what_does_not_exist() -> None:
+    made = built()
+    wrong = Change(point_with(made, "shared_memory_barrier"), WaitCount((), (Value("%nope", DEP),)))
+    with pytest.raises(BadInput, match="`%nope` is not defined"):
+        apply_plan(Plan((wrong,)), made)
+
+
+def test_a_loop_is_reordered_once() -> None:
+    made = built()
+    body = tuple(
+        number for number, path in enumerate(made.paths) if len(path) == 3 and number != point_with(made, "next")
+    )
+    with pytest.raises(BadInput, match="loop 0 is reordered twice"):
+        apply_plan(Plan((Reorder(0, body), Reorder(0, body))), made)

@@ -17,7 +17,6 @@ from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, che
 from tidegate.language.check import check_names
 from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize, SyncOp
 from tidegate.language.syntax import form_of
-from tidegate.language.uses import uses_of
 
 
 @dataclass(slots=True)
@@ -38,8 +37,7 @@ def apply_plan(plan: Plan, built: KernelGraph) -> Kernel:
     instead = {built.paths[point]: op for point, op in edits.instead.items()}
     orders = {_body_path(built, number): _op_order(built, edit) for number, edit in edits.orders.items()}
     edited = replace(built.kernel, body=_Rewriter(before, instead, orders).block(built.kernel.body, ()))
-    if orders or any(True for ops in before.values() for op in ops for _ in uses_of(op)):
-        _check_values(edited)
+    _check_values(edited)
     return edited
 
 

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import Span
 from tidegate.graph import model as g
-from tidegate.graph.memory import footprint_of, issues_of, view_of
+from tidegate.graph.actions import Actions, label_of, role_of
+from tidegate.graph.loops import DEFAULT_TRIPS
+from tidegate.graph.memory import issues_of
 from tidegate.index import (
     INDEX_TYPES,
     ONE,
@@ -44,15 +47,14 @@ from tidegate.language.facts import Facts, Variation, find_facts
 from tidegate.language.layout import lay_out
 from tidegate.language.ops import Block, Kernel, Op, Operand, Value, blocks_of, results_of, walk_ops
 from tidegate.language.points import find_point
-from tidegate.language.syntax import form_of
-from tidegate.language.types import FLAG, INDEX, BarrierObject, Lds, Tile
+from tidegate.language.trips import header_conds
+from tidegate.language.types import DEP, FLAG, INDEX, BarrierObject, Lds, Tile
 from tidegate.language.uses import own_names, uses_of
 from tidegate.targets import Target
 
 # Where in a kernel: the number of an operation, then of one of its regions, then of an operation in it, and so on.
 # The last number may be one more than the last operation: the end of the region.
 Path = tuple[int, ...]
-DEFAULT_TRIPS = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,12 @@ def build_graph(kernel: Kernel, target: Target) -> KernelGraph:
 
 
 def _build(kernel: Kernel, target: Target) -> KernelGraph:
-    builder = _Builder(kernel, target, find_facts(kernel))
-    builder.tiles = _tiles_in_indices(kernel)
-    builder.buffers = {op.result.name for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)}
-    builder.block(kernel.body, (), _Around(-1, 1.0, Variation.UNIFORM, (*kernel.where, *_positive(kernel))))
-    builder.add(g.End(), (len(kernel.body.ops),), kernel.body.at, label="end", around=builder.top)
+    tiles = _tiles_in_indices(kernel)
+    buffers = {op.result.name for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)}
+    builder = _Builder(kernel, target, find_facts(kernel), tiles, Actions(target, buffers, tiles))
+    top = _Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))
+    builder.block(kernel.body, (), top)
+    builder.add(g.End(), (len(kernel.body.ops),), kernel.body.at, label="end", around=top)
     return KernelGraph(kernel, builder.graph(), tuple(builder.paths))
 
 
@@ -99,10 +102,6 @@ def _carried_flags(kernel: Kernel) -> tuple[Value, ...]:
     return tuple(
         value for op in walk_ops(kernel.body) for value in (*own_names(op), *results_of(op)) if value.type == FLAG
     )
-
-
-def _positive(kernel: Kernel) -> Iterable[Cond]:
-    return (Compare(">=", Name(size.name), Const(1)) for size in kernel.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +155,14 @@ class _Builder:
     kernel: Kernel
     target: Target
     facts: Facts
+    tiles: set[str]  # tiles whose elements are used as indices
+    actions: Actions
     drafts: list[_Draft] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
     loops: list[g.Loop] = field(default_factory=list)
     defined: dict[str, int] = field(default_factory=dict)  # value → the point that makes it
     pending: list[int] = field(default_factory=list)  # points whose next successor is the next point
-    buffers: set[str] = field(default_factory=set)
-    tiles: set[str] = field(default_factory=set)  # tiles that are used as indices
     gone: Variation = Variation.UNIFORM  # who may have ended before the point at hand
-    divergent: bool = False  # whether the operation at hand stands under a lane-divergent condition
-    top: _Around = field(default_factory=lambda: _Around(-1, 1.0, Variation.UNIFORM, ()))
 
     def graph(self) -> g.SyncGraph:
         kernel = self.kernel
@@ -176,7 +173,7 @@ class _Builder:
                 type_ = op.result.type
                 buffers.append(g.Buffer(op.result.name, type_.slot_bytes, type_.slots, layout.offsets[op.result.name]))
             elif isinstance(op, ops.NewBarrier) and isinstance(op.result.type, BarrierObject):
-                objects.append(g.Object(op.result.name, op.result.type))
+                objects.append(g.Object(op.result.name, op.result.type, (), layout.offsets.get(op.result.name)))
         return g.SyncGraph(
             name=kernel.name,
             target=self.target.name,
@@ -191,7 +188,6 @@ class _Builder:
             grid=kernel.grid,
             free=(
                 *(arg for arg in kernel.args if arg.type in (INDEX, FLAG)),
-                *(Value(name, INDEX) for name in sorted(self.tiles)),
                 *_carried_flags(kernel),
             ),
         )
@@ -225,8 +221,6 @@ class _Builder:
     # --- operations ---
 
     def block(self, block: Block, path: Path, around: _Around) -> None:
-        if not path:
-            self.top = around
         for number, op in enumerate(block.ops):
             self.op(op, (*path, number), around)
 
@@ -239,71 +233,26 @@ class _Builder:
             case ops.Specialize():
                 self.specialize(op, path, around)
             case _:
-                self.divergent = around.under == Variation.DIVERGENT
-                number = self.add(
-                    self.action(op),
-                    path,
-                    op.at,
-                    label=_label(op),
-                    around=around,
-                    role=_role(op),
-                    issues=issues_of(op, self.target),
-                    uses=uses_of(op),
-                )
-                result: Value | None = getattr(op, "result", None)
-                if result is not None:
-                    self.defined[result.name] = number
+                self.step(op, path, around)
 
-    def action(self, op: Op) -> g.Action:
-        match op:
-            case ops.LocalRead():
-                return g.Access("read", self.footprint(op, op.result))
-            case ops.LocalWrite():
-                return g.Access("write", self.footprint(op, op.tile))
-            case ops.AtomicAdd():
-                return g.Access("atomic", self.footprint(op, op.tile), operator="add", fetches=op.result is not None)
-            case ops.GatherToLds() | ops.TensorLoadToLds():
-                foot = footprint_of(op.dest, op.tile, self.buffers)
-                told = g.Ref(op.mbarrier.base.name, op.mbarrier.slot) if op.mbarrier is not None else None
-                return g.Access("write", foot, True, self.proxy(op), mbarrier=told)
-            case ops.LdsToGlobal():
-                foot = footprint_of(op.source, op.tile, self.buffers)
-                return g.Access("read", foot, True, self.proxy(op))
-            case ops.View():
-                return g.Assign(((op.result.name, view_of(op.place, self.buffers)),))
-            case ops.SelectView():
-                both = g.Either(op.cond, g.Ref(op.then.name), g.Ref(op.otherwise.name))
-                return g.Assign(((op.result.name, both),))
-            case ops.Let():
-                return g.Assign(((op.result.name, op.value),))
-            case ops.ReadIndex():
-                return g.Havoc((op.result.name,))
-            case ops.Alloc():
-                return g.Alloc(op.result.name)
-            case ops.Dealloc():
-                return g.Free(op.buffer.name)
-            case ops.Exit():
-                return g.End()
-            case ops.GlobalRead() | ops.GlobalWrite() | ops.NewBarrier():
-                return g.Compute()
-            case ops.Fill() | ops.Splat() | ops.Iota() | ops.Elementwise() | ops.Cast() | ops.Reduce() | ops.Scan():
-                return g.Compute()
-            case ops.Transpose() | ops.Broadcast() | ops.Reshape() | ops.Mma():
-                return g.Compute()
-            case ops.Iterate() | ops.Conditional() | ops.Specialize():
-                raise AssertionError("regions are not one point")
-            case _:
-                return g.Sync(op)
+    def step(self, op: Op, path: Path, around: _Around) -> None:
+        """An operation that is one point, and another if elements of its tile serve as indices."""
+        some_lanes = max(around.under, self.gone) == Variation.DIVERGENT
+        action = self.actions.of(op, some_lanes=some_lanes)
+        issues, uses = issues_of(op, self.target), uses_of(op)
+        where: dict[str, Any] = {"label": label_of(op), "around": around, "role": role_of(op)}
+        number = self.add(action, path, op.at, issues=issues, uses=uses, **where)
+        for value in results_of(op):
+            self.defined[value.name] = number
+        self.forget(results_of(op), _after(path), op.at, around)
+        if isinstance(op, ops.Exit):
+            self.gone = max(self.gone, around.under)
 
-    def footprint(self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd, tile: Value) -> g.Footprint:
-        """A lane that is switched off, or an index of its own for each element, leaves some bytes untouched."""
-        scattered = any(name in self.tiles for index in op.place.index for name in names(index))
-        may = op.mask is not None or scattered or self.divergent
-        return footprint_of(op.place, tile.type, self.buffers, op.bounds, may)
-
-    def proxy(self, op: ops.CopyOp) -> str:
-        name = _label(op)
-        return self.target.operations[name].proxy or "generic"
+    def forget(self, values: Iterable[Value], path: Path, at: Span, around: _Around) -> None:
+        """Elements of a tile that serve as indices: each wave has its own, and new ones each time."""
+        unknown = tuple(value.name for value in values if value.name in self.tiles)
+        if unknown:
+            self.add(g.Havoc(unknown), path, at, label="elements", around=around, insertable=False)
 
     # --- regions ---
 
@@ -329,6 +278,7 @@ class _Builder:
         for value in (op.counter, *(each.value for each in op.carried), *op.results):
             self.defined[value.name] = head
         gone = self.gone
+        self.forget((each.value for each in op.carried), (*path, 0, 0), op.at, inside)
         self.block(op.body, (*path, 0), inside)
         nexts = [
             (counter, Binary("+", Name(counter), Const(step))),
@@ -352,28 +302,49 @@ class _Builder:
         """After a loop its results are what its carried names hold."""
         pairs = tuple(_assigned((result, _operand(value)) for result, value in zip(results, from_, strict=False)))
         if pairs:
-            after = (*path[:-1], path[-1] + 1)
-            self.add(g.Assign(pairs), after, at, label="after", around=around, insertable=False)
+            self.add(g.Assign(pairs), _after(path), at, label="after", around=around, insertable=False)
+        self.forget(results, _after(path), at, around)
 
     def conditional(self, op: ops.Conditional, path: Path, around: _Around) -> None:
+        varies = self.facts.of(op.cond)
+        if varies == Variation.DIVERGENT:
+            self.divergent_arms(op, path, around)
+            return
+        inside = replace(around, weight=around.weight / 2, under=max(around.under, varies))
         uses = uses_of(op)
         branch = self.add(g.Branch(op.cond), path, op.at, label="conditional", around=around, uses=uses)
-        under = max(around.under, self.facts.of(op.cond))
         ends: list[int] = []
-        for arm, block in enumerate((op.then, op.otherwise)):
-            inside = replace(around, weight=around.weight / 2, under=under)
+        for arm in (0, 1):
             self.pending = [branch]
-            self.block(block, (*path, arm), inside)
-            if _may_end(block):
-                self.gone = max(self.gone, under)
-            if self.pending:
-                pairs = tuple(_assigned(zip(op.results, block.yields, strict=False)))
-                action: g.Action = g.Assign(pairs) if pairs else g.Compute()
-                end = (*path, arm, len(block.ops))
-                names = _operand_names(block.yields)
-                at = block.at if block.at.line else op.at
-                ends.append(self.add(action, end, at, label="arm", around=inside, uses=names))
+            ends += self.arm(op, arm, path, inside)
         self.join(ends, op.results, path, op.at, around)
+
+    def divergent_arms(self, op: ops.Conditional, path: Path, around: _Around) -> None:
+        """Lanes disagree: the wave runs one arm after the other, and may skip either of them."""
+        inside = replace(around, weight=around.weight / 2, under=Variation.DIVERGENT)
+        ends: list[int] = []
+        uses = tuple(uses_of(op))
+        for arm, label in enumerate(("conditional", "otherwise")):
+            choice = self.add(g.Branch(None), path, op.at, label=label, around=around, uses=uses, insertable=not arm)
+            ends += self.arm(op, arm, path, inside)
+            self.pending = [*self.pending, choice]
+        joined = self.join(self.pending, op.results, path, op.at, around)
+        self.drafts[joined].uses = tuple(ends)
+        unknown = tuple(value.name for value in op.results if value.type in (INDEX, FLAG))
+        if unknown:
+            self.add(g.Havoc(unknown), _after(path), op.at, label="lanes", around=around, insertable=False)
+
+    def arm(self, op: ops.Conditional, arm: int, path: Path, inside: _Around) -> list[int]:
+        """One arm, up to the point at its end; an arm that always ends the wave has none."""
+        block = (op.then, op.otherwise)[arm]
+        self.block(block, (*path, arm), inside)
+        if not self.pending:
+            return []
+        pairs = tuple(_assigned(zip(op.results, block.yields, strict=False)))
+        action: g.Action = g.Assign(pairs) if pairs else g.Compute()
+        at = block.at if block.at.line else op.at
+        uses = _operand_names(block.yields)
+        return [self.add(action, (*path, arm, len(block.ops)), at, label="arm", around=inside, uses=uses)]
 
     def specialize(self, op: ops.Specialize, path: Path, around: _Around) -> None:
         ranges = tuple((group.first, group.last) for group in op.groups)
@@ -384,31 +355,30 @@ class _Builder:
             inside = replace(around, weight=around.weight * share, under=max(around.under, Variation.PER_WAVE))
             self.pending = [dispatch]
             self.block(group.body, (*path, number), inside)
-            if _may_end(group.body):
-                self.gone = max(self.gone, Variation.PER_WAVE)
             if self.pending:
                 end = (*path, number, len(group.body.ops))
                 ends.append(self.add(g.Compute(), end, group.at, label="group", around=inside))
         self.join([*ends, dispatch], (), path, op.at, around)
 
-    def join(self, ends: list[int], results: tuple[Value, ...], path: Path, at: Span, around: _Around) -> None:
+    def join(self, ends: list[int], results: tuple[Value, ...], path: Path, at: Span, around: _Around) -> int:
         """Where arms meet; if none comes to its end, nothing follows."""
         self.pending = ends
         if not ends:
-            return
-        after = (*path[:-1], path[-1] + 1)
-        number = self.add(g.Compute(), after, at, label="join", around=around, insertable=False)
+            return -1
+        number = self.add(g.Compute(), _after(path), at, label="join", around=around, insertable=False)
         self.drafts[number].uses = tuple(ends)
         for value in results:
             self.defined[value.name] = number
+        self.forget(results, _after(path), at, around)
+        return number
 
 
-def _may_end(block: Block) -> bool:
-    return any(isinstance(op, ops.Exit) for op in walk_ops(block))
+def _after(path: Path) -> Path:
+    return (*path[:-1], path[-1] + 1)
 
 
-def _assigned(pairs: Iterable[tuple[Value, Operand]]) -> Iterable[tuple[str, Index | g.Where]]:
-    """What takes part in addresses: indices and views. Tiles and dependences are values of points instead."""
+def _assigned(pairs: Iterable[tuple[Value, Operand]]) -> Iterable[tuple[str, Index | g.Where | g.Token]]:
+    """What has a name in the graph: indices, views, asynchronous operations. Tiles are values of points instead."""
     for value, operand in pairs:
         if value.type == INDEX and isinstance(operand, INDEX_TYPES):
             yield value.name, operand
@@ -416,6 +386,8 @@ def _assigned(pairs: Iterable[tuple[Value, Operand]]) -> Iterable[tuple[str, Ind
             yield value.name, g.Ref(operand.name)
         elif value.type == FLAG and isinstance(operand, Value):
             yield value.name, Select(Flag(operand.name), ONE, ZERO)
+        elif value.type == DEP and isinstance(operand, Value):
+            yield value.name, g.Token(operand.name)
 
 
 def _operand(value: Value) -> Operand:
@@ -444,24 +416,3 @@ def _trips(lower: Index, upper: Index, step: int, conds: tuple[Cond, ...]) -> tu
             break
         least = trips
     return least, None
-
-
-def _label(op: Op) -> str:
-    return op.fn if isinstance(op, ops.Elementwise) else form_of(type(op)).word
-
-
-def _role(op: Op) -> str:
-    match op:
-        case ops.GlobalRead() | ops.ReadIndex():
-            return "global_read"
-        case ops.GlobalWrite():
-            return "global_write"
-        case ops.LocalRead():
-            return "local_read"
-        case ops.LocalWrite() | ops.AtomicAdd():
-            return "local_write"
-        case ops.GatherToLds() | ops.TensorLoadToLds() | ops.LdsToGlobal():
-            return "copy"
-        case ops.Mma():
-            return "mma"
-    return "other"

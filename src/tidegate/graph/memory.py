@@ -76,9 +76,16 @@ def view_of(place: Place, buffers: Container[str]) -> Ref:
 
 
 def issues_of(op: Op, target: Target) -> tuple[Issue, ...]:
-    """What an operation puts on which counter of the target."""
+    """What an operation puts on which counter of the target.
+
+    A counter that counts groups counts a group when it is closed, empty or not; the copies in it count nothing.
+    """
+    if isinstance(op, ops.CommitGroup):
+        return tuple(Issue(name, 1, 1) for name, counter in target.counters.items() if counter.unit == "groups")
     kind = CLASS_OF.get(type(op))
     if kind is None or not target.has(kind) or not target.counter_of(kind):
+        return ()
+    if target.counters[target.counter_of(kind)].unit == "groups":
         return ()
     return _issues(target, kind, _bytes(op))
 

@@ -69,6 +69,13 @@ Where = Ref | Either
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """The asynchronous operations that another name stands for."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Extent:
     """`count` steps of `stride` bytes; with a limit, only the steps below it are taken."""
 
@@ -81,8 +88,8 @@ class Extent:
 class Footprint:
     """The bytes of an access: from a place, every combination of steps, `width` bytes at each.
 
-    `may`: only some of these bytes, by a mask that nobody knows. An inexact slot may be any slot, and an inexact
-    offset any bytes of the slot.
+    `may`: only some of these bytes, by a mask that nobody knows. Where the slot or the offset is inexact, here or in a
+    view on the way, it may be any bytes of the whole buffer.
     """
 
     place: Ref
@@ -110,6 +117,7 @@ class Access:
     operator: str = ""  # of an atomic
     fetches: bool = False  # whether the result of an atomic is used
     mbarrier: Ref | None = None
+    token: str = ""  # the name by which waits speak of an asynchronous access
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +136,14 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Names take new values, all at once."""
+    """Names take new values, all at once: indices, places in memory, or asynchronous operations."""
 
-    pairs: tuple[tuple[str, Index | Where], ...]
+    pairs: tuple[tuple[str, Index | Where | Token], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Havoc:
-    """Names take values that nobody knows: numbers read from memory."""
+    """Names take values that nobody knows: numbers read from memory, elements of a tile, lanes that differ."""
 
     names: tuple[str, ...]
 
@@ -250,11 +258,12 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A barrier object, and the waves that may take part in it; an empty tuple means all."""
+    """A barrier object, and the waves that may take part in it; an empty tuple means all. Mbarriers lie in memory."""
 
     name: str
     type: BarrierObject
     waves: tuple[int, ...] = ()
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,8 @@ class _Reader(Parser):
             self.cursor.fail(f"a barrier object cannot be a `{value.type}`")
         self.visible[value.name] = value
         waves = self.listed(lambda: self.cursor.integer("a wave")) if self.cursor.accept("waves") else ()
-        return g.Object(value.name, value.type, waves)
+        offset = self.cursor.integer("an offset") if self.cursor.accept("at") else None
+        return g.Object(value.name, value.type, waves, offset)
 
     def loop(self) -> g.Loop:
         cursor = self.cursor
@@ -216,7 +217,8 @@ class _Reader(Parser):
         operator = cursor.expect_kind("word", "an operator") if cursor.accept("operator") else ""
         fetches = cursor.accept("fetches")
         mbarrier = self.ref() if cursor.accept("reports") else None
-        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier)
+        token = self.name() if cursor.accept("token") else ""
+        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier, token)
 
     def footprint(self) -> g.Footprint:
         place = self.ref()
@@ -246,7 +248,7 @@ class _Reader(Parser):
             self.cursor.fail("this operation synchronizes nothing", at=self.cursor.span(start))
         return g.Sync(op)
 
-    def pair(self) -> tuple[str, Index | g.Where]:
+    def pair(self) -> tuple[str, Index | g.Where | g.Token]:
         name = self.name()
         self.cursor.expect("=")
         return name, self.assigned()
@@ -254,6 +256,8 @@ class _Reader(Parser):
     def assigned(self) -> Any:
         if self.cursor.accept("view"):
             return self.ref()
+        if self.cursor.accept("token"):
+            return g.Token(self.name())
         if self.cursor.text == "either":
             return self.either()
         return self.index()

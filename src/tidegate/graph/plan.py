@@ -103,10 +103,14 @@ def check_plan(plan: Plan, graph: SyncGraph) -> None:
 
 def _problems(plan: Plan, graph: SyncGraph) -> Iterator[tuple[Edit, str]]:
     touched: set[int] = set()
+    reordered: set[int] = set()
     for edit in plan.edits:
         if isinstance(edit, Reorder):
             if not 0 <= edit.loop < len(graph.loops):
                 yield edit, f"there is no loop {edit.loop}"
+            if edit.loop in reordered:
+                yield edit, f"loop {edit.loop} is reordered twice"
+            reordered.add(edit.loop)
             continue
         for number in _points(edit):
             if not 0 <= number < len(graph.points):
@@ -116,8 +120,11 @@ def _problems(plan: Plan, graph: SyncGraph) -> Iterator[tuple[Edit, str]]:
             if isinstance(edit, Insert | Move) and not graph.points[edit.before].insertable:
                 yield edit, f"nothing can be put before point {edit.before}"
             if isinstance(edit, Delete | Change | Move):
-                if not isinstance(graph.points[edit.point].action, Sync):
+                action = graph.points[edit.point].action
+                if not isinstance(action, Sync):
                     yield edit, f"point {edit.point} is no synchronization"
+                elif not isinstance(action.op, SyncOp):
+                    yield edit, f"point {edit.point} belongs to copies or to a barrier object"
                 if edit.point in touched:
                     yield edit, f"point {edit.point} is edited twice"
                 touched.add(edit.point)

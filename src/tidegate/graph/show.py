@@ -36,7 +36,8 @@ def _lines(graph: g.SyncGraph) -> Iterator[str]:
         yield f"buffer {buffer.name} bytes {buffer.slot_bytes} slots {buffer.slots}{at}"
     for each in graph.objects:
         waves = f" waves({', '.join(map(str, each.waves))})" if each.waves else ""
-        yield f"object {each.name}: {each.type}{waves}"
+        at = "" if each.offset is None else f" at {each.offset}"
+        yield f"object {each.name}: {each.type}{waves}{at}"
     for number, loop in enumerate(graph.loops):
         yield _show_loop(number, loop)
     for function in graph.functions:
@@ -125,6 +126,8 @@ def _show_access(access: g.Access) -> str:
         text += " fetches"
     if access.mbarrier is not None:
         text += f" reports {show_ref(access.mbarrier)}"
+    if access.token:
+        text += f" token {access.token}"
     return text
 
 
@@ -140,8 +143,10 @@ def show_ref(ref: g.Ref) -> str:
     return f"{ref.base}[{show_index(ref.slot)}, {show_index(ref.offset)}]"
 
 
-def _show_value(value: Index | g.Where) -> str:
+def _show_value(value: Index | g.Where | g.Token) -> str:
     match value:
+        case g.Token(name):
+            return f"token {name}"
         case g.Ref():
             return f"view {show_ref(value)}"
         case g.Either():

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tidegate.diag import NOWHERE, Finding, Label
 from tidegate.graph import model as g
 from tidegate.index import INDEX_TYPES, MACHINE_NAMES, ZERO, Cond, Index, names
-from tidegate.language.ops import Value
+from tidegate.language.ops import CommitGroup, NullAsyncDep, Value
 
 
 def check_graph(graph: g.SyncGraph) -> list[Finding]:
@@ -67,17 +67,27 @@ class _Checker:
         self.places = set(self.buffers)
         self.places.update(name for function in graph.functions for name in function.params)
         self.objects = {each.name for each in graph.objects}
+        self.tokens: set[str] = set()
         self.functions = {each.name: each for each in graph.functions}
         self.indices.update(loop.counter for loop in graph.loops if loop.counter)
         for point in graph.points:
             match point.action:
                 case g.Assign(pairs):
                     for name, value in pairs:
-                        (self.indices if isinstance(value, INDEX_TYPES) else self.places).add(name)
+                        self.kind(value).add(name)
                 case g.Havoc(given):
                     self.indices.update(given)
+                case g.Access(token=token) if token:
+                    self.tokens.add(token)
+                case g.Sync(CommitGroup(result=result) | NullAsyncDep(result=result)) if result is not None:
+                    self.tokens.add(result.name)
                 case _:
                     pass
+
+    def kind(self, value: Index | g.Where | g.Token) -> set[str]:
+        if isinstance(value, g.Token):
+            return self.tokens
+        return self.indices if isinstance(value, INDEX_TYPES) else self.places
 
     def points(self) -> Iterator[Finding]:
         count, loops = len(self.graph.points), len(self.graph.loops)
@@ -132,6 +142,8 @@ class _Checker:
                 named = barrier if isinstance(barrier, Value) else getattr(barrier, "base", None)
                 if named is not None and named.name not in self.objects:
                     yield f"`{named.name}` is no barrier object"
+                for value in getattr(op, "async_deps", ()):
+                    yield from self.token(value.name)
             case _:
                 pass
 
@@ -159,8 +171,14 @@ class _Checker:
         for _, where in args:
             yield from self.value(where)
 
-    def value(self, value: Index | g.Where) -> Iterator[str]:
+    def token(self, name: str) -> Iterator[str]:
+        if name not in self.tokens:
+            yield f"no asynchronous operation is called `{name}`"
+
+    def value(self, value: Index | g.Where | g.Token) -> Iterator[str]:
         match value:
+            case g.Token(name):
+                yield from self.token(name)
             case g.Ref(base, slot, offset):
                 yield from self.place_name(base)
                 if slot != ZERO and base in self.places and base not in self.buffers:

@@ -1,0 +1,113 @@
+"""What one operation of a kernel does, as an action of a graph.
+
+Needs   an operation that is no region
+Gives   its action, its role, its label
+Keeps   an access that may leave some of its bytes untouched says so: a mask, an index of its own for each element, or
+        lanes that are switched off
+Cost    constant per operation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from tidegate.graph import model as g
+from tidegate.graph.memory import footprint_of, view_of
+from tidegate.index import names
+from tidegate.language import ops
+from tidegate.language.ops import Op, Place, Value
+from tidegate.language.syntax import form_of
+from tidegate.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What actions depend on beside their operation: the target, the buffers, and tiles that serve as indices."""
+
+    target: Target
+    buffers: Container[str]
+    tiles: Container[str]
+
+    def of(self, op: Op, *, some_lanes: bool) -> g.Action:
+        """The action; `some_lanes`: lanes may be switched off here."""
+        match op:
+            case ops.LocalRead():
+                return g.Access("read", self.footprint(op, op.result, some_lanes))
+            case ops.LocalWrite():
+                return g.Access("write", self.footprint(op, op.tile, some_lanes))
+            case ops.AtomicAdd():
+                foot = self.footprint(op, op.tile, some_lanes)
+                return g.Access("atomic", foot, operator="add", fetches=op.result is not None)
+            case ops.GatherToLds() | ops.TensorLoadToLds():
+                told = g.Ref(op.mbarrier.base.name, op.mbarrier.slot) if op.mbarrier is not None else None
+                return self.copy("write", op, op.dest, some_lanes, told)
+            case ops.LdsToGlobal():
+                return self.copy("read", op, op.source, some_lanes, None)
+            case ops.View():
+                return g.Assign(((op.result.name, view_of(op.place, self.buffers)),))
+            case ops.SelectView():
+                both = g.Either(op.cond, g.Ref(op.then.name), g.Ref(op.otherwise.name))
+                return g.Assign(((op.result.name, both),))
+            case ops.Let():
+                return g.Assign(((op.result.name, op.value),))
+            case ops.ReadIndex():
+                return g.Havoc((op.result.name,))
+            case ops.Alloc():
+                return g.Alloc(op.result.name)
+            case ops.Dealloc():
+                return g.Free(op.buffer.name)
+            case ops.Exit():
+                return g.End()
+        return self.other(op)
+
+    def other(self, op: Op) -> g.Action:
+        """Operations without an effect of their own on shared memory, and synchronization."""
+        match op:
+            case ops.GlobalRead() | ops.GlobalWrite() | ops.NewBarrier():
+                return g.Compute()
+            case ops.Fill() | ops.Splat() | ops.Iota() | ops.Elementwise() | ops.Cast() | ops.Reduce() | ops.Scan():
+                return g.Compute()
+            case ops.Transpose() | ops.Broadcast() | ops.Reshape() | ops.Mma():
+                return g.Compute()
+            case ops.WorkgroupBarrier() | ops.SharedMemoryBarrier() | ops.Signal() | ops.Wait() | ops.WaitCount():
+                return g.Sync(op)
+            case ops.ConditionalBarrier() | ops.Fence() | ops.SchedulingBarrier() | ops.SetWavePrio():
+                return g.Sync(op)
+            case ops.CommitGroup() | ops.MbarrierArrive() | ops.MbarrierWait() | ops.NullAsyncDep():
+                return g.Sync(op)
+        raise AssertionError(f"`{type(op).__name__}` is not one point")
+
+    def footprint(
+        self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd, tile: Value, some_lanes: bool
+    ) -> g.Footprint:
+        scattered = any(name in self.tiles for index in op.place.index for name in names(index))
+        may = op.mask is not None or scattered or some_lanes
+        return footprint_of(op.place, tile.type, self.buffers, op.bounds, may)
+
+    def copy(self, effect: str, op: ops.CopyOp, place: Place, some_lanes: bool, told: g.Ref | None) -> g.Access:
+        foot = footprint_of(place, op.tile, self.buffers, may=some_lanes)
+        proxy = self.target.operations[label_of(op)].proxy or "generic"
+        token = op.result.name if op.result is not None else ""
+        return g.Access(effect, foot, True, proxy, mbarrier=told, token=token)
+
+
+def label_of(op: Op) -> str:
+    return op.fn if isinstance(op, ops.Elementwise) else form_of(type(op)).word
+
+
+def role_of(op: Op) -> str:
+    match op:
+        case ops.GlobalRead() | ops.ReadIndex():
+            return "global_read"
+        case ops.GlobalWrite():
+            return "global_write"
+        case ops.LocalRead():
+            return "local_read"
+        case ops.LocalWrite() | ops.AtomicAdd():
+            return "local_write"
+        case ops.GatherToLds() | ops.TensorLoadToLds() | ops.LdsToGlobal():
+            return "copy"
+        case ops.Mma():
+            return "mma"
+    return "other"
