@@ -5,7 +5,8 @@ Gives   `Target` values, and text and JSON made from them
 Keeps   every fact cites its source; what a file does not state is taken as slow and safe; no code names a GPU
 Cost    a target is read once, when it is first asked for
 
-`schema` lists every fact, `parse` reads a file, `library` finds it, `show` prints it.
+`schema` lists every fact, `parse` reads a file, `library` finds it, `show` prints it, `pages`
+writes its page of the documentation.
 """
 
 from tidegate.targets.library import TargetRow, default_target, known_targets, list_targets, load_target, resolve
@@ -21,6 +22,7 @@ from tidegate.targets.model import (
     Target,
     Wave,
 )
+from tidegate.targets.pages import is_unchecked, target_to_page, targets_to_table
 from tidegate.targets.parse import empty_target, parse_target
 from tidegate.targets.schema import CODES, DTYPES, FACTS, OPERATIONS
 from tidegate.targets.show import schema_to_markdown, show_target, target_to_json
@@ -43,6 +45,7 @@ __all__ = [
     "Wave",
     "default_target",
     "empty_target",
+    "is_unchecked",
     "known_targets",
     "list_targets",
     "load_target",
@@ -51,4 +54,6 @@ __all__ = [
     "schema_to_markdown",
     "show_target",
     "target_to_json",
+    "target_to_page",
+    "targets_to_table",
 ]

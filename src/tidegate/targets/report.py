@@ -8,6 +8,9 @@ Cost    linear in the words known at that place
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
+from itertools import takewhile
+
 from tidegate.diag import Finding, Label, Span, closest
 from tidegate.targets.schema import Fact
 
@@ -77,7 +80,8 @@ def unknown_target(name: str, known: tuple[str, ...], aliases: tuple[str, ...]) 
         f"no target is named `{name}`",
         (),
         (f"targets: {', '.join(known)}", f"aliases: {', '.join(aliases)}"),
-        _meant(name, (*known, *aliases)) or "for a target of your own give the path of its file, which ends in `.toml`",
+        _meant_target(name, known, aliases)
+        or "for a target of your own give the path of its file, which ends in `.toml`",
     )
 
 
@@ -98,6 +102,27 @@ def unreadable(file: str, reason: str) -> Finding:
 def _meant(word: str, known: tuple[str, ...]) -> str:
     match = closest(word, known)
     return f"did you mean `{match}`?" if match else ""
+
+
+def _meant_target(name: str, known: tuple[str, ...], aliases: tuple[str, ...]) -> str:
+    """The targets closest to a name, all that are equally close; aliases only where no name of a target is close.
+
+    Among names that differ in as many letters, those that begin alike are of one family.
+    """
+    wanted = name.lower()
+    for names in (known, aliases):
+        ranks = {each: _likeness(wanted, each.lower()) for each in names}
+        best = max(ranks.values(), default=(0.0, 0))
+        if best[0] >= 0.6:
+            meant = [f"`{each}`" for each in names if ranks[each] == best][:3]
+            return f"did you mean {' or '.join([', '.join(meant[:-1]), meant[-1]] if meant[1:] else meant)}?"
+    return ""
+
+
+def _likeness(one: str, other: str) -> tuple[float, int]:
+    """How much of both is the same, then how many letters they begin with in common."""
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return SequenceMatcher(None, one, other).ratio(), len(list(alike))
 
 
 def _toml(value: object) -> str:

@@ -58,9 +58,20 @@ def show_target(target: Target) -> str:
         if row.key.rpartition(".")[0] != table:
             table = row.key.rpartition(".")[0]
             lines += ["", table]
-        lines.append(f"  {row.key.rpartition('.')[2]:<18} {_text(row.value):<22} {row.source or DEFAULT}")
+        lines.append(f"  {row.key.rpartition('.')[2]:<18} {text_of(row.value):<22} {row.source or DEFAULT}")
+        if row.key == "barrier.named_first":
+            lines += [f"  {'':<18} {text}" for text in named_apart(target)]
     lines += _show_records(target)
     return "\n".join(lines) + "\n"
+
+
+def named_apart(target: Target) -> Iterator[str]:
+    """Why fewer named barriers can be used than there are: one of them is the workgroup's."""
+    numbers = target.barrier.named_ids
+    taken = [each for each in target.barrier.ids if 0 <= each - target.barrier.named_first < target.barrier.named]
+    if taken:
+        text = f"number {', '.join(map(str, taken))} is the workgroup's barrier, which leaves {len(numbers)}"
+        yield f"{text}: {numbers[0]} to {numbers[-1]}" if numbers else text
 
 
 def _show_records(target: Target) -> Iterator[str]:
@@ -80,7 +91,8 @@ def _show_records(target: Target) -> Iterator[str]:
         yield f"  {name}: {text}"
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A value as the pages show it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
@@ -115,7 +127,7 @@ def schema_to_markdown() -> str:
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for fact in (*IDENTITY, *FACTS, *MMA_FACTS, *NOTE_FACTS):
         stated = fact in (*MMA_FACTS, *NOTE_FACTS) or fact.key == "name"
-        default = "must be stated" if stated else _default_text(fact)
+        default = "must be stated" if stated else _defaulttext_of(fact)
         lines.append(f"| `{fact.key}` | {_values_of(fact)} | {default} | {fact.meaning} |")
     lines += ["", "| operation | meaning |", "|---|---|"]
     lines += [f"| `{each.name}` | {each.meaning} |" for each in OPERATIONS]
@@ -130,5 +142,5 @@ def _values_of(fact: Fact) -> str:
     return {bool: "true, false", str: "texts" if fact.is_list else "text"}[fact.type]
 
 
-def _default_text(fact: Fact) -> str:
-    return {"yes": "true", "no": "false", "-": "none"}.get(_text(fact.default), _text(fact.default))
+def _defaulttext_of(fact: Fact) -> str:
+    return {"yes": "true", "no": "false", "-": "none"}.get(text_of(fact.default), text_of(fact.default))
