@@ -19,8 +19,11 @@ import pytest
 from tidegate.codes import CODES
 from tidegate.diag import BadInput, Finding, Sources, show_findings
 from tidegate.files import load
+from tidegate.language.check import check
 from tidegate.language.parse import parse
+from tidegate.language.show import show
 from tidegate.passes import run_stages, units_of
+from tidegate.targets import load_target
 
 PAGES = Path(__file__).parent / "golden" / "findings"
 BLOCK = re.compile(r"^```(.*)\n((?:(?!```).*\n)*)```$", re.MULTILINE)
@@ -357,3 +360,81 @@ def test_signals_and_waits_against_every_trip_count(least: int) -> None:
         missed += right and bool(found)
     assert good >= 2
     assert 2 * missed <= good
+
+
+# --- what a review found ---
+
+
+def codes_of(text: str, target: str = "") -> list[str]:
+    return [each.code for kernel in parse(text).kernels for each in check(kernel, load_target(target or kernel.target))]
+
+
+def test_guards_on_a_counter_keep_the_range_of_its_loop() -> None:
+    """One arrival against three: both loops have four trips and the same guard."""
+    text = """kernel @k() waves 2 {
+  conditional wave == 0 {
+    iterate %i in 0 .. 4 { conditional %i > 2 { workgroup_barrier } }
+  } else {
+    iterate %j in 2 .. 6 { conditional %j > 2 { workgroup_barrier } }
+  }
+}"""
+    assert codes_of(text) == ["TG202"]
+    assert codes_of(text.replace("2 .. 6", "0 .. 4")) == []
+
+
+def test_a_stagger_is_not_opened_in_a_wave_group() -> None:
+    text = "kernel @k() waves 4 { specialize { waves 0 .. 2 { conditional_barrier low } waves 2 .. 4 { } } }"
+    assert codes_of(text) == ["TG207"]
+
+
+def test_waves_that_end_in_a_group_are_reported_where_the_target_says_nothing() -> None:
+    text = "kernel @k() waves 4 { specialize { waves 0 .. 2 { exit } } workgroup_barrier }"
+    assert codes_of(text) == ["TG202"]
+    assert codes_of("target gfx942\n" + text, "gfx942") == []
+
+
+def test_barriers_with_other_numbers_are_counted_apart() -> None:
+    text = """kernel @k() waves 4 {
+  conditional wave < 2 { signal -1 wait -1 } else { signal 3 wait 3 }
+}"""
+    assert "TG202" in codes_of(text)
+
+
+def test_a_buffer_on_an_mbarrier_is_found() -> None:
+    text = """target sm_90
+kernel @k() waves 4 {
+  %m = new_barrier : mbarrier<1>
+  %a = alloc at 0 : lds<64xf32>
+}"""
+    assert codes_of(text) == ["TG308"]
+    assert codes_of(text.replace("at 0", "at 16")) == []
+
+
+def test_lanes_do_not_reach_an_index_through_a_name() -> None:
+    text = """kernel @k() waves 4 {
+  %a = alloc : lds<2x64xf32>
+  %t = fill 1.0 : tile<64xf32>
+  %x = let select(lane < 16, 0, 1)
+  local_write %t, %a[%x, 0]
+}"""
+    assert codes_of(text) == ["TG012"]
+    assert codes_of(text.replace("[%x, 0]", "[inexact(%x), 0]")) == []
+
+
+def test_forty_loops_that_give_memory_back_end() -> None:
+    deep = 38
+    text = "kernel @k() waves 1 { %a = alloc : lds<4xf32> " + "".join(
+        f"iterate %k{number} in 0 .. 2 {{ " for number in range(deep)
+    )
+    assert codes_of(text + "dealloc %a " + "}" * deep + " }") == ["TG309"]
+
+
+def test_words_of_other_languages_lead_to_ours() -> None:
+    with pytest.raises(BadInput) as bad:
+        parse("kernel @k() waves 1 { if wave < 2 { } }")
+    assert bad.value.findings[0].help == "did you mean `conditional`?"
+
+
+def test_large_integers_stay_exact() -> None:
+    text = "kernel @k() waves 1 {\n  %t = fill 9007199254740993 : tile<4xi64>\n}\n"
+    assert "fill 9007199254740993 " in show(parse(text))

@@ -30,7 +30,7 @@ from tidegate.index import (
 )
 from tidegate.language import ops
 from tidegate.language.bounds import find_outside, places_of
-from tidegate.language.facts import Facts, find_facts
+from tidegate.language.facts import Facts, Variation, find_facts
 from tidegate.language.fit import find_misfits
 from tidegate.language.ops import (
     Block,
@@ -276,12 +276,13 @@ def _unmarked(expr: Index, facts: Facts, at: Span) -> Iterator[Finding]:
                     help=f"write `inexact({node.name})` where it is used as an index",
                 )
                 return
-            if node.name == LANE:
+            if facts.of(node) == Variation.DIVERGENT:
+                made = "" if node.name == LANE else ", which differs between lanes,"
                 yield Finding(
                     "TG012",
-                    "`lane` is used as an index",
+                    f"`{node.name}`{made} is used as an index",
                     (Label(at, "a tile belongs to a whole wave"),),
-                    help="`lane` may stand in conditions only",
+                    help="`lane` may stand in conditions only; write `inexact(...)` where each lane has its own",
                 )
                 return
         stack.extend(children(node))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.diag import Finding, Label, Span
 from tidegate.language import ops
-from tidegate.language.layout import lay_out
+from tidegate.language.layout import bytes_of, lay_out
 from tidegate.language.ops import Kernel, Op, Value, walk_ops
 from tidegate.language.types import BarrierObject, Lds, Tile
 from tidegate.language.uses import uses_of
@@ -201,15 +201,16 @@ class _Lives:
     offsets: dict[str, int]
     roots: dict[str, set[str]]  # the buffers that a view, or a name that carries one, may lie in
     findings: dict[tuple[str, Span], Finding] = field(default_factory=dict)
+    again: bool = False  # whether a loop around runs for the second time
 
-    def block(self, block: ops.Block, live: dict[str, ops.Alloc], dead: dict[str, Span]) -> None:
+    def block(self, block: ops.Block, live: dict[str, ops.Alloc | ops.NewBarrier], dead: dict[str, Span]) -> None:
         for op in block.ops:
             self.op(op, live, dead)
         for operand in block.yields:
             if isinstance(operand, Value):
                 self.use(operand.name, block.at, dead)
 
-    def op(self, op: Op, live: dict[str, ops.Alloc], dead: dict[str, Span]) -> None:
+    def op(self, op: Op, live: dict[str, ops.Alloc | ops.NewBarrier], dead: dict[str, Span]) -> None:
         for name in dict.fromkeys(uses_of(op)) if dead else ():
             self.use(name, op.at, dead)
         match op:
@@ -223,6 +224,8 @@ class _Lives:
                         self.findings[finding.code + finding.message, op.at] = finding
                 live[op.result.name] = op
                 dead.pop(op.result.name, None)
+            case ops.NewBarrier() if op.result.name in self.offsets:
+                live[op.result.name] = op
             case ops.View():
                 self.alias(op.result, op.place.base)
             case ops.SelectView():
@@ -236,16 +239,19 @@ class _Lives:
             case ops.Specialize():
                 self.arms([*(group.body for group in op.groups), ops.Block()], live, dead)
 
-    def loop(self, op: ops.Iterate, live: dict[str, ops.Alloc], dead: dict[str, Span]) -> None:
-        """The body twice: what a trip gives back is gone in the next."""
-        for _ in range(2):
+    def loop(self, op: ops.Iterate, live: dict[str, ops.Alloc | ops.NewBarrier], dead: dict[str, Span]) -> None:
+        """The body twice: what a trip gives back is gone in the next. Inner loops of the second time go once."""
+        outermost = not self.again
+        for again in (False, True) if outermost else (True,):
+            self.again = again or self.again
             for place, each in enumerate(op.carried):
                 self.alias(each.value, each.init, op.body.yields[place])
             self.block(op.body, live, dead)
+        self.again = not outermost
         for result, each in zip(op.results, op.carried, strict=True):
             self.alias(result, each.value, each.init)
 
-    def arms(self, blocks: list[ops.Block], live: dict[str, ops.Alloc], dead: dict[str, Span]) -> None:
+    def arms(self, blocks: list[ops.Block], live: dict[str, ops.Alloc | ops.NewBarrier], dead: dict[str, Span]) -> None:
         """Arms may run side by side in different waves: what one allocates is live in the others."""
         start, before = dict(live), dict(dead)
         for block in blocks:
@@ -280,7 +286,7 @@ class _Lives:
                 )
 
 
-def _overlaps(op: ops.Alloc, live: dict[str, ops.Alloc], offsets: dict[str, int]) -> Iterator[Finding]:
+def _overlaps(op: ops.Alloc, live: dict[str, ops.Alloc | ops.NewBarrier], offsets: dict[str, int]) -> Iterator[Finding]:
     start, end = _bytes(op.result, offsets)
     for other in live.values():
         low, high = _bytes(other.result, offsets)
@@ -289,13 +295,15 @@ def _overlaps(op: ops.Alloc, live: dict[str, ops.Alloc], offsets: dict[str, int]
                 "TG308",
                 f"`{op.result.name[1:]}` lies on the bytes of `{other.result.name[1:]}`, which is live",
                 (Label(op.at, f"bytes {start}..{end}"), Label(other.at, f"bytes {low}..{high}")),
-                help=f"put `dealloc {other.result.name}` before it, or choose another offset",
+                help=f"put `dealloc {other.result.name}` before it, or choose another offset"
+                if isinstance(other, ops.Alloc)
+                else "choose another offset",
             )
 
 
 def _bytes(value: Value, offsets: dict[str, int]) -> tuple[int, int]:
     start = offsets[value.name]
-    return start, start + (value.type.bytes if isinstance(value.type, Lds) else 0)
+    return start, start + bytes_of(value.type)
 
 
 def _at(code: str, message: str, at: Span, help: str = "") -> Finding:

@@ -9,7 +9,6 @@ Cost    linear
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeGuard
 
 from tidegate.language.ops import Alloc, Kernel, NewBarrier, walk_ops
 from tidegate.language.types import BarrierObject, Lds, Type
@@ -29,19 +28,16 @@ def lay_out(kernel: Kernel) -> Layout:
     offsets: dict[str, int] = {}
     top = 0
     for op in walk_ops(kernel.body):
-        if isinstance(op, Alloc) and isinstance(op.result.type, Lds):
-            start = _aligned(top) if op.offset is None else op.offset
+        if isinstance(op, Alloc | NewBarrier) and bytes_of(op.result.type):
+            stated = op.offset if isinstance(op, Alloc) else None
+            start = -(-top // ALIGNMENT) * ALIGNMENT if stated is None else stated
             offsets[op.result.name] = start
-            top = max(top, start + op.result.type.bytes)
-        elif isinstance(op, NewBarrier) and _is_mbarrier(op.result.type):
-            offsets[op.result.name] = start = _aligned(top)
-            top = start + MBARRIER_BYTES * op.result.type.slots
+            top = max(top, start + bytes_of(op.result.type))
     return Layout(offsets, top)
 
 
-def _aligned(offset: int) -> int:
-    return -(-offset // ALIGNMENT) * ALIGNMENT
-
-
-def _is_mbarrier(type_: Type) -> TypeGuard[BarrierObject]:
-    return isinstance(type_, BarrierObject) and type_.kind == "mbarrier"
+def bytes_of(type_: Type) -> int:
+    """How much shared memory a value of this type takes."""
+    if isinstance(type_, BarrierObject):
+        return MBARRIER_BYTES * type_.slots if type_.kind == "mbarrier" else 0
+    return type_.bytes if isinstance(type_, Lds) else 0

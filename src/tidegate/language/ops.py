@@ -200,10 +200,10 @@ class LdsToGlobal:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A tile with one number everywhere."""
+    """A tile with one number everywhere; of integers, a whole number."""
 
     result: Value
-    value: float
+    value: float | int
     at: Span = field(default=NOWHERE, compare=False)
 
 

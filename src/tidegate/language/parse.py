@@ -45,6 +45,18 @@ from tidegate.language.syntax import ARITY, IMPLIED, REGIONS, all_words, class_o
 from tidegate.language.types import INDEX, UNKNOWN, Global, Type
 
 MAX_REGIONS = 40
+# What other languages call the same.
+ELSEWHERE = {
+    "if": "conditional",
+    "for": "iterate",
+    "barrier": "workgroup_barrier",
+    "syncthreads": "shared_memory_barrier",
+    "load": "local_read",
+    "store": "local_write",
+    "dot": "mma",
+    "constant": "fill",
+    "return": "exit",
+}
 
 
 def parse(text: str, file: str = "<text>") -> Module:
@@ -207,7 +219,7 @@ class Parser(Pieces):
             return self.region(word, results, start)
         cls: type | None = Elementwise if word in ARITY else class_of_word().get(word)
         if cls is None:
-            meant = closest(word, all_words())
+            meant = ELSEWHERE.get(word) or closest(word, all_words())
             cursor.fail(
                 f"unknown operation `{word}`",
                 code="TG002",

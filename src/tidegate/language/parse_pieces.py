@@ -132,8 +132,10 @@ class Pieces:
 
     def number(self) -> float:
         cursor = self.cursor
-        sign = -1.0 if cursor.accept("-") else 1.0
-        if cursor.kind in ("float", "int") or cursor.text == "inf":
+        sign = -1 if cursor.accept("-") else 1
+        if cursor.kind == "int":
+            return sign * cursor.integer("a number")
+        if cursor.kind == "float" or cursor.text == "inf":
             return sign * float(cursor.advance())
         cursor.fail(f"expected a number, found {cursor.found()}")
 

@@ -27,6 +27,8 @@ Arrivals = dict[tuple[str, ...], int]
 ALTERNATION = ("TG203", "TG204", "TG205", "TG208")
 # Loops inside each other that are walked trip by trip: each level multiplies the work.
 MAX_NESTED = 2
+# The barrier that `workgroup_barrier` meets at, too; others are counted apart.
+WORKGROUP_ID = -1
 # How counters are shown, from outside in.
 COUNTERS = "ijklmn"
 # Loops of a kernel that are walked trip by trip; beyond that, guards excuse nothing.
@@ -163,7 +165,7 @@ class _Walker:
             )
         state.pending[number] = op.at
         state.excused.discard(number)
-        return {(): 1}
+        return {(): 1} if number == WORKGROUP_ID else {(f"barrier {number}",): 1}
 
     def wait(self, op: ops.Wait, number: int, state: State) -> None:
         state.doubts.pop(number, None)
@@ -229,10 +231,14 @@ class _Walker:
                 state.low, state.high = before.low, before.high
         state.ended = before.ended
         number = count_trips(op.lower, op.upper, constant(op.step) or 1)
-        if number is not None:
-            return {key: count * number for key, count in found.items() if number}
         how_often = f"trips({self.neutral(op.lower)} .. {self.neutral(op.upper)}{_step(op)})"
-        return {_ordered((how_often, *key)): count for key, count in found.items()}
+        total: Arrivals = {}
+        for key, count in found.items():
+            if number is not None and not any(f"#{depth}" in factor for factor in key):
+                _add(total, {key: count * number} if number else {})
+            else:  # what happens in a trip depends on which trip it is
+                _add(total, {_ordered((how_often, *key)): count})
+        return total
 
     def neutral(self, index: Index) -> str:
         """The text of an index in which counters are numbered from outside in: their names are no difference."""
@@ -365,12 +371,7 @@ class _Walker:
     def compare_arms(self, op: Conditional, then: Arrivals, other: Arrivals, first: State, second: State) -> None:
         if first.ended or second.ended:
             if not self.wave_end_leaves:
-                self.report(
-                    "TG202",
-                    "some waves end while others go on to barriers",
-                    op.at,
-                    "the target does not say what the end of a wave does to a barrier",
-                )
+                self.report_ending(op.at)
         elif then != other:
             self.report(
                 "TG202",
@@ -379,6 +380,14 @@ class _Walker:
                 f"{_show(then)} in one arm, {_show(other)} in the other",
                 help="give both arms the same barriers, or move them out",
             )
+
+    def report_ending(self, at: Span) -> None:
+        self.report(
+            "TG202",
+            "some waves end while others go on to barriers",
+            at,
+            "the target does not say what the end of a wave does to a barrier",
+        )
 
     def specialize(self, op: Specialize, state: State, depth: int) -> Arrivals:
         counts: list[tuple[Arrivals, Span, str]] = []
@@ -391,6 +400,17 @@ class _Walker:
                 where = "the end of a wave group and its start"
                 self.same_pending(before, own, where, Label(group.at, "in this group"))
                 counts.append((found, group.at, f"waves {group.first}..{group.last}"))
+            elif not self.wave_end_leaves:
+                self.report_ending(group.at)
+            if not own.ended and (own.low - own.high) != (before.low - before.high):
+                self.report(
+                    "TG207",
+                    "conditional barriers in a wave group do not match",
+                    own.opened,
+                    "only the waves of this group arrive",
+                    Label(group.at, "in this group"),
+                    help="open and close the stagger outside of wave groups",
+                )
         if covered < self.kernel.waves:
             counts.append(({}, op.at, "the waves in no group"))
         for found, at, who in counts[1:]:
