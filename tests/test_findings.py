@@ -438,3 +438,10 @@ def test_words_of_other_languages_lead_to_ours() -> None:
 def test_large_integers_stay_exact() -> None:
     text = "kernel @k() waves 1 {\n  %t = fill 9007199254740993 : tile<4xi64>\n}\n"
     assert "fill 9007199254740993 " in show(parse(text))
+
+
+def test_a_condition_that_all_waves_meet_is_no_difference_between_them() -> None:
+    text = "kernel @k() waves 4 {{ conditional {cond} {{ workgroup_barrier }} }}"
+    assert codes_of(text.format(cond="wave < 4")) == []
+    assert codes_of(text.format(cond="wave * 2 > 6")) == []
+    assert codes_of(text.format(cond="wave < 3")) == ["TG202"]

@@ -347,7 +347,7 @@ class _Walker:
 
     def conditional(self, op: Conditional, state: State, level: Variation, depth: int) -> Arrivals:
         own = self.facts.of(op.cond)
-        if self.nested and own == Variation.UNIFORM:
+        if (self.nested and own == Variation.UNIFORM) or own == Variation.PER_WAVE:
             truth = trips.decide(op.cond, self.facts, self.around)
             if truth is not None:
                 return self.block(op.then if truth else op.otherwise, state, level, depth)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.index import Binary, Compare, Cond, Const, Index, Name, Not, add, substitute, substitute_cond
+from tidegate.index import WAVE, Binary, Compare, Cond, Const, Index, Name, Not, add, substitute, substitute_cond
 from tidegate.language.facts import Facts, Variation
 from tidegate.language.ops import Iterate, Kernel
 from tidegate.language.points import Point, Undecided, find_point
@@ -20,8 +20,10 @@ Conds = tuple[Cond, ...]
 
 
 def header_conds(kernel: Kernel) -> Conds:
-    """What holds everywhere: the assumptions, and that sizes are positive."""
-    return (*kernel.where, *(Compare(">=", Name(size.name), Const(1)) for size in kernel.sizes))
+    """What holds everywhere: the assumptions, that sizes are positive, and which waves there are."""
+    sizes = (Compare(">=", Name(size.name), Const(1)) for size in kernel.sizes)
+    waves = (Compare(">=", Name(WAVE), Const(0)), Compare("<", Name(WAVE), Const(kernel.waves)))
+    return (*kernel.where, *sizes, *waves)
 
 
 def inside_conds(op: Iterate, facts: Facts) -> Conds:
@@ -53,8 +55,8 @@ def trips_of(op: Iterate, facts: Facts, around: Conds) -> dict[str, Conds] | Non
 
 
 def decide(cond: Cond, facts: Facts, around: Conds) -> bool | None:
-    """Whether the condition is always true or always false here; None if it may be either."""
-    if facts.is_inexact(cond) or facts.of(cond) != Variation.UNIFORM:
+    """Whether the condition is always true or always false here, for every wave; None if it may be either."""
+    if facts.is_inexact(cond) or facts.of(cond) == Variation.DIVERGENT:
         return None
     cond = plain_cond(cond, facts)
     if not _possible((*around, cond)):
