@@ -30,6 +30,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 END = "end of file"
+# Signs that mean something else in other languages, and are found where nothing of the kind can stand.
+ELSEWHERE = {"%": "the remainder is `mod`, as in `wave mod 2`", "//": "comments start with `#`; `//` divides"}
 # Numbers longer than this are never meant, and Python refuses to read numbers of thousands of digits.
 MAX_DIGITS = 18
 
@@ -135,4 +137,6 @@ class Cursor:
         help: str = "",
         notes: tuple[str, ...] = (),
     ) -> NoReturn:
-        raise BadInput(Finding(code, message, (Label(at or self.span(self.position), label),), notes, help))
+        if at is None:
+            at, help = self.span(self.position), help or ELSEWHERE.get(self.text, "")
+        raise BadInput(Finding(code, message, (Label(at, label),), notes, help))

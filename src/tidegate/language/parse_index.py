@@ -28,7 +28,7 @@ from tidegate.index import (
     Select,
     Truth,
 )
-from tidegate.language.lexer import Cursor
+from tidegate.language.lexer import ELSEWHERE, Cursor
 
 # Deeper than anybody writes, shallow enough for every recursive function here.
 MAX_DEPTH = 100
@@ -79,6 +79,8 @@ def _parse(cursor: Cursor, scope: Scope, floor: int, nesting: int) -> _Deep:
         op = cursor.text
         level = _LEVEL.get(op, 0)
         if level <= floor or cursor.kind not in ("word", "punct"):
+            if cursor.kind in ("value", "bad"):
+                _reject_remainder(cursor)
             return left, depth
         cursor.advance()
         right, other = _parse(cursor, scope, level, nesting + 1)
@@ -91,6 +93,14 @@ def _parse(cursor: Cursor, scope: Scope, floor: int, nesting: int) -> _Deep:
             cursor.fail(
                 "a comparison cannot be chained", at=cursor.span(first, cursor.position), help="write `a < b and b < c`"
             )
+
+
+def _reject_remainder(cursor: Cursor) -> None:
+    """`wave %2` and `wave % 2`: what looks like a value may also be the start of the next operation."""
+    at, text = cursor.position, cursor.text
+    starts_operation = cursor.kind == "value" and cursor.texts[at + 1] in ("=", ",")
+    if text[0] == "%" and not starts_operation and cursor.span(at - 1).line == cursor.span(at).line:
+        cursor.fail(f"expected an operator, found `{text}`", help=ELSEWHERE["%"])
 
 
 def _join(cursor: Cursor, op: str, left: Index | Cond, right: Index | Cond, at: Span) -> Index | Cond:
