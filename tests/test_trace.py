@@ -7,21 +7,24 @@ must point to.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
+import itertools
 import linecache
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tidegate as tg
-from tidegate import Global, f16, f32, i32
+from tidegate import Global, f16, f32, i32, i64
 from tidegate import conditional as when
 from tidegate import iterate as it
 from tidegate.diag import BadInput, Finding
-from tidegate.language import api, builder, handles, regions, trace
+from tidegate.language import api, builder, handles, regions, state, trace, unusable
 from tidegate.language.check import check
 from tidegate.language.ops import Kernel, walk_ops
 from tidegate.language.parse import parse
@@ -68,7 +71,7 @@ def test_every_public_name_can_be_imported() -> None:
 
 @pytest.mark.parametrize("module", [api, regions])
 def test_every_function_for_kernels_is_exported(module: Any) -> None:
-    """What the rewriter calls (`name_result`) and what the tracer asks (`has_ended`) is not for users."""
+    """What the rewriter calls (`name_result`) is not for users."""
     own = {
         name
         for name, item in vars(module).items()
@@ -76,7 +79,7 @@ def test_every_function_for_kernels_is_exported(module: Any) -> None:
         and getattr(item, "__module__", "") in (module.__name__, "tidegate.language.api")
         and (inspect.isfunction(item) or name == "wave_group")
     }
-    assert own - set(tg.__all__) == ({"name_result", "has_ended"} if module is regions else set())
+    assert own - set(tg.__all__) == ({"name_result"} if module is regions else set())
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -168,7 +171,7 @@ kernel @everything(%X: global<Nxf32>, %T: global<64xi32>, %F: flag, %S: index)
   %raw = view %b[0, 0] : lds<512xi32>
   %one = select_view %F, %part, %part : lds<64xf32>
   %iota = iota axis 0 : tile<64xi32>
-  %fill = fill 32.0 : tile<64xi32>
+  %fill = fill 32 : tile<64xi32>
   %mask = lt %iota, %fill : tile<64xi1>
   %x = global_read %X[wg1 * 8 + wave] bounds(N) mask %mask : tile<64xf32>
   %loaded = read_index %T[wave]
@@ -232,13 +235,13 @@ kernel @everything(%X: global<Nxf32>, %T: global<64xi32>, %F: flag, %S: index)
   %abs_1 = abs %e_3 : tile<256xf32>
   %e_4 = pow %abs, %abs_1 : tile<256xf32>
   %cast = cast %h : tile<64xi32>
-  %fill_8 = fill 7.0 : tile<64xi32>
+  %fill_8 = fill 7 : tile<64xi32>
   %and = and %cast, %fill_8 : tile<64xi32>
-  %fill_9 = fill 1.0 : tile<64xi32>
+  %fill_9 = fill 1 : tile<64xi32>
   %xor = xor %s, %fill_9 : tile<64xi32>
   %or = or %and, %xor : tile<64xi32>
   %bits = not %or : tile<64xi32>
-  %fill_10 = fill 3.0 : tile<64xi32>
+  %fill_10 = fill 3 : tile<64xi32>
   %eq = eq %bits, %fill_10 : tile<64xi1>
   global_write %x, %X[wave * 64] mask %eq
   signal -1
@@ -261,7 +264,7 @@ kernel @everything(%X: global<Nxf32>, %T: global<64xi32>, %F: flag, %S: index)
   commit_group
   specialize {
     waves 0 .. 4 {
-      %fill_11 = fill 0.0 : tile<64xi32>
+      %fill_11 = fill 0 : tile<64xi32>
       local_write %fill_11, %raw[0]
     }
     waves 4 .. 8 {
@@ -509,17 +512,6 @@ def test_two_arms() -> None:
         "}",
         "%exp = exp %x_2 : tile<64xf32>",
     ]
-
-
-def test_a_variable_of_one_arm_is_gone_after_it() -> None:
-    @tg.kernel
-    def k(F: tg.Flag):
-        with tg.conditional(F):
-            x = tg.fill((64,), f32, 1)
-        tg.exp(x)
-
-    with pytest.raises(UnboundLocalError):
-        k.trace()
 
 
 def test_conditionals_in_loops_carry_what_they_merge() -> None:
@@ -991,6 +983,11 @@ def helper_with_a_condition() -> None:
         tg.workgroup_barrier()
 
 
+def helper_with_a_group() -> None:
+    with tg.wave_group(0, 2):
+        tg.workgroup_barrier()
+
+
 @rejected(
     "TG013",
     "`acc` is carried by the loop, but its body leaves `None` in it",
@@ -1058,7 +1055,7 @@ def a_tile_or_nothing() -> None:
         _ = x + 1  # here
 
 
-@rejected("TG012", "a tile cannot be made of `2.0 in one arm, 1.0 in the other`")
+@rejected("TG014", "`scale` is `2.0` in one arm of a conditional and `1.0` in the other", MERGED)
 def a_product_with_a_float_that_differs() -> None:
     @trace_of
     def k(F: tg.Flag):
@@ -1078,6 +1075,321 @@ def a_tile_or_a_number() -> None:
         with tg.conditional(F):  # here
             x = tg.zeros((64,), f32)
         _ = x
+
+
+PLAIN = "keep what changes in a plain variable, which is assigned there"
+IN_LOOP, IN_ARM = "changes in the body of this loop", "changes in an arm of this conditional"
+
+
+class Pipe:
+    """State in an object, as a user might keep it."""
+
+    def __init__(self) -> None:
+        self.slot = 0
+
+    def advance(self) -> None:
+        self.slot = 1 - self.slot
+
+
+@rejected("TG013", f"what `pipe` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def an_object_changes_in_a_loop() -> None:
+    @trace_of
+    def k():
+        pipe = Pipe()
+        for _ in tg.iterate(4):  # here
+            tg.let(pipe.slot)
+            pipe.advance()
+
+
+@rejected("TG013", f"what `pipes` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def an_object_in_containers_changes_in_a_loop() -> None:
+    @trace_of
+    def k():
+        pipes = {"a": ([Pipe()], 1)}
+        for _ in tg.iterate(4):  # here
+            pipes["a"][0][0].advance()
+
+
+@rejected("TG013", f"what `s` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def a_list_changes_in_a_loop() -> None:
+    @trace_of
+    def k():
+        s = [0]
+        for _ in tg.iterate(4):  # here
+            tg.let(s[0])
+            s[0] = 1 - s[0]
+
+
+@rejected("TG013", f"what `s` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def a_list_grows_in_a_loop() -> None:
+    @trace_of
+    def k():
+        s = [0]
+        for _ in tg.iterate(4):  # here
+            s += [1]
+
+
+@rejected("TG013", f"what `accs` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def a_list_of_tiles_changes_in_a_loop() -> None:
+    @trace_of
+    def k():
+        accs = [tg.zeros((64,), f32), tg.zeros((64,), f32)]
+        for _ in tg.iterate(4):  # here
+            for j in range(2):
+                accs[j] = accs[j] + 1
+
+
+@rejected("TG013", f"what `seen` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def a_set_changes_in_a_loop() -> None:
+    @trace_of
+    def k():
+        seen = {1}
+        for _ in tg.iterate(4):  # here
+            seen.add(2)
+
+
+@rejected("TG013", f"what `table` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def an_array_changes_in_a_loop() -> None:
+    @trace_of
+    def k():
+        table = np.zeros(4, np.int32)
+        for _ in tg.iterate(4):  # here
+            table[1] = 2
+
+
+@rejected("TG013", f"what `slots` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def an_iterator_advances_in_a_loop() -> None:
+    @trace_of
+    def k():
+        slots = itertools.cycle([0, 1])
+        for _ in tg.iterate(4):  # here
+            tg.let(next(slots))
+
+
+@rejected("TG013", f"what `slots` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def a_generator_advances_in_a_loop() -> None:
+    @trace_of
+    def k():
+        slots = (n for n in range(4))
+        next(slots)
+        for _ in tg.iterate(4):  # here
+            tg.let(next(slots))
+
+
+@rejected("TG013", "`pair` is `(0, 1)` before the loop and `(1, 0)` after a trip", CARRIED)
+def a_tuple_of_numbers_changes() -> None:
+    @trace_of
+    def k():
+        pair = (0, 1)
+        for _ in tg.iterate(4):  # here
+            tg.let(pair[0])
+            pair = (pair[1], pair[0])
+
+
+@rejected("TG013", "`state` is `{'s': 0}` before the loop and `{'s': 1}` after a trip", CARRIED)
+def a_dictionary_is_replaced() -> None:
+    @trace_of
+    def k():
+        state = {"s": 0}
+        for _ in tg.iterate(4):  # here
+            state = {"s": 1 - state["s"]}
+
+
+@rejected("TG013", f"what `s` holds {IN_LOOP}", f"{PLAIN} and is carried")
+def an_inner_function_assigns_in_a_loop() -> None:
+    @trace_of
+    def k():
+        s = 0
+
+        def bump():
+            nonlocal s
+            s = 1 - s
+
+        for _ in tg.iterate(4):  # here
+            tg.let(s)
+            bump()
+
+
+@rejected("TG014", f"what `s` holds {IN_ARM}", PLAIN)
+def a_list_changes_in_an_arm() -> None:
+    @trace_of
+    def k(F: tg.Flag):
+        s = [0]
+        with tg.conditional(F):  # here
+            s[0] = 1
+        tg.let(s[0])
+
+
+@rejected("TG014", f"what `pipe` holds {IN_ARM}", PLAIN)
+def an_object_changes_in_the_other_arm() -> None:
+    @trace_of
+    def k(F: tg.Flag):
+        pipe = Pipe()
+        with tg.conditional(F):  # here
+            pass
+        with tg.otherwise():
+            pipe.advance()
+
+
+@rejected("TG014", "what `s` holds changes in this wave group", PLAIN)
+def a_list_changes_in_a_group() -> None:
+    @trace_of
+    def k():
+        s = [0]
+        with tg.wave_group(0, 2):  # here
+            s.append(1)
+
+
+@rejected("TG014", "`pair` is `(1, 0)` in one arm of a conditional and `(0, 1)` in the other", MERGED)
+def a_tuple_differs_between_arms() -> None:
+    @trace_of
+    def k(F: tg.Flag):
+        pair = (0, 1)
+        with tg.conditional(F):
+            pair = (1, 0)
+        tg.let(pair[0])  # here
+
+
+ONE_ARM = "give it a value in both arms, or before the conditional"
+GROUP = "use it inside the group, or choose with `tidegate.select` or `tidegate.conditional`"
+
+
+@rejected("TG014", "`x` has a value in one arm of a conditional only", ONE_ARM)
+def a_variable_of_one_arm() -> None:
+    @trace_of
+    def k(F: tg.Flag):
+        with tg.conditional(F):
+            x = tg.fill((64,), f32, 1)
+        tg.exp(x)  # here
+
+
+@rejected("TG014", "`row` has a value in one arm of a conditional only", ONE_ARM)
+def a_number_of_the_other_arm() -> None:
+    @trace_of
+    def k(F: tg.Flag):
+        with tg.conditional(F):
+            pass
+        with tg.otherwise():
+            row = 1
+        tg.let(row)  # here
+
+
+@rejected("TG014", "`x` has a value in one arm of a conditional only", ONE_ARM)
+def an_attribute_of_a_variable_of_one_arm() -> None:
+    @trace_of
+    def k(F: tg.Flag):
+        with tg.conditional(F):
+            x = tg.fill((64,), f32, 1)
+        _ = x.shape  # here
+
+
+@rejected("TG014", "`row` is `1` in a wave group and `0` outside it", GROUP)
+def a_number_leaves_a_group() -> None:
+    @trace_of
+    def k():
+        row = 0
+        with tg.wave_group(0, 2):
+            row = 1
+        tg.let(row)  # here
+
+
+@rejected("TG014", "`x` is `<%x_1: tile<64xf32>>` in a wave group and `<%x: tile<64xf32>>` outside it", GROUP)
+def a_tile_leaves_a_group() -> None:
+    @trace_of
+    def k():
+        x = tg.zeros((64,), f32)
+        with tg.wave_group(0, 2):
+            x = x + 1
+        tg.exp(x)  # here
+
+
+@rejected("TG014", "`flag` has a value in a wave group only", "use it inside the group")
+def a_value_only_in_a_group() -> None:
+    @trace_of
+    def k():
+        with tg.wave_group(0, 2):
+            flag = tg.wave() < 1
+        with tg.conditional(flag):  # here
+            pass
+
+
+@rejected(
+    "TG013",
+    "`acc` is carried by the loop, but its body leaves `<%acc_2: tile<64xf32>> in a wave group, "
+    "<%acc_1: tile<64xf32>> outside it` in it",
+    "let it hold a value of the kernel, or use another name in the body",
+)
+def a_group_assigns_what_a_loop_carries() -> None:
+    @trace_of
+    def k():
+        acc = tg.zeros((64,), f32)
+        for _ in tg.iterate(4):  # here
+            with tg.wave_group(0, 2):
+                acc = acc + 1
+
+
+@rejected("TG007", "this wave group is left by `return`, `break` or `continue`", "let its body end")
+def a_return_from_a_group() -> None:
+    @trace_of
+    def k():
+        with tg.wave_group(0, 2):  # here
+            tg.workgroup_barrier()
+            return
+
+
+@rejected("TG007", "this wave group is left by `return`, `break` or `continue`", "let its body end")
+def a_break_out_of_a_group() -> None:
+    @trace_of
+    def k():
+        for _ in range(4):
+            with tg.wave_group(0, 2):  # here
+                break
+
+
+@rejected(
+    "TG012", "`&` of these is no index expression", "`x & 7` is `x % 8`: the mask is one less than a power of two"
+)
+def a_mask_with_a_gap() -> None:
+    @trace_of
+    def k():
+        tg.let(tg.wave() & 6)  # here
+
+
+@rejected(
+    "TG012",
+    "`>>` of these is no index expression",
+    "`x << 3` is `x * 8` and `x >> 3` is `x // 8`: shift by a number that is known, 0 to 63",
+)
+def a_shift_by_an_index() -> None:
+    @trace_of
+    def k():
+        tg.let(tg.wave() >> tg.wave())  # here
+
+
+@rejected("TG012", "`|` of these is no index expression", "add what has no bits in common, as in `x * 2 + 1`")
+def bits_joined() -> None:
+    @trace_of
+    def k():
+        tg.let(1 | tg.wave())  # here
+
+
+@rejected("TG012", "`/` of these is no index expression", "use `//`, which rounds down")
+def a_fraction_of_an_index() -> None:
+    @trace_of
+    def k():
+        tg.let(tg.wave() / 2)  # here
+
+
+@rejected("TG012", "`a b` is no name of a size", "use letters, digits and `_`")
+def a_size_that_cannot_be_said() -> None:
+    tg.size("a b", 4)  # here
+
+
+@rejected("TG012", "a condition cannot be made of `1`", "compare something, as in `wave < 2`")
+def a_condition_compared_with_a_number() -> None:
+    @trace_of
+    def k():
+        _ = (tg.wave() < 2) == 1  # here
 
 
 @rejected(
@@ -1191,6 +1503,7 @@ def test_rejected(case: tuple[Callable[[], None], str, str, str]) -> None:
     [
         (helper_with_a_loop, "this loop stands in a function that is not traced"),
         (helper_with_a_condition, "this conditional stands in a function that is not traced"),
+        (helper_with_a_group, "this wave group stands in a function that is not traced"),
     ],
 )
 def test_regions_in_an_undecorated_helper(helper: Callable[[], None], message: str) -> None:
@@ -1234,7 +1547,7 @@ def test_every_rejection_is_reached() -> None:
         "TG007: this conditional stands in a function that is not traced",
         "TG012: an annotation of `k` cannot be evaluated: name 'Nowhere' is not defined",
     ]
-    for module in (builder, handles, api, regions, trace):
+    for module in (builder, handles, api, regions, state, trace, unusable):
         for code, words in rejections(Path(module.__file__)):
             hits = [each for each in said if each.startswith(code) and all(word in each for word in words)]
             assert hits, f"{Path(module.__file__).name}: nothing reaches {code} {words}"
@@ -1266,3 +1579,311 @@ def test_the_library_takes_a_kernel_in_any_form() -> None:
         inputs = tg.make_inputs(form, seed=3)
         assert (tg.run(form, inputs)["Y"] == inputs["X"] * 2).all()
         assert (tg.run(form, seed=3)["Y"] == inputs["X"] * 2).all()
+
+
+# --- what was wrong once ------------------------------------------------------------------------------------------
+
+
+def test_a_number_that_only_the_body_sets_is_carried() -> None:
+    """The loop may run no trip: then `row` is 0."""
+
+    @tg.kernel
+    def k():
+        row = 0
+        for _ in tg.iterate(tg.wave()):
+            row = 3
+        tg.let(row)
+
+    assert body(k) == [
+        "%row_1 = iterate %_ in 0 .. wave carry(%row = 0 : index) {",
+        "  yield 3",
+        "}",
+        "%index = let %row_1",
+    ]
+
+
+def test_an_assignment_in_a_comprehension_is_carried() -> None:
+    @tg.kernel
+    def k():
+        s = 0
+        for _ in tg.iterate(4):
+            tg.let(s)
+            _ = [s := 1 - s for _ in range(1)]
+
+    assert "  yield 1 - %s" in body(k)
+
+
+def test_a_captured_name_of_a_pattern_is_carried() -> None:
+    @tg.kernel
+    def k():
+        s = 0
+        for _ in tg.iterate(4):
+            match (s + 1, 0):
+                case (s, _):
+                    tg.workgroup_barrier()
+
+    assert "  yield %s + 1" in body(k)
+
+
+def test_what_is_only_read_or_made_inside_is_free() -> None:
+    class Shape:
+        rows = 4
+
+        @functools.cached_property
+        def size(self) -> int:
+            return self.rows * 16
+
+    @tg.kernel
+    def k(F: tg.Flag):
+        tiles = [tg.zeros((64,), f32), tg.fill((64,), f32, 1)]
+        shape, pipe, names = Shape(), Pipe(), {"a": (1, 2)}
+        acc = tg.zeros((64,), f32)
+        for i in tg.iterate(4):
+            i = i * 2
+            parts = [tile + i for tile in tiles]
+            parts.append(parts[0] * names["a"][0] * shape.size)
+            own = Pipe()
+            own.advance()
+            with tg.conditional(F):
+                inner = {"x": parts[-1] * own.slot * pipe.slot}
+                inner["y"] = inner["x"] + 1
+                acc = acc + inner["y"]
+        for i in tg.iterate(4):
+            parts = [tiles[0] + i]
+            own = Pipe()
+            own.advance()
+            acc = acc + parts[0]
+        tg.exp(acc)
+
+    clean(traced(k))
+
+
+def test_a_function_with_a_loop_is_called_for_the_first_time_in_a_loop() -> None:
+    @tg.function
+    def inner(x: Any) -> Any:
+        for _ in tg.iterate(2):
+            x = x + 1
+        return x
+
+    @tg.kernel
+    def k():
+        x = tg.zeros((64,), f32)
+        for _ in tg.iterate(2):
+            x = inner(x)
+        tg.exp(x)
+
+    assert "\n".join(body(k)).count("iterate") == 2
+
+
+def test_a_group_keeps_what_stands_around_it() -> None:
+    @tg.kernel
+    def k():
+        row, x = 0, tg.zeros((64,), f32)
+        for part in range(2):
+            tg.let(part)
+        for i in tg.iterate(2):
+            with tg.wave_group(0, 2):
+                y = x * i
+                for part in range(3):
+                    y = y + part
+        with tg.wave_group(2, 4):
+            row = 0
+            y = x * 2
+            tg.exp(y)
+        tg.let(row)
+
+    assert body(k)[-1] == "%index_2 = let 0"
+    assert "carry" not in show(traced(k))
+    clean(traced(k))
+
+
+def test_two_contexts_in_one_with() -> None:
+    @tg.kernel
+    def k(F: tg.Flag):
+        n = 1
+        with tg.conditional(F), tg.conditional(tg.wave() < 2):
+            n = 2
+        tg.let(n)
+
+    assert sum("conditional" in line for line in body(k)) == 2
+    assert body(k)[-1] == "%index = let %n_1"
+
+
+@pytest.mark.parametrize(
+    ("cond", "text"),
+    [
+        (lambda a, b: a == b, "wave < 2 and wg0 < 2 or not (wave < 2) and not (wg0 < 2)"),
+        (lambda a, b: a != b, "wave < 2 and not (wg0 < 2) or not (wave < 2) and wg0 < 2"),
+        (lambda a, b: a ^ b, "wave < 2 and not (wg0 < 2) or not (wave < 2) and wg0 < 2"),
+        (lambda a, _: a == True, "wave < 2"),  # noqa: E712
+        (lambda a, _: a != True, "not (wave < 2)"),  # noqa: E712
+        (lambda a, _: False == a, "not (wave < 2)"),  # noqa: E712, SIM300
+        (lambda a, _: True ^ a, "not (wave < 2)"),
+        (lambda a, _: True & a, "true and wave < 2"),
+        (lambda a, _: False | a, "false or wave < 2"),
+    ],
+)
+def test_conditions_compare_and_join(cond: Any, text: str) -> None:
+    @tg.kernel
+    def k():
+        with tg.conditional(cond(tg.wave() < 2, tg.workgroup(0) < 2)):
+            tg.scheduling_barrier()
+
+    assert body(k)[0] == f"conditional {text} {{"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(tg.wave() < 2)
+
+
+def test_else_of_a_loop_comes_after_it() -> None:
+    @tg.kernel
+    def k():
+        s = 0
+        for _ in tg.iterate(4):
+            s = s + 1
+        else:
+            s = s + 10
+            for _ in tg.iterate(2):
+                s = s * 2
+        tg.let(s)
+
+    assert body(k)[3] == "%s_3 = iterate %__1 in 0 .. 2 carry(%s_2 = %s_1 + 10 : index) {"
+
+
+def test_a_result_that_an_index_names_keeps_its_name() -> None:
+    @tg.kernel
+    def k():
+        a = tg.alloc((4, 64), i32)
+        t = tg.iota((64,))
+        at = tg.inexact(t)
+        u = plain(t)
+        t = tg.fill((64,), i32, 3)
+        tg.local_write(u + t, a, (0, at))
+
+    def plain(item: Any) -> Any:
+        return item
+
+    assert body(k)[1:3] == ["%t = iota axis 0 : tile<64xi32>", "%t_1 = fill 3 : tile<64xi32>"]
+    assert body(k)[-1] == "local_write %add, %a[0, inexact(%t)]"
+
+
+def test_adding_to_a_list_works_in_place() -> None:
+    @tg.kernel
+    def k():
+        a: list[int] = []
+        b = a
+        a += [1]
+        tg.let(len(b))
+
+    assert body(k) == ["%index = let 1"]
+
+
+def test_constants_that_are_equal_and_not_the_same() -> None:
+    @tg.kernel
+    def k(FLAG: Any = 0, PAIR: Any = ()):
+        tg.let(2 if FLAG is True else 1)
+        tg.let(2 if PAIR and PAIR[0] is True else 1)
+
+    assert body(k, FLAG=1)[0] == "%index = let 1"
+    assert body(k, FLAG=True)[0] == "%index = let 2"
+    assert body(k, PAIR=(1,))[1] == "%index_1 = let 1"
+    assert body(k, PAIR=(True,))[1] == "%index_1 = let 2"
+    assert body(k, PAIR=([True],))[1] == "%index_1 = let 1"
+
+
+def test_names_that_the_text_cannot_say() -> None:
+    @tg.kernel
+    def größe(É: Global[256, f32], scale=2.0):
+        é = tg.global_read(É, (0,), (64,))
+        n = tg.let(1, "my index-1")
+        π = é * scale
+        tg.global_write(π, É, (n,))
+
+    assert show(traced(größe, scale=3.0)).splitlines() == [
+        "kernel @große(%E: global<256xf32>)".replace("ß", ""),
+        "    waves 4 {",
+        "  %e = global_read %E[0] : tile<64xf32>",
+        "  %my_index_1 = let 1",
+        "  %fill = fill 3.0 : tile<64xf32>",
+        "  %v = mul %e, %fill : tile<64xf32>",
+        "  global_write %v, %E[%my_index_1]",
+        "}",
+    ]
+
+
+def test_fills_of_integers_are_exact() -> None:
+    @tg.kernel
+    def k(X: Global[64, i64]):
+        x = tg.global_read(X, (0,), (64,))
+        x = x + 9007199254740993
+        x = x + np.int64(2) + 3.0
+        tg.fill((4,), i32, True)
+        tg.fill((4,), f32, 63)
+        tg.global_write(x, X, (0,))
+
+    fills = [op.value for op in walk_ops(k.trace().kernel.body) if type(op).__name__ == "Fill"]
+    assert fills == [9007199254740993, 2, 3, 1, 63.0]
+    assert [type(each) for each in fills] == [int, int, int, int, float]
+    assert "fill 9007199254740993 : tile<64xi64>" in str(k)
+
+
+def test_bits_of_indices() -> None:
+    @tg.kernel
+    def k():
+        w = tg.wave()
+        tg.let((w & 7) + (w >> 1) + (w << 2) + (3 & w) + (w & 0) + (w >> 0))
+        tg.let(9 // (w + 1) + 9 % (w + 1))
+
+    assert body(k) == [
+        "%index = let w mod 8 + w // 2 + w * 4 + w mod 4 + w".replace("w", "wave"),
+        "%index_1 = let 9 // (wave + 1) + 9 mod (wave + 1)",
+    ]
+
+
+def test_operators_of_tiles_in_both_orders() -> None:
+    @tg.kernel
+    def k():
+        i, f = tg.iota((4,)), tg.zeros((4,), f32)
+        _ = (i // 2, 9 // i, f // 2, 9 % i, 3 & i, 3 | i, 3 ^ i, 2**f, np.float32(2) * f, tg.wave() & i)
+
+    names = [line.split(" = ")[1].split()[0] for line in body(k)]
+    made = [name for name in names if name not in ("fill", "splat")]
+    assert made == ["iota", "div", "div", "div", "floor", "rem", "and", "or", "xor", "pow", "mul", "and"]
+
+
+def test_one_item_needs_no_tuple() -> None:
+    @tg.kernel(target="gfx950")
+    def k(X: Global[N, f32]):
+        a = tg.alloc(64, f32)
+        x = tg.global_read(X, np.int64(3), np.int64(64), bounds=N)
+        tg.local_write(x, a)
+        dep = tg.gather_to_lds(X, tg.wave(), a, 0, 64, bounds=N)
+        tg.wait_count(deps=dep)
+        tg.shared_memory_barrier(deps=dep)
+        y = tg.zeros((4, 64), f32)
+        tg.reduce("add", y, -1)
+        tg.scan("add", y, -2)
+        tg.iota((4, 64), axis=-1)
+
+    assert body(k) == [
+        "%a = alloc : lds<64xf32>",
+        "%x = global_read %X[3] bounds(N) : tile<64xf32>",
+        "local_write %x, %a",
+        "%dep = gather_to_lds %X[wave] to %a[0] bounds(N) : tile<64xf32>",
+        "wait_count deps(%dep)",
+        "shared_memory_barrier deps(%dep)",
+        "%y = fill 0.0 : tile<4x64xf32>",
+        "%add = reduce add %y axis 1 : tile<4x1xf32>",
+        "%add_1 = scan add %y axis 0 : tile<4x64xf32>",
+        "%iota = iota axis 1 : tile<4x64xi32>",
+    ]
+
+
+def test_a_number_of_numpy_is_carried() -> None:
+    @tg.kernel
+    def k():
+        n = np.int64(1)
+        for _ in tg.iterate(4):
+            n = n + 1
+        tg.let(n * np.int64(2) + np.int64(3) * n)
+
+    assert body(k)[-1] == "%index = let %n_1 * 2 + 3 * %n_1"

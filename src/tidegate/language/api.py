@@ -7,12 +7,12 @@ Keeps   each function records exactly the operation that it is named after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tidegate import index as ix
 from tidegate.language import ops, types
-from tidegate.language.builder import active, reject
+from tidegate.language.builder import active, clean_name, reject
 from tidegate.language.handles import (
     BarrierHandle,
     BufferHandle,
@@ -22,6 +22,7 @@ from tidegate.language.handles import (
     IndexHandle,
     SizeHandle,
     TileHandle,
+    as_number,
     elementwise,
     to_cond,
     to_index,
@@ -30,7 +31,9 @@ from tidegate.language.handles import (
 )
 from tidegate.language.ops import Place, Value
 
-Indices = Sequence[Any]
+# One index needs no tuple around it.
+Indices = Sequence[Any] | IndexHandle | int
+Deps = Iterable[DepHandle] | DepHandle
 
 
 # --- names of the machine and of sizes ----------------------------------------------------------------------------
@@ -55,18 +58,20 @@ def workgroup(axis: int = 0) -> IndexHandle:
 
 def size(name: str, default: int) -> SizeHandle:
     """A size parameter with its default: `N = size("N", 1024)`."""
+    if clean_name(name) != name:
+        reject("TG012", f"`{name}` is no name of a size", "use letters, digits and `_`")
     return SizeHandle(name, default)
 
 
 def sizes(**defaults: int) -> tuple[SizeHandle, ...]:
     """Size parameters with their defaults: `M, K = sizes(M=128, K=64)`."""
-    return tuple(SizeHandle(name, default) for name, default in defaults.items())
+    return tuple(size(name, default) for name, default in defaults.items())
 
 
 def inexact(item: Any) -> IndexHandle:
     """Marks an index that is not quasi-affine. A tile of integers may be used as an index this way."""
     if isinstance(item, TileHandle):
-        return IndexHandle(ix.Inexact(ix.Name(item.value.name)))
+        return IndexHandle(ix.Inexact(ix.Name(active().quote(item.value))))
     return IndexHandle(ix.Inexact(to_index(item)))
 
 
@@ -165,13 +170,13 @@ def local_read(
 def local_write(
     tile: TileHandle,
     buffer: BufferHandle,
-    at: Indices,
+    at: Indices = (),
     *,
     slot: Any = 0,
     bounds: Indices = (),
     mask: TileHandle | None = None,
 ) -> None:
-    """Stores a tile to shared memory."""
+    """Stores a tile to shared memory; without `at`, to the start of the slot."""
     _buffer(buffer)
     active().emit(ops.LocalWrite(_tile(tile), _place(buffer, slot, at), *_guard(bounds, mask), active().here()))
 
@@ -179,7 +184,7 @@ def local_write(
 def atomic_add(
     tile: TileHandle,
     buffer: BufferHandle,
-    at: Indices,
+    at: Indices = (),
     *,
     slot: Any = 0,
     bounds: Indices = (),
@@ -273,7 +278,7 @@ def lds_to_global(
 
 def fill(shape: Sequence[int], dtype: types.DType, value: float = 0.0) -> TileHandle:
     """A tile with one number everywhere."""
-    return TileHandle(active().fill(float(value), types.Tile(_shape(shape), dtype)))
+    return TileHandle(active().fill(value, types.Tile(_shape(shape), dtype)))
 
 
 def zeros(shape: Sequence[int], dtype: types.DType) -> TileHandle:
@@ -287,9 +292,9 @@ def splat(item: Any, shape: Sequence[int], dtype: types.DType = types.i32) -> Ti
 
 
 def iota(shape: Sequence[int], axis: int = 0, dtype: types.DType = types.i32) -> TileHandle:
-    """A tile that counts along one axis."""
+    """A tile that counts along one axis; negative axes count from the end."""
     result = _fresh("iota", types.Tile(_shape(shape), dtype))
-    active().emit(ops.Iota(result, axis, active().here()))
+    active().emit(ops.Iota(result, _axis(axis, _shape(shape)), active().here()))
     return TileHandle(result)
 
 
@@ -325,8 +330,9 @@ def reshape(tile: TileHandle, shape: Sequence[int]) -> TileHandle:
 
 
 def reduce(fn: str, tile: TileHandle, axis: int) -> TileHandle:
-    """`add`, `max` or `min` along an axis, which stays as a dimension of 1."""
+    """`add`, `max` or `min` along an axis, which stays as a dimension of 1; negative axes count from the end."""
     shape = list(_tile_type(tile).shape)
+    axis = _axis(axis, shape)
     if 0 <= axis < len(shape):
         shape[axis] = 1
     return _along(ops.Reduce, fn, tile, axis, tuple(shape))
@@ -334,7 +340,8 @@ def reduce(fn: str, tile: TileHandle, axis: int) -> TileHandle:
 
 def scan(fn: str, tile: TileHandle, axis: int) -> TileHandle:
     """Running `add`, `max` or `min` along an axis."""
-    return _along(ops.Scan, fn, tile, axis, _tile_type(tile).shape)
+    shape = _tile_type(tile).shape
+    return _along(ops.Scan, fn, tile, _axis(axis, shape), shape)
 
 
 def _along(
@@ -398,10 +405,10 @@ def workgroup_barrier(*, pinned: bool = False) -> None:
 
 
 def shared_memory_barrier(
-    *, wait_async_ops: bool = False, deps: Sequence[DepHandle] = (), pinned: bool = False, **counts: int
+    *, wait_async_ops: bool = False, deps: Deps = (), pinned: bool = False, **counts: int
 ) -> None:
     """Drains the wave's LDS accesses, and counters down to `counts`, then meets all waves."""
-    found = tuple(to_value(dep, DepHandle, "an asynchronous operation") for dep in deps)
+    found = _deps(deps)
     counted = tuple(counts.items())
     active().emit(ops.SharedMemoryBarrier(counted, wait_async_ops, found, pinned, active().here()))
 
@@ -423,9 +430,9 @@ def conditional_barrier(half: str) -> None:
     active().emit(ops.ConditionalBarrier(half, active().here()))
 
 
-def wait_count(*, deps: Sequence[DepHandle] = (), **counts: int) -> None:
+def wait_count(*, deps: Deps = (), **counts: int) -> None:
     """Waits until no more than so many operations are in flight: `wait_count(vmcnt=2)`."""
-    found = tuple(to_value(dep, DepHandle, "an asynchronous operation") for dep in deps)
+    found = _deps(deps)
     active().emit(ops.WaitCount(tuple(counts.items()), found, active().here()))
 
 
@@ -492,12 +499,27 @@ def _fresh(hint: str, type_: types.Type) -> Value:
     return active().fresh(hint, type_)
 
 
-def _shape(shape: Sequence[int]) -> tuple[int, ...]:
-    items = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    for size in items:
-        if not isinstance(size, int) or size < 1:
+def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
+    items = []
+    for size in _several(shape):
+        number = as_number(size)
+        if number is None or number < 1:
             reject("TG005", f"`{size!r}` is no size", "the sizes of tiles and buffers are positive numbers")
-    return items
+        items.append(number)
+    return tuple(items)
+
+
+def _several(item: Any) -> tuple[Any, ...]:
+    """Several things, or one that stands alone."""
+    return tuple(item) if isinstance(item, Iterable) else (item,)
+
+
+def _axis(axis: int, shape: Sequence[int]) -> int:
+    return axis + len(shape) if -len(shape) <= axis < 0 else axis
+
+
+def _deps(deps: Any) -> tuple[Value, ...]:
+    return tuple(to_value(dep, DepHandle, "an asynchronous operation") for dep in _several(deps))
 
 
 def _tile(item: Any) -> Value:
@@ -519,12 +541,11 @@ def _global(item: Any) -> Value:
 
 
 def _place(base: Handle, slot: Any, at: Any) -> Place:
-    items = tuple(at) if isinstance(at, Sequence) else (at,)
-    return Place(base.value, to_index(slot), tuple(map(to_index, items)))
+    return Place(base.value, to_index(slot), tuple(map(to_index, _several(at))))
 
 
 def _guard(bounds: Indices, mask: TileHandle | None) -> tuple[tuple[ix.Index, ...], Value | None]:
-    return tuple(map(to_index, bounds)), None if mask is None else _tile(mask)
+    return tuple(map(to_index, _several(bounds))), None if mask is None else _tile(mask)
 
 
 def _barrier(item: int | BarrierHandle) -> int | Value:

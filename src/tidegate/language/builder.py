@@ -11,12 +11,14 @@ Tracing, tests and generators of random kernels all record through this class.
 from __future__ import annotations
 
 import linecache
+import operator
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 from tidegate.index import ONE, Cond, Index
@@ -36,7 +38,7 @@ from tidegate.language.ops import (
     Value,
     results_of,
 )
-from tidegate.language.types import INDEX, Tile, Type
+from tidegate.language.types import INDEX, DType, Tile, Type
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _recording: list[Builder] = []
@@ -77,6 +79,7 @@ class Builder:
     taken: dict[str, int] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)  # values of regions that have ended
     opened: list[Span] = field(default_factory=list)  # where the open regions begin
+    quoted: set[str] = field(default_factory=set)  # values that an index expression has named
 
     def __enter__(self) -> Builder:
         _recording.append(self)
@@ -93,6 +96,7 @@ class Builder:
 
     def fresh(self, hint: str, type_: Type) -> Value:
         """A value with a name that nobody has."""
+        hint = clean_name(hint)
         count = self.taken.get(hint, 0)
         self.taken[hint] = count + 1
         if not count:
@@ -106,8 +110,10 @@ class Builder:
 
     def rename_last(self, value: Value, hint: str) -> Value:
         """Gives the result of the operation just recorded the name of the variable that takes it."""
-        block = self.stack[-1]
+        block, hint = self.stack[-1], clean_name(hint)
         if not block or getattr(block[-1], "result", None) != value or value.name == f"%{hint}":
+            return value
+        if value.name in self.quoted:
             return value
         named = self.fresh(hint, value.type)
         block[-1] = replace(block[-1], result=named)  # type: ignore[arg-type]
@@ -115,11 +121,16 @@ class Builder:
             del self.taken[value.name[1:]]
         return named
 
+    def quote(self, value: Value) -> str:
+        """The name of a value for an index expression, which keeps it: the value is not renamed any more."""
+        self.quoted.add(value.name)
+        return value.name
+
     # --- small things that other operations need ---
 
-    def fill(self, number: float, type_: Tile) -> Value:
+    def fill(self, number: Any, type_: Tile) -> Value:
         result = self.fresh("fill", type_)
-        self.emit(Fill(result, number, self.here()))
+        self.emit(Fill(result, _number(number, type_.dtype), self.here()))
         return result
 
     def splat(self, index: Index, type_: Tile) -> Value:
@@ -191,7 +202,30 @@ class Builder:
         target: str = "",
         at: Span = NOWHERE,
     ) -> Kernel:
-        return Kernel(name, args, Block(tuple(self.stack[0])), waves, sizes, where, grid, target, at)
+        return Kernel(clean_name(name), args, Block(tuple(self.stack[0])), waves, sizes, where, grid, target, at)
+
+
+_SAYABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def clean_name(hint: str) -> str:
+    """A name that the text can say: letters without their accents, and `_` for what is no letter or digit."""
+    if _SAYABLE.fullmatch(hint):
+        return hint
+    plain = unicodedata.normalize("NFKD", hint).encode("ascii", "ignore").decode()
+    plain = re.sub(r"[^A-Za-z0-9_]+", "_", plain)
+    return plain if _SAYABLE.fullmatch(plain) else f"v{plain}"
+
+
+def _number(value: Any, dtype: DType) -> float:
+    """Whole numbers stay whole in tiles of integers: a float has only 53 bits."""
+    if dtype.is_float:
+        return float(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        number = float(value)
+    return int(number) if number.is_integer() else number
 
 
 def _stem(value: Value) -> str:

@@ -7,13 +7,16 @@ Keeps   a handle knows one value or one expression; it decides nothing about syn
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from numbers import Real
+from typing import Any, NoReturn
 
 from tidegate import index as ix
 from tidegate.language import types
 from tidegate.language.builder import active, reject
 from tidegate.language.ops import Broadcast, Elementwise, Operand, Value
 from tidegate.language.syntax import COMPARE
+from tidegate.language.unusable import refuse
 
 
 class Handle:
@@ -69,6 +72,7 @@ class TileHandle(Handle):
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # numbers of NumPy leave their operators to this class
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -107,17 +111,35 @@ class TileHandle(Handle):
     def __rtruediv__(self, other: Any) -> TileHandle:
         return elementwise("div", other, self)
 
+    def __floordiv__(self, other: Any) -> TileHandle:
+        return _floor_divide(self, self, other)
+
+    def __rfloordiv__(self, other: Any) -> TileHandle:
+        return _floor_divide(self, other, self)
+
     def __mod__(self, other: Any) -> TileHandle:
         return elementwise("rem", self, other)
+
+    def __rmod__(self, other: Any) -> TileHandle:
+        return elementwise("rem", other, self)
 
     def __and__(self, other: Any) -> TileHandle:
         return elementwise("and", self, other)
 
+    def __rand__(self, other: Any) -> TileHandle:
+        return elementwise("and", other, self)
+
     def __or__(self, other: Any) -> TileHandle:
         return elementwise("or", self, other)
 
+    def __ror__(self, other: Any) -> TileHandle:
+        return elementwise("or", other, self)
+
     def __xor__(self, other: Any) -> TileHandle:
         return elementwise("xor", self, other)
+
+    def __rxor__(self, other: Any) -> TileHandle:
+        return elementwise("xor", other, self)
 
     def __invert__(self) -> TileHandle:
         return elementwise("not", self)
@@ -130,6 +152,9 @@ class TileHandle(Handle):
 
     def __pow__(self, other: Any) -> TileHandle:
         return elementwise("pow", self, other)
+
+    def __rpow__(self, other: Any) -> TileHandle:
+        return elementwise("pow", other, self)
 
     def __matmul__(self, other: Any) -> TileHandle:
         from tidegate.language.api import mma
@@ -171,6 +196,7 @@ class IndexHandle:
 
     __slots__ = ("expr",)
     __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None
 
     def __init__(self, expr: ix.Index) -> None:
         self.expr = expr
@@ -231,8 +257,37 @@ class IndexHandle:
     def __floordiv__(self, other: Any) -> Any:
         return self._with("//", other)
 
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._from("//", other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, TileHandle) else _reject_bits("/", "use `//`, which rounds down")
+
     def __mod__(self, other: Any) -> Any:
         return self._with("mod", other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._from("mod", other)
+
+    def __and__(self, other: Any) -> Any:
+        """`x & 7` is `x mod 8`."""
+        return NotImplemented if isinstance(other, TileHandle) else self % _power_of_mask(other)
+
+    __rand__ = __and__
+
+    def __rshift__(self, other: Any) -> Any:
+        """`x >> 3` is `x // 8`."""
+        return NotImplemented if isinstance(other, TileHandle) else self // _power(">>", other)
+
+    def __lshift__(self, other: Any) -> Any:
+        """`x << 3` is `x * 8`."""
+        return NotImplemented if isinstance(other, TileHandle) else self * _power("<<", other)
+
+    def __or__(self, other: Any) -> Any:
+        help = "add what has no bits in common, as in `x * 2 + 1`"
+        return NotImplemented if isinstance(other, TileHandle) else _reject_bits("|", help)
+
+    __ror__ = __or__
 
     def __xor__(self, other: Any) -> Any:
         return self._with("xor", other)
@@ -273,9 +328,10 @@ class SizeHandle(IndexHandle):
 
 
 class CondHandle:
-    """A condition. Join conditions with `&`, `|` and `~`."""
+    """A condition. Join conditions with `&`, `|`, `^`, `~`, `==` and `!=`."""
 
     __slots__ = ("cond",)
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, cond: ix.Cond) -> None:
         self.cond = cond
@@ -293,23 +349,82 @@ class CondHandle:
     def __and__(self, other: Any) -> CondHandle:
         return CondHandle(ix.Logic("and", self.cond, to_cond(other)))
 
+    def __rand__(self, other: Any) -> CondHandle:
+        return CondHandle(ix.Logic("and", to_cond(other), self.cond))
+
     def __or__(self, other: Any) -> CondHandle:
         return CondHandle(ix.Logic("or", self.cond, to_cond(other)))
 
+    def __ror__(self, other: Any) -> CondHandle:
+        return CondHandle(ix.Logic("or", to_cond(other), self.cond))
+
     def __invert__(self) -> CondHandle:
         return CondHandle(ix.Not(self.cond))
+
+    def __xor__(self, other: Any) -> CondHandle:
+        """Exactly one of the two."""
+        mine, theirs = self.cond, to_cond(other)
+        if isinstance(theirs, ix.Truth):
+            return ~self if theirs.value else self
+        return CondHandle(ix.Logic("or", _both(mine, ix.Not(theirs)), _both(ix.Not(mine), theirs)))
+
+    __rxor__ = __xor__
+
+    def __ne__(self, other: Any) -> CondHandle:  # type: ignore[override]
+        return self.__xor__(other)
+
+    def __eq__(self, other: Any) -> CondHandle:  # type: ignore[override]
+        """Both or neither."""
+        mine, theirs = self.cond, to_cond(other)
+        if isinstance(theirs, ix.Truth):
+            return self if theirs.value else ~self
+        return CondHandle(ix.Logic("or", _both(mine, theirs), _both(ix.Not(mine), ix.Not(theirs))))
+
+
+def _both(left: ix.Cond, right: ix.Cond) -> ix.Cond:
+    return ix.Logic("and", left, right)
+
+
+def _power_of_mask(mask: Any) -> int:
+    number = ix.constant(to_index(mask))
+    if number is None or number < 0 or number & (number + 1):
+        _reject_bits("&", "`x & 7` is `x % 8`: the mask is one less than a power of two")
+    return number + 1
+
+
+def _power(op: str, bits: Any) -> int:
+    number = ix.constant(to_index(bits))
+    if number is None or not 0 <= number < 64:
+        _reject_bits(op, "`x << 3` is `x * 8` and `x >> 3` is `x // 8`: shift by a number that is known, 0 to 63")
+    return int(1 << number)
+
+
+def _reject_bits(op: str, help: str) -> NoReturn:
+    reject("TG012", f"`{op}` of these is no index expression", help)
+
+
+def as_number(item: Any) -> int | None:
+    """The whole number that a Python object is, if it is one: an `int`, or what has `__index__`."""
+    if isinstance(item, Handle | IndexHandle):
+        return None
+    try:
+        return operator.index(item)
+    except TypeError:
+        return None
 
 
 def to_index(item: Any) -> ix.Index:
     """An index from what a user passed."""
     if isinstance(item, IndexHandle):
         return item.expr
-    if isinstance(item, int):
-        return ix.Const(int(item))
-    reject("TG012", f"an index cannot be made of `{item!r}`")
+    number = as_number(item)
+    if number is None:
+        reject("TG012", f"an index cannot be made of `{item!r}`")
+    return ix.Const(number)
 
 
 def to_cond(item: Any) -> ix.Cond:
+    refuse(item)
     if isinstance(item, CondHandle):
         return item.cond
     if isinstance(item, bool):
@@ -318,6 +433,7 @@ def to_cond(item: Any) -> ix.Cond:
 
 
 def to_value(item: Any, kind: type[Handle], what: str) -> Value:
+    refuse(item)
     if isinstance(item, kind):
         return item.value
     reject("TG012", f"expected {what}, found `{item!r}`")
@@ -350,6 +466,7 @@ def wrap(operand: Operand) -> Any:
 
 def elementwise(fn: str, *args: Any) -> TileHandle:
     """Records one element-wise operation; numbers become tiles and dimensions of 1 are repeated."""
+    refuse(*args)
     tiles = [arg for arg in args if isinstance(arg, TileHandle)]
     if not tiles:
         reject("TG012", f"`{fn}` needs at least one tile")
@@ -371,11 +488,17 @@ def elementwise(fn: str, *args: Any) -> TileHandle:
     return TileHandle(result)
 
 
+def _floor_divide(tile: TileHandle, left: Any, right: Any) -> TileHandle:
+    """`div` of integers is whole already."""
+    quotient = elementwise("div", left, right)
+    return elementwise("floor", quotient) if tile.dtype.is_float else quotient
+
+
 def _fit(arg: Any, shape: tuple[int, ...], dtype: types.DType) -> Value:
     """The argument as a tile of this shape."""
     builder = active()
-    if isinstance(arg, int | float):
-        return builder.fill(float(arg), types.Tile(shape, dtype))
+    if isinstance(arg, Real):
+        return builder.fill(arg, types.Tile(shape, dtype))
     if isinstance(arg, IndexHandle):
         return builder.splat(arg.expr, types.Tile(shape, dtype))
     if not isinstance(arg, TileHandle):

@@ -10,12 +10,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from tidegate.diag import BadInput, Finding, Label
-from tidegate.index import Const, names
+from tidegate.diag import BadInput, Finding, Label, Span
+from tidegate.index import Const
 from tidegate.language.builder import active, reject
-from tidegate.language.handles import CondHandle, Handle, IndexHandle, to_cond, to_index, to_operand, wrap
+from tidegate.language.handles import Handle, IndexHandle, as_number, to_cond, to_index, to_operand, wrap
 from tidegate.language.ops import Block, Carried, Group, Op, Operand, Value
+from tidegate.language.state import Snapshot, has_ended, is_same
 from tidegate.language.types import INDEX
+from tidegate.language.unusable import (
+    Unusable,
+    differs_between_arms,
+    differs_between_waves,
+    only_in_a_group,
+    only_in_one_arm,
+)
 from tidegate.language.uses import names_in_block
 
 
@@ -39,7 +47,6 @@ class Loop:
         self.expect, self.at = expect, active().here()
         self.carried: dict[str, Carried] = {}
         self.results: dict[str, Any] = {}
-        self.plain: dict[str, Any] = {}
         self.counter_hint, self.entered, self.left = "i", False, False
 
     def __iter__(self) -> Iterator[IndexHandle]:
@@ -81,14 +88,13 @@ class Loop:
         builder, inside = active(), {}
         for name in assigned:
             before = local.get(name)
-            if isinstance(before, bool) or not isinstance(before, Handle | IndexHandle | int) or has_ended(before):
-                if name in local:
-                    self.plain[name] = before
+            if isinstance(before, bool) or has_ended(before) or not _is_value(before):
                 continue
             type_ = before.type if isinstance(before, Handle) else INDEX
             value = builder.fresh(name, type_)
             self.carried[name] = Carried(value, to_operand(before))
             inside[name] = wrap(value)
+        self.snapshot = Snapshot(local, assigned, (self.counter_hint, *self.carried))
         return inside
 
     def leave(self, local: Mapping[str, Any]) -> None:
@@ -96,27 +102,18 @@ class Loop:
         builder = active()
         body = builder.stack[-1]
         self.left = True
-        for name, before in self.plain.items():
-            if _is_lost(before, local.get(name)):
-                reject(
-                    "TG013",
-                    f"`{name}` is `{before!r}` before the loop and `{local.get(name)!r}` after a trip",
-                    "only tiles, buffers, indices and copies are carried, each in a variable of its own",
-                )
-        self._drop_unread_numbers(local, body)
+        self.snapshot.check_trip(local)
+        self._drop_unread(local, body)
         block = builder.close(_carry_on(name, local.get(name)) for name in self.carried)
         lower, upper, step = self.bounds
         carried = tuple(self.carried.values())
         results = builder.loop(lower, upper, block, self.counter, carried, step, self.expect, self.at)
         self.results = {name: wrap(value) for name, value in zip(self.carried, results, strict=True)}
 
-    def _drop_unread_numbers(self, local: Mapping[str, Any], body: list[Op]) -> None:
-        """A Python number that the body only overwrites (the counter of an unrolled loop) is not carried."""
-        candidates = [
-            name
-            for name, each in self.carried.items()
-            if isinstance(each.init, Const) and isinstance(local.get(name), int)
-        ]
+    def _drop_unread(self, local: Mapping[str, Any], body: list[Op]) -> None:
+        """What the body never reads is not carried if it ends as it began (the counter of an unrolled loop), or as
+        something that cannot be used."""
+        candidates = [name for name, each in self.carried.items() if _ends_for_nobody(each, local.get(name))]
         if candidates:
             used = names_in_block(Block(tuple(body)))
             for name in candidates:
@@ -124,36 +121,19 @@ class Loop:
                     del self.carried[name]
 
 
-def has_ended(item: Any) -> bool:
-    """Whether a variable still holds a value of a region that has ended: then it holds nothing."""
-    ended = active().ended
-    if isinstance(item, Handle):
-        return item.value.name in ended
-    if isinstance(item, CondHandle):
-        return any(name in ended for name in names(item.cond))
-    if isinstance(item, tuple | list):
-        return any(map(has_ended, item))
-    return isinstance(item, IndexHandle) and any(name in ended for name in names(item.expr))
+def _ends_for_nobody(carried: Carried, after: Any) -> bool:
+    if isinstance(after, Unusable):
+        return True
+    return isinstance(carried.init, Const) and isinstance(after, int) and carried.init.value == after
 
 
-def _is_lost(before: Any, after: Any) -> bool:
-    """Whether a loop changes something that it cannot carry: later trips would not see it."""
-    return not has_ended(before) and _is_other(before, after)
-
-
-def _is_other(before: Any, after: Any) -> bool:
-    if before is after:
-        return False
-    if before is None or isinstance(before, bool | float | str):
-        return type(before) is not type(after) or bool(before != after)
-    if isinstance(before, CondHandle):
-        return not (isinstance(after, CondHandle) and after.cond == before.cond)
-    items = [each for group in (before, after) if isinstance(group, tuple | list) for each in group]
-    return isinstance(before, tuple | list) and any(isinstance(each, Handle | IndexHandle) for each in items)
+def _is_value(item: Any) -> bool:
+    """Whether a kernel can carry or merge it."""
+    return isinstance(item, Handle | IndexHandle) or as_number(item) is not None
 
 
 def _carry_on(name: str, item: Any) -> Operand:
-    if isinstance(item, Handle | IndexHandle | int):
+    if not isinstance(item, Unusable) and _is_value(item):
         return to_operand(item)
     help = "let it hold a value of the kernel, or use another name in the body"
     reject("TG013", f"`{name}` is carried by the loop, but its body leaves `{item!r}` in it", help)
@@ -186,19 +166,16 @@ class Branch:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and not self.closed:
             active().stack.pop()
-            if self.saved:
-                text, help = "this conditional is left by `return`, `break` or `continue`", "let its arms end"
-            else:
-                text = "this conditional stands in a function that is not traced"
-                help = "decorate the function with `@tidegate.function`"
-            raise BadInput(Finding("TG007", text, (Label(self.at),), help=help))
+            _reject_open("conditional", self.saved, self.at, "let its arms end")
         self.closed = False
 
     def save(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
         self.before = {name: local[name] for name in names if name in local}
+        self.snapshot = Snapshot(local, names)
         self.saved = True
 
     def end_then(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
+        self.snapshot.check_arm(local, "an arm of this conditional")
         self.then_values = {name: local[name] for name in names if name in local and not has_ended(local[name])}
         self.then_block = active().close()
         self.closed = True
@@ -206,6 +183,7 @@ class Branch:
     def end_otherwise(self, names: tuple[str, ...], local: Mapping[str, Any]) -> dict[str, Any]:
         """Both arms are traced: variables that differ between them become results."""
         builder = active()
+        self.snapshot.check_arm(local, "an arm of this conditional")
         else_values = {name: local[name] for name in names if name in local and not has_ended(local[name])}
         self.closed = True
         merged = [name for name in names if self._differs(name, else_values)]
@@ -214,20 +192,27 @@ class Branch:
         then = replace(self.then_block, yields=tuple(to_operand(self.then_values[name]) for name in merged))
         other = builder.close(to_operand(else_values[name]) for name in merged)
         results = builder.branch(self.cond, then, other, tuple(merged), self.at)
-        both = [name for name in names if name in self.then_values and name in else_values and name not in merged]
-        lost = {name: Differs(name, self.then_values[name], else_values[name]) for name in both}
-        return {name: each for name, each in lost.items() if each.does()} | {
-            name: wrap(value) for name, value in zip(merged, results, strict=True)
-        }
+        found = {name: wrap(value) for name, value in zip(merged, results, strict=True)}
+        return self._unusable(names, else_values) | found
+
+    def _unusable(self, names: tuple[str, ...], other: Mapping[str, Any]) -> dict[str, Any]:
+        """Variables that have no one meaning after the arms."""
+        found, mine = {}, self.then_values
+        for name in names:
+            if name in mine and name in other:
+                if not is_same(mine[name], other[name]):
+                    found[name] = differs_between_arms(name, mine[name], other[name])
+            elif name in mine or name in other:
+                found[name] = only_in_one_arm(name, mine.get(name, other.get(name)))
+        return found
 
     def _differs(self, name: str, other: Mapping[str, Any]) -> bool:
-        mine, theirs = self.then_values.get(name), other.get(name)
-        kinds = (Handle, IndexHandle, int)
-        if not isinstance(mine, kinds) or not isinstance(theirs, kinds):
+        if name not in self.then_values or name not in other:
             return False
-        if isinstance(mine, int) and isinstance(theirs, int):
-            return mine != theirs
-        return mine is not theirs
+        mine, theirs = self.then_values[name], other[name]
+        if not _is_value(mine) or not _is_value(theirs):
+            return False
+        return not is_same(mine, theirs)
 
 
 def _same_kind(name: str, mine: Any, theirs: Any) -> None:
@@ -236,45 +221,55 @@ def _same_kind(name: str, mine: Any, theirs: Any) -> None:
         reject("TG014", f"`{name}` is `{mine!r}` in one arm and `{theirs!r}` in the other", help)
 
 
-class Differs:
-    """What a variable holds after a conditional whose arms left different Python values in it: nothing to use."""
-
-    def __init__(self, name: str, mine: Any, theirs: Any) -> None:
-        self.name, self.mine, self.theirs = name, mine, theirs
-
-    def does(self) -> bool:
-        is_value = [isinstance(each, Handle | IndexHandle | int) for each in (self.mine, self.theirs)]
-        return is_value[0] != is_value[1] or (not is_value[0] and _is_other(self.mine, self.theirs))
-
-    def __repr__(self) -> str:
-        return f"{self.mine!r} in one arm, {self.theirs!r} in the other"
-
-    def _reject(self, *_: Any) -> NoReturn:
-        reject(
-            "TG014",
-            f"`{self.name}` is `{self.mine!r}` in one arm of a conditional and `{self.theirs!r}` in the other",
-            "only tiles, buffers, indices and copies come out of a conditional",
-        )
-
-    __bool__ = __float__ = __index__ = __iter__ = __len__ = __getitem__ = __call__ = _reject
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _reject
-    __floordiv__ = __mod__ = __neg__ = __and__ = __rand__ = __or__ = __ror__ = __invert__ = _reject
-    __lt__ = __le__ = __gt__ = __ge__ = _reject
-
-
 class wave_group:
     """Waves `first` up to, not including, `last` run what stands in the `with` block; the others pass by."""
 
     def __init__(self, first: int, last: int) -> None:
         self.first, self.last, self.at = first, last, active().here()
+        self.saved = self.ended = False
 
     def __enter__(self) -> None:
         active().open()
 
+    def save(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
+        self.before = {name: local[name] for name in names if name in local}
+        self.snapshot = Snapshot(local, names)
+        self.saved = True
+
+    def end(self, names: tuple[str, ...], local: Mapping[str, Any]) -> dict[str, Any]:
+        """The body ends: what it assigned holds for its waves alone, so variables are as before, or unusable."""
+        self.snapshot.check_arm(local, "this wave group")
+        self.ended = True
+        found = {}
+        for name in names:
+            before = self.before.get(name)
+            if name in self.before and (has_ended(before) or is_same(before, local.get(name))):
+                found[name] = before
+            elif name in self.before:
+                found[name] = differs_between_waves(name, local.get(name), before)
+            elif name in local:
+                found[name] = only_in_a_group(name, local[name])
+        return found
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         body = active().close()
-        if kind is None:
-            active().group(Group(self.first, self.last, body, self.at), self.at)
+        if kind is not None:
+            return
+        if not self.ended:
+            _reject_open("wave group", self.saved, self.at, "let its body end")
+        active().group(Group(self.first, self.last, body, self.at), self.at)
+
+
+def _reject_open(what: str, traced: bool, at: Span, help: str) -> NoReturn:
+    """A region whose end was never reached."""
+    if traced:
+        text = f"this {what} is left by `return`, `break` or `continue`"
+    else:
+        text, help = (
+            f"this {what} stands in a function that is not traced",
+            "decorate the function with `@tidegate.function`",
+        )
+    raise BadInput(Finding("TG007", text, (Label(at),), help=help))
 
 
 def name_result(name: str, item: Any) -> Any:

@@ -93,22 +93,36 @@ class _Rewriter(ast.NodeTransformer):
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         result: list[ast.stmt] = []
-        position = 0
-        while position < len(statements):
-            statement = statements[position]
-            following = statements[position + 1] if position + 1 < len(statements) else None
-            position += 1
+        waiting = list(reversed(statements))
+        while waiting:
+            statement = self.alone(waiting.pop())
+            following = waiting[-1] if waiting else None
             if isinstance(statement, ast.For) and self.means(statement.iter, regions.iterate):
                 result += self.loop(statement)
             elif isinstance(statement, ast.With) and self.opens(statement, regions.conditional):
                 other = (
                     following if isinstance(following, ast.With) and self.opens(following, regions.otherwise) else None
                 )
-                position += other is not None
+                if other is not None:
+                    waiting.pop()
                 result += self.conditional(statement, other)
+            elif isinstance(statement, ast.With) and self.opens(statement, regions.wave_group):
+                result += self.group(statement)
+            elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+                result += self.augmented(statement, statement.target.id)
             else:
                 result.append(self.visit(statement))
         return result
+
+    def alone(self, node: ast.stmt) -> ast.stmt:
+        """`with a, b:` is `with a:` around `with b:`; a region stands alone in its `with`."""
+        regional = (regions.conditional, regions.otherwise, regions.wave_group)
+        if not isinstance(node, ast.With) or len(node.items) < 2:
+            return node
+        if not any(self.means(item.context_expr, what) for item in node.items for what in regional):
+            return node
+        inner = ast.copy_location(ast.With(node.items[1:], node.body), node)
+        return ast.copy_location(ast.With(node.items[:1], [inner]), node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         """Statement lists inside other statements are rewritten as blocks."""
@@ -133,13 +147,10 @@ class _Rewriter(ast.NodeTransformer):
             node.value = _call("name_result", ast.Constant(node.targets[0].id), node.value)
         return node
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        if not isinstance(node.target, ast.Name):
-            return node
-        name = node.target.id
-        value = ast.BinOp(ast.Name(name, ast.Load()), node.op, node.value)
-        named = _call("name_result", ast.Constant(name), value)
-        return ast.copy_location(ast.Assign([node.target], named), node)
+    def augmented(self, node: ast.AugAssign, name: str) -> list[ast.stmt]:
+        """`a += b` stays: on a list it works in place. Its result then takes the variable's name."""
+        named = _call("name_result", ast.Constant(name), ast.Name(name, ast.Load()))
+        return [node, *_locate([ast.Assign([ast.Name(name, ast.Store())], named)], node)]
 
     def loop(self, node: ast.For) -> list[ast.stmt]:
         loop = self.variable()
@@ -154,8 +165,9 @@ class _Rewriter(ast.NodeTransformer):
         made = [
             ast.Assign([ast.Name(loop, ast.Store())], node.iter),
             ast.Assign([ast.Attribute(ast.Name(loop, ast.Load()), "counter_hint", ast.Store())], ast.Constant(counter)),
-            ast.For(node.target, ast.Name(loop, ast.Load()), body, node.orelse),
+            ast.For(node.target, ast.Name(loop, ast.Load()), body, []),
             *_rebind(names, ast.Attribute(ast.Name(loop, ast.Load()), "after", ast.Load())),
+            *self.block(node.orelse),  # a loop of the kernel is never left early
         ]
         return _locate(made, node)
 
@@ -182,6 +194,21 @@ class _Rewriter(ast.NodeTransformer):
                 ],
             ),
             *_rebind(names, ast.Name(branch + "_r", ast.Load())),
+        ]
+        return _locate(made, node)
+
+    def group(self, node: ast.With) -> list[ast.stmt]:
+        group = self.variable()
+        names = _assigned(node.body)
+        after, end = group + "_r", _method(group, "end", _tuple(names), _locals())
+        made: list[ast.stmt] = [
+            ast.Assign([ast.Name(group, ast.Store())], node.items[0].context_expr),
+            ast.Expr(_method(group, "save", _tuple(names), _locals())),
+            ast.With(
+                [ast.withitem(ast.Name(group, ast.Load()), node.items[0].optional_vars)],
+                [*self.block(node.body), ast.Assign([ast.Name(after, ast.Store())], end)],
+            ),
+            *_rebind(names, ast.Name(after, ast.Load())),
         ]
         return _locate(made, node)
 
@@ -230,20 +257,33 @@ def _closure_values(function: FunctionType) -> dict[str, Any]:
     return found
 
 
+_COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
 def _assigned(statements: Iterable[ast.stmt]) -> list[str]:
     """Variables that these statements assign, in order, each once; inner functions have their own."""
     names: dict[str, None] = {}
-    stack: list[ast.AST] = list(reversed(list(statements)))
+    stack: list[tuple[ast.AST, bool]] = [(each, False) for each in reversed(list(statements))]
     while stack:
-        node = stack.pop()
-        if isinstance(
-            node, ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-        ):
+        node, inside = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
             continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and not node.id.startswith(RUNTIME):
-            names.setdefault(node.id)
-        stack.extend(reversed(list(ast.iter_child_nodes(node))))
-    return list(names)
+        inside = inside or isinstance(node, _COMPREHENSION)
+        names.update(dict.fromkeys(_assigned_by(node, inside)))
+        stack.extend((each, inside) for each in reversed(list(ast.iter_child_nodes(node))))
+    return [name for name in names if not name.startswith(RUNTIME)]
+
+
+def _assigned_by(node: ast.AST, in_comprehension: bool) -> list[str]:
+    """What a node itself assigns. In a comprehension only `:=` assigns a variable of the function."""
+    match node:
+        case ast.NamedExpr(target=ast.Name(id=name)):
+            return [name]
+        case ast.Name(id=name, ctx=ast.Store()) if not in_comprehension:
+            return [name]
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            return [name]
+    return []
 
 
 def _rebind(names: list[str], found: ast.expr) -> list[ast.stmt]:

@@ -87,7 +87,7 @@ class KernelFunction:
         self.grid, self.where, self.sizes = grid, where, sizes
         self.name = self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self._traced: dict[tuple[tuple[str, Any], ...], Kernel] = {}
+        self._traced: dict[Hashable, Kernel] = {}
         self._rewritten: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
@@ -105,33 +105,18 @@ class KernelFunction:
 
     def trace(self, *, waves: int | None = None, target: str | None = None, **constants: Any) -> CapturedTrace:
         """The kernel as a program. Keyword arguments replace the defaults of the function's constants."""
-        key = tuple(sorted({**constants, "waves": waves, "target": target}.items()))
         waves = self.waves if waves is None else waves
         target = self.target if target is None else target
-        if not all(isinstance(value, Hashable) for value in constants.values()):
-            return CapturedTrace(self._trace(waves, target, constants))  # a list cannot be remembered
+        key = _key({**constants, "waves": waves, "target": target})
+        if key is None:
+            return CapturedTrace(self._trace(waves, target, constants))
         if key not in self._traced:
             self._traced[key] = self._trace(waves, target, constants)
         return CapturedTrace(self._traced[key])
 
     def _trace(self, waves: int, target: str, constants: dict[str, Any]) -> Kernel:
-        annotations = self.annotations
-        parameters = inspect.signature(self.function).parameters
         builder = Builder()
-        values, passed = [], {}
-        for name, parameter in parameters.items():
-            type_ = _type_of(annotations.get(name))
-            if type_ is None:
-                passed[name] = _constant(self, parameter, constants)
-                continue
-            value = builder.fresh(name, type_)
-            values.append(value)
-            passed[name] = wrap(value)
-        unknown = sorted(set(constants) - {name for name in parameters if name not in {v.name[1:] for v in values}})
-        if unknown:
-            known = [name for name in parameters if name not in {v.name[1:] for v in values}]
-            help = f"its constants: {', '.join(known) or 'none'}"
-            reject("TG003", f"`{self.name}` has no constant `{unknown[0]}`", help)
+        values, passed = self._arguments(builder, constants)
         if self._rewritten is None:
             self._rewritten = rewrite(self.function)
         with builder, no_collecting():
@@ -146,12 +131,32 @@ class KernelFunction:
                 )
             )
         where, grid = tuple(map(to_cond, self.where)), tuple(map(to_index, self.grid))
-        sizes = self._sizes(annotations.values())
+        sizes = self._sizes(self.annotations.values())
         at = span_of_line(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
         made = builder.kernel(
             self.name, tuple(values), waves, sizes=sizes, where=where, grid=grid, target=target, at=at
         )
         return replace(made, body=_drop_unused_deps(made.body, names_in_block(made.body)))
+
+    def _arguments(self, builder: Builder, constants: dict[str, Any]) -> tuple[list[Value], dict[str, Any]]:
+        """The kernel's arguments, and what the function is called with: handles for them, and its constants."""
+        values: list[Value] = []
+        passed: dict[str, Any] = {}
+        known: list[str] = []
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            type_ = _type_of(self.annotations.get(name))
+            if type_ is None:
+                known.append(name)
+                passed[name] = _constant(self, parameter, constants)
+                continue
+            value = builder.fresh(name, type_)
+            values.append(value)
+            passed[name] = wrap(value)
+        unknown = sorted(set(constants) - set(known))
+        if unknown:
+            help = f"its constants: {', '.join(known) or 'none'}"
+            reject("TG003", f"`{self.name}` has no constant `{unknown[0]}`", help)
+        return values, passed
 
     def _sizes(self, annotations: Iterable[Any]) -> tuple[Size, ...]:
         """Sizes in the order in which arguments name them, then those that only the decorator knows."""
@@ -164,6 +169,16 @@ class KernelFunction:
         for size in self.sizes:
             found.setdefault(size.name, Size(size.name, size.default))
         return tuple(found.values())
+
+
+def _key(options: dict[str, Any]) -> Hashable | None:
+    """What a trace depends on, if it can be remembered; `1`, `1.0` and `True` are equal and not the same."""
+    key = tuple((name, repr(value), value) for name, value in sorted(options.items(), key=lambda each: each[0]))
+    try:
+        hash(key)
+    except TypeError:
+        return None  # a list, for one
+    return key
 
 
 def _type_of(annotation: Any) -> types.Type | None:
