@@ -1,4 +1,5 @@
 # Everything runs in a virtual environment that these targets make. `make help` lists them.
+# Another interpreter: `PYTHON=python3.12 make demo`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,27 +25,27 @@ $(DOCS_READY): $(READY)
 demo: $(READY)  ## one kernel from Python to its graph
 	$(BIN)/tidegate demo
 
-check: $(READY) lint types fast  ## lint, types and fast tests
+check: $(READY) lint types fast  ## lint, types and fast tests: before every commit
 
-lint: $(READY)
+lint: $(READY)  ## style: ruff's rules and its format
 	$(BIN)/ruff check src tests bench examples
 	$(BIN)/ruff format --check src tests bench examples
 
-types: $(READY)
+types: $(READY)  ## types, strictly
 	$(BIN)/mypy
 
-fast: $(READY)
+fast: $(READY)  ## the tests that take seconds
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not full'
 
 test: $(READY) $(DOCS_READY)  ## all tests, and the docs built strictly
 	$(BIN)/python -m pytest -q -n 2 -m 'not full'
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 docs: $(DOCS_READY)  ## the documentation as a folder `site/`
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-serve: $(DOCS_READY)  ## the documentation on this machine
-	$(BIN)/mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(READY)  ## the figures of docs/benchmarks.md
 	$(BIN)/python -m bench
@@ -52,5 +53,5 @@ bench: $(READY)  ## the figures of docs/benchmarks.md
 fuzz: $(READY)  ## random kernels and damaged files, far more than in the tests
 	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/test_roundtrip.py tests/test_damage.py --count 200000
 
-clean:
+clean:  ## take away what these targets made
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

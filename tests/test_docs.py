@@ -27,7 +27,7 @@ from tidegate.codes import CODES
 from tidegate.diag import BadInput, Finding
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
 
 # Decided by stages that do not exist yet, or never by `check`.
@@ -286,6 +286,61 @@ def test_the_glossary_has_the_words_of_the_code() -> None:
         "demand pinned drain performed issued insertable"
     ).split():
         assert re.search(rf"\*\*[^*]*\b{word}\b", text, re.IGNORECASE), word
+
+
+# --- what is found today ------------------------------------------------------------------------------------------
+
+
+def found_by(name: str) -> str:
+    """Which command reports the mistake of a kernel of `examples/broken`."""
+    import tidegate as tg
+    from tidegate.simulate.inorder import SimulationError
+
+    text = page(f"examples/broken/{name}.tide")
+    (code,) = re.findall(r"^# finding: (TG\d{3}) at `", text, re.MULTILINE)
+    (kernel,) = tg.parse(text).kernels
+    if any(each.code == code for each in tg.check(kernel)):
+        return "`check`"
+    try:
+        tg.run(kernel)
+    except SimulationError as error:
+        return "`run`" if error.finding.code == code else error.finding.code
+    return "later"
+
+
+def test_the_table_of_broken_kernels_says_what_finds_them() -> None:
+    text = page("examples/broken/README.md")
+    rows = re.findall(r"(?m)^\| \[`(\w+)`\].* \| TG\d{3} \| ([^|]*) \|", text)
+    assert {name for name, _ in rows} == {path.stem for path in (ROOT / "examples/broken").glob("*.tide")}
+    assert rows == [(name, found_by(name)) for name, _ in rows]
+    check, run, later = (sum(each == by for _, each in rows) for by in ("`check`", "`run`", "later"))
+    said = f"`tidegate check` {check} of the {len(rows)}, `tidegate run` {run} more, and the other {later}"
+    assert said in " ".join(text.split())
+    said = f"`check` finds {check} today and `run` {run} more, which hang; the other {later} are"
+    assert said in " ".join(page("README.md").split())
+
+
+def test_the_library_page_has_every_public_name_that_is_no_operation() -> None:
+    import tidegate as tg
+
+    text = page("docs/library.md")
+    homes = tg._HOMES.items()
+    names = " ".join(names for home, names in homes if not home.startswith("tidegate.language")).split()
+    assert {name for name in names if not re.search(rf"\b{name}\b", text)} == set()
+
+
+def test_contributing_names_every_make_target_and_every_part() -> None:
+    text = page("CONTRIBUTING.md")
+    shown = re.findall(r"(?m)^([a-z-]+):.* ## ", page("Makefile"))
+    assert re.findall(r"(?m)^([a-z-]+):", page("Makefile")) == shown, "`make help` lists all"
+    assert {name for name in shown if f"`make {name}`" not in text} == {"help"}
+    parts = {
+        path.name
+        for path in (ROOT / "src/tidegate").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    unnamed = {part for part in parts if not re.search(rf"\b{re.escape(part)}\b", text)}
+    assert unnamed == {"__init__.py", "collecting.py"}
 
 
 # --- links and navigation -----------------------------------------------------------------------------------------
