@@ -81,6 +81,9 @@ FILES = {
     "exits.py": PYTHON.replace("FACTOR = 2", "raise SystemExit('no GPU here')"),
     "trace_raises.py": PYTHON.replace("row * FACTOR", "row * {}['missing']"),
     "trace_rejects.py": PYTHON.replace("row * FACTOR", "row if row else row"),
+    "neighbours.py": PYTHON
+    + "\n\n@tg.kernel(waves=4)\ndef broken(X: tg.Global[N, tg.f32]):\n    tg.local_write(X, X, (0,))\n",
+    "remainder.tide": GOOD.replace("(wave + 1) mod 4", "(wave + 1) % 4"),
     "none.py": "import tidegate\n",
     "notes.txt": "hello\n",
     "later.ttgir": "module {}\n",
@@ -112,6 +115,12 @@ CASES: dict[str, str] = {
     "check-unknown-stage": "check good.tide --stop-after verify",
     "check-name-missing": "check two.tide::shfit",
     "check-name-of-graph": "check graph.sync::shift",
+    "check-several": "check good.tide found.tide double.py",
+    "check-several-bad": "check bad.tide good.tide nowhere.tide",
+    "check-neighbour-broken": "check neighbours.py::double",
+    "check-broken-neighbour": "check neighbours.py",
+    "check-name-missing-py": "check neighbours.py::duoble",
+    "check-remainder": "check remainder.tide",
     "check-missing-file": "check nowhere.tide",
     "check-folder": "check folder",
     "check-empty": "check empty.tide",
@@ -129,6 +138,9 @@ CASES: dict[str, str] = {
     "run-tide": "run good.tide",
     "run-py": "run double.py",
     "run-size": "run double.py --size N=512 --seed 3",
+    "run-one-kernel": "run neighbours.py::@double",
+    "run-save-folder": "run good.tide -o folder",
+    "version": "--version",
     "run-two-sizes": "run sizes.tide -s K=64",
     "run-size-unknown": "run double.py --size M=512",
     "run-size-no-number": "run double.py --size N",
@@ -148,8 +160,9 @@ CASES: dict[str, str] = {
 }
 STATUS = {
     0: "targets show-tide show-py show-sync show-graph show-two show-one-of-two show-other-target check-good check-two "
+    "version check-neighbour-broken run-one-kernel "
     "check-sync check-other-target check-no-target run-tide run-py run-size run-two-sizes run-waves demo",
-    1: "check-found check-found-stop run-wrong-reference run-other-shape run-hang run-found",
+    1: "check-several check-found check-found-stop run-wrong-reference run-other-shape run-hang run-found",
 }
 
 
@@ -317,6 +330,43 @@ def test_json_of_bad_input(command: Command, file: str) -> None:
     assert list(found) == ["version", "file", "checked", "decided", "findings"]
     assert found["findings"]
     assert found["checked"] == []
+
+
+def test_json_of_several_files(command: Command) -> None:
+    """One document; `file` is a list only then."""
+    status, out, err = command("check", "good.tide", "found.tide", "double.py", "--json")
+    found = json.loads(out)
+    assert (status, err) == (1, "")
+    assert list(found) == ["version", "file", "checked", "decided", "findings"]
+    assert found["file"] == ["good.tide", "found.tide", "double.py"]
+    assert found["checked"] == ["@shift on gfx942", "@shift on gfx942", "@double on gfx942"]
+    assert found["decided"] == ["meaning", "protocol", "target"]
+    alone = json.loads(command("check", "found.tide", "--json")[1])
+    assert found["findings"] == alone["findings"]
+    assert json.loads(command("check", "good.tide", "--json")[1])["file"] == "good.tide"
+
+
+def test_json_of_several_files_with_a_bad_one(command: Command) -> None:
+    status, out, err = command("check", "found.tide", "nowhere.tide", "--json")
+    found = json.loads(out)
+    assert (status, err) == (2, "")
+    assert found["decided"] == []
+    assert {each["code"] for each in found["findings"]} > {"TG007"}
+
+
+def test_run_saves_all_arrays(command: Command) -> None:
+    import numpy as np
+
+    printed = command("run", "good.tide")
+    assert command("run", "good.tide", "-o", "out.npz") == printed
+    with np.load("out.npz") as found:
+        assert set(found) == {"X", "Y"}
+        assert (np.roll(found["X"], -64) == found["Y"]).all()
+        low, mean, high = (f"{number:.4g}" for number in (found["Y"].min(), found["Y"].mean(), found["Y"].max()))
+    assert f"  Y: 256 float32, written: min {low}, mean {mean}, max {high}\n" in printed[1]
+    assert command("run", "two.tide", "-o", "out.npz")[0] == 0
+    with np.load("out.npz") as found:
+        assert set(found) == {"shift.X", "shift.Y", "other.X", "other.Y"}
 
 
 @pytest.mark.parametrize("name", ["targets", "show", "check", "run", "demo"])

@@ -31,6 +31,7 @@ FILE_HELP = (
     "them; text files never execute anything. `FILE::name` picks one kernel."
 )
 FileArg = Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
+FilesArg = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILE_HELP, show_default=False)]
 TargetOption = Annotated[
     str | None,
     typer.Option(
@@ -46,6 +47,23 @@ PrintAfter = Annotated[
 ]
 StopAfter = Annotated[str | None, typer.Option(metavar="STAGE", help="Stop after a stage.")]
 OutOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write to a file.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tidegate import __version__
+
+        _print(f"tidegate {__version__}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A synchronization compiler for GPU kernels: the cheapest barriers and the loosest waits that are correct."""
 
 
 @app.command("targets")
@@ -106,46 +124,71 @@ def show_command(
 
 @app.command("check")
 def check_command(
-    file: FileArg,
+    files: FilesArg,
     target: TargetOption = None,
     as_json: JsonOption = False,
     print_after: PrintAfter = None,
     stop_after: StopAfter = None,
 ) -> None:
-    """Find what is wrong with a program: meaning, memory, the barrier protocol, the fit to its target.
+    """Find what is wrong with programs: meaning, memory, the barrier protocol, the fit to their target.
 
-    Races are not decided by this version. Exit status: 0 clean, 1 findings, 2 bad input.
+    Races are not decided by this version. Exit status: 0 clean, 1 findings, 2 bad input; the worst of all files.
 
     Examples: `tidegate check gemm.tide`, `tidegate check gemm.py::gemm --target gfx1201 --json`
     """
-    from tidegate.diag import BadInput, findings_to_json
-    from tidegate.files import load
-    from tidegate.passes import check_stage, run_stages, units_of
+    from tidegate.diag import Sources, findings_to_json
+    from tidegate.passes import check_stage
 
     check_stage(print_after)
     check_stage(stop_after)
-    findings: list[Finding] = []
-    names: list[str] = []
-    try:
-        loaded = load(file)
-        units = units_of(loaded, target)
-    except BadInput as bad:
-        if not as_json:
-            raise
-        _print(json.dumps(findings_to_json(bad.findings, file=file, checked=[], decided=[]), indent=2))
-        raise typer.Exit(2) from None
-    for unit in units:
-        show = _print_stage if not as_json else lambda *_: None
-        findings += run_stages(unit, print_after=print_after, stop_after=stop_after, show=show)
-        names.append(f"@{unit.name} on {unit.target.name or 'no target'}")
+    show = _print_stage if not as_json else lambda *_: None
+    checks = [_Check(file, len(files) > 1) for file in files]
+    for each in checks:
+        each.run(target, print_after, stop_after, show)
+        if as_json:
+            continue
+        _print_findings(each.findings, each.sources or Sources(), err=each.sources is None)
+        if each.sources is not None:
+            _print(each.verdict())
     if as_json:
-        document = findings_to_json(findings, file=file, checked=names, decided=["meaning", "protocol", "target"])
-        _print(json.dumps(document, indent=2))
-    else:
-        _print_findings(findings, loaded.sources)
-        what = f"{len(findings)} finding{'s' * (len(findings) != 1)}" if findings else "no findings"
-        _print(f"{', '.join(names)}: {what}; races are not decided by this version")
-    raise typer.Exit(_status(findings))
+        given = files if len(files) > 1 else files[0]
+        decided = ["meaning", "protocol", "target"] if all(each.sources is not None for each in checks) else []
+        findings = [finding for each in checks for finding in each.findings]
+        names = [name for each in checks for name in each.names]
+        _print(json.dumps(findings_to_json(findings, file=given, checked=names, decided=decided), indent=2))
+    raise typer.Exit(max(_status(each.findings) for each in checks))
+
+
+class _Check:
+    """What `check` finds out about one file; without sources, no program could be made of it."""
+
+    def __init__(self, file: str, among_others: bool) -> None:
+        self.file, self.among_others = file, among_others
+        self.findings: list[Finding] = []
+        self.names: list[str] = []
+        self.sources: Sources | None = None
+
+    def run(self, target: str | None, print_after: str | None, stop_after: str | None, show: Any) -> None:
+        from tidegate.diag import BadInput
+        from tidegate.files import load
+        from tidegate.passes import run_stages, units_of
+
+        try:
+            loaded = load(self.file)
+            units = units_of(loaded, target)
+        except BadInput as bad:
+            self.findings += bad.findings
+            return
+        self.sources = loaded.sources
+        for unit in units:
+            self.findings += run_stages(unit, print_after=print_after, stop_after=stop_after, show=show)
+            self.names.append(f"@{unit.name} on {unit.target.name or 'no target'}")
+
+    def verdict(self) -> str:
+        found = self.findings
+        what = f"{len(found)} finding{'s' * (len(found) != 1)}" if found else "no findings"
+        where = f"{self.file}: " if self.among_others else ""
+        return f"{where}{', '.join(self.names)}: {what}; races are not decided by this version"
 
 
 @app.command("run")
@@ -157,31 +200,42 @@ def run_command(
     size: Annotated[
         list[str] | None, typer.Option("--size", "-s", metavar="NAME=N", help="Set a size; may be repeated.")
     ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="OUT.npz", help="Save all arrays after the run.")
+    ] = None,
 ) -> None:
     """Run a kernel on this computer, in order, with random inputs.
 
     Waves take turns and every access is performed at once, so races do not show. Where the Python file has a function
-    `reference(inputs, sizes)`, the results are compared with it.
+    `reference(inputs, sizes)`, the results are compared with it; of other arrays that were written, the range is shown.
 
-    Examples: `tidegate run examples/gemm_two_slots.py`, `tidegate run gemm.tide --size K=256 --seed 7`
+    Examples: `tidegate run examples/gemm_two_slots.py`, `tidegate run gemm.tide --size K=256 --seed 7 -o out.npz`
     """
     from tidegate.files import load
     from tidegate.passes import reject_graph, run_stages, units_of
 
     loaded = load(file)
     wanted = _sizes(size or [])
-    status = 0
-    for unit in units_of(loaded, target):
+    status, units = 0, units_of(loaded, target)
+    arrays: dict[str, Any] = {}
+    for unit in units:
         kernel = reject_graph(unit, "run")
         findings = run_stages(unit, print_after=None, stop_after="kernel", show=_print_stage)
         _print_findings(findings, loaded.sources)
         if any(each.is_bad_input for each in findings):
             raise typer.Exit(2)
-        status = max(status, _run(kernel, unit.target, loaded, wanted, seed, waves), _status(findings))
+        ended, results = _run(kernel, unit.target, loaded, wanted, seed, waves)
+        status = max(status, ended, _status(findings))
+        arrays.update({name if len(units) == 1 else f"{unit.name}.{name}": each for name, each in results.items()})
+    if output is not None and arrays:
+        _save(output, arrays)
     raise typer.Exit(status)
 
 
-def _run(kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: int, waves: int | None) -> int:
+def _run(
+    kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: int, waves: int | None
+) -> tuple[int, dict[str, Any]]:
+    """Runs one kernel and says how it went; gives the exit status and the arrays."""
     import numpy as np
 
     from tidegate.simulate.inorder import SimulationError, make_inputs, run
@@ -195,7 +249,7 @@ def _run(kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: in
         results = run(kernel, inputs, sizes=sizes, waves=waves, lanes=target.lanes or 64)
     except SimulationError as error:
         _print_findings([error.finding], loaded.sources)
-        return 2 if error.finding.is_bad_input else 1
+        return (2 if error.finding.is_bad_input else 1), {}
     named = ", ".join(f"{name} = {value}" for name, value in sizes.items())
     count = waves or kernel.waves
     who = f"@{kernel.name} on {target.name or 'no target'}, {count} wave{'s' * (count != 1)}"
@@ -204,15 +258,46 @@ def _run(kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: in
     status = 0
     for name, result in results.items():
         if name in expected:
-            rtol, atol = loaded.reference.tolerance
-            got, want = np.asarray(result, np.float64), np.asarray(expected[name], np.float64)
-            good = got.shape == want.shape and bool(np.allclose(got, want, rtol, atol, equal_nan=True))
-            how = f"largest difference {np.max(np.abs(got - want)):.3g}" if got.shape == want.shape else "other shape"
-            _print(f"  {name}: {'equals' if good else 'DIFFERS FROM'} the reference, {how}")
-            status = max(status, 0 if good else 1)
+            status = max(status, _compare(name, result, expected[name], loaded.reference.tolerance))
         elif not np.array_equal(result, inputs[name], equal_nan=True):
-            _print(f"  {name}: {'x'.join(map(str, result.shape))} {result.dtype}, written")
-    return status
+            _print(f"  {name}: {_describe(result)}")
+    return status, dict(results)
+
+
+def _compare(name: str, result: Any, expected: Any, tolerance: tuple[float, float]) -> int:
+    import numpy as np
+
+    got, want = np.asarray(result, np.float64), np.asarray(expected, np.float64)
+    good = got.shape == want.shape and bool(np.allclose(got, want, *tolerance, equal_nan=True))
+    how = f"largest difference {np.max(np.abs(got - want)):.3g}" if got.shape == want.shape else "other shape"
+    _print(f"  {name}: {'equals' if good else 'DIFFERS FROM'} the reference, {how}")
+    return 0 if good else 1
+
+
+def _describe(array: Any) -> str:
+    """Shape, element type and range of an array that was written."""
+    import numpy as np
+
+    numbers = np.asarray(array, np.float64)
+    shape = "x".join(map(str, array.shape)) or "one"
+    if not numbers.size:
+        return f"{shape} {array.dtype}, written"
+    with np.errstate(all="ignore"):
+        found = (numbers.min(), numbers.mean(), numbers.max())
+    low, mean, high = (f"{number:.4g}" for number in found)
+    return f"{shape} {array.dtype}, written: min {low}, mean {mean}, max {high}"
+
+
+def _save(path: Path, arrays: dict[str, Any]) -> None:
+    """NumPy's files know no bf16 and no 8-bit floats (kind `V`): these are saved as f32, which holds them exactly."""
+    import numpy as np
+
+    known = {name: each.astype(np.float32) if each.dtype.kind == "V" else each for name, each in arrays.items()}
+    try:
+        with path.open("wb") as file:
+            np.savez(file, **known)
+    except OSError as error:
+        _stop(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}")
 
 
 def _expected(loaded: Any, inputs: Any, sizes: dict[str, int]) -> dict[str, Any]:

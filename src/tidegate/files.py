@@ -51,8 +51,8 @@ def load(where: str) -> Loaded:
     if path.is_dir():
         _fail(file, "this is a folder, not a file", "name one of the files in it")
     if suffix == ".py":
-        loaded = _load_python(path, file)
-    elif suffix in (".tide", ".sync"):
+        return _load_python(path, file, name.lstrip("@"))
+    if suffix in (".tide", ".sync"):
         loaded = _load_text(path, file, suffix)
     elif suffix in (".ttgir", ".mlir", ".ttir"):
         _fail(file, f"`{suffix}` files are not read by this version", "it reads `.tide`, `.sync` and `.py` files")
@@ -94,7 +94,8 @@ def _load_text(path: Path, file: str, suffix: str) -> Loaded:
     return Loaded(file, kernels, None, sources)
 
 
-def _load_python(path: Path, file: str) -> Loaded:
+def _load_python(path: Path, file: str, name: str) -> Loaded:
+    """Executes the file and traces its kernels, or only the one that is asked for: others may be broken."""
     from tidegate.language.trace import KernelFunction
 
     read_text(path, file)
@@ -103,8 +104,11 @@ def _load_python(path: Path, file: str) -> Loaded:
     own = [item for item in found if item.function.__module__ == module.__name__]
     if not own:
         _fail(file, "the file holds no kernel", "decorate a function with `@tidegate.kernel(...)`")
+    wanted = [item for item in own if name in ("", item.name)]
+    if not wanted:
+        _fail_without(file, name, [item.name for item in own])
     with user_code(path, file):
-        kernels = tuple(dict.fromkeys(item.trace().kernel for item in own))
+        kernels = tuple(dict.fromkeys(item.trace().kernel for item in wanted))
     compute = getattr(module, "reference", None)
     tolerance = getattr(module, "TOLERANCE", (1e-5, 1e-5))
     reference = Reference(compute, tolerance) if callable(compute) else None
@@ -169,11 +173,11 @@ def _where(error: BaseException, path: str, file: str) -> Span:
 def _pick(loaded: Loaded, name: str) -> Loaded:
     wanted = tuple(kernel for kernel in loaded.kernels if kernel.name == name.lstrip("@"))
     if not wanted:
-        known = [kernel.name for kernel in loaded.kernels]
-        meant = closest(name, known)
-        _fail(
-            loaded.file,
-            f"the file holds no kernel `{name}`",
-            f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(known) or 'a graph'}",
-        )
+        _fail_without(loaded.file, name, [kernel.name for kernel in loaded.kernels])
     return Loaded(loaded.file, wanted, None, loaded.sources, loaded.reference)
+
+
+def _fail_without(file: str, name: str, known: list[str]) -> NoReturn:
+    meant = closest(name, known)
+    help = f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(dict.fromkeys(known)) or 'a graph'}"
+    _fail(file, f"the file holds no kernel `{name}`", help)
