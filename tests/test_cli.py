@@ -340,7 +340,7 @@ def test_json_of_several_files(command: Command) -> None:
     assert list(found) == ["version", "file", "checked", "decided", "findings"]
     assert found["file"] == ["good.tide", "found.tide", "double.py"]
     assert found["checked"] == ["@shift on gfx942", "@shift on gfx942", "@double on gfx942"]
-    assert found["decided"] == ["meaning", "protocol", "target"]
+    assert found["decided"] == ["meaning", "memory", "workgroup barrier", "target"]
     alone = json.loads(command("check", "found.tide", "--json")[1])
     assert found["findings"] == alone["findings"]
     assert json.loads(command("check", "good.tide", "--json")[1])["file"] == "good.tide"
@@ -490,3 +490,41 @@ def test_output_does_not_depend_on_hashes(folder: Path) -> None:
         for seed in ("0", "1", "2")
     }
     assert len(shown) == 1
+
+
+def test_what_a_python_file_prints_does_not_spoil_the_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And places in it are named as the user named the file."""
+    (tmp_path / "loud.py").write_text(
+        "import tidegate as tg\n"
+        "print('hello')\n"
+        "@tg.kernel(waves=4)\n"
+        "def k(X: tg.Global[64, tg.f32]):\n"
+        "    tg.global_write(tg.fill((16,), tg.f32), X, (tg.wave() * 17,))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegate", "check", "loud.py", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["code"], finding["labels"][0]["file"], done.stderr) == ("TG302", "loud.py", "hello\n")
+
+
+def test_an_argument_without_meaning_is_shown_where_it_is_defined(tmp_path: Path) -> None:
+    (tmp_path / "bare.py").write_text("import tidegate as tg\n@tg.kernel\ndef k(n):\n    pass\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegate", "check", "bare.py"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert " --> bare.py:2:1" in done.stderr
+
+
+def test_a_reference_that_names_no_argument_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(
+        "import tidegate as tg\n@tg.kernel\ndef k(X: tg.Global[4, tg.f32]):\n    pass\n"
+        "def reference(inputs, sizes):\n    return {'Z': inputs['X']}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegate", "run", "other.py"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, "`reference` gives `Z`, which is no argument" in done.stderr) == (2, True)

@@ -2,7 +2,8 @@
 
 A fenced block is known by its language. `python` is executed, all blocks of a page in one namespace; `tide`, `sync` and
 `toml` are read; `console` lines that start with `$ tidegate` are run, and what follows them must be what they print.
-A block with `title="name.ext"` is also a file, in a folder that the page's later commands run in. A title that starts
+A block with `title="name.ext"` is also a file, in a folder that the page's later commands run in, with relative paths:
+what they print is compared as it is, so that a path that was not given so would show. A title that starts
 with `wrong` marks text that is meant to be rejected. A `text` block titled `output` is what the Python block before it
 prints. A line `[...]` stands for lines that are left out. `--update` rewrites results.
 """
@@ -120,7 +121,7 @@ class Page:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(code, self.namespace)
-        self.printed = out.getvalue().replace(f"{self.folder}/", "")
+        self.printed = out.getvalue()
 
     def console(self, block: Block) -> str:
         """The block again, with what its commands print now. Commands of other programs stay as they are."""
@@ -129,7 +130,7 @@ class Page:
             if not command.startswith("$ tidegate"):
                 parts.append("\n".join([command, shown]) if shown else command)
                 continue
-            printed = run_command(command.split()[2:]).replace(f"{self.folder}/", "").rstrip("\n")
+            printed = run_command(command.split()[2:]).rstrip("\n")
             printed = shown if matches(shown, printed) else printed
             parts.append(f"{command}\n{printed}" if printed else command)
         return "\n".join(parts)

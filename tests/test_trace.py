@@ -1480,10 +1480,10 @@ def unknown_option() -> None:
     "annotate it as in `A: tidegate.Global[M, K, tidegate.f16]`, or give a constant its default",
 )
 def argument_without_meaning() -> None:
-    def k(X):
+    def k(X):  # here
         pass
 
-    tg.kernel(k).trace()  # here
+    tg.kernel(k).trace()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)

@@ -132,7 +132,8 @@ def check_command(
 ) -> None:
     """Find what is wrong with programs: meaning, memory, the barrier protocol, the fit to their target.
 
-    Races are not decided by this version. Exit status: 0 clean, 1 findings, 2 bad input; the worst of all files.
+    Races, and what waves do at barrier objects, are not decided by this version. Exit status: 0 clean, 1 findings,
+    2 bad input; the worst of all files.
 
     Examples: `tidegate check gemm.tide`, `tidegate check gemm.py::gemm --target gfx1201 --json`
     """
@@ -152,7 +153,11 @@ def check_command(
             _print(each.verdict())
     if as_json:
         given = files if len(files) > 1 else files[0]
-        decided = ["meaning", "protocol", "target"] if all(each.sources is not None for each in checks) else []
+        decided = (
+            ["meaning", "memory", "workgroup barrier", "target"]
+            if all(each.sources is not None for each in checks)
+            else []
+        )
         findings = [finding for each in checks for finding in each.findings]
         names = [name for each in checks for name in each.names]
         _print(json.dumps(findings_to_json(findings, file=given, checked=names, decided=decided), indent=2))
@@ -188,7 +193,7 @@ class _Check:
         found = self.findings
         what = f"{len(found)} finding{'s' * (len(found) != 1)}" if found else "no findings"
         where = f"{self.file}: " if self.among_others else ""
-        return f"{where}{', '.join(self.names)}: {what}; races are not decided by this version"
+        return f"{where}{', '.join(self.names)}: {what}; races and barrier objects are not decided by this version"
 
 
 @app.command("run")
@@ -311,6 +316,9 @@ def _expected(loaded: Any, inputs: Any, sizes: dict[str, int]) -> dict[str, Any]
         _stop(
             f"`reference` gives `{type(found).__name__}`", "it gives a dictionary: the name of an argument, its array"
         )
+    unknown = sorted(set(map(str, found)) - set(inputs))
+    if unknown:
+        _stop(f"`reference` gives `{unknown[0]}`, which is no argument", f"the arguments: {', '.join(inputs)}")
     return found
 
 

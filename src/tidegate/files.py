@@ -8,10 +8,9 @@ Cost    linear in the file
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -116,18 +115,16 @@ def _load_python(path: Path, file: str, name: str) -> Loaded:
 
 
 def _execute(path: Path, file: str) -> ModuleType:
-    """Imports a file under a name of its own; its folder is importable while it runs."""
+    """Runs a file as a module of its own, its places named as the user named the file; its folder is importable."""
     name = f"tidegate_input_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = file
     folder = str(path.resolve().parent)
     sys.modules[name] = module
     sys.path.insert(0, folder)
     try:
         with user_code(path, file):
-            spec.loader.exec_module(module)
+            exec(compile(read_text(path, file), file, "exec", dont_inherit=True), vars(module))
     finally:
         sys.path.remove(folder)
     return module
@@ -135,9 +132,13 @@ def _execute(path: Path, file: str) -> ModuleType:
 
 @contextmanager
 def user_code(path: Path, file: str) -> Iterator[None]:
-    """What goes wrong in a Python file is a mistake in that file: a finding with its line, never a crash."""
+    """What goes wrong in a Python file is a mistake in that file: a finding with its line, never a crash.
+
+    What the file prints goes to the error stream: the output belongs to the command.
+    """
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except BadInput:
         raise
     except SyntaxError as error:

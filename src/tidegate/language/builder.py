@@ -51,9 +51,9 @@ def active() -> Builder:
     return _recording[-1]
 
 
-def reject(code: str, message: str, help: str = "") -> NoReturn:
-    """Stops the trace: what was written has no meaning."""
-    raise BadInput(Finding(code, message, (Label(find_caller()),), help=help))
+def reject(code: str, message: str, help: str = "", at: Span | None = None) -> NoReturn:
+    """Stops the trace: what was written has no meaning. Without a place, it is the line that is being executed."""
+    raise BadInput(Finding(code, message, (Label(at or find_caller()),), help=help))
 
 
 def find_caller() -> Span:

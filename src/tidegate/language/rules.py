@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isnan, prod
+from math import prod
 from typing import assert_never
 
 from tidegate.diag import Label, Span
@@ -185,9 +185,9 @@ def _shape(op: ops.Fill | ops.Splat | ops.Iota | ops.Cast | ops.Broadcast | ops.
     if not isinstance(result, Tile):
         return
     match op:
-        case ops.Fill() if isnan(op.value):
+        case ops.Fill() if op.value != op.value:
             yield Problem("TG016", "`fill` with a number that is not a number")
-        case ops.Fill() if not result.dtype.is_float and not float(op.value).is_integer():
+        case ops.Fill() if not _holds(result.dtype, op.value):
             yield Problem("TG011", f"`{op.value}` is no `{result.dtype}`")
         case ops.Iota():
             yield from _axis(op.axis, result.shape)
@@ -195,6 +195,15 @@ def _shape(op: ops.Fill | ops.Splat | ops.Iota | ops.Cast | ops.Broadcast | ops.
             yield from _is_tile(op.tile)
             if isinstance(op.tile.type, Tile):
                 yield from _reshaped(op, op.tile.type, result)
+
+
+def _holds(dtype: DType, value: float | int) -> bool:
+    """Whether a number is one of an element type; of integers, signed or unsigned."""
+    if dtype.is_float:
+        return True
+    if isinstance(value, float) and not value.is_integer():
+        return False
+    return dtype.bits == 1 or -(1 << dtype.bits - 1) <= value < 1 << dtype.bits  # whatever is not 0 is true
 
 
 def _reshaped(op: ops.Cast | ops.Broadcast | ops.Reshape | ops.Transpose, tile: Tile, result: Tile) -> Problems:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from tidegate.collecting import no_collecting
-from tidegate.diag import BadInput, Finding, Label, closest
+from tidegate.diag import BadInput, Finding, Label, Span, closest
 from tidegate.language import types
 from tidegate.language.builder import Builder, reject, span_of_line
 from tidegate.language.handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index, wrap
@@ -90,6 +90,11 @@ class KernelFunction:
         self._traced: dict[Hashable, Kernel] = {}
         self._rewritten: Callable[..., Any] | None = None
 
+    @property
+    def at(self) -> Span:
+        """Where the function is defined."""
+        return span_of_line(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
+
     def __repr__(self) -> str:
         return f"<tidegate kernel `{self.name}`>"
 
@@ -132,9 +137,8 @@ class KernelFunction:
             )
         where, grid = tuple(map(to_cond, self.where)), tuple(map(to_index, self.grid))
         sizes = self._sizes(self.annotations.values())
-        at = span_of_line(self.function.__code__.co_filename, self.function.__code__.co_firstlineno)
         made = builder.kernel(
-            self.name, tuple(values), waves, sizes=sizes, where=where, grid=grid, target=target, at=at
+            self.name, tuple(values), waves, sizes=sizes, where=where, grid=grid, target=target, at=self.at
         )
         return replace(made, body=_drop_unused_deps(made.body, names_in_block(made.body)))
 
@@ -197,6 +201,7 @@ def _constant(kernel: KernelFunction, parameter: inspect.Parameter, constants: d
         "TG007",
         f"argument `{parameter.name}` of `{kernel.name}` has neither an annotation nor a default",
         "annotate it as in `A: tidegate.Global[M, K, tidegate.f16]`, or give a constant its default",
+        at=kernel.at,
     )
 
 

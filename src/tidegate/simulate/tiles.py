@@ -42,7 +42,9 @@ def computed_in(dtype: DType) -> DType:
 # --- making tiles -------------------------------------------------------------------------------------------------
 
 
-def fill(value: float, shape: Shape, dtype: DType) -> Array:
+def fill(value: float | int, shape: Shape, dtype: DType) -> Array:
+    if isinstance(value, int) and not dtype.is_float and dtype != i1:
+        return splat(value, shape, dtype)  # 64-bit integers are wider than any float
     return np.full(shape, convert(np.asarray(value, np.float64), dtype))
 
 

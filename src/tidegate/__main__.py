@@ -1,0 +1,5 @@
+"""`python -m tidegate`."""
+
+from tidegate.cli import main
+
+main()
