@@ -311,7 +311,7 @@ class _Maker:
             return Binary(rng.choice(("xor", "*", "+")), a, b)
         return rng.choice((Binary("xor", a, b), Binary("*", a, b), Binary("//", a, b), Binary("mod", a, b)))
 
-    def inside(self, n: int, level: int = DIVERGENT, shape: tuple[int, ...] | None = None) -> Index:
+    def inside(self, n: int, level: int = PER_WAVE, shape: tuple[int, ...] | None = None) -> Index:
         """An index that is 0, 1, ... below n; where `shape` says that elements may differ, perhaps a tile."""
         rng = self.rng
         known = [Name(name) for name, most in self.below.items() if most <= n and self.is_visible(name, level)]
@@ -425,7 +425,11 @@ class _Maker:
         return True
 
     def buffer(self, wanted: Callable[[Lds], bool] = lambda _: True) -> Value | None:
-        return self.some(lambda v: isinstance(v.type, Lds) and wanted(v.type))
+        return self.some(lambda v: isinstance(v.type, Lds) and self.is_one_buffer(v) and wanted(v.type))
+
+    def is_one_buffer(self, value: Value) -> bool:
+        """Whether all lanes of a wave mean the same buffer: only then may it be accessed."""
+        return self.level.get(value.name, UNIFORM) <= PER_WAVE
 
     def make_view(self) -> bool:
         rng, base = self.rng, self.buffer()
@@ -454,7 +458,7 @@ class _Maker:
         other = self.buffer(lambda t: base is not None and t == base.type)
         if base is None or other is None:
             return False
-        level = self.rng.choice((UNIFORM, PER_WAVE, DIVERGENT))
+        level = self.rng.choice((UNIFORM, PER_WAVE))
         self.emit(ops.SelectView(self.fresh("chosen", base.type), self.cond(level), base, other))
         return True
 
@@ -508,7 +512,7 @@ class _Maker:
     def along_size(self, size: str, extent: int) -> tuple[Index, bool]:
         """An index along a size that is only known by name, and whether the tile stays inside without a bound."""
         for name, (of, step) in self.steps.items():
-            if of == size and extent <= step and self.is_visible(name, DIVERGENT) and self.rng.random() < 0.8:
+            if of == size and extent <= step and self.is_visible(name, PER_WAVE) and self.rng.random() < 0.8:
                 return Binary("*", Name(name), Const(step)), True
         if extent <= self.multiple[size] and self.rng.random() < 0.3:
             return ZERO, True
@@ -810,7 +814,7 @@ class _Maker:
         if kind == "tile":
             tile = self.any_tile()
             return tile, PER_WAVE, 0, tile.type
-        wanted = {"dep": lambda v: v.type == DEP, "view": lambda v: isinstance(v.type, Lds)}
+        wanted = {"dep": lambda v: v.type == DEP, "view": lambda v: isinstance(v.type, Lds) and self.is_one_buffer(v)}
         found = self.some(wanted.get(kind, lambda v: v.type == FLAG and self.level[v.name] == UNIFORM))
         if found is None:
             return ZERO, UNIFORM, 0, INDEX
@@ -827,7 +831,13 @@ class _Maker:
             return value
         if type_ == INDEX:
             return self.index(level)
-        found = self.some(lambda v: v.type == type_ and (type_ != FLAG or self.level[v.name] <= level))
+        found = self.some(
+            lambda v: (
+                v.type == type_
+                and (type_ != FLAG or self.level[v.name] <= level)
+                and (not isinstance(type_, Lds) or self.is_one_buffer(v))
+            )
+        )
         if isinstance(type_, Tile) and rng.random() < 0.3:
             return self.new_tile(type_)
         assert found is not None
@@ -862,7 +872,7 @@ class _Maker:
             return self.any_tile().type
         if kind == "index":
             return INDEX
-        found = self.some(lambda v: v.type == DEP or isinstance(v.type, Lds))
+        found = self.some(lambda v: v.type == DEP or (isinstance(v.type, Lds) and self.is_one_buffer(v)))
         flags = self.flags(UNIFORM)
         if flags and rng.random() < 0.3:
             return FLAG

@@ -445,3 +445,20 @@ def test_a_condition_that_all_waves_meet_is_no_difference_between_them() -> None
     assert codes_of(text.format(cond="wave < 4")) == []
     assert codes_of(text.format(cond="wave * 2 > 6")) == []
     assert codes_of(text.format(cond="wave < 3")) == ["TG202"]
+
+
+def test_lanes_that_disagree_do_not_choose_a_buffer() -> None:
+    text = """kernel @k() waves 4 {{
+  %a = alloc : lds<64xf32>
+  %b = alloc : lds<64xf32>
+  %t = fill 1.0 : tile<4xf32>
+  %v = select_view {cond}, %a, %b : lds<64xf32>
+  %w = conditional {cond} : lds<64xf32> {{
+    yield %a
+  }} else {{
+    yield %v
+  }}
+  local_write %t, %w[0]
+}}"""
+    assert codes_of(text.format(cond="lane < 4")) == ["TG012"]
+    assert codes_of(text.format(cond="wave < 4")) == []

@@ -258,7 +258,18 @@ def _check_exactness(block: Block, facts: Facts) -> list[Finding]:
             for place, _, bounds in places_of(op):
                 for expr in (place.slot, *place.index, *bounds):
                     findings += _unmarked(expr, facts, op.at)
+                findings += _differs(place.base, facts, op.at)
     return findings
+
+
+def _differs(base: Value, facts: Facts, at: Span) -> Iterator[Finding]:
+    if facts.variation.get(base.name) == Variation.DIVERGENT:
+        yield Finding(
+            "TG012",
+            f"`{base.name}`, which differs between lanes, is used as a buffer",
+            (Label(at, "a tile of one wave lies in one buffer"),),
+            help="choose the buffer by a condition that all lanes of a wave agree on",
+        )
 
 
 def _unmarked(expr: Index, facts: Facts, at: Span) -> Iterator[Finding]:

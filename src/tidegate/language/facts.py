@@ -24,8 +24,10 @@ from tidegate.language.ops import (
     Op,
     Operand,
     ReadIndex,
+    SelectView,
     Specialize,
     Value,
+    View,
     blocks_of,
     walk_ops,
 )
@@ -114,6 +116,10 @@ class _Collector:
                 self.inexact.add(op.result.name)
                 if op.place.base.name in self.written:
                     self.racy.append(op.result.name)
+            case View():
+                self.add(op.result, [op.place.base, op.place.slot, *op.place.index])
+            case SelectView():
+                self.add(op.result, [op.then, op.otherwise], names(op.cond))
             case Iterate():
                 self.loop(op)
             case Conditional():
