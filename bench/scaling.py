@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from statistics import median
 
 SIZES = tuple(1000 * 2**power for power in range(8))
@@ -20,42 +21,38 @@ MOST_GROWTH = 2.5
 
 
 def measure(stage: str, count: int) -> dict[str, float]:
-    """One stage once, in this process: operations, seconds, and the megabytes that it added at its peak."""
+    """One stage in this process: operations, seconds, and the megabytes that it added at its peak.
+
+    Small kernels are done several times, or the clock would be measured: the median counts.
+    """
     from bench.kernels import count_ops, make_kernel, traced_kernel
     from tidegate.graph.build import build_graph
     from tidegate.graph.parse import parse_graph
     from tidegate.graph.show import show_graph
+    from tidegate.language.ops import Kernel
     from tidegate.language.parse import parse
     from tidegate.language.show import show
     from tidegate.targets import load_target
 
     target = load_target("gfx942")
     build_graph(make_kernel(50), target)  # what is read and imported once is not part of the measurement
-    kernel = make_kernel(count) if stage != "trace" else None
-    text = show(kernel) if kernel is not None else ""
-    if stage == "graph text":
-        assert kernel is not None
-        graph = build_graph(kernel, target).graph
-    function = traced_kernel(count)
-    before = _peak()
-    start = time.perf_counter()
-    if stage == "parse":
-        done: object = parse(text)
-    elif stage == "print":
-        assert kernel is not None
-        done = show(kernel)
-    elif stage == "trace":
-        kernel = function.trace().kernel
-        done = kernel
-    elif stage == "graph":
-        assert kernel is not None
-        done = build_graph(kernel, target)
-    else:
-        done = parse_graph(show_graph(graph))
-    seconds = time.perf_counter() - start
-    assert done is not None
-    assert kernel is not None
-    return {"ops": count_ops(kernel), "seconds": seconds, "megabytes": _peak() - before}
+    kernel = make_kernel(count if stage != "trace" else 50)
+    text = show(kernel)
+    graph = build_graph(kernel, target).graph if stage == "graph text" else None
+    work: dict[str, Callable[[], object]] = {
+        "parse": lambda: parse(text),
+        "print": lambda: show(kernel),
+        "trace": lambda: traced_kernel(count).trace().kernel,
+        "graph": lambda: build_graph(kernel, target),
+        "graph text": lambda: graph and parse_graph(show_graph(graph)),
+    }
+    before, times = _peak(), []
+    for _ in range(max(1, 32_000 // count)):
+        start = time.perf_counter()
+        done = work[stage]()
+        times.append(time.perf_counter() - start)
+    ops = count_ops(done if isinstance(done, Kernel) else kernel)
+    return {"ops": ops, "seconds": median(times), "megabytes": _peak() - before}
 
 
 def _peak() -> float:

@@ -258,7 +258,6 @@ def test_targets_none_is_the_empty_target(command: Command) -> None:
 
 
 def test_an_unknown_target_lists_the_known_ones(command: Command) -> None:
-    from tidegate.targets import known_targets
 
     status, _, err = command("targets", "gfx9000")
     assert status == 2
