@@ -18,19 +18,16 @@ from dataclasses import dataclass, field, replace
 from tidegate.diag import NOWHERE, Finding, Label, Span
 from tidegate.index import Cond, Index, Name, constant, count_trips, show, substitute, substitute_cond
 from tidegate.language import ops, trips
+from tidegate.language.arrivals import Arrivals, add_arrivals, either, ordered, show_arrivals
 from tidegate.language.facts import Facts, Variation
 from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
 
-# Factors (trip counts, conditions) in order → how many arrivals.
-Arrivals = dict[tuple[str, ...], int]
 # Findings about signals and waits that do not alternate: what guards may excuse.
 ALTERNATION = ("TG203", "TG204", "TG205", "TG208")
 # Loops inside each other that are walked trip by trip: each level multiplies the work.
 MAX_NESTED = 2
 # The barrier that `workgroup_barrier` meets at, too; others are counted apart.
 WORKGROUP_ID = -1
-# How counters are shown, from outside in.
-COUNTERS = "ijklmn"
 # Loops of a kernel that are walked trip by trip; beyond that, guards excuse nothing.
 MAX_WALKED = 300
 
@@ -91,7 +88,7 @@ class _Walker:
         total: Arrivals = {}
         for op in block.ops:
             if not state.ended:
-                _add(total, self.op(op, state, level, depth))
+                add_arrivals(total, self.op(op, state, level, depth))
         return total
 
     def op(self, op: Op, state: State, level: Variation, depth: int) -> Arrivals:
@@ -235,9 +232,9 @@ class _Walker:
         total: Arrivals = {}
         for key, count in found.items():
             if number is not None and not any(f"#{depth}" in factor for factor in key):
-                _add(total, {key: count * number} if number else {})
+                add_arrivals(total, {key: count * number} if number else {})
             else:  # what happens in a trip depends on which trip it is
-                _add(total, {_ordered((how_often, *key)): count})
+                add_arrivals(total, {ordered((how_often, *key)): count})
         return total
 
     def neutral(self, index: Index) -> str:
@@ -363,7 +360,7 @@ class _Walker:
         if ended == (True, False):
             return other  # whoever goes on came through the other arm
         if own == Variation.UNIFORM and then != other and not any(ended):
-            return _either(
+            return either(
                 f"[{show(substitute_cond(trips.plain_cond(op.cond, self.facts), self.counters))}]", then, other
             )
         return then
@@ -377,7 +374,7 @@ class _Walker:
                 "TG202",
                 "the arms of a condition that differs between waves arrive a different number of times",
                 op.at,
-                f"{_show(then)} in one arm, {_show(other)} in the other",
+                f"{show_arrivals(then)} in one arm, {show_arrivals(other)} in the other",
                 help="give both arms the same barriers, or move them out",
             )
 
@@ -419,8 +416,8 @@ class _Walker:
                     "TG202",
                     "wave groups arrive at the workgroup's barrier a different number of times",
                     at,
-                    f"{who}: {_show(found)}",
-                    Label(counts[0][1], f"{counts[0][2]}: {_show(counts[0][0])}"),
+                    f"{who}: {show_arrivals(found)}",
+                    Label(counts[0][1], f"{counts[0][2]}: {show_arrivals(counts[0][0])}"),
                     help="give each group the same number of barriers, or use a named barrier",
                 )
                 break
@@ -495,35 +492,5 @@ def _times(number: int) -> str:
     return {0: "not at all", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
-def _add(total: Arrivals, more: Arrivals) -> None:
-    for key, count in more.items():
-        total[key] = total.get(key, 0) + count
-        if not total[key]:
-            del total[key]
-
-
-def _either(test: str, then: Arrivals, other: Arrivals) -> Arrivals:
-    """other + [cond] · (then − other): all waves take the same arm."""
-    total = dict(other)
-    _add(total, {_ordered((test, *key)): count for key, count in then.items()})
-    _add(total, {_ordered((test, *key)): -count for key, count in other.items()})
-    return total
-
-
-def _ordered(factors: tuple[str, ...]) -> tuple[str, ...]:
-    """Factors commute, unless one depends on the counter of another."""
-    return factors if any("#" in each for each in factors) else tuple(sorted(factors))
-
-
 def _step(op: Iterate) -> str:
     return "" if constant(op.step) == 1 else f" step {show(op.step)}"
-
-
-def _show(found: Arrivals) -> str:
-    if not found:
-        return "no arrivals"
-    parts = [" × ".join((str(count), *key)) for key, count in sorted(found.items())]
-    text = " + ".join(parts)
-    for depth in range(len(COUNTERS)):
-        text = text.replace(f"#{depth}", COUNTERS[depth])
-    return f"{text} arrival{'' if text == '1' else 's'}"
