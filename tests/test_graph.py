@@ -500,7 +500,7 @@ kernel @k(%X: global<4x1xi32>) waves 2 {
 }"""
     graph = graph_of(text).graph
     assert graph.free == ()
-    (unknown,) = labelled(graph, "elements")
+    (unknown,) = labelled(graph, "unknown")
     assert (unknown.action, unknown.loop) == (g.Havoc(("%t",)), 0)
 
 
@@ -557,3 +557,33 @@ def test_a_loop_is_reordered_once() -> None:
     )
     with pytest.raises(BadInput, match="loop 0 is reordered twice"):
         apply_plan(Plan((Reorder(0, body), Reorder(0, body))), made)
+
+
+def test_nothing_in_a_graph_depends_on_a_lane() -> None:
+    """A wave has no lane: what differs between lanes is unknown, a loop that they leave one by one a free choice."""
+    text = """
+target gfx950
+kernel @k(%A: global<64xf32>) waves 2 {
+  %a = alloc : lds<64xf32>
+  %b = alloc : lds<64xf32>
+  %x = let lane + 1
+  %v, %d = conditional lane < 4 : lds<64xf32>, dep {
+    %c = gather_to_lds %A[0] to %a[0] : tile<64xf32>
+    yield %a, %c
+  } else {
+    %n = null_async_dep
+    yield %b, %n
+  }
+  %w = select_view lane < 2, %v, %b : lds<64xf32>
+  %s = iterate %k in 0 .. lane carry(%y = %x : index) {
+    yield %y + %k
+  }
+  wait_count deps(%d)
+}"""
+    graph = graph_of(text, "gfx950").graph
+    assert check_graph(graph) == []
+    assert [line for line in show_graph(graph).splitlines() if "lane" in line and "select_view" not in line] == []
+    (trip,) = labelled(graph, "trip")
+    assert trip.action == g.Branch(None)
+    havocs = [point.action.names for point in graph.points if isinstance(point.action, g.Havoc)]
+    assert havocs == [("%x",), ("%y",), ("%s",)]

@@ -73,9 +73,10 @@ def build_graph(kernel: Kernel, target: Target) -> KernelGraph:
 
 
 def _build(kernel: Kernel, target: Target) -> KernelGraph:
-    tiles = _tiles_in_indices(kernel)
+    tiles, facts = _tiles_in_indices(kernel), find_facts(kernel)
+    lanes = {name for name, found in facts.variation.items() if found == Variation.DIVERGENT}
     buffers = {op.result.name for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)}
-    builder = _Builder(kernel, target, find_facts(kernel), tiles, Actions(target, buffers, tiles))
+    builder = _Builder(kernel, target, facts, tiles | lanes, Actions(target, buffers, tiles))
     top = _Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))
     builder.block(kernel.body, (), top)
     builder.add(g.End(), (len(kernel.body.ops),), kernel.body.at, label="end", around=top)
@@ -155,7 +156,7 @@ class _Builder:
     kernel: Kernel
     target: Target
     facts: Facts
-    tiles: set[str]  # tiles whose elements are used as indices
+    unknown: set[str]  # what has no one value in a wave: elements that serve as indices, numbers of lanes
     actions: Actions
     drafts: list[_Draft] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
@@ -238,7 +239,8 @@ class _Builder:
     def step(self, op: Op, path: Path, around: _Around) -> None:
         """An operation that is one point, and another if elements of its tile serve as indices."""
         some_lanes = max(around.under, self.gone) == Variation.DIVERGENT
-        action = self.actions.of(op, some_lanes=some_lanes)
+        is_unknown = isinstance(op, ops.Let) and op.result.name in self.unknown
+        action = g.Compute() if is_unknown else self.actions.of(op, some_lanes=some_lanes)
         issues, uses = issues_of(op, self.target), uses_of(op)
         where: dict[str, Any] = {"label": label_of(op), "around": around, "role": role_of(op)}
         number = self.add(action, path, op.at, issues=issues, uses=uses, **where)
@@ -249,10 +251,14 @@ class _Builder:
             self.gone = max(self.gone, around.under)
 
     def forget(self, values: Iterable[Value], path: Path, at: Span, around: _Around) -> None:
-        """Elements of a tile that serve as indices: each wave has its own, and new ones each time."""
-        unknown = tuple(value.name for value in values if value.name in self.tiles)
+        """What has no one value in a wave is something else each time."""
+        unknown = tuple(value.name for value in values if value.name in self.unknown and not _is_memory(value))
         if unknown:
-            self.add(g.Havoc(unknown), path, at, label="elements", around=around, insertable=False)
+            self.add(g.Havoc(unknown), path, at, label="unknown", around=around, insertable=False)
+
+    def assigned(self, pairs: Iterable[tuple[Value, Operand]]) -> tuple[tuple[str, Index | g.Where | g.Token], ...]:
+        known = ((value, operand) for value, operand in pairs if value.name not in self.unknown or _is_memory(value))
+        return tuple(_assigned(known))
 
     # --- regions ---
 
@@ -260,8 +266,8 @@ class _Builder:
         counter = op.counter.name
         step = constant(op.step) or 1
         enter_uses = [*uses_of(op)]
-        starts = [(counter, op.lower), *_assigned((each.value, each.init) for each in op.carried)]
-        enter = self.add(g.Assign(tuple(starts)), path, op.at, label="iterate", around=around, uses=enter_uses)
+        starts = self.assigned([(op.counter, op.lower), *((each.value, each.init) for each in op.carried)])
+        enter = self.add(g.Assign(starts), path, op.at, label="iterate", around=around, uses=enter_uses)
         number = len(self.loops)
         lower, upper = around.plain(op.lower), around.plain(op.upper)
         least, most = _trips(lower, upper, step, around.conds)
@@ -271,22 +277,22 @@ class _Builder:
         known = (*around.conds, Compare(">=", own, lower), Compare("<", own, upper))
         counters = {**around.counters, counter: own}
         inside = _Around(number, around.weight * expect, max(around.under, varies), known, counters)
-        self.loops.append(g.Loop(0, around.loop, least, most, expect, counter, op.lower, op.upper, step))
-        test = g.Branch(Compare("<", Name(counter), op.upper))
+        lanes_agree = varies != Variation.DIVERGENT
+        counted = (counter, op.lower, op.upper, step) if lanes_agree else ()
+        self.loops.append(g.Loop(0, around.loop, least, most, expect, *counted))
+        test = g.Branch(Compare("<", Name(counter), op.upper) if lanes_agree else None)
         head = self.add(test, path, op.at, label="trip", around=inside, insertable=False)
-        self.loops[number] = g.Loop(head, around.loop, least, most, expect, counter, op.lower, op.upper, step)
+        self.loops[number] = replace(self.loops[number], head=head)
         for value in (op.counter, *(each.value for each in op.carried), *op.results):
             self.defined[value.name] = head
         gone = self.gone
-        self.forget((each.value for each in op.carried), (*path, 0, 0), op.at, inside)
+        self.forget((op.counter, *(each.value for each in op.carried)), (*path, 0, 0), op.at, inside)
         self.block(op.body, (*path, 0), inside)
-        nexts = [
-            (counter, Binary("+", Name(counter), Const(step))),
-            *_assigned(zip((each.value for each in op.carried), op.body.yields, strict=False)),
-        ]
+        yielded = zip((each.value for each in op.carried), op.body.yields, strict=False)
+        nexts = self.assigned([(op.counter, Binary("+", Name(counter), Const(step))), *yielded])
         end = (*path, 0, len(op.body.ops))
         uses = _operand_names(op.body.yields)
-        latch = self.add(g.Assign(tuple(nexts)), end, op.body.at, label="next", around=inside, uses=uses)
+        latch = self.add(g.Assign(nexts), end, op.body.at, label="next", around=inside, uses=uses)
         for before in self.pending:
             self.drafts[before].successors.append(head)
         self.drafts[head].uses = (enter, latch)
@@ -300,7 +306,7 @@ class _Builder:
         self, results: tuple[Value, ...], from_: tuple[Value, ...], path: Path, at: Span, around: _Around
     ) -> None:
         """After a loop its results are what its carried names hold."""
-        pairs = tuple(_assigned((result, _operand(value)) for result, value in zip(results, from_, strict=False)))
+        pairs = self.assigned([(result, _operand(value)) for result, value in zip(results, from_, strict=False)])
         if pairs:
             self.add(g.Assign(pairs), _after(path), at, label="after", around=around, insertable=False)
         self.forget(results, _after(path), at, around)
@@ -330,9 +336,6 @@ class _Builder:
             self.pending = [*self.pending, choice]
         joined = self.join(self.pending, op.results, path, op.at, around)
         self.drafts[joined].uses = tuple(ends)
-        unknown = tuple(value.name for value in op.results if value.type in (INDEX, FLAG))
-        if unknown:
-            self.add(g.Havoc(unknown), _after(path), op.at, label="lanes", around=around, insertable=False)
 
     def arm(self, op: ops.Conditional, arm: int, path: Path, inside: _Around) -> list[int]:
         """One arm, up to the point at its end; an arm that always ends the wave has none."""
@@ -340,7 +343,7 @@ class _Builder:
         self.block(block, (*path, arm), inside)
         if not self.pending:
             return []
-        pairs = tuple(_assigned(zip(op.results, block.yields, strict=False)))
+        pairs = self.assigned(zip(op.results, block.yields, strict=False))
         action: g.Action = g.Assign(pairs) if pairs else g.Compute()
         at = block.at if block.at.line else op.at
         uses = _operand_names(block.yields)
@@ -371,6 +374,10 @@ class _Builder:
             self.defined[value.name] = number
         self.forget(results, _after(path), at, around)
         return number
+
+
+def _is_memory(value: Value) -> bool:
+    return isinstance(value.type, Lds | BarrierObject) or value.type == DEP
 
 
 def _after(path: Path) -> Path:
