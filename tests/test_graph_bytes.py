@@ -1,14 +1,19 @@
 """Footprints are bytes: a naive walk of the graph touches what the in-order machine touches, access by access."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from conftest import ROOT
 from graph_walk import walk
+from random_kernels import runnable_kernel
 from tidegate.graph.build import build_graph
+from tidegate.graph.model import Branch, Havoc
 from tidegate.language.ops import Kernel, ReadIndex, walk_ops
 from tidegate.language.parse import parse
+from tidegate.language.show import show
+from tidegate.language.types import FLAG, INDEX
 from tidegate.simulate import inorder
 from tidegate.simulate.events import Access, Copy
 from tidegate.simulate.inputs import fill_sizes
@@ -65,7 +70,8 @@ def compare(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> int:
     graph = build_graph(kernel, load_target(kernel.target)).graph
     expected = machine_touches(kernel, monkeypatch)
     env = {**fill_sizes(kernel, None), "wg0": 0, "wg1": 0, "wg2": 0}
-    env.update({value.name: 0 for value in graph.free if value.name in {arg.name for arg in kernel.args}})
+    inputs = inorder.make_inputs(kernel)
+    env.update({arg.name: int(inputs[arg.name[1:]]) for arg in kernel.args if arg.type in (INDEX, FLAG)})
     compared = 0
     for wave in range(kernel.waves):
         touches = list(walk(graph, wave, env))
@@ -113,3 +119,36 @@ kernel @k() waves 2 {
   local_write %t, %end[wave]
 }"""
     assert compare(parse(text).kernels[0], monkeypatch) == 12
+
+
+def test_steps_with_gaps_between_them_are_not_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+kernel @k() waves 2 {
+  %a = alloc : lds<4x4x8xf32>
+  %gaps = fill 1.0 : tile<2x2x4xf32>
+  %rows = fill 1.0 : tile<2x4x4xf32>
+  %whole = fill 1.0 : tile<2x4x8xf32>
+  local_write %gaps, %a[wave, 1, 2]
+  local_write %rows, %a[wave, 0, 4]
+  local_write %whole, %a[wave * 2, 0, 0]
+}"""
+    assert compare(parse(text).kernels[0], monkeypatch) == 6
+
+
+def can_be_walked(kernel: Kernel) -> bool:
+    """No numbers from memory, no elements as indices, no lanes: nothing that a graph leaves open."""
+    points = build_graph(kernel, load_target(kernel.target)).graph.points
+    unknown = any(isinstance(point.action, Havoc) or point.action == Branch(None) for point in points)
+    return not unknown and "lane" not in show(kernel)
+
+
+def test_footprints_of_random_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked = touched = 0
+    for seed in range(400):
+        kernel = runnable_kernel(random.Random(seed))
+        if can_be_walked(kernel):
+            with monkeypatch.context() as patch:
+                touched += compare(kernel, patch)
+            walked += 1
+    assert walked > 60
+    assert touched > 1000
