@@ -587,3 +587,11 @@ kernel @k(%A: global<64xf32>) waves 2 {
     assert trip.action == g.Branch(None)
     havocs = [point.action.names for point in graph.points if isinstance(point.action, g.Havoc)]
     assert havocs == [("%x",), ("%y",), ("%s",)]
+
+
+def test_a_loop_whose_counter_differs_between_lanes_assigns_nothing() -> None:
+    text = "kernel @k() waves 1 { iterate %k in lane .. 4 { workgroup_barrier } }"
+    graph = graph_of(text).graph
+    assert check_graph(graph) == []
+    assert parse_graph(show_graph(graph)) == graph
+    assert not any(isinstance(point.action, g.Assign) for point in graph.points)

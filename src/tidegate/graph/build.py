@@ -267,7 +267,7 @@ class _Builder:
         step = constant(op.step) or 1
         enter_uses = [*uses_of(op)]
         starts = self.assigned([(op.counter, op.lower), *((each.value, each.init) for each in op.carried)])
-        enter = self.add(g.Assign(starts), path, op.at, label="iterate", around=around, uses=enter_uses)
+        enter = self.add(_assign(starts), path, op.at, label="iterate", around=around, uses=enter_uses)
         number = len(self.loops)
         lower, upper = around.plain(op.lower), around.plain(op.upper)
         least, most = _trips(lower, upper, step, around.conds)
@@ -292,7 +292,7 @@ class _Builder:
         nexts = self.assigned([(op.counter, Binary("+", Name(counter), Const(step))), *yielded])
         end = (*path, 0, len(op.body.ops))
         uses = _operand_names(op.body.yields)
-        latch = self.add(g.Assign(nexts), end, op.body.at, label="next", around=inside, uses=uses)
+        latch = self.add(_assign(nexts), end, op.body.at, label="next", around=inside, uses=uses)
         for before in self.pending:
             self.drafts[before].successors.append(head)
         self.drafts[head].uses = (enter, latch)
@@ -344,7 +344,7 @@ class _Builder:
         if not self.pending:
             return []
         pairs = self.assigned(zip(op.results, block.yields, strict=False))
-        action: g.Action = g.Assign(pairs) if pairs else g.Compute()
+        action = _assign(pairs)
         at = block.at if block.at.line else op.at
         uses = _operand_names(block.yields)
         return [self.add(action, (*path, arm, len(block.ops)), at, label="arm", around=inside, uses=uses)]
@@ -374,6 +374,11 @@ class _Builder:
             self.defined[value.name] = number
         self.forget(results, _after(path), at, around)
         return number
+
+
+def _assign(pairs: tuple[tuple[str, Index | g.Where | g.Token], ...]) -> g.Action:
+    """An assignment, unless there is nothing to assign."""
+    return g.Assign(pairs) if pairs else g.Compute()
 
 
 def _is_memory(value: Value) -> bool:

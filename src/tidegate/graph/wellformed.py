@@ -125,6 +125,8 @@ class _Checker:
                 for name in reaches:
                     yield from self.place_name(name)
             case g.Assign(pairs):
+                if not pairs:
+                    yield "assigns nothing"
                 for _, value in pairs:
                     yield from self.value(value)
             case g.Branch(cond) if cond is not None:
