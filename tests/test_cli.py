@@ -433,7 +433,8 @@ def test_an_error_in_a_trace_that_is_ours_is_not_blamed_on_the_file(
     def fail(*_: object) -> None:
         raise AssertionError("impossible")
 
-    fail.__code__ = fail.__code__.replace(co_filename=str(ROOT / "src" / "tidegate" / "language" / "builder.py"))
+    own = Path(cli.__file__).parent / "language" / "builder.py"
+    fail.__code__ = fail.__code__.replace(co_filename=str(own))
     monkeypatch.setattr("tidegate.language.builder.Builder.emit", fail)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "folder"))
     assert command("check", "double.py")[0] == 3
