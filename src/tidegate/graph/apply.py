@@ -9,13 +9,14 @@ Cost    linear in the program plus the edits
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph.build import KernelGraph, Path
 from tidegate.graph.model import Point, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
 from tidegate.language.check import check_names
-from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize, SyncOp
+from tidegate.language.ops import Block, Kernel, Op, SyncOp, map_blocks
 from tidegate.language.syntax import form_of
 
 
@@ -116,27 +117,16 @@ class _Rewriter:
                 other = self.instead[here]
                 group += [] if other is None else [other]
             else:
-                group.append(self.op(op, here))
+                group.append(map_blocks(op, partial(self.inner, here)))
             groups.append(group)
         if path in self.orders:
             groups = [groups[number] for number in self.orders[path]]
         groups.append(list(self.before.get((*path, len(block.ops)), ())))
         return replace(block, ops=tuple(op for group in groups for op in group))
 
-    def op(self, op: Op, path: Path) -> Op:
-        match op:
-            case Iterate():
-                return replace(op, body=self.block(op.body, (*path, 0)))
-            case Conditional():
-                then, otherwise = self.block(op.then, (*path, 0)), self.block(op.otherwise, (*path, 1))
-                return replace(op, then=then, otherwise=otherwise)
-            case Specialize():
-                groups = tuple(
-                    replace(group, body=self.block(group.body, (*path, number)))
-                    for number, group in enumerate(op.groups)
-                )
-                return replace(op, groups=groups)
-        return op
+    def inner(self, path: Path, block: Block, number: int) -> Block:
+        """A region of the operation at `path`."""
+        return self.block(block, (*path, number))
 
 
 def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:

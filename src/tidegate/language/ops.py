@@ -11,8 +11,8 @@ its first element is at `index`, and a tile of lower rank fills the last dimensi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from tidegate.diag import NOWHERE, Span
 from tidegate.index import ONE, ZERO, Cond, Index
@@ -562,6 +562,19 @@ def blocks_of(op: Op) -> tuple[Block, ...]:
         case Specialize(groups=groups):
             return tuple(group.body for group in groups)
     return ()
+
+
+def map_blocks(op: Op, change: Callable[[Block, int], Block]) -> Op:
+    """The operation with each of its regions changed; the number of a region is its place in `blocks_of`."""
+    match op:
+        case Iterate():
+            return replace(op, body=change(op.body, 0))
+        case Conditional():
+            return replace(op, then=change(op.then, 0), otherwise=change(op.otherwise, 1))
+        case Specialize():
+            groups = (replace(group, body=change(group.body, number)) for number, group in enumerate(op.groups))
+            return replace(op, groups=tuple(groups))
+    return op
 
 
 def results_of(op: Op) -> tuple[Value, ...]:

@@ -19,10 +19,10 @@ from tidegate.diag import BadInput, Finding, Label, Span, closest
 from tidegate.language import types
 from tidegate.language.builder import Builder, reject, span_of_line
 from tidegate.language.handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index, wrap
-from tidegate.language.ops import Block, Conditional, Group, Iterate, Kernel, Op, Size, Specialize, Value
+from tidegate.language.ops import Block, Kernel, Op, Size, Value, blocks_of, map_blocks
 from tidegate.language.rewrite import rewrite
 from tidegate.language.show import show
-from tidegate.language.syntax import IMPLIED
+from tidegate.language.syntax import form_of
 from tidegate.language.uses import names_in_block
 
 
@@ -211,25 +211,12 @@ def _drop_unused_deps(block: Block, used: set[str]) -> Block:
 
 
 def _drop_in(op: Op, used: set[str]) -> Op:
-    match op:
-        case Iterate():
-            return replace(op, body=_drop_unused_deps(op.body, used))
-        case Conditional():
-            return replace(op, then=_drop_unused_deps(op.then, used), otherwise=_drop_unused_deps(op.otherwise, used))
-        case Specialize():
-            return replace(op, groups=tuple(_drop_in_group(group, used) for group in op.groups))
+    if blocks_of(op):
+        return map_blocks(op, lambda block, _: _drop_unused_deps(block, used))
     result: Value | None = getattr(op, "result", None)
-    if result is None or result.type != types.DEP or result.name in used or "None" not in _result_annotation(op):
+    if result is None or result.type != types.DEP or result.name in used or form_of(type(op)).needs_result:
         return op
     return replace(op, result=None)  # type: ignore[arg-type]
-
-
-def _drop_in_group(group: Group, used: set[str]) -> Group:
-    return replace(group, body=_drop_unused_deps(group.body, used))
-
-
-def _result_annotation(op: Op) -> str:
-    return str(type(op).__dataclass_fields__["result"].type) if type(op) in IMPLIED else ""
 
 
 OPTIONS = ("waves", "target", "grid", "where", "sizes")

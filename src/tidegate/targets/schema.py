@@ -13,21 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.codes import CODES as ALL_CODES
+
 Value = bool | int | str | tuple[int, ...] | tuple[str, ...]
 
-CODES = {
-    "TG501": "a target file cannot be read",
-    "TG502": "a target file has a key that does not exist",
-    "TG503": "a fact of a target has no source",
-    "TG504": "a fact of a target names a source that the file does not list",
-    "TG505": "a value in a target file has the wrong type",
-    "TG506": "a value in a target file is out of range",
-    "TG507": "two targets share a name",
-    "TG508": "no target has this name",
-    "TG509": "a target file lacks a key",
-    "TG510": "an operation names a counter that the file does not declare",
-    "TG511": "a target file is not valid TOML",
-}
+# The codes that reading a target may report, with their titles.
+CODES = {code: title for code, title in ALL_CODES.items() if code.startswith("TG5")}
 
 DTYPES = (
     "f64", "f32", "f16", "bf16",
