@@ -78,7 +78,7 @@ def view_of(place: Place, buffers: Container[str]) -> Ref:
 def issues_of(op: Op, target: Target) -> tuple[Issue, ...]:
     """What an operation puts on which counter of the target.
 
-    A counter that counts groups counts a group when it is closed, empty or not; the copies in it count nothing.
+    A counter that counts groups counts a group when it is closed, empty or not; the copies in it count 0 there.
     """
     if isinstance(op, ops.CommitGroup):
         return tuple(Issue(name, 1, 1) for name, counter in target.counters.items() if counter.unit == "groups")
@@ -86,14 +86,14 @@ def issues_of(op: Op, target: Target) -> tuple[Issue, ...]:
     if kind is None or not target.has(kind) or not target.counter_of(kind):
         return ()
     if target.counters[target.counter_of(kind)].unit == "groups":
-        return ()
+        return (Issue(target.counter_of(kind), 0, 0, target.operations[kind].in_order),)
     return _issues(target, kind, _bytes(op))
 
 
 @lru_cache(maxsize=4096)
 def _issues(target: Target, kind: str, bytes: int) -> tuple[Issue, ...]:
     least, most = target.instructions(kind, bytes)
-    return (Issue(target.counter_of(kind), least, most),)
+    return (Issue(target.counter_of(kind), least, most, target.operations[kind].in_order),)
 
 
 def _bytes(op: Op) -> int:

@@ -200,11 +200,15 @@ VARIATIONS = ("uniform", "per_wave", "divergent")
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """How many instructions a point issues on a counter of the target: at least and at most."""
+    """How many instructions a point issues on a counter of the target: at least and at most.
+
+    A copy that counts in groups names its counter with 0. `in_order`: it completes in its turn among those on the counter.
+    """
 
     counter: str
     least: int
     most: int
+    in_order: bool = True
 
 
 @dataclass(frozen=True, slots=True)

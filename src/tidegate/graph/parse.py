@@ -299,7 +299,7 @@ class _Reader(Parser):
 
     def issue(self) -> g.Issue:
         counter = self.cursor.expect_kind("word", "a counter")
-        return g.Issue(counter, *self.range())
+        return g.Issue(counter, *self.range(), not self.cursor.accept("unordered"))
 
     def one_of(self, words: tuple[str, ...]) -> str:
         if self.cursor.text not in words:

@@ -66,7 +66,7 @@ def _show_point(number: int, point: g.Point) -> str:
     if point.role != "other":
         parts.append(f"role {point.role}")
     if point.issues:
-        parts.append("issues " + ", ".join(f"{each.counter} {each.least} .. {each.most}" for each in point.issues))
+        parts.append("issues " + ", ".join(map(_show_issue, point.issues)))
     if point.uses:
         parts.append(f"uses {', '.join(map(str, point.uses))}")
     if point.loop >= 0:
@@ -80,6 +80,10 @@ def _show_point(number: int, point: g.Point) -> str:
     if point.successors:
         parts.append(f"-> {', '.join(map(str, point.successors))}")
     return " ".join(parts)
+
+
+def _show_issue(issue: g.Issue) -> str:
+    return f"{issue.counter} {issue.least} .. {issue.most}{'' if issue.in_order else ' unordered'}"
 
 
 def show_action(action: g.Action) -> str:
