@@ -1,20 +1,19 @@
-"""The barriers of one workgroup: who has arrived, who may go on.
+"""The barriers of one workgroup: who has arrived, who may go on, and what those who go on then know.
 
 Needs   arrivals, departures, reports of copies and ends of waves, in the order in which they happen
-Gives   whether a waiting wave may go on, and in words what it waits for
-Keeps   a workgroup barrier is an anonymous rendezvous: the k-th arrival of each wave meets the k-th of every other,
-        and a wave that has ended no longer counts
+Gives   whether a waiting wave may go on; the clock of what it has met; in words what it waits for
+Keeps   a workgroup barrier is an anonymous rendezvous: the k-th arrival of each wave meets the k-th of every other; a
+        wave that has ended no longer counts, where the target says so
         a barrier object completes a phase after its number of arrivals, once no expected byte is outstanding
 Cost    linear in the waves for a rendezvous, constant for a phase
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import assert_never
 
-from tidegate.simulate.events import AwaitPhase, Barrier, Blocking, Depart
+from tidegate.simulate.clocks import Clock
+from tidegate.simulate.events import Barrier
 
 
 @dataclass(slots=True)
@@ -26,91 +25,186 @@ class _Phases:
     outstanding: int = 0
     # The phase that each wave has signalled and not yet waited for, and the last that it has waited for.
     signalled: dict[int, int] = field(default_factory=dict)
-    departed: Counter[int] = field(default_factory=Counter)
+    departed: dict[int, int] = field(default_factory=dict)
+    # What each phase and all before it know, those that are complete and those that are being filled.
+    known: dict[int, Clock] = field(default_factory=dict)
 
     def advance(self, arrivals: int) -> None:
         while self.arrived >= arrivals and self.outstanding == 0:
             self.complete += 1
             self.arrived -= arrivals
+            if self.complete - 1 in self.known:
+                self.learn(self.complete, self.known[self.complete - 1])
 
     def awaited_by(self, wave: int) -> int:
-        return self.signalled.get(wave, self.departed[wave] + 1)
+        return self.signalled.get(wave, self.departed.get(wave, 0) + 1)
+
+    def learn(self, phase: int, clock: Clock) -> None:
+        self.known[phase] = self.known[phase].join(clock) if phase in self.known else clock
+
+    def copy(self) -> _Phases:
+        return _Phases(
+            self.complete, self.arrived, self.outstanding, dict(self.signalled), dict(self.departed), dict(self.known)
+        )
+
+    def key(self) -> tuple[object, ...]:
+        return (
+            self.complete,
+            self.arrived,
+            self.outstanding,
+            tuple(sorted(self.signalled.items())),
+            tuple(sorted(self.departed.items())),
+            tuple(sorted(self.known.items(), key=lambda each: each[0])),
+        )
 
 
 @dataclass(slots=True)
 class _Rendezvous:
-    arrived: Counter[int] = field(default_factory=Counter)
-    departed: Counter[int] = field(default_factory=Counter)
+    """A workgroup barrier: how often each wave has arrived and departed, and what the arrivals of a number know."""
+
+    arrived: list[int]
+    departed: list[int]
+    known: dict[int, Clock] = field(default_factory=dict)
+
+    def copy(self) -> _Rendezvous:
+        return _Rendezvous(list(self.arrived), list(self.departed), dict(self.known))
 
 
 @dataclass(slots=True)
 class Barriers:
-    """All barriers of a workgroup of `waves` waves."""
+    """All barriers of a workgroup of `waves` waves. `leaves`: whether a wave that has ended no longer counts."""
 
     waves: int
-    ended: set[int] = field(default_factory=set)
-    _meetings: defaultdict[Barrier, _Rendezvous] = field(default_factory=lambda: defaultdict(_Rendezvous))
-    _objects: defaultdict[Barrier, _Phases] = field(default_factory=lambda: defaultdict(_Phases))
+    leaves: bool = True
+    ended: dict[int, Clock | None] = field(default_factory=dict)
+    _meetings: dict[Barrier, _Rendezvous] = field(default_factory=dict)
+    _objects: dict[Barrier, _Phases] = field(default_factory=dict)
 
-    def arrive(self, wave: int, barrier: Barrier, expect: int = 0) -> None:
+    def copy(self) -> Barriers:
+        return Barriers(
+            self.waves,
+            self.leaves,
+            dict(self.ended),
+            {barrier: each.copy() for barrier, each in self._meetings.items()},
+            {barrier: each.copy() for barrier, each in self._objects.items()},
+        )
+
+    def key(self) -> tuple[object, ...]:
+        """What the objects hold. A rendezvous depends only on how far the waves are."""
+        return tuple((barrier, each.key()) for barrier, each in sorted(self._objects.items(), key=_by_name))
+
+    # --- what happens ---
+
+    def arrive(self, wave: int, barrier: Barrier, expect: int = 0, clock: Clock | None = None) -> None:
         if not barrier.arrivals:
-            self._meetings[barrier].arrived[wave] += 1
+            meeting = self._meeting(barrier)
+            meeting.arrived[wave] += 1
+            number = meeting.arrived[wave]
+            if clock is not None:
+                meeting.known[number] = meeting.known[number].join(clock) if number in meeting.known else clock
             return
-        phases = self._objects[barrier]
-        phases.signalled[wave] = phases.complete + phases.arrived // barrier.arrivals + 1
+        phases = self._phases(barrier)
+        phase = phases.complete + phases.arrived // barrier.arrivals
+        phases.signalled[wave] = phase + 1
         phases.arrived += 1
         phases.outstanding += expect
+        if clock is not None:
+            phases.learn(phase, clock)
         phases.advance(barrier.arrivals)
 
-    def report(self, barrier: Barrier, size: int) -> None:
+    def report(self, barrier: Barrier, size: int, clock: Clock | None = None) -> None:
         """A copy is done: `size` bytes fewer are outstanding, or will be once they are expected."""
-        self._objects[barrier].outstanding -= size
-        self._objects[barrier].advance(barrier.arrivals)
+        phases = self._phases(barrier)
+        phases.outstanding -= size
+        if clock is not None:
+            phases.learn(phases.complete, clock)
+        phases.advance(barrier.arrivals)
 
-    def end(self, wave: int) -> None:
-        self.ended.add(wave)
+    def end(self, wave: int, clock: Clock | None = None) -> None:
+        self.ended[wave] = clock
 
-    def may_go_on(self, wave: int, event: Blocking) -> bool:
-        barrier = event.barrier
-        match event:
-            case AwaitPhase(parity=parity):
-                return self._objects[barrier].complete % 2 != parity % 2
-            case Depart() if barrier.arrivals:
-                phases = self._objects[barrier]
-                return phases.complete >= phases.awaited_by(wave)
-            case Depart():
-                return not self._missing(wave, barrier)
-            case _:
-                assert_never(event)
+    # --- waiting ---
 
-    def go_on(self, wave: int, event: Blocking) -> None:
-        """The wave passes; only after `may_go_on`."""
-        if isinstance(event, AwaitPhase):
-            return
-        if event.barrier.arrivals:
-            phases = self._objects[event.barrier]
-            phases.departed[wave] = phases.awaited_by(wave)
-            phases.signalled.pop(wave, None)
-        else:
-            self._meetings[event.barrier].departed[wave] += 1
-
-    def waits_for(self, wave: int, event: Blocking) -> str:
-        """What holds a wave, in words."""
-        barrier = event.barrier
+    def may_depart(self, wave: int, barrier: Barrier) -> bool:
         if not barrier.arrivals:
-            number = self._meetings[barrier].departed[wave] + 1
+            return not self._missing(wave, barrier)
+        phases = self._phases(barrier)
+        return phases.complete >= phases.awaited_by(wave)
+
+    def may_pass(self, barrier: Barrier, parity: int) -> bool:
+        """Whether the phase with this parity is complete."""
+        return self._phases(barrier).complete % 2 != parity % 2
+
+    def depart(self, wave: int, barrier: Barrier) -> Clock | None:
+        """The wave goes on; only after `may_depart`. Gives what those know whom it has met."""
+        if barrier.arrivals:
+            phases = self._phases(barrier)
+            phase = phases.departed[wave] = phases.awaited_by(wave)
+            phases.signalled.pop(wave, None)
+            return phases.known.get(phase - 1)
+        meeting = self._meeting(barrier)
+        meeting.departed[wave] += 1
+        number = meeting.departed[wave]
+        clock = meeting.known.get(number)
+        for other, known in self.ended.items():
+            if known is not None and self.leaves and meeting.arrived[other] < number:
+                clock = known if clock is None else clock.join(known)
+        if number in meeting.known and min(meeting.departed) >= number:
+            del meeting.known[number]
+        return clock
+
+    def met(self, barrier: Barrier) -> Clock | None:
+        """What those know whom a wave meets that passes a phase by its parity."""
+        phases = self._phases(barrier)
+        return phases.known.get(phases.complete - 1)
+
+    # --- words and numbers ---
+
+    def arrivals(self, barrier: Barrier) -> tuple[int, ...]:
+        """How often each wave has arrived at a rendezvous."""
+        return tuple(self._meeting(barrier).arrived)
+
+    def phase(self, wave: int, barrier: Barrier) -> int:
+        """How often the wave has gone on from a rendezvous."""
+        return self._meeting(barrier).departed[wave]
+
+    def pending(self, wave: int, barrier: Barrier) -> int:
+        """Arrivals of a wave that it has not departed from."""
+        meeting = self._meeting(barrier)
+        return meeting.arrived[wave] - meeting.departed[wave]
+
+    def waits_for(self, wave: int, barrier: Barrier, parity: int | None = None) -> str:
+        """What holds a wave, in words."""
+        if not barrier.arrivals:
+            number = self._meeting(barrier).departed[wave] + 1
             missing = ", ".join(map(str, self._missing(wave, barrier)))
             return f"rendezvous {number} of {barrier}: no arrival of wave {missing}"
-        phases = self._objects[barrier]
+        phases = self._phases(barrier)
         state = f"{phases.arrived} of {barrier.arrivals} arrivals"
         if phases.outstanding:
             state += f" and {phases.outstanding} bytes outstanding"
-        if isinstance(event, AwaitPhase):
-            return f"the phase with parity {event.parity % 2} of {barrier}: phase {phases.complete} has {state}"
+        if parity is not None:
+            return f"the phase with parity {parity % 2} of {barrier}: phase {phases.complete} has {state}"
         return f"phase {phases.awaited_by(wave) - 1} of {barrier}: phase {phases.complete} has {state}"
 
     def _missing(self, wave: int, barrier: Barrier) -> list[int]:
         """The waves whose arrival the wave's next departure needs and that have not made it."""
-        meeting = self._meetings[barrier]
+        meeting = self._meeting(barrier)
         number = meeting.departed[wave] + 1
-        return [each for each in range(self.waves) if each not in self.ended and meeting.arrived[each] < number]
+        return [
+            each
+            for each in range(self.waves)
+            if meeting.arrived[each] < number and not (self.leaves and each in self.ended)
+        ]
+
+    def _meeting(self, barrier: Barrier) -> _Rendezvous:
+        if barrier not in self._meetings:
+            self._meetings[barrier] = _Rendezvous([0] * self.waves, [0] * self.waves)
+        return self._meetings[barrier]
+
+    def _phases(self, barrier: Barrier) -> _Phases:
+        return self._objects.setdefault(barrier, _Phases())
+
+
+def _by_name(item: tuple[Barrier, object]) -> tuple[str, int]:
+    return item[0].name, item[0].slot or 0

@@ -88,15 +88,24 @@ def _run_workgroup(kernel: Kernel, place: tuple[int, ...], steps: list[Asking], 
         moved = False
         for wave in tuple(waves):
             if wave.held is not None:
-                if not barriers.may_go_on(wave.number, wave.held):
+                if not _goes_on(wave.number, wave.held, barriers):
                     continue
-                barriers.go_on(wave.number, wave.held)
                 wave.held = None
             moved = True
             if not _step(wave, barriers, memory):
                 waves.remove(wave)
         if not moved:
             raise _hang(kernel, place, waves, barriers)
+
+
+def _goes_on(wave: int, held: Blocking, barriers: Barriers) -> bool:
+    """Whether the barrier lets the wave go; then it has gone."""
+    if isinstance(held, AwaitPhase):
+        return barriers.may_pass(held.barrier, held.parity)
+    if not barriers.may_depart(wave, held.barrier):
+        return False
+    barriers.depart(wave, held.barrier)
+    return True
 
 
 def _step(wave: _Running, barriers: Barriers, memory: Memory) -> bool:
@@ -146,7 +155,9 @@ def _hang(kernel: Kernel, place: tuple[int, ...], waves: list[_Running], barrier
         who = f"wave {waiting[0]} waits" if len(waiting) == 1 else f"waves {', '.join(waiting)} wait"
         labels.setdefault(id(op), Label(op.at, f"{who} here"))
         text = next(show_op(op))
-        notes.append(f"wave {wave.number} waits in `{text}` for {barriers.waits_for(wave.number, wave.held)}")
+        parity = wave.held.parity if isinstance(wave.held, AwaitPhase) else None
+        waits_for = barriers.waits_for(wave.number, wave.held.barrier, parity)
+        notes.append(f"wave {wave.number} waits in `{text}` for {waits_for}")
     if barriers.ended:
         notes.append(f"ended: wave {', '.join(map(str, sorted(barriers.ended)))}")
     message = f"`@{kernel.name}` hangs: no wave can go on"

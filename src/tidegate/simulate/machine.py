@@ -1,0 +1,238 @@
+"""The hostile machine: waves that go on by themselves, accesses that are performed as late as the target allows.
+
+Needs   for each wave the steps that it takes, and the rules of the target
+Gives   one step at a time, in any order that the barriers allow; what each run finds goes to its `Watch`
+Keeps   issue and performance are apart: an access stays in flight until something of its own wave, or the barrier that it
+        reports to, makes sure of it
+        a state can be copied; equal states have equal futures
+Cost    constant per step, plus what is in flight
+
+A step is *open* if its effect depends on when others take theirs: what touches a barrier object. Everything else
+commutes, so that running it at once loses no order (`settle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, assert_never
+
+from tidegate.simulate.barriers import Barriers
+from tidegate.simulate.clocks import Clock, Id, start
+from tidegate.simulate.events import WORKGROUP
+from tidegate.simulate.program_order import START, Key
+from tidegate.simulate.queues import InFlight, Rules
+from tidegate.simulate.races import Party, Watch
+from tidegate.simulate.steps import Arrive, Await, Commit, Depart, Drain, End, Fence, Issue, Step, Touch
+
+
+class Source(Protocol):
+    """Where the steps of a wave come from; the last one is an `End`."""
+
+    def step(self, number: int) -> Step: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Steps that are all known in advance."""
+
+    steps: tuple[Step, ...]
+
+    def step(self, number: int) -> Step:
+        return self.steps[number]
+
+
+@dataclass(slots=True)
+class Wave:
+    """Where a wave stands: its next step, its own time, what it knows, what it has in flight."""
+
+    source: Source
+    clock: Clock
+    flight: InFlight
+    place: int = 0
+    time: int = 0
+    issued: int = 0
+    ended: bool = False
+    last: Key = START
+
+    def copy(self) -> Wave:
+        return Wave(
+            self.source, self.clock, self.flight.copy(), self.place, self.time, self.issued, self.ended, self.last
+        )
+
+
+# Told of every step and of every performance: a listener draws a timeline, or moves the data.
+Stepped = Callable[[int, Step], None]
+Performed = Callable[[int, int, Touch], None]
+
+
+@dataclass(slots=True)
+class Machine:
+    """A workgroup."""
+
+    rules: Rules
+    waves: list[Wave]
+    barriers: Barriers
+    watch: Watch
+    on_step: Stepped | None = None
+    on_perform: Performed | None = None
+    landing: dict[Id, tuple[Touch, Clock]] = field(default_factory=dict)  # copies that report and are in flight
+
+    def copy(self) -> Machine:
+        return Machine(
+            self.rules,
+            [wave.copy() for wave in self.waves],
+            self.barriers.copy(),
+            self.watch.copy(),
+            self.on_step,
+            self.on_perform,
+            dict(self.landing),
+        )
+
+    def key(self) -> tuple[object, ...]:
+        """Equal for states that nothing can tell apart."""
+        return (
+            tuple(wave.place for wave in self.waves),
+            tuple(wave.clock for wave in self.waves),
+            tuple(self.landing),
+            self.barriers.key(),
+        )
+
+    # --- what is possible ---
+
+    def next(self, wave: int) -> Step | None:
+        """The step that a wave takes next; None if it has ended."""
+        state = self.waves[wave]
+        return None if state.ended else state.source.step(state.place)
+
+    def can_step(self, wave: int) -> bool:
+        match self.next(wave):
+            case None:
+                return False
+            case Depart(barrier=barrier):
+                return self.barriers.may_depart(wave, barrier)
+            case Await(barrier=barrier, parity=parity):
+                return self.barriers.may_pass(barrier, parity)
+        return True
+
+    def is_open(self, wave: int) -> bool:
+        """Whether the wave's next step can be told apart from the same step taken later."""
+        match self.next(wave):
+            case Arrive(barrier=barrier) | Depart(barrier=barrier) | Await(barrier=barrier):
+                return bool(barrier.arrivals)
+            case Drain() as drain:
+                flight = self.waves[wave].flight
+                return any((wave, number) in self.landing for number in flight.drained(drain)) if self.landing else False
+            case End():
+                return any(at[0] == wave and touch.can_wait for at, (touch, _) in self.landing.items())
+        return False
+
+    def is_stuck(self) -> bool:
+        """Some wave has not ended, and nothing can happen."""
+        return (
+            not self.landing
+            and not all(wave.ended for wave in self.waves)
+            and not any(self.can_step(wave) for wave in range(len(self.waves)))
+        )
+
+    # --- what happens ---
+
+    def settle(self) -> None:
+        """Takes every step that is not open, until there is none."""
+        moved = True
+        while moved:
+            moved = False
+            for wave in range(len(self.waves)):
+                while self.can_step(wave) and not self.is_open(wave):
+                    self.step(wave)
+                    moved = True
+
+    def step(self, wave: int) -> None:
+        """Takes the next step of a wave; only after `can_step`."""
+        state = self.waves[wave]
+        step = state.source.step(state.place)
+        state.place += 1
+        if self.on_step is not None:
+            self.on_step(wave, step)
+        match step:
+            case Issue(touch):
+                self._issue(wave, touch)
+                state.last = touch.key
+                return
+            case Commit():
+                state.flight.commit()
+            case Drain():
+                self._perform(wave, state.flight.drained(step))
+            case Fence(proxy=proxy):
+                self._perform(wave, state.flight.ordinary())
+                if proxy:
+                    state.clock = self._tell(wave).fence()
+            case Arrive():
+                if self.rules.arrival_performs:
+                    self._perform(wave, state.flight.ordinary())
+                self.barriers.arrive(wave, step.barrier, step.expect, self._tell(wave))
+            case Depart(barrier=barrier):
+                self._learn(wave, self.barriers.depart(wave, barrier))
+            case Await(barrier=barrier):
+                self._learn(wave, self.barriers.met(barrier))
+            case End():
+                self._perform(wave, state.flight.at_end())
+                state.ended = True
+                self.barriers.end(wave, self._tell(wave))
+            case _:
+                assert_never(step)
+        state.last = step.key
+
+    def land(self, at: Id) -> None:
+        """A copy that reports to a barrier ends now."""
+        touch, clock = self.landing.pop(at)
+        assert touch.reports is not None
+        if self.on_perform is not None:
+            self.on_perform(*at, touch)
+        self.barriers.report(touch.reports, touch.size, clock.see(frozenset((at,))))
+
+    def _issue(self, wave: int, touch: Touch) -> None:
+        state = self.waves[wave]
+        number, state.issued = state.issued, state.issued + 1
+        party = Party(wave, number, touch, self.barriers.phase(wave, WORKGROUP))
+        self.watch.issue(party, state.clock, state.time)
+        state.flight.issue(number, touch)
+        if touch.reports is not None:
+            self.landing[wave, number] = (touch, self._tell(wave))
+
+    def _perform(self, wave: int, numbers: Sequence[int]) -> None:
+        state = self.waves[wave]
+        for number in numbers:
+            touch = state.flight.touches[number]
+            if (wave, number) in self.landing:
+                self.land((wave, number))
+            elif self.on_perform is not None and touch.reports is None:
+                self.on_perform(wave, number, touch)
+            self.watch.performed(wave, number, touch, state.time)
+        state.flight.perform(numbers)
+
+    def _tell(self, wave: int) -> Clock:
+        """What the wave knows and has done; what it does from now on is later."""
+        state = self.waves[wave]
+        state.clock = state.clock.tell(wave, state.time)
+        state.time += 1
+        return state.clock
+
+    def _learn(self, wave: int, clock: Clock | None) -> None:
+        state = self.waves[wave]
+        if clock is not None:
+            state.clock = state.clock.join(clock)
+        self.watch.forget([None if each.ended else each.clock for each in self.waves], [w.last for w in self.waves])
+
+    def blocked(self) -> Iterator[tuple[int, Depart | Await]]:
+        """The waves that a barrier holds."""
+        for wave in range(len(self.waves)):
+            step = self.next(wave)
+            if isinstance(step, Depart | Await) and not self.can_step(wave):
+                yield wave, step
+
+
+def start_machine(rules: Rules, sources: Sequence[Source], watch: Watch) -> Machine:
+    """A workgroup before its first step."""
+    waves = [Wave(source, start(len(sources)), InFlight(rules)) for source in sources]
+    return Machine(rules, waves, Barriers(len(sources), rules.wave_end_leaves), watch)

@@ -1,0 +1,174 @@
+"""What one wave has in flight, and what a wait is sure to find performed.
+
+Needs   the accesses of one wave in issue order, groups as they are closed, and the target's counters
+Gives   for a drain, the accesses that have been performed when the wave goes on
+Keeps   only what is certain: an operation counts its least number of instructions, and a count above 0 says nothing
+        while something on its counter may complete out of turn
+Cost    linear in what is in flight
+
+`vmcnt(2)` leaves the two newest instructions in flight. `group(1)` leaves the newest group; what is in no group yet is
+not touched by a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidegate.simulate.steps import Drain, Touch
+from tidegate.targets import Target
+
+LDS_OPERATIONS = ("local_read", "local_write", "atomic_add")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The facts of a target that decide when accesses are performed."""
+
+    counters: dict[str, tuple[str, bool, int]]  # name → unit, in order, the largest count that says anything
+    lds_counters: tuple[str, ...]
+    arrival_performs: bool
+    proxies: bool
+    wave_end_leaves: bool
+
+    @property
+    def group_counters(self) -> tuple[str, ...]:
+        return tuple(name for name, (unit, _, _) in self.counters.items() if unit == "groups")
+
+
+def rules_of(target: Target) -> Rules:
+    counters = {
+        name: (each.unit, each.in_order, each.max - (each.unit == "instructions") if each.max else 2**30)
+        for name, each in target.counters.items()
+    }
+    lds = [target.counter_of(each) for each in LDS_OPERATIONS if target.has(each) and target.counter_of(each)]
+    return Rules(
+        counters,
+        tuple(dict.fromkeys(lds)),
+        target.barrier.performs == "ordinary",
+        target.fence.proxy_needed,
+        target.barrier.wave_end == "leaves",
+    )
+
+
+@dataclass(slots=True)
+class InFlight:
+    """The accesses of one wave that need not be performed yet, by number, in issue order."""
+
+    rules: Rules
+    touches: dict[int, Touch] = field(default_factory=dict)
+    open_group: dict[str, list[int]] = field(default_factory=dict)
+    groups: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+
+    def copy(self) -> InFlight:
+        return InFlight(
+            self.rules,
+            dict(self.touches),
+            {name: list(each) for name, each in self.open_group.items()},
+            {name: list(each) for name, each in self.groups.items()},
+        )
+
+    def issue(self, number: int, touch: Touch) -> None:
+        if touch.region is None and not self._matters(touch):
+            return
+        self.touches[number] = touch
+        for queue in touch.queues:
+            if self._counts_groups(queue.counter):
+                self.open_group.setdefault(queue.counter, []).append(number)
+
+    def _matters(self, touch: Touch) -> bool:
+        """Whether an operation that touches no shared memory counts: only behind one that does, or out of turn."""
+        return any(
+            not queue.in_order or any(self.touches[n].region is not None for n in self._on(queue.counter))
+            for queue in touch.queues
+        )
+
+    def commit(self) -> None:
+        for name in self.rules.group_counters:
+            closed = self.groups.setdefault(name, [])
+            closed.append(tuple(self.open_group.pop(name, ())))
+            while closed and not any(number in self.touches for number in closed[0]):
+                closed.pop(0)
+
+    def perform(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.touches.pop(number, None)
+
+    # --- what is certain ---
+
+    def ordinary(self) -> list[int]:
+        return [
+            number for number, touch in self.touches.items() if not touch.is_async and touch.region is not None
+        ]
+
+    def at_end(self) -> list[int]:
+        """Everything, except copies that nobody can wait for but at the barrier that they report to."""
+        return [n for n, touch in self.touches.items() if touch.can_wait or touch.reports is None]
+
+    def drained(self, drain: Drain) -> list[int]:
+        """What a drain performs, in issue order."""
+        found: set[int] = set()
+        if drain.ordinary:
+            found.update(self.ordinary())
+            for name in self.rules.lds_counters:
+                found.update(self._counted(name, 0))
+        if drain.every_copy:
+            found.update(n for n, touch in self.touches.items() if touch.is_async and touch.can_wait)
+        for name, count in drain.counts:
+            found.update(self._counted(name, count))
+        for number in drain.copies:
+            found.update(self._upto(number))
+        return sorted(found)
+
+    def _counted(self, name: str, count: int) -> list[int]:
+        """What is performed when no more than `count` are in flight on a counter."""
+        if name not in self.rules.counters:
+            return []
+        unit, in_order, most = self.rules.counters[name]
+        if count > most or (count and not (in_order and self._in_turn(name))):
+            return []
+        if unit == "groups":
+            closed = self.groups.get(name, [])
+            return [n for group in closed[: max(0, len(closed) - count)] for n in group if n in self.touches]
+        found, newer = [], 0
+        for number, touch in reversed(self.touches.items()):
+            for queue in touch.queues:
+                if queue.counter == name:
+                    if newer >= count:
+                        found.append(number)
+                    newer += queue.least
+        return found
+
+    def _upto(self, number: int) -> list[int]:
+        """A copy, and what completes before it on the same counter."""
+        touch = self.touches.get(number)
+        if touch is None or not touch.can_wait:
+            return []
+        found = [number]
+        for queue in touch.queues:
+            _, in_order, _ = self.rules.counters.get(queue.counter, ("", False, 0))
+            if not in_order or not self._in_turn(queue.counter):
+                continue
+            if not self._counts_groups(queue.counter):
+                found += [n for n in self._on(queue.counter) if n < number]
+                continue
+            for group in self._until_group(queue.counter, number):
+                found += [n for n in group if n in self.touches]
+        return found
+
+    def _until_group(self, name: str, number: int) -> list[tuple[int, ...]]:
+        """The groups before the one with this copy; none if it is in no group yet."""
+        closed = self.groups.get(name, [])
+        return next((closed[:place] for place, group in enumerate(closed) if number in group), [])
+
+    def _on(self, name: str) -> list[int]:
+        return [n for n, touch in self.touches.items() if any(queue.counter == name for queue in touch.queues)]
+
+    def _in_turn(self, name: str) -> bool:
+        """Whether all that may be in flight on a counter completes in its turn."""
+        return all(
+            queue.in_order for touch in self.touches.values() for queue in touch.queues if queue.counter == name
+        )
+
+    def _counts_groups(self, name: str) -> bool:
+        return self.rules.counters.get(name, ("", False, 0))[0] == "groups"

@@ -1,0 +1,222 @@
+"""Finds accesses that nothing orders, and accesses in the wrong order, while the machine runs.
+
+Needs   every access when it is issued, with what its wave knows then, and when it is performed
+Gives   for each pair of statements the first witness: a race, an access of the wave's own that is not complete, or the
+        wrong order
+Keeps   a verdict depends on what is certain, not on luck: two accesses race if neither is sure to be performed before the
+        other is issued, whatever this run did
+        where the order of barrier objects varies, a pair that is ordered one way here and the other way there is a race
+Cost    per access the number of accesses that others may still meet; what all waves know to be performed, and none can
+        come before, is forgotten
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tidegate.simulate.clocks import Clock, Id
+from tidegate.simulate.program_order import Key, compare, may_still_come
+from tidegate.simulate.regions import Regions, Stretch
+from tidegate.simulate.steps import Touch
+
+Kind = Literal["race", "own", "inversion"]
+# Why two accesses are not in order: nothing between them; a barrier that does not drain the first; no fence between
+# the proxies; a different order in different runs.
+Why = Literal["unmet", "undrained", "unfenced", "varies"]
+
+# A wave forgets when there are so many accesses that others may meet.
+FORGET_AT = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One of two accesses: which, of which wave, and after how many departures from the workgroup's barrier."""
+
+    wave: int
+    number: int
+    touch: Touch
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two accesses and what is wrong with them; `first` comes first in program order, or came first here."""
+
+    kind: Kind
+    first: Party
+    second: Party
+    bytes: Stretch
+    why: Why
+
+    @property
+    def statements(self) -> tuple[str, int, int]:
+        return self.kind, self.first.touch.where, self.second.touch.where
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known about an access that others may still meet."""
+
+    party: Party
+    told: int  # the wave's own time at its issue
+    performed: int | None = None
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """All that any run of one configuration found, by statements."""
+
+    clashes: dict[tuple[str, int, int], Clash] = field(default_factory=dict)
+    pairs: dict[tuple[Id, Id], _Seen] = field(default_factory=dict)
+
+    def add(self, clash: Clash) -> None:
+        self.clashes.setdefault(clash.statements, clash)
+
+    def settle(self) -> None:
+        """Decides pairs that no run left unordered: one direction, always the right one, is the only good end."""
+        for seen in self.pairs.values():
+            if seen.forward and seen.backward:
+                self.add(_as_clash("race", seen.earlier, seen.later, seen.bytes, "varies"))
+            elif seen.wrong:
+                self.add(_as_clash("inversion", seen.earlier, seen.later, seen.bytes, "unmet"))
+        self.pairs.clear()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """In which directions two accesses were ordered; `wrong` if that is against program order."""
+
+    earlier: Party
+    later: Party
+    bytes: Stretch
+    forward: bool = False
+    backward: bool = False
+    wrong: bool = False
+
+
+@dataclass(slots=True)
+class Watch:
+    """The accesses of one run that others may still meet, by space."""
+
+    regions: Regions
+    verdicts: Verdicts
+    proxies: bool = False
+    varies: bool = False  # whether other runs may order accesses in another way
+    records: dict[str, dict[Id, Record]] = field(default_factory=dict)
+    limit: int = FORGET_AT
+
+    def copy(self) -> Watch:
+        records = {
+            space: {at: Record(each.party, each.told, each.performed) for at, each in held.items()}
+            for space, held in self.records.items()
+        }
+        return Watch(self.regions, self.verdicts, self.proxies, self.varies, records, self.limit)
+
+    def issue(self, party: Party, clock: Clock, time: int) -> None:
+        """An access is issued by a wave that knows `clock`, at its own time `time`."""
+        region = party.touch.region
+        if region is None or not region.stretches:
+            return
+        held = self.records.setdefault(region.space, {})
+        for record in held.values():
+            self._meet(record, party, clock)
+        held[party.wave, party.number] = Record(party, time)
+
+    def performed(self, wave: int, number: int, touch: Touch, time: int) -> None:
+        if touch.region is not None and (wave, number) in self.records.get(touch.region.space, ()):
+            self.records[touch.region.space][wave, number].performed = time
+
+    def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key]) -> None:
+        """Drops what can meet nobody any more. `clocks` are those of waves that have not ended."""
+        if self.varies or sum(map(len, self.records.values())) < self.limit:
+            return
+        for held in self.records.values():
+            for at in [at for at, record in held.items() if self._is_over(record, clocks, last)]:
+                del held[at]
+        self.limit = max(FORGET_AT, 2 * sum(map(len, self.records.values())))
+
+    def _is_over(self, record: Record, clocks: Sequence[Clock | None], last: Sequence[Key]) -> bool:
+        own, touch = record.party.wave, record.party.touch
+        for wave, clock in enumerate(clocks):
+            if clock is None:
+                continue
+            if wave == own:
+                if touch.is_async and record.performed is None:
+                    return False
+            elif may_still_come(last[wave], touch.key):
+                return False
+            if _why(record, wave, clock, self.proxies and touch.proxy == "generic") is not None:
+                return False
+        return True
+
+    def _meet(self, record: Record, party: Party, clock: Clock) -> None:
+        one, other = record.party.touch, party.touch
+        own = record.party.wave == party.wave
+        if own and not (one.is_async or other.is_async):
+            return
+        bytes_ = conflict(one, other, self.regions)
+        if bytes_ is None:
+            return
+        crossing = self.proxies and one.proxy == "generic" and other.proxy == "async"
+        why = _why(record, party.wave, clock, crossing)
+        if why is not None:
+            kind: Kind = "own" if own else "race"
+            self.verdicts.add(_as_clash(kind, record.party, party, bytes_, why))
+        elif not own:
+            self._ordered(record.party, party, bytes_)
+
+    def _ordered(self, earlier: Party, later: Party, bytes_: Stretch) -> None:
+        """One is sure to be performed before the other is issued, at least in runs like this one."""
+        wrong = compare(earlier.touch.key, later.touch.key) > 0
+        if not self.varies:
+            if wrong:
+                self.verdicts.add(_as_clash("inversion", earlier, later, bytes_, "unmet"))
+            return
+        ours, theirs = (earlier.wave, earlier.number), (later.wave, later.number)
+        key = (min(ours, theirs), max(ours, theirs))
+        seen = self.verdicts.pairs.setdefault(key, _Seen(earlier, later, bytes_))
+        if ours < theirs:
+            seen.forward = True
+        else:
+            seen.backward = True
+        seen.wrong |= wrong
+
+
+def conflict(one: Touch, other: Touch, regions: Regions) -> Stretch | None:
+    """The first bytes on which two accesses clash, if their order matters at all."""
+    if one.effect == "read" and other.effect == "read":
+        return None
+    if one.effect == other.effect == "atomic" and one.operator == other.operator:
+        if not (one.fetches or other.fetches):
+            return None
+    if one.region is None or other.region is None:
+        return None
+    return regions.common(one.region, other.region)
+
+
+def _why(record: Record, wave: int, clock: Clock, crossing: bool) -> Why | None:
+    """Why a wave that knows `clock` cannot be sure that an access is performed; None if it can."""
+    own, performed = record.party.wave, record.performed
+    if wave == own:
+        if performed is None and (own, record.party.number) not in clock.landed:
+            return "unmet"
+        return "unfenced" if crossing and performed is not None and clock.fenced[own] <= performed else None
+    if (own, record.party.number) in clock.landed:
+        return None
+    if performed is None or clock.times[own] <= performed:
+        return "undrained" if clock.times[own] > record.told else "unmet"
+    return "unfenced" if crossing and clock.fenced[own] <= performed else None
+
+
+def _as_clash(kind: Kind, one: Party, other: Party, bytes_: Stretch, why: Why) -> Clash:
+    """The two in program order; where there is none, by the numbers of their statements."""
+    order = compare(one.touch.key, other.touch.key) if one.wave != other.wave else -1
+    swapped = order > 0 or (order == 0 and one.touch.where > other.touch.where)
+    first, second = (other, one) if swapped else (one, other)
+    return Clash(kind, first, second, bytes_, why)
+
+
+def in_order(clashes: Iterable[Clash]) -> list[Clash]:
+    return sorted(clashes, key=lambda each: (each.second.touch.where, each.first.touch.where, each.kind))

@@ -1,0 +1,82 @@
+"""Sets of bytes of shared memory, and whether two of them meet.
+
+Needs   a space (all buffers with an offset share one, each other buffer is its own) and stretches of bytes
+Gives   `Region`: sorted stretches that do not touch; the first bytes that two regions share
+Keeps   exact
+Cost    linear in the stretches for a pair that was not asked before, else constant
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import product
+
+Stretch = tuple[int, int]
+
+# The space of all buffers that have an offset.
+SHARED = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Bytes of one space. `Regions` makes each set once, so that identity is equality."""
+
+    space: str
+    stretches: tuple[Stretch, ...]
+
+    def __str__(self) -> str:
+        low, high = self.stretches[0][0], self.stretches[-1][1]
+        return f"bytes {low}..{high}" if len(self.stretches) == 1 else f"bytes in {low}..{high}"
+
+
+@dataclass(slots=True)
+class Regions:
+    """All regions of one judgement, and which of them meet."""
+
+    _made: dict[tuple[str, tuple[Stretch, ...]], Region] = field(default_factory=dict)
+    _boxes: dict[tuple[str, int, tuple[Stretch, ...], int], Region] = field(default_factory=dict)
+    _meet: dict[tuple[int, int], Stretch | None] = field(default_factory=dict)
+
+    def box(self, space: str, first: int, steps: tuple[Stretch, ...], width: int) -> Region:
+        """From a byte, every combination of steps (count, stride), `width` bytes at each."""
+        key = (space, first, steps, width)
+        if key not in self._boxes:
+            ways = product(*(range(0, count * stride, stride) if stride else (0,) * count for count, stride in steps))
+            starts = (first + sum(way) for way in ways)
+            self._boxes[key] = self.of(space, ((start, start + width) for start in starts))
+        return self._boxes[key]
+
+    def of(self, space: str, stretches: Iterable[Stretch]) -> Region:
+        merged: list[Stretch] = []
+        for low, high in sorted(stretches):
+            if low >= high:
+                continue
+            if merged and low <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+            else:
+                merged.append((low, high))
+        key = (space, tuple(merged))
+        return self._made.setdefault(key, Region(*key))
+
+    def common(self, one: Region, other: Region) -> Stretch | None:
+        """The first bytes that both have, or None."""
+        if one.space != other.space:
+            return None
+        key = (id(one), id(other))
+        if key not in self._meet:
+            self._meet[key] = _first_common(one.stretches, other.stretches)
+        return self._meet[key]
+
+
+def _first_common(one: tuple[Stretch, ...], other: tuple[Stretch, ...]) -> Stretch | None:
+    i = j = 0
+    while i < len(one) and j < len(other):
+        low, high = max(one[i][0], other[j][0]), min(one[i][1], other[j][1])
+        if low < high:
+            return low, high
+        if one[i][1] <= other[j][1]:
+            i += 1
+        else:
+            j += 1
+    return None

@@ -1,0 +1,115 @@
+"""What a wave does, as the machine sees it: a closed union of steps.
+
+Needs   a wave of a graph (`unroll`) or of a kernel (`hostile`) that says what it does next
+Gives   steps with everything decided: bytes, counters, barriers
+Keeps   a step names the statement that it comes from by number; the machine knows no graph and no kernel
+
+A statement such as `shared_memory_barrier` is several steps: a drain, an arrival, a departure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tidegate.simulate.events import Barrier
+from tidegate.simulate.program_order import START, Key
+from tidegate.simulate.regions import Region
+
+Effect = Literal["read", "write", "atomic"]
+# How an arrival came about, for what is said if waves arrive unequally.
+Manner = Literal["whole", "half", "signal", "mbarrier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A counter on which an operation counts, and its least number of instructions there."""
+
+    counter: str
+    least: int
+    in_order: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Touch:
+    """One access of one wave. Without a region it counts on its queues and meets no other."""
+
+    where: int
+    effect: Effect
+    region: Region | None
+    queues: tuple[Queue, ...] = ()
+    is_async: bool = False
+    may: bool = False  # only some of these bytes, by a mask or an index that nobody knows
+    proxy: str = "generic"
+    operator: str = ""
+    fetches: bool = False
+    reports: Barrier | None = None
+    size: int = 0
+    can_wait: bool = True  # whether a wait of its wave can be for it
+    key: Key = START
+    loops: tuple[tuple[str, int], ...] = ()  # counters of the loops around it, for messages
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    touch: Touch
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Closes a group on every counter that counts groups."""
+
+    where: int
+    key: Key = START
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Waits for accesses of its own wave: ordinary ones, counters down to a count, copies by their number or all."""
+
+    where: int
+    ordinary: bool = False
+    every_copy: bool = False
+    counts: tuple[tuple[str, int], ...] = ()
+    copies: frozenset[int] = frozenset()
+    key: Key = START
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    where: int
+    proxy: bool
+    key: Key = START
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    where: int
+    barrier: Barrier
+    expect: int = 0
+    manner: Manner = "whole"
+    key: Key = START
+
+
+@dataclass(frozen=True, slots=True)
+class Depart:
+    where: int
+    barrier: Barrier
+    key: Key = START
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    where: int
+    barrier: Barrier
+    parity: int
+    key: Key = START
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    where: int
+    key: Key = START
+
+
+Step = Issue | Commit | Drain | Fence | Arrive | Depart | Await | End
