@@ -202,7 +202,7 @@ VARIATIONS = ("uniform", "per_wave", "divergent")
 class Issue:
     """How many instructions a point issues on a counter of the target: at least and at most.
 
-    A copy that counts in groups names its counter with 0. `in_order`: it completes in its turn among those on the counter.
+    A copy that counts in groups names its counter with 0. `in_order`: it completes in its turn on the counter.
     """
 
     counter: str

@@ -2,8 +2,8 @@
 
 Needs   for each wave the steps that it takes, and the rules of the target
 Gives   one step at a time, in any order that the barriers allow; what each run finds goes to its `Watch`
-Keeps   issue and performance are apart: an access stays in flight until something of its own wave, or the barrier that it
-        reports to, makes sure of it
+Keeps   issue and performance are apart: an access stays in flight until something of its own wave makes sure of it, or
+        the barrier that it reports to
         a state can be copied; equal states have equal futures
 Cost    constant per step, plus what is in flight
 
@@ -122,7 +122,9 @@ class Machine:
                 return bool(barrier.arrivals)
             case Drain() as drain:
                 flight = self.waves[wave].flight
-                return any((wave, number) in self.landing for number in flight.drained(drain)) if self.landing else False
+                return (
+                    any((wave, number) in self.landing for number in flight.drained(drain)) if self.landing else False
+                )
             case End():
                 return any(at[0] == wave and touch.can_wait for at, (touch, _) in self.landing.items())
         return False

@@ -97,9 +97,7 @@ class InFlight:
     # --- what is certain ---
 
     def ordinary(self) -> list[int]:
-        return [
-            number for number, touch in self.touches.items() if not touch.is_async and touch.region is not None
-        ]
+        return [number for number, touch in self.touches.items() if not touch.is_async and touch.region is not None]
 
     def at_end(self) -> list[int]:
         """Everything, except copies that nobody can wait for but at the barrier that they report to."""
@@ -166,9 +164,7 @@ class InFlight:
 
     def _in_turn(self, name: str) -> bool:
         """Whether all that may be in flight on a counter completes in its turn."""
-        return all(
-            queue.in_order for touch in self.touches.values() for queue in touch.queues if queue.counter == name
-        )
+        return all(queue.in_order for touch in self.touches.values() for queue in touch.queues if queue.counter == name)
 
     def _counts_groups(self, name: str) -> bool:
         return self.rules.counters.get(name, ("", False, 0))[0] == "groups"

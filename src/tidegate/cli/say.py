@@ -1,0 +1,65 @@
+"""Printing, exit statuses, and bad input: what all commands share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from tidegate.diag import Finding, Sources
+
+
+def say(text: str) -> None:
+    print(text)
+
+
+def print_stage(stage: str, text: str) -> None:
+    print(f"# after {stage}\n{text}")
+
+
+def print_findings(findings: Any, sources: Sources, *, err: bool = False) -> None:
+    from tidegate.diag import show_findings
+
+    if findings:
+        stream = sys.stderr if err else sys.stdout
+        text = show_findings(findings, sources)
+        print(_colour(text) if stream.isatty() and not os.environ.get("NO_COLOR") else text, end="\n\n", file=stream)
+
+
+def _colour(text: str) -> str:
+    """Headers in red or yellow, marks in blue, for a terminal."""
+    lines = []
+    for line in text.split("\n"):
+        if line.startswith("error["):
+            line = f"\033[1;31m{line}\033[0m"
+        elif line.startswith("warning["):
+            line = f"\033[1;33m{line}\033[0m"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def stop(message: str, help: str = "") -> NoReturn:
+    from tidegate.diag import BadInput, Finding
+
+    raise BadInput(Finding("TG022", message, (), help=help))
+
+
+def status_of(findings: list[Finding]) -> int:
+    if any(each.is_bad_input for each in findings):
+        return 2
+    return 1 if any(each.severity == "error" for each in findings) else 0
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        stop(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}")
+
+
+def table(rows: list[list[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,85 @@
+"""`tidegate targets`, `show` and `demo`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.cli.options import FileArg, JsonOption, OutOption, PrintAfter, TargetOption
+from tidegate.cli.say import print_findings, say, table, write
+
+
+def targets_command(
+    target: Annotated[str | None, typer.Argument(metavar="[T]", help="Show one target, or a `.toml` file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the known GPUs, or show one with every fact and its source.
+
+    Examples: `tidegate targets`, `tidegate targets gfx1250`, `tidegate targets my_gpu.toml --json`
+    """
+    from tidegate.targets import default_target, list_targets, load_target, show_target, target_to_json
+
+    if target is not None:
+        found = load_target("" if target == "none" else target)
+        say(json.dumps(target_to_json(found), indent=2) if as_json else show_target(found))
+        return
+    rows = list_targets()
+    if as_json:
+        say(json.dumps({"version": 1, "targets": [_row(row) for row in rows]}, indent=2))
+        return
+    say(table([list(_row(rows[0])), *[[_cell(value) for value in _row(row).values()] for row in rows]]))
+    say(f"\ndefault: {default_target()}; `none` is the target about which nothing is assumed")
+
+
+def show_command(
+    file: FileArg,
+    target: TargetOption = None,
+    print_after: PrintAfter = "kernel",
+    output: OutOption = None,
+) -> None:
+    """Print a program as text: the kernel language (default), or its SyncGraph.
+
+    Examples: `tidegate show gemm.py -o gemm.tide`, `tidegate show gemm.tide --print-after graph`
+    """
+    from tidegate.files import load
+    from tidegate.passes import check_stage, run_stages, units_of
+
+    check_stage(print_after)
+    loaded = load(file)
+    shown: list[str] = []
+    for unit in units_of(loaded, target):
+        stage = "graph" if unit.kernel is None else print_after
+        findings = run_stages(
+            unit, print_after=stage, stop_after=None, show=lambda _, text: shown.append(text.rstrip("\n"))
+        )
+        bad = [each for each in findings if each.is_bad_input]
+        if bad:
+            print_findings(bad, loaded.sources)
+            raise typer.Exit(2)
+    text = "\n\n".join(shown)
+    if output is None:
+        say(text)
+    else:
+        write(output, text + "\n")
+
+
+def demo_command() -> None:
+    """A walk through one kernel: write it, check it, break it, run it, see its graph.
+
+    Examples: `tidegate demo`
+    """
+    from tidegate.demo import run_demo
+
+    raise typer.Exit(run_demo(say))
+
+
+def _row(row: Any) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in row.__dataclass_fields__}
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, tuple):
+        value = " ".join(map(str, value))
+    return str(value or "–")
