@@ -118,7 +118,7 @@ class Machine:
     def is_open(self, wave: int) -> bool:
         """Whether the wave's next step can be told apart from the same step taken later."""
         match self.next(wave):
-            case Arrive(barrier=barrier) | Depart(barrier=barrier) | Await(barrier=barrier):
+            case Arrive(barrier=barrier) | Await(barrier=barrier):
                 return bool(barrier.arrivals)
             case Drain() as drain:
                 flight = self.waves[wave].flight

@@ -3,8 +3,8 @@
 Needs   every access when it is issued, with what its wave knows then, and when it is performed
 Gives   for each pair of statements the first witness: a race, an access of the wave's own that is not complete, or the
         wrong order
-Keeps   a verdict depends on what is certain, not on luck: two accesses race if neither is sure to be performed before the
-        other is issued, whatever this run did
+Keeps   a verdict depends on what is certain, not on luck: two accesses race if neither is sure to be performed before
+        the other is issued, whatever this run did
         where the order of barrier objects varies, a pair that is ordered one way here and the other way there is a race
 Cost    per access the number of accesses that others may still meet; what all waves know to be performed, and none can
         come before, is forgotten
@@ -188,9 +188,9 @@ def conflict(one: Touch, other: Touch, regions: Regions) -> Stretch | None:
     """The first bytes on which two accesses clash, if their order matters at all."""
     if one.effect == "read" and other.effect == "read":
         return None
-    if one.effect == other.effect == "atomic" and one.operator == other.operator:
-        if not (one.fetches or other.fetches):
-            return None
+    commute = one.effect == other.effect == "atomic" and one.operator == other.operator
+    if commute and not (one.fetches or other.fetches):
+        return None
     if one.region is None or other.region is None:
         return None
     return regions.common(one.region, other.region)
