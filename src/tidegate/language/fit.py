@@ -47,25 +47,29 @@ def find_misfits(kernel: Kernel, target: Target) -> Iterator[Finding]:
     objects: list[ops.NewBarrier] = []
     found: list[Finding] = []
     for op in walk_ops(kernel.body):
-        found += _operation(op, target, title)
+        found += operation_misfits(op, target, title)
         if isinstance(op, ops.NewBarrier):
             objects.append(op)
-    yield from _once(found)
-    yield from _objects(objects, target, title)
+    yield from once(found)
+    yield from object_misfits(objects, target, title)
     yield from _lifetimes(kernel)
     yield from _size(kernel, target)
+    yield from wave_misfits(kernel.waves, kernel.at, target, title)
+
+
+def wave_misfits(waves: int, at: Span, target: Target, title: str) -> Iterator[Finding]:
     most = target.wave.max_per_workgroup
-    if most and kernel.waves > most:
+    if most and waves > most:
         yield Finding(
             "TG311",
-            f"{kernel.waves} waves do not fit in a workgroup on {title}",
-            (Label(kernel.at),),
+            f"{waves} waves do not fit in a workgroup on {title}",
+            (Label(at),),
             (f"the most is {most}",),
             "use fewer waves, and larger tiles for each",
         )
 
 
-def _once(findings: list[Finding]) -> Iterator[Finding]:
+def once(findings: list[Finding]) -> Iterator[Finding]:
     """What the target does not have is said once, with the places that use it."""
     groups: dict[Finding, list[Label]] = {}
     for each in findings:
@@ -77,7 +81,7 @@ def _once(findings: list[Finding]) -> Iterator[Finding]:
         yield replace(finding, labels=shown, notes=notes)
 
 
-def _operation(op: Op, target: Target, title: str) -> Iterator[Finding]:
+def operation_misfits(op: Op, target: Target, title: str) -> Iterator[Finding]:
     kind = CLASS_OF.get(type(op))
     if kind is not None and not target.has(kind):
         yield _at("TG305", f"`{kind}` does not exist on {title}", op.at, INSTEAD.get(kind, ""))
@@ -151,7 +155,7 @@ def _split(number: int, at: Span, target: Target, title: str) -> Iterator[Findin
         )
 
 
-def _objects(found: list[ops.NewBarrier], target: Target, title: str) -> Iterator[Finding]:
+def object_misfits(found: list[ops.NewBarrier], target: Target, title: str) -> Iterator[Finding]:
     if not target.name:
         return
     named = [op for op in found if isinstance(op.result.type, BarrierObject) and op.result.type.kind == "named_barrier"]
@@ -164,7 +168,7 @@ def _objects(found: list[ops.NewBarrier], target: Target, title: str) -> Iterato
         yield _at("TG210", text, named[room].at, help)
     if not target.barrier.mbarrier:
         bad = [_at("TG210", f"{title} has no mbarriers", op.at) for op in found if op not in named]
-        yield from _once(bad)
+        yield from once(bad)
 
 
 def _size(kernel: Kernel, target: Target) -> Iterator[Finding]:

@@ -47,15 +47,17 @@ class _Phases:
             self.complete, self.arrived, self.outstanding, dict(self.signalled), dict(self.departed), dict(self.known)
         )
 
-    def key(self) -> tuple[object, ...]:
+    def state(self) -> tuple[object, ...]:
         return (
             self.complete,
             self.arrived,
             self.outstanding,
             tuple(sorted(self.signalled.items())),
             tuple(sorted(self.departed.items())),
-            tuple(sorted(self.known.items(), key=lambda each: each[0])),
         )
+
+    def key(self) -> tuple[object, ...]:
+        return self.state(), tuple(sorted(self.known.items(), key=lambda each: each[0]))
 
 
 @dataclass(slots=True)
@@ -92,6 +94,10 @@ class Barriers:
     def key(self) -> tuple[object, ...]:
         """What the objects hold. A rendezvous depends only on how far the waves are."""
         return tuple((barrier, each.key()) for barrier, each in sorted(self._objects.items(), key=_by_name))
+
+    def state(self) -> tuple[object, ...]:
+        """As `key`, without what anybody knows."""
+        return tuple((barrier, each.state()) for barrier, each in sorted(self._objects.items(), key=_by_name))
 
     # --- what happens ---
 

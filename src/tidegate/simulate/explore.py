@@ -13,6 +13,7 @@ step of every wave, and every performance, at every moment. It reads races off t
 from __future__ import annotations
 
 import random
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from tidegate.simulate.clocks import Id
@@ -94,3 +95,65 @@ def _keep_end(found: Explored, machine: Machine) -> None:
         found.hang = found.hang or machine
     elif len(found.ends) < 4:
         found.ends.append(machine)
+
+
+# --- without reduction --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Everything:
+    """All orders: how many there are (None: too many states to say), and whether one hangs."""
+
+    orders: int | None
+    states: int
+    hangs: bool
+
+
+def explore_all(machine: Machine, most: int = MOST_STATES) -> Everything:
+    """Every interleaving of steps and performances. Give it a machine whose watch is an `Overlaps`."""
+    following: dict[Hashable, list[Hashable]] = {}
+    ranks: dict[Hashable, int] = {}
+    hangs = False
+    stack = [machine]
+    ranks[_all_key(machine)] = 0
+    while stack:
+        here = stack.pop()
+        key = _all_key(here)
+        following[key] = []
+        if len(ranks) > most:
+            return Everything(None, len(ranks), hangs)
+        hangs |= here.is_stuck()
+        for way in _all_steps(here):
+            there = here.copy()
+            if len(way) == 1:
+                there.step(way[0])
+            else:
+                there.perform(way[0], [way[1]])
+            found = _all_key(there)
+            following[key].append(found)
+            if found not in ranks:
+                ranks[found] = ranks[key] + 1
+                stack.append(there)
+    counts: dict[Hashable, int] = {}
+    for key in sorted(following, key=lambda each: -ranks[each]):
+        counts[key] = sum(counts[each] for each in following[key]) if following[key] else 1
+    return Everything(counts[_all_key(machine)], len(ranks), hangs)
+
+
+def _all_steps(machine: Machine) -> list[tuple[int, ...]]:
+    """Waves that can step, once everything is performed that the step waits for, and accesses that can be performed."""
+    found: list[tuple[int, ...]] = []
+    for number, wave in enumerate(machine.waves):
+        waits = any(wave.flight.touches[each].region is not None for each in machine.must(number))
+        if machine.can_step(number) and not waits:
+            found.append((number,))
+        found += [(number, each) for each, touch in wave.flight.touches.items() if touch.region is not None]
+    return found
+
+
+def _all_key(machine: Machine) -> Hashable:
+    return (
+        tuple((wave.place, tuple(wave.flight.touches)) for wave in machine.waves),
+        tuple(machine.landing),
+        machine.barriers.state(),
+    )

@@ -120,13 +120,8 @@ class Machine:
         match self.next(wave):
             case Arrive(barrier=barrier) | Await(barrier=barrier):
                 return bool(barrier.arrivals)
-            case Drain() as drain:
-                flight = self.waves[wave].flight
-                return (
-                    any((wave, number) in self.landing for number in flight.drained(drain)) if self.landing else False
-                )
-            case End():
-                return any(at[0] == wave and touch.can_wait for at, (touch, _) in self.landing.items())
+            case Drain() | End():
+                return bool(self.landing) and any((wave, each) in self.landing for each in self.must(wave))
         return False
 
     def is_stuck(self) -> bool:
@@ -136,6 +131,20 @@ class Machine:
             and not all(wave.ended for wave in self.waves)
             and not any(self.can_step(wave) for wave in range(len(self.waves)))
         )
+
+    def must(self, wave: int) -> list[int]:
+        """What is sure to be performed when the wave's next step is over."""
+        flight = self.waves[wave].flight
+        match self.next(wave):
+            case Drain() as drain:
+                return flight.drained(drain)
+            case Fence():
+                return flight.ordinary()
+            case Arrive() if self.rules.arrival_performs:
+                return flight.ordinary()
+            case End():
+                return flight.at_end()
+        return []
 
     # --- what happens ---
 
@@ -153,6 +162,7 @@ class Machine:
         """Takes the next step of a wave; only after `can_step`."""
         state = self.waves[wave]
         step = state.source.step(state.place)
+        self.perform(wave, self.must(wave))
         state.place += 1
         if self.on_step is not None:
             self.on_step(wave, step)
@@ -164,21 +174,17 @@ class Machine:
             case Commit():
                 state.flight.commit()
             case Drain():
-                self._perform(wave, state.flight.drained(step))
+                pass
             case Fence(proxy=proxy):
-                self._perform(wave, state.flight.ordinary())
                 if proxy:
                     state.clock = self._tell(wave).fence()
             case Arrive():
-                if self.rules.arrival_performs:
-                    self._perform(wave, state.flight.ordinary())
                 self.barriers.arrive(wave, step.barrier, step.expect, self._tell(wave))
             case Depart(barrier=barrier):
                 self._learn(wave, self.barriers.depart(wave, barrier))
             case Await(barrier=barrier):
                 self._learn(wave, self.barriers.met(barrier))
             case End():
-                self._perform(wave, state.flight.at_end())
                 state.ended = True
                 self.barriers.end(wave, self._tell(wave))
             case _:
@@ -191,6 +197,7 @@ class Machine:
         assert touch.reports is not None
         if self.on_perform is not None:
             self.on_perform(*at, touch)
+        self.watch.landed(at)
         self.barriers.report(touch.reports, touch.size, clock.see(frozenset((at,))))
 
     def _issue(self, wave: int, touch: Touch) -> None:
@@ -202,7 +209,8 @@ class Machine:
         if touch.reports is not None:
             self.landing[wave, number] = (touch, self._tell(wave))
 
-    def _perform(self, wave: int, numbers: Sequence[int]) -> None:
+    def perform(self, wave: int, numbers: Sequence[int]) -> None:
+        """Accesses of a wave are performed now."""
         state = self.waves[wave]
         for number in numbers:
             touch = state.flight.touches[number]

@@ -78,9 +78,9 @@ class Verdicts:
         """Decides pairs that no run left unordered: one direction, always the right one, is the only good end."""
         for seen in self.pairs.values():
             if seen.forward and seen.backward:
-                self.add(_as_clash("race", seen.earlier, seen.later, seen.bytes, "varies"))
+                self.add(as_clash("race", seen.earlier, seen.later, seen.bytes, "varies"))
             elif seen.wrong:
-                self.add(_as_clash("inversion", seen.earlier, seen.later, seen.bytes, "unmet"))
+                self.add(as_clash("inversion", seen.earlier, seen.later, seen.bytes, "unmet"))
         self.pairs.clear()
 
 
@@ -121,12 +121,15 @@ class Watch:
             return
         held = self.records.setdefault(region.space, {})
         for record in held.values():
-            self._meet(record, party, clock)
+            self.meet(record, party, clock)
         held[party.wave, party.number] = Record(party, time)
 
     def performed(self, wave: int, number: int, touch: Touch, time: int) -> None:
         if touch.region is not None and (wave, number) in self.records.get(touch.region.space, ()):
             self.records[touch.region.space][wave, number].performed = time
+
+    def landed(self, at: Id) -> None:
+        """A copy that reports has ended; who may rely on that, the clocks say."""
 
     def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key]) -> None:
         """Drops what can meet nobody any more. `clocks` are those of waves that have not ended."""
@@ -147,11 +150,11 @@ class Watch:
                     return False
             elif may_still_come(last[wave], touch.key):
                 return False
-            if _why(record, wave, clock, self.proxies and touch.proxy == "generic") is not None:
+            if why_unsure(record, wave, clock, self.proxies and touch.proxy == "generic") is not None:
                 return False
         return True
 
-    def _meet(self, record: Record, party: Party, clock: Clock) -> None:
+    def meet(self, record: Record, party: Party, clock: Clock) -> None:
         one, other = record.party.touch, party.touch
         own = record.party.wave == party.wave
         if own and not (one.is_async or other.is_async):
@@ -160,19 +163,19 @@ class Watch:
         if bytes_ is None:
             return
         crossing = self.proxies and one.proxy == "generic" and other.proxy == "async"
-        why = _why(record, party.wave, clock, crossing)
+        why = why_unsure(record, party.wave, clock, crossing)
         if why is not None:
             kind: Kind = "own" if own else "race"
-            self.verdicts.add(_as_clash(kind, record.party, party, bytes_, why))
+            self.verdicts.add(as_clash(kind, record.party, party, bytes_, why))
         elif not own:
-            self._ordered(record.party, party, bytes_)
+            self.ordered(record.party, party, bytes_)
 
-    def _ordered(self, earlier: Party, later: Party, bytes_: Stretch) -> None:
+    def ordered(self, earlier: Party, later: Party, bytes_: Stretch) -> None:
         """One is sure to be performed before the other is issued, at least in runs like this one."""
         wrong = compare(earlier.touch.key, later.touch.key) > 0
         if not self.varies:
             if wrong:
-                self.verdicts.add(_as_clash("inversion", earlier, later, bytes_, "unmet"))
+                self.verdicts.add(as_clash("inversion", earlier, later, bytes_, "unmet"))
             return
         ours, theirs = (earlier.wave, earlier.number), (later.wave, later.number)
         key = (min(ours, theirs), max(ours, theirs))
@@ -196,7 +199,7 @@ def conflict(one: Touch, other: Touch, regions: Regions) -> Stretch | None:
     return regions.common(one.region, other.region)
 
 
-def _why(record: Record, wave: int, clock: Clock, crossing: bool) -> Why | None:
+def why_unsure(record: Record, wave: int, clock: Clock, crossing: bool) -> Why | None:
     """Why a wave that knows `clock` cannot be sure that an access is performed; None if it can."""
     own, performed = record.party.wave, record.performed
     if wave == own:
@@ -210,7 +213,7 @@ def _why(record: Record, wave: int, clock: Clock, crossing: bool) -> Why | None:
     return "unfenced" if crossing and clock.fenced[own] <= performed else None
 
 
-def _as_clash(kind: Kind, one: Party, other: Party, bytes_: Stretch, why: Why) -> Clash:
+def as_clash(kind: Kind, one: Party, other: Party, bytes_: Stretch, why: Why) -> Clash:
     """The two in program order; where there is none, by the numbers of their statements."""
     order = compare(one.touch.key, other.touch.key) if one.wave != other.wave else -1
     swapped = order > 0 or (order == 0 and one.touch.where > other.touch.where)

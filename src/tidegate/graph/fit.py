@@ -1,0 +1,43 @@
+"""Whether a graph fits its target, where no kernel was there to be asked.
+
+Needs   a well-formed graph and a target
+Gives   findings TG206, TG209, TG210, TG303, TG305, TG307, TG310 and TG311
+Keeps   says of a graph what `language.fit` says of the kernel it came from
+Cost    linear in the graph
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tidegate.diag import NOWHERE, Finding, Label
+from tidegate.graph.model import Access, Sync, SyncGraph
+from tidegate.language.fit import object_misfits, once, operation_misfits, wave_misfits
+from tidegate.language.ops import ConditionalBarrier, NewBarrier, Value
+from tidegate.targets import Target
+
+
+def find_graph_misfits(graph: SyncGraph, target: Target) -> Iterator[Finding]:
+    """Findings in the order of points, then those about the graph as a whole."""
+    title = target.name or "no target"
+    found: list[Finding] = []
+    for point in graph.points:
+        match point.action:
+            case Sync(op):
+                found += [replace(each, labels=(Label(point.at),)) for each in operation_misfits(op, target, title)]
+                if isinstance(op, ConditionalBarrier) and graph.waves % 2:
+                    message = f"{graph.waves} waves have no halves"
+                    found.append(Finding("TG209", message, (Label(point.at),), help="use an even number of waves"))
+            case Access() if point.label in target.operations and not target.has(point.label):
+                found.append(Finding("TG305", f"`{point.label}` does not exist on {title}", (Label(point.at),)))
+            case _:
+                pass
+    yield from once(found)
+    yield from object_misfits([NewBarrier(Value(each.name, each.type)) for each in graph.objects], target, title)
+    yield from wave_misfits(graph.waves, NOWHERE, target, title)
+    end = max((buffer.offset + buffer.bytes for buffer in graph.buffers if buffer.offset is not None), default=0)
+    total = max(end, sum(buffer.bytes for buffer in graph.buffers if buffer.offset is None))
+    if target.lds.bytes and total > target.lds.bytes:
+        message = f"the buffers need {total} bytes of shared memory, {target.name} has {target.lds.bytes}"
+        yield Finding("TG303", message, (), help="use smaller buffers, or fewer slots")

@@ -1,0 +1,380 @@
+"""Which sizes, flags and workgroups a graph is run with, so that its loops and conditions show all they do.
+
+Needs   a well-formed graph
+Gives   configurations, smallest first, and in words what they cover and what they leave out
+Keeps   every configuration satisfies the graph's assumptions
+        each loop runs 0 times up to two more than the most slots, or as many times as its wait counts need, as far as
+        the assumptions allow; each condition is true and false; each flag is set and not
+Cost    one question to isl for each combination of trip counts, and two for each condition
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from tidegate.graph import model as g
+from tidegate.index import (
+    INDEX_TYPES,
+    LANE,
+    WAVE,
+    WORKGROUP,
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Index,
+    Name,
+    Not,
+    evaluate,
+    names,
+    substitute,
+    substitute_cond,
+    walk,
+    why_not_affine,
+)
+from tidegate.language import ops
+from tidegate.language.points import find_point
+from tidegate.language.types import FLAG
+
+# Beyond these, configurations are drawn at random.
+MOST_COMBINATIONS = 128
+MOST_CONFIGURATIONS = 192
+MOST_WORKGROUPS = 8
+# Values that a number from outside, or one that nobody knows, is tried with beside those around its comparisons.
+USUAL = (0, 1, 2, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Values for every size, every free name, and the workgroup."""
+
+    env: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        """Without the workgroup where it is the first."""
+        shown = [f"{name} = {value}" for name, value in self.env if name not in WORKGROUP or value]
+        return ", ".join(shown)
+
+
+@dataclass(slots=True)
+class Configurations:
+    """What to run, and what that covers and leaves out, in words."""
+
+    runs: list[Configuration]
+    covered: list[str] = field(default_factory=list)
+    bounded: list[str] = field(default_factory=list)
+    candidates: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    differ: frozenset[str] = frozenset()
+    most_trips: int = 4
+
+
+def find_configurations(graph: g.SyncGraph, seed: int = 0) -> Configurations:
+    return _Finder(graph, random.Random(seed)).find()
+
+
+class _Finder:
+    def __init__(self, graph: g.SyncGraph, rng: random.Random) -> None:
+        self.graph, self.rng = graph, rng
+        self.meaning = _single_assignments(graph)
+        self.sizes = [size.name for size in graph.sizes]
+        assigned = _assigned(graph)
+        self.flags = [v.name for v in graph.free if v.type == FLAG and v.name not in assigned]
+        self.numbers = [v.name for v in graph.free if v.type != FLAG and v.name not in assigned]
+        positive = [Compare(">=", Name(name), Const(1)) for name in self.sizes]
+        waves = [Compare(">=", Name(WAVE), Const(0)), Compare("<", Name(WAVE), Const(graph.waves))]
+        groups = [Compare(">=", Name(name), Const(0)) for name in WORKGROUP]
+        groups += [
+            Compare("<", Name(name), grid)
+            for name, grid in zip(WORKGROUP, graph.grid, strict=False)
+            if not why_not_affine(grid)
+        ]
+        assumed = [cond for cond in graph.where if not why_not_affine(cond)]
+        self.always: list[Cond] = [*assumed, *positive, *waves, *groups]
+        self.found = Configurations([])
+
+    def find(self) -> Configurations:
+        self.found.most_trips = max((self.trips_needed(each) for each in range(len(self.graph.loops))), default=4)
+        sizes = self.all_sizes()
+        flags = self.all_flags()
+        numbers = self.all_numbers()
+        runs = [
+            Configuration(tuple({**size, **number, **flag, **group}.items()))
+            for size in sizes
+            for number in numbers
+            for flag in flags
+            for group in self.workgroups(size)
+        ]
+        if len(runs) > MOST_CONFIGURATIONS:
+            kept = self.rng.sample(runs[1:], MOST_CONFIGURATIONS - 1)
+            self.found.bounded.append(f"{MOST_CONFIGURATIONS} of {len(runs)} configurations, at random")
+            runs = [runs[0], *kept]
+        self.found.runs = runs
+        self.found.candidates = {name: self.values_for(name) for name in _unknown(self.graph)}
+        self.found.differ = _differing(self.graph)
+        return self.found
+
+    # --- sizes ---
+
+    def all_sizes(self) -> list[dict[str, int]]:
+        default = {size.name: size.default for size in self.graph.sizes}
+        loops = [each for each in map(self.counted, range(len(self.graph.loops))) if each is not None]
+        found: list[dict[str, int]] = []
+        if loops and self.sizes:
+            found += self.sizes_for_trips(loops)
+        found += self.sizes_for_conditions()
+        found.append(default)
+        return list({tuple(each.items()): each for each in found}.values())
+
+    def sizes_for_trips(self, loops: Sequence[_Counted]) -> list[dict[str, int]]:
+        """Every combination of trip counts where there are few, else one loop after the other."""
+        ways = [range(each.most + 1) for each in loops]
+        total = 1
+        for way in ways:
+            total *= len(way)
+        found: list[dict[str, int]] = []
+        reached: list[set[int]] = [set() for _ in loops]
+        if total <= MOST_COMBINATIONS:
+            combinations = [list(enumerate(way)) for way in product(*ways)]
+        else:
+            combinations = [[(place, trips)] for place, way in enumerate(ways) for trips in way]
+            self.found.bounded.append("trip counts of different loops not in every combination")
+        for combination in combinations:
+            conds = [cond for place, trips in combination for cond in loops[place].exactly(trips)]
+            sizes = self.solve(conds)
+            if sizes is not None:
+                found.append(sizes)
+                for place, trips in combination:
+                    reached[place].add(trips)
+        for loop, numbers in zip(loops, reached, strict=True):
+            self.found.covered.append(f"loop over `{loop.name}`: {_spans(numbers)} trips")
+        return found
+
+    def sizes_for_conditions(self) -> list[dict[str, int]]:
+        found = []
+        for point in self.graph.points:
+            cond = point.action.cond if isinstance(point.action, g.Branch) else None
+            if cond is None or not self.sizes:
+                continue
+            plain = substitute_cond(cond, self.meaning)
+            if why_not_affine(plain) or not set(names(plain)) & set(self.sizes) or not self.is_known(plain):
+                continue
+            around = self.around(point.loop)
+            for wanted in (plain, Not(plain)):
+                sizes = self.solve([*around, wanted])
+                if sizes is not None:
+                    found.append(sizes)
+        return found
+
+    def solve(self, conds: Sequence[Cond]) -> dict[str, int] | None:
+        point = find_point([*self.always, *conds], self.sizes)
+        if not isinstance(point, dict):
+            return None
+        return {name: point[name] for name in self.sizes}
+
+    def around(self, loop: int) -> list[Cond]:
+        """What holds inside a loop, as far as it is known."""
+        conds: list[Cond] = []
+        while loop >= 0:
+            each = self.counted(loop)
+            if each is not None:
+                counter = Name(each.name)
+                conds += (Compare(">=", counter, each.lower), Compare("<", counter, each.upper))
+            loop = self.graph.loops[loop].parent
+        return conds
+
+    def counted(self, number: int) -> _Counted | None:
+        """A loop with bounds that sizes, waves and outer counters decide."""
+        loop = self.graph.loops[number]
+        if not loop.counter or loop.most is not None:
+            return None
+        lower, upper = substitute(loop.lower, self.meaning), substitute(loop.upper, self.meaning)
+        if why_not_affine(lower) or why_not_affine(upper) or not (self.is_known(lower) and self.is_known(upper)):
+            return None
+        parents = tuple(self.around(loop.parent))
+        return _Counted(loop.counter, lower, upper, loop.step, self.trips_needed(number), parents)
+
+    def is_known(self, expr: Index | Cond) -> bool:
+        counters = {loop.counter for loop in self.graph.loops}
+        known = {*self.sizes, *self.numbers, *counters, WAVE, *WORKGROUP}
+        return all(name in known for name in names(expr))
+
+    def trips_needed(self, number: int) -> int:
+        """Two more than the most slots, or than the trips after which a wait count in the loop makes a difference."""
+        most = max((buffer.slots for buffer in self.graph.buffers), default=1) + 2
+        inside = [point for point in self.graph.points if self.is_inside(point.loop, number)]
+        for point in inside:
+            counts = getattr(point.action.op, "counts", ()) if isinstance(point.action, g.Sync) else ()
+            for counter, count in counts:
+                each = sum(issue.least for other in inside for issue in other.issues if issue.counter == counter)
+                if each:
+                    most = max(most, -(-count // each) + 2)
+        return most
+
+    def is_inside(self, loop: int, outer: int) -> bool:
+        while loop >= 0 and loop != outer:
+            loop = self.graph.loops[loop].parent
+        return loop == outer
+
+    # --- what comes from outside ---
+
+    def all_flags(self) -> list[dict[str, int]]:
+        if not self.flags:
+            return [{}]
+        if 2 ** len(self.flags) <= MOST_COMBINATIONS:
+            self.found.covered.append(f"flags {', '.join(f'`{each}`' for each in self.flags)}: every combination")
+            return [dict(zip(self.flags, way, strict=True)) for way in product((0, 1), repeat=len(self.flags))]
+        self.found.bounded.append(f"{MOST_COMBINATIONS} of {2 ** len(self.flags)} combinations of flags, at random")
+        return [{name: self.rng.randrange(2) for name in self.flags} for _ in range(MOST_COMBINATIONS)]
+
+    def all_numbers(self) -> list[dict[str, int]]:
+        if not self.numbers:
+            return [{}]
+        ways = [self.values_for(name) for name in self.numbers]
+        shown = ", ".join(f"`{name}` in {set(way)}" for name, way in zip(self.numbers, ways, strict=True))
+        self.found.bounded.append(f"numbers from outside: {shown}")
+        found = [dict(zip(self.numbers, way, strict=True)) for way in product(*ways)]
+        return found if len(found) <= MOST_COMBINATIONS else self.rng.sample(found, MOST_COMBINATIONS)
+
+    def values_for(self, name: str) -> tuple[int, ...]:
+        """Numbers on both sides of what the name is compared with."""
+        found = set(USUAL)
+        for expr in _expressions(self.graph):
+            for node in walk(expr):
+                if isinstance(node, Compare) and name in names(node):
+                    for each in walk(node):
+                        if isinstance(each, Const):
+                            found.update((each.value - 1, each.value, each.value + 1))
+        return tuple(sorted(value for value in found if value >= 0))
+
+    def workgroups(self, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+        """All workgroups where they matter and are few, else the first, the last and some between."""
+        used = {name for expr in _expressions(self.graph) for name in names(expr)}
+        extents = []
+        for place, name in enumerate(WORKGROUP):
+            known = place < len(self.graph.grid) and name in used
+            extents.append(max(1, evaluate(self.graph.grid[place], sizes)) if known else 1)
+        total = extents[0] * extents[1] * extents[2]
+        ways = list(product(*(range(each) if total <= MOST_WORKGROUPS else {0, each - 1} for each in extents)))
+        if total > MOST_WORKGROUPS:
+            text = "workgroups at the corners of the grid only"
+            if text not in self.found.bounded:
+                self.found.bounded.append(text)
+        for way in ways:
+            yield dict(zip(WORKGROUP, way, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A loop whose trips can be asked for."""
+
+    name: str
+    lower: Index
+    upper: Index
+    step: int
+    most: int
+    around: tuple[Cond, ...]
+
+    def exactly(self, trips: int) -> list[Cond]:
+        def after(count: int) -> Index:
+            return Binary("+", self.lower, Const(count * self.step))
+
+        conds: list[Cond] = [*self.around, Compare(">=", after(trips), self.upper)]
+        return [*conds, Compare("<", after(trips - 1), self.upper)] if trips else conds
+
+
+def _spans(numbers: set[int]) -> str:
+    """`0 to 4`, `1, 3`, or `no`."""
+    ordered = sorted(numbers)
+    if not ordered:
+        return "no"
+    if ordered == list(range(ordered[0], ordered[-1] + 1)) and len(ordered) > 1:
+        return f"{ordered[0]} to {ordered[-1]}"
+    return ", ".join(map(str, ordered))
+
+
+def _assigned(graph: g.SyncGraph) -> set[str]:
+    found: set[str] = set()
+    for point in graph.points:
+        match point.action:
+            case g.Assign(pairs):
+                found.update(name for name, _ in pairs)
+            case g.Havoc(given):
+                found.update(given)
+    return found
+
+
+def _unknown(graph: g.SyncGraph) -> list[str]:
+    return list(
+        dict.fromkeys(
+            name for point in graph.points if isinstance(point.action, g.Havoc) for name in point.action.names
+        )
+    )
+
+
+def _single_assignments(graph: g.SyncGraph) -> dict[str, Index]:
+    """Names that have one meaning everywhere, in terms of others that do not change."""
+    seen: dict[str, list[Index]] = {}
+    changing = {loop.counter for loop in graph.loops} | set(_unknown(graph))
+    for point in graph.points:
+        if isinstance(point.action, g.Assign):
+            for name, value in point.action.pairs:
+                if isinstance(value, INDEX_TYPES):
+                    seen.setdefault(name, []).append(value)
+    found: dict[str, Index] = {}
+    for name, values in seen.items():
+        if len(values) == 1 and name not in changing:
+            found[name] = substitute(values[0], found)
+    return {name: value for name, value in found.items() if LANE not in names(value)}
+
+
+def _differing(graph: g.SyncGraph) -> frozenset[str]:
+    """Unknown numbers on which waves need not agree: those by which they go different ways."""
+    found: set[str] = set()
+    rank = g.VARIATIONS.index
+    for point in graph.points:
+        if isinstance(point.action, g.Branch) and point.action.cond is not None:
+            most = max(rank(graph.points[each].under) for each in point.successors)
+            if most > rank(point.under) or most == rank("divergent"):
+                found.update(names(point.action.cond))
+    return frozenset(found)
+
+
+def _expressions(graph: g.SyncGraph) -> Iterator[Index | Cond]:
+    """Every expression that decides what a wave does or touches."""
+    for point in graph.points:
+        match point.action:
+            case g.Branch(cond) if cond is not None:
+                yield cond
+            case g.Assign(pairs):
+                yield from (value for _, value in pairs if isinstance(value, INDEX_TYPES))
+                for _, value in pairs:
+                    yield from _of_place(value)
+            case g.Call(_, args):
+                for _, where in args:
+                    yield from _of_place(where)
+            case g.Access(footprint=foot, mbarrier=told):
+                yield from _of_place(foot.place)
+                yield from (extent.limit for extent in foot.extents if extent.limit is not None)
+                if told is not None:
+                    yield told.slot
+            case g.Sync(ops.MbarrierArrive(barrier=place)):
+                yield place.slot
+            case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
+                yield place.slot
+                yield parity
+            case _:
+                pass
+
+
+def _of_place(value: object) -> Iterator[Index | Cond]:
+    match value:
+        case g.Ref(_, slot, offset):
+            yield slot
+            yield offset
+        case g.Either(cond, then, otherwise):
+            yield cond
+            yield from _of_place(then)
+            yield from _of_place(otherwise)

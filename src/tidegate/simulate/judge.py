@@ -1,0 +1,252 @@
+"""The judge: runs a graph on the hostile machine in every way that matters, and says what is wrong.
+
+Needs   a well-formed graph and its target
+Gives   findings with witnesses; what was run, and what was bounded
+Keeps   without barrier objects each configuration is decided for all orders of its waves by one run, with them by all
+        orders that differ, up to a bound, and at random beyond it
+        shares no code with the stages that it judges
+Cost    the steps of all runs; small trip counts keep them few
+
+    judgement = judge(graph, target)
+    judgement.findings, judgement.covered, judgement.bounded
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tidegate.collecting import no_collecting
+from tidegate.diag import Finding, Label
+from tidegate.graph import model as g
+from tidegate.graph.show import show_action
+from tidegate.simulate.choices import Choices
+from tidegate.simulate.configurations import Configuration, Configurations, find_configurations
+from tidegate.simulate.explore import MOST_STATES, Explored, explore, run_once
+from tidegate.simulate.findings import Statement, clash_finding, hang_finding
+from tidegate.simulate.machine import Listed, Machine, start_machine
+from tidegate.simulate.meetings import Meetings, Mistake
+from tidegate.simulate.position import shape_of
+from tidegate.simulate.queues import Rules, rules_of
+from tidegate.simulate.races import Verdicts, Watch, in_order
+from tidegate.simulate.regions import Regions
+from tidegate.simulate.steps import Step
+from tidegate.simulate.unroll import Endless, Misstep, Surroundings, unroll
+from tidegate.targets import Target
+
+# Ways to choose in one configuration that are gone through in order; beyond them, so many more at random.
+MOST_CHOICES, MORE_CHOICES = 64, 32
+# Orders of one run at random, where there are too many to visit.
+RANDOM_ORDERS = 16
+# Steps after which no further configuration is begun.
+MOST_STEPS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far to go. `states`: of one run with barrier objects, before orders are drawn at random."""
+
+    states: int = 2_000
+    steps: int = MOST_STEPS
+    seed: int = 0
+
+
+EXPLORE = Limits(states=50 * MOST_STATES, steps=100 * MOST_STEPS)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What came of it."""
+
+    findings: list[Finding] = field(default_factory=list)
+    covered: list[str] = field(default_factory=list)
+    bounded: list[str] = field(default_factory=list)
+    configurations: int = 0
+    runs: int = 0
+    orders: int = 0
+    steps: int = 0
+
+
+# Called with the number of configurations done and of all.
+Progress = Callable[[int, int], None]
+
+
+def judge(
+    graph: g.SyncGraph, target: Target, limits: Limits | None = None, progress: Progress | None = None
+) -> Judgement:
+    """Every configuration, every choice, every order, as far as the limits go."""
+    with no_collecting():
+        return _Judge(graph, target, limits or Limits()).judge(progress)
+
+
+class _Judge:
+    def __init__(self, graph: g.SyncGraph, target: Target, limits: Limits) -> None:
+        self.graph, self.target, self.limits = graph, target, limits
+        self.rules: Rules = rules_of(target)
+        self.shape = shape_of(graph)
+        self.regions = Regions()
+        self.statements = statements_of(graph)
+        self.rng = random.Random(limits.seed)
+        self.varies = bool(graph.objects)
+        self.result = Judgement()
+        self.found: dict[tuple[str, int, int], Finding] = {}
+        self.meetings = Meetings(
+            frozenset(n for n, point in enumerate(graph.points) if point.under == "divergent"),
+            frozenset(n for n, point in enumerate(graph.points) if is_early_end(point)),
+            self.rules.wave_end_leaves,
+        )
+
+    def judge(self, progress: Progress | None) -> Judgement:
+        found = find_configurations(self.graph, self.limits.seed)
+        result = self.result
+        result.covered, result.bounded = found.covered, found.bounded
+        for number, configuration in enumerate(found.runs):
+            if result.steps > self.limits.steps:
+                result.bounded.append(f"{number} of {len(found.runs)} configurations: the others take too many steps")
+                break
+            if progress is not None:
+                progress(number, len(found.runs))
+            self.run(configuration, found)
+            result.configurations += 1
+        result.covered.append(self.orders())
+        mistakes = self.meetings.found()
+        if any(each.code in ("TG202", "TG204", "TG207") for each in mistakes):
+            self.forget_hangs()
+        result.findings = [*map(self.mistake_finding, mistakes), *self.found.values()]
+        return result
+
+    def orders(self) -> str:
+        if not self.varies:
+            return "all orders of the waves: without barrier objects one stands for all"
+        if any("orders" in each for each in self.result.bounded):
+            return f"{self.result.orders} orders of the waves"
+        return f"all orders of the waves, by {self.result.orders} that differ"
+
+    # --- one configuration ---
+
+    def run(self, configuration: Configuration, found: Configurations) -> None:
+        around = Surroundings(
+            self.graph,
+            self.shape,
+            self.regions,
+            bool(self.target.counters),
+            dict(configuration.env),
+            found.candidates,
+            found.differ,
+            found.most_trips,
+        )
+        for choices in self.ways():
+            try:
+                waves = [unroll(around, wave, choices) for wave in range(self.graph.waves)]
+            except Misstep as misstep:
+                self.add(misstep.finding, configuration)
+                return
+            except Endless as endless:
+                self.bound(f"{endless}: runs that do not end are not judged")
+                return
+            self.result.runs += 1
+            self.result.steps += sum(map(len, waves))
+            self.meetings.look(waves)
+            self.judge_run(waves, configuration)
+
+    def ways(self) -> Iterator[Choices]:
+        """The ways to decide what is left open: all in order, or some and then some at random."""
+        script: list[int] | None = []
+        for _ in range(MOST_CHOICES):
+            choices = Choices(script or ())
+            yield choices
+            script = choices.next_script()
+            if script is None:
+                return
+        self.bound(f"free choices: {MOST_CHOICES} ways in order and {MORE_CHOICES} at random in each configuration")
+        for _ in range(MORE_CHOICES):
+            yield Choices((), self.rng)
+
+    def judge_run(self, waves: list[tuple[Step, ...]], configuration: Configuration) -> None:
+        verdicts = Verdicts()
+        for explored in self.explored(waves, verdicts):
+            self.result.orders += explored.orders
+            if explored.hang is not None:
+                self.hang(explored.hang, configuration)
+        verdicts.settle()
+        for clash in in_order(verdicts.clashes.values()):
+            if clash.statements not in self.found:
+                self.found[clash.statements] = clash_finding(clash, self.statements, self.where(configuration))
+
+    def explored(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Iterator[Explored]:
+        first = explore(self.machine(waves, verdicts), self.limits.states)
+        yield first
+        if first.complete:
+            return
+        self.bound(f"orders of the waves: {self.limits.states} states and {RANDOM_ORDERS} orders at random in each run")
+        for _ in range(RANDOM_ORDERS):
+            yield run_once(self.machine(waves, verdicts), self.rng)
+
+    def machine(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Machine:
+        watch = Watch(self.regions, verdicts, self.rules.proxies, self.varies)
+        return start_machine(self.rules, [Listed(steps) for steps in waves], watch)
+
+    # --- what was found ---
+
+    def hang(self, machine: Machine, configuration: Configuration) -> None:
+        held = tuple(step.where for _, step in machine.blocked())
+        key = ("hang", min(held, default=-1), max(held, default=-1))
+        if key not in self.found:
+            self.found[key] = hang_finding(machine, self.statements, self.graph.name, self.where(configuration))
+
+    def add(self, finding: Finding, configuration: Configuration) -> None:
+        key = (finding.code, finding.at.line, hash(finding.message) if not finding.at.line else finding.at.column)
+        notes = (*finding.notes, *self.where(configuration))
+        self.found.setdefault(key, Finding(finding.code, finding.message, finding.labels, notes, finding.help))
+
+    def where(self, configuration: Configuration) -> tuple[str, ...]:
+        text = str(configuration)
+        return (f"found with {text}",) if text else ()
+
+    def bound(self, text: str) -> None:
+        if text not in self.result.bounded:
+            self.result.bounded.append(text)
+
+    def forget_hangs(self) -> None:
+        """Barriers that waves do not meet at explain a hang better than what each wave waits for."""
+        for key in [key for key in self.found if key[0] == "hang"]:
+            del self.found[key]
+
+    def mistake_finding(self, mistake: Mistake) -> Finding:
+        return Finding(
+            mistake.code,
+            MESSAGES[mistake.code],
+            (
+                Label(self.statements[mistake.where].at, mistake.what),
+                *((Label(self.statements[mistake.other].at, "here"),) if mistake.other >= 0 else ()),
+            ),
+        )
+
+
+MESSAGES = {
+    "TG201": "a barrier under a condition on which the lanes of a wave disagree",
+    "TG202": "waves arrive at the workgroup's barrier a different number of times",
+    "TG203": "a barrier is signalled twice without a wait between",
+    "TG204": "a wait for a barrier that the wave has not signalled",
+    "TG205": "a signal that nobody waits for",
+    "TG207": "conditional barriers do not match: one half of the waves arrives more often",
+    "TG208": "a signal is left over on one path only",
+}
+
+
+def is_early_end(point: g.Point) -> bool:
+    return isinstance(point.action, g.End) and point.label == "exit"
+
+
+def statements_of(graph: g.SyncGraph) -> tuple[Statement, ...]:
+    """Where each point comes from. Its text is its label, or what it does."""
+    found = []
+    for number, point in enumerate(graph.points):
+        memory = point.action.footprint.place.base if isinstance(point.action, g.Access) else ""
+        if isinstance(point.action, g.Sync):
+            text = show_action(point.action).removeprefix("sync ")
+        else:
+            text = point.label or show_action(point.action)
+        found.append(Statement(point.at, text if point.at.line else f"{number}: {text}", memory))
+    return tuple(found)

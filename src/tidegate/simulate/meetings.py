@@ -1,0 +1,120 @@
+"""Whether waves meet as often as they mean to: arrivals, signals and waits, counted along the steps of each wave.
+
+Needs   the steps of all waves of one run
+Gives   what is wrong with the workgroup's barriers, by statement: TG201 to TG205, TG207 and TG208
+Keeps   a signal that is left over here and waited for elsewhere is TG208, one that nobody ever waits for TG205
+Cost    linear in the steps
+
+Barrier objects are not counted here: whether their phases complete is for the machine to find out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tidegate.simulate.events import WORKGROUP, Barrier
+from tidegate.simulate.steps import Arrive, Depart, End, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing that is wrong, where it shows, what it is about, and for which waves."""
+
+    code: str
+    where: int
+    what: str
+    other: int = -1
+
+
+@dataclass(slots=True)
+class Meetings:
+    """What all runs of one graph show; `early` are the ends at which a wave may leave the others."""
+
+    divergent: frozenset[int]
+    early: frozenset[int]
+    leaves: bool
+    mistakes: dict[tuple[str, int], Mistake] = field(default_factory=dict)
+    left_over: dict[int, Mistake] = field(default_factory=dict)
+    waited_for: set[int] = field(default_factory=set)
+
+    def look(self, waves: Sequence[Sequence[Step]]) -> None:
+        """Goes through one run."""
+        for number, steps in enumerate(waves):
+            self._alternate(number, steps)
+        self._count(waves)
+
+    def found(self) -> list[Mistake]:
+        ends = [
+            Mistake("TG208" if where in self.waited_for else "TG205", where, each.what, each.other)
+            for where, each in self.left_over.items()
+        ]
+        return [*self.mistakes.values(), *ends]
+
+    def _add(self, mistake: Mistake) -> None:
+        self.mistakes.setdefault((mistake.code, mistake.where), mistake)
+
+    # --- signals and waits ---
+
+    def _alternate(self, wave: int, steps: Sequence[Step]) -> None:
+        pending: dict[Barrier, int] = {}  # barrier → the statement whose signal waits for its wait
+        for step in steps:
+            match step:
+                case Arrive(where=where, barrier=barrier) if not barrier.arrivals:
+                    if where in self.divergent:
+                        what = f"wave {wave} arrives under a condition on which its lanes may disagree"
+                        self._add(Mistake("TG201", where, what))
+                    self._arrive(wave, step, pending)
+                case Depart(where=where, barrier=barrier) if not barrier.arrivals:
+                    signal = pending.pop(barrier, None)
+                    if signal is None:
+                        self._add(
+                            Mistake("TG204", where, f"wave {wave} waits for {barrier}, which it has not signalled")
+                        )
+                    else:
+                        self.waited_for.add(signal)
+                case End(where=where):
+                    for barrier, signal in pending.items():
+                        what = f"wave {wave} ends, and its signal to {barrier} is left over"
+                        self.left_over.setdefault(signal, Mistake("TG205", signal, what, where))
+                case _:
+                    pass
+
+    def _arrive(self, wave: int, step: Arrive, pending: dict[Barrier, int]) -> None:
+        before = pending.get(step.barrier)
+        if before is not None and step.manner == "signal":
+            what = f"wave {wave} signals {step.barrier} again, without a wait between"
+            self._add(Mistake("TG203", step.where, what, before))
+        elif before is not None:
+            what = f"wave {wave} meets others at {step.barrier} with a signal left over"
+            self.left_over.setdefault(before, Mistake("TG205", before, what, step.where))
+        pending[step.barrier] = step.where
+
+    # --- how often ---
+
+    def _count(self, waves: Sequence[Sequence[Step]]) -> None:
+        """Waves that come to the end of the program must have arrived as often as each other."""
+        arrivals = [[s for s in steps if isinstance(s, Arrive) and s.barrier == WORKGROUP] for steps in waves]
+        stay = [
+            number
+            for number, steps in enumerate(waves)
+            if not (self.leaves and isinstance(steps[-1], End) and steps[-1].where in self.early)
+        ]
+        for number in stay[1:]:
+            self._compare(stay[0], arrivals[stay[0]], number, arrivals[number])
+
+    def _compare(self, one: int, ours: Sequence[Arrive], other: int, theirs: Sequence[Arrive]) -> None:
+        if len(ours) == len(theirs):
+            return
+        whole = [Counter(each.manner == "half" for each in arrivals) for arrivals in (ours, theirs)]
+        halves_only = whole[0][False] == whole[1][False]
+        what = f"wave {one} arrives {len(ours)} times, wave {other} {len(theirs)} times"
+        longer = ours if len(ours) > len(theirs) else theirs
+        if halves_only:
+            where = next(each.where for each in reversed(longer) if each.manner == "half")
+            self._add(Mistake("TG207", where, what))
+            return
+        pairs = zip(ours, theirs, strict=False)
+        apart = next((place for place, (a, b) in enumerate(pairs) if a.where != b.where), min(len(ours), len(theirs)))
+        self._add(Mistake("TG202", longer[min(apart, len(longer) - 1)].where, what))
