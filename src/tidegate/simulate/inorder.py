@@ -118,7 +118,7 @@ def _step(wave: _Running, barriers: Barriers, memory: Memory) -> bool:
     wave.answer = None
     match event:
         case Access():
-            wave.answer = _perform(event, memory)
+            wave.answer = perform(event, memory)
         case Copy(source=source, dest=dest, reports=reports, size=size):
             memory.store(dest, memory.load(source))
             if reports is not None:
@@ -134,7 +134,8 @@ def _step(wave: _Running, barriers: Barriers, memory: Memory) -> bool:
     return True
 
 
-def _perform(access: Access, memory: Memory) -> Array | None:
+def perform(access: Access, memory: Memory) -> Array | None:
+    """Does what an access asks for; gives what it found."""
     if access.tile is None:
         return memory.load(access.cells)
     if access.kind == "atomic":

@@ -9,6 +9,9 @@ A condition that differs between lanes runs both arms, one after the other, each
 that no lane took is left out. Inside, accesses of other lanes' elements do not happen (they read as 0), arithmetic
 runs on whole tiles, and a barrier counts as an arrival of the wave. A result takes each lane's part from the arm that
 this lane took. `exit` there ends these lanes only; the wave ends with its last lane.
+
+`path` says where the wave is, as a key of `program_order`: the number of the operation in its region, then the
+iteration or the arm, then the operation inside, and so on. `loops` are the counters around it with their values.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ from tidegate.simulate.address import first_byte, single
 from tidegate.simulate.compute import compute
 from tidegate.simulate.events import Answer, Asking, Event
 from tidegate.simulate.faults import Actor, no_value
+from tidegate.simulate.program_order import arm
 from tidegate.simulate.requests import Requests
 from tidegate.simulate.tiles import Array
 from tidegate.simulate.values import (
@@ -93,13 +97,19 @@ class Wave:
         self.lanes = lanes
         self.active: Array | None = None
         self.gone: Array | None = None
+        self.path: list[int] = []
+        self.loops: list[tuple[str, int]] = []
         self.requests = Requests(env, waves)
 
     def run(self) -> Asking:
         yield from self._block(self.body)
 
     def _block(self, block: Block) -> Steps:
-        for op in block.ops:
+        path = self.path
+        depth = len(path)
+        path.append(0)
+        for place, op in enumerate(block.ops):
+            path[depth] = place
             try:
                 reached = yield from self._op(op)
             except NoValue as reason:
@@ -107,8 +117,17 @@ class Wave:
             except OverflowError:
                 raise no_value(Actor(op, self.env), NoValue("a number needs more than 64 bits")) from None
             if reached is None:
+                del path[depth:]
                 return None
+        del path[depth:]
         return tuple(self._operand(each) for each in block.yields)
+
+    def _inside(self, place: int, block: Block) -> Steps:
+        """A region of the current operation: iteration `place`, or the arm with that part of a key."""
+        self.path.append(place)
+        handed = yield from self._block(block)
+        self.path.pop()
+        return handed
 
     def _op(self, op: Op) -> Steps:
         """Runs one operation; binds its results. None if no lane goes on after it."""
@@ -148,60 +167,69 @@ class Wave:
             ran = yield from self._iterate_per_lane(op, np.asarray(lower), np.asarray(upper), step, handed)
             return self._bind(op.results, ran)
         names = [each.value.name for each in op.carried]
-        for count in range(lower, upper, step):
+        self.loops.append((op.counter.name, lower))
+        for number, count in enumerate(range(lower, upper, step)):
             self.env[op.counter.name] = count
+            self.loops[-1] = (op.counter.name, count)
             self.env.update(zip(names, handed, strict=True))
-            ran = yield from self._block(op.body)
+            ran = yield from self._inside(number, op.body)
             if ran is None:
+                self.loops.pop()
                 return None
             handed = ran
+        self.loops.pop()
         return self._bind(op.results, handed)
 
     def _iterate_per_lane(self, op: Iterate, count: Array, upper: Array, step: int, handed: Handed) -> Steps:
         """Lanes whose bounds differ: each goes round as often as its own bounds say."""
         before = self.active
         names = [each.value.name for each in op.carried]
+        self.loops.append(("iteration", 0))
+        number = 0
         while handed is not None:
             going = self._live() & (count < upper)
             if not going.any():
                 break
             self.env[op.counter.name] = PerLane(np.broadcast_to(count, (self.lanes,)))
             self.env.update(zip(names, handed, strict=True))
-            ran = yield from self._arm(op.body, going)
+            self.loops[-1] = ("iteration", number)
+            ran = yield from self._arm(op.body, going, number)
+            number += 1
             self.active = before
             if ran is not None:
                 handed = tuple(merge(going, new, old) for new, old in zip(ran, handed, strict=True))
             elif not self._live().any():
                 handed = None
             count = count + step
+        self.loops.pop()
         self.active = self._still(before)
         return handed
 
     def _conditional(self, op: Conditional) -> Steps:
         cond = holds(op.cond, self.env)
         if isinstance(cond, bool):
-            return self._bind(op.results, (yield from self._block(op.then if cond else op.otherwise)))
+            return self._bind(op.results, (yield from self._inside(arm(not cond), op.then if cond else op.otherwise)))
         before, took = self.active, self._live() & cond
         others = self._live() & ~cond
-        first = yield from self._arm(op.then, took)
-        second = yield from self._arm(op.otherwise, others)
+        first = yield from self._arm(op.then, took, arm(0))
+        second = yield from self._arm(op.otherwise, others, arm(1))
         self.active = self._still(before)
         if first is None or second is None:
             return self._bind(op.results, second if first is None else first)
         return self._bind(op.results, tuple(merge(took, a, b) for a, b in zip(first, second, strict=True)))
 
-    def _arm(self, block: Block, lanes: Array) -> Steps:
+    def _arm(self, block: Block, lanes: Array, place: int) -> Steps:
         """A region with only these lanes; None if there are none, or all of them ended in it."""
         if not lanes.any():
             return None
         self.active = lanes
-        return (yield from self._block(block))
+        return (yield from self._inside(place, block))
 
     def _specialize(self, op: Specialize) -> Steps:
         wave = self.env["wave"]
-        for group in op.groups:
+        for number, group in enumerate(op.groups):
             if isinstance(wave, int) and group.first <= wave < group.last:
-                return (yield from self._block(group.body))
+                return (yield from self._inside(arm(number), group.body))
         return ()
 
     def _exit(self) -> Handed:

@@ -1,0 +1,271 @@
+"""Kernels with numbers on the hostile machine: every wave at its own pace, every access as late as the target allows.
+
+Needs   a well-formed kernel, arguments that fit it, a target, and a seed
+Gives   the global arrays after the run, the races and wrong orders that the run shows, a hang if there is one, and
+        how much was in flight
+Keeps   the same seed gives the same run; a kernel without races computes what the in-order machine computes
+        races are judged by what is certain, so that a lucky run finds them too; numbers show what luck there was
+        accesses to global memory are performed at once and not judged
+Cost    the arithmetic, plus per access what others may still meet (`races`)
+
+Numbers move when an access is performed, and may move earlier: at the first use of a value, or by chance. That tells
+the clocks of `races` nothing. Ordinary accesses of one wave move in issue order.
+
+    ran = run_hostile(kernel, make_inputs(kernel), target=load_target("gfx942"), seed=7)
+    ran.findings()
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tidegate.diag import Finding
+from tidegate.index import LANE, WAVE, WORKGROUP
+from tidegate.language.ops import Kernel
+from tidegate.simulate.clocks import Id
+from tidegate.simulate.events import Access, Answer, Copy
+from tidegate.simulate.findings import clash_finding, hang_finding
+from tidegate.simulate.inorder import perform, workgroups
+from tidegate.simulate.inputs import Sizes, bind_arguments, check_machine, fill_sizes
+from tidegate.simulate.kernel_steps import KernelFacts, KernelSource, facts_of, statements_of
+from tidegate.simulate.machine import Machine, start_machine
+from tidegate.simulate.memory import LDS, Memory, as_bytes, lds_layout, poisoned_lds
+from tidegate.simulate.queues import Rules, rules_of
+from tidegate.simulate.races import Verdicts, Watch, in_order
+from tidegate.simulate.statistics import Listener, Silent, Statistics, Tally
+from tidegate.simulate.steps import Arrive, Await, Depart, Drain, End, Issue, Step, Touch
+from tidegate.simulate.tiles import Array
+from tidegate.simulate.values import Env, Pending, PerLane
+from tidegate.simulate.wave import Wave
+from tidegate.targets import Target
+
+Place = tuple[int, int, int]
+# Told after each workgroup how many are done, and of how many.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HostileRun:
+    """What a run left behind. After a hang, `hang` is the machine as it stands, and the arrays are unfinished."""
+
+    kernel: Kernel
+    arrays: dict[str, Array]
+    verdicts: Verdicts
+    hang: Machine | None
+    statistics: Statistics
+    places: Mapping[object, Place]  # the workgroup that showed it, by the statements of a clash; of a hang, by None
+
+    def findings(self) -> list[Finding]:
+        """Races and wrong orders in the order of the text, then a hang."""
+        statements = statements_of(self.kernel)
+        found = [
+            clash_finding(clash, statements, self._where(clash.statements))
+            for clash in in_order(self.verdicts.clashes.values())
+        ]
+        if self.hang is not None:
+            found.append(hang_finding(self.hang, statements, self.kernel.name, self._where(None)))
+        return found
+
+    def _where(self, what: object) -> tuple[str, ...]:
+        place = self.places.get(what)
+        return () if place is None or not self.kernel.grid else (f"in workgroup ({', '.join(map(str, place))})",)
+
+
+def run_hostile(
+    kernel: Kernel,
+    inputs: Mapping[str, Any],
+    *,
+    target: Target,
+    sizes: Sizes | None = None,
+    waves: int | None = None,
+    seed: int = 0,
+    listener: Listener | None = None,
+    progress: Progress | None = None,
+) -> HostileRun:
+    """Every workgroup of the grid, one after the other, until one hangs."""
+    values = fill_sizes(kernel, sizes)
+    arguments, arrays = bind_arguments(kernel, inputs, values)
+    count, lanes = kernel.waves if waves is None else waves, target.lanes or 64
+    check_machine(kernel, count, lanes)
+    shared: Env = {**values, **arguments, LANE: PerLane(np.arange(lanes, dtype=np.int64))}
+    spaces = {name: as_bytes(array) for name, array in arrays.items()}
+    grid = workgroups(kernel, values)
+    run = _Run(
+        kernel, facts_of(kernel, target), rules_of(target), random.Random(seed), Tally(count, listener or Silent())
+    )
+    for done, place in enumerate(grid):
+        memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
+        env = {**shared, **dict(zip(WORKGROUP, place, strict=True))}
+        run.workgroup(place, [{**env, WAVE: number} for number in range(count)], memory, lanes)
+        if progress is not None:
+            progress(done + 1, len(grid))
+        if run.hang is not None:
+            break
+    return HostileRun(kernel, arrays, run.verdicts, run.hang, run.tally.statistics(), run.places)
+
+
+# --- data ---------------------------------------------------------------------------------------------------------
+
+
+class _Coming(Pending):
+    """What a read in flight brings."""
+
+    __slots__ = ("data", "found", "number")
+
+    def __init__(self, data: _Data, number: int) -> None:
+        self.data, self.number = data, number
+        self.found: Array | None = None
+
+    def tile(self) -> Array:
+        if self.found is None:
+            self.data.perform(self.number)
+        assert self.found is not None, "a read that was performed has brought its tile"
+        return self.found
+
+
+@dataclass(slots=True)
+class _Data:
+    """The accesses of one wave whose bytes have not moved yet, by number, in issue order."""
+
+    memory: Memory
+    moved: Callable[[int], None]
+    ordinary: dict[int, tuple[Access, _Coming]] = field(default_factory=dict)
+    copies: dict[int, Copy] = field(default_factory=dict)
+
+    def issue(self, number: int, event: Access | Copy) -> Answer:
+        if isinstance(event, Copy):
+            self.copies[number] = event
+            return None
+        if event.cells.space != LDS:
+            return perform(event, self.memory)
+        coming = _Coming(self, number)
+        self.ordinary[number] = (event, coming)
+        return coming
+
+    def perform(self, number: int) -> None:
+        """Moves the bytes of an access, and first those of all ordinary ones before it, unless they have moved."""
+        if number in self.ordinary:
+            for each in [each for each in self.ordinary if each <= number]:
+                access, coming = self.ordinary.pop(each)
+                coming.found = perform(access, self.memory)
+                self.moved(each)
+        elif number in self.copies:
+            copy = self.copies.pop(number)
+            self.memory.store(copy.dest, self.memory.load(copy.source))
+            self.moved(number)
+
+    def waiting(self, machine: Machine, wave: int) -> list[int]:
+        """What may move at any time; a copy that reports moves when it lands."""
+        return [*self.ordinary, *(each for each in self.copies if (wave, each) not in machine.landing)]
+
+
+# --- the schedule -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Mood:
+    """How a workgroup behaves: how long a wave runs alone, how likely copies land and other accesses move early."""
+
+    bursts: tuple[int, ...]
+    lands: float
+    early: float
+
+
+def _mood(rng: random.Random) -> _Mood:
+    bursts = rng.choice(((1,), (1, 2, 4), (1, 4, 16, 64), (8, 64, 512)))
+    return _Mood(bursts, rng.choice((0.02, 0.1, 0.5)), rng.choice((0.0, 0.02, 0.2)))
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run of a grid: what its workgroups share, and what they found."""
+
+    kernel: Kernel
+    facts: KernelFacts
+    rules: Rules
+    rng: random.Random
+    tally: Tally
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    places: dict[object, Place] = field(default_factory=dict)
+    hang: Machine | None = None
+
+    def workgroup(self, place: Place, envs: list[Env], memory: Memory, lanes: int) -> None:
+        layout, tally = lds_layout(self.kernel), self.tally
+        tally.start(place)
+        data = [_Data(memory, tally.mover(wave)) for wave in range(len(envs))]
+        sources = [
+            KernelSource(Wave(self.kernel.body, env, layout, waves=len(envs), lanes=lanes), self.facts, each)
+            for env, each in zip(envs, data, strict=True)
+        ]
+        watch = Watch(self.facts.regions, self.verdicts, self.rules.proxies)
+        machine = start_machine(self.rules, sources, watch)
+
+        def on_step(wave: int, step: Step) -> None:
+            tally.step(wave, step)
+            if isinstance(step, Issue):
+                sources[wave].issue(machine.waves[wave].issued)
+
+        def on_perform(wave: int, number: int, touch: Touch) -> None:
+            data[wave].perform(number)
+            tally.performed(wave, number, touch)
+
+        machine.on_step, machine.on_perform = on_step, on_perform
+        self._schedule(machine, data, place)
+        tally.end()
+        if not all(wave.ended for wave in machine.waves):
+            self.hang = machine
+            self.places[None] = place
+
+    def _schedule(self, machine: Machine, data: list[_Data], place: Place) -> None:
+        """Steps until nothing can happen. A wave that a barrier holds is left alone until something arrives."""
+        rng, mood = self.rng, _mood(self.rng)
+        ready = list(range(len(machine.waves)))
+        wave = left = 0
+        while ready or machine.landing:
+            if machine.landing and (not ready or rng.random() < mood.lands):
+                self._land(machine, rng.choice(list(machine.landing)))
+                ready = _living(machine)
+                continue
+            fresh = left <= 0 or wave not in ready
+            if fresh:
+                wave, left = rng.choice(ready), rng.choice(mood.bursts)
+            if not machine.can_step(wave):
+                ready.remove(wave)
+                continue
+            step = machine.next(wave)
+            if not fresh and isinstance(step, Drain | Depart | Await) and rng.random() < 0.5:
+                left = 0  # hesitates before a wait
+                continue
+            left -= 1
+            self._step(machine, wave, step, place)
+            if isinstance(step, Arrive | End):
+                ready = _living(machine)
+            elif isinstance(step, Depart | Await) and rng.random() < 0.75:
+                left = 0
+            if mood.early and rng.random() < mood.early:
+                other = rng.randrange(len(data))
+                if waiting := data[other].waiting(machine, other):
+                    data[other].perform(rng.choice(waiting))
+
+    def _step(self, machine: Machine, wave: int, step: Step | None, place: Place) -> None:
+        number, known = machine.waves[wave].issued, len(self.verdicts.clashes)
+        machine.step(wave)
+        if isinstance(step, Issue):
+            if number in machine.waves[wave].flight.touches:
+                self.tally.in_flight(wave, step.touch)
+            for clash in list(self.verdicts.clashes.values())[known:] if len(self.verdicts.clashes) > known else ():
+                self.places[clash.statements] = place
+                self.tally.clash(clash)
+
+    def _land(self, machine: Machine, at: Id) -> None:
+        self.tally.tick()
+        machine.land(at)
+
+
+def _living(machine: Machine) -> list[int]:
+    return [number for number, wave in enumerate(machine.waves) if not wave.ended]
