@@ -60,6 +60,9 @@ class _Phases:
         return self.state(), tuple(sorted(self.known.items(), key=lambda each: each[0]))
 
 
+_FRESH = _Phases()
+
+
 @dataclass(slots=True)
 class _Rendezvous:
     """A workgroup barrier: how often each wave has arrived and departed, and what the arrivals of a number know."""
@@ -93,11 +96,15 @@ class Barriers:
 
     def key(self) -> tuple[object, ...]:
         """What the objects hold. A rendezvous depends only on how far the waves are."""
-        return tuple((barrier, each.key()) for barrier, each in sorted(self._objects.items(), key=_by_name))
+        return tuple((barrier, each.key()) for barrier, each in self._touched())
 
     def state(self) -> tuple[object, ...]:
         """As `key`, without what anybody knows."""
-        return tuple((barrier, each.state()) for barrier, each in sorted(self._objects.items(), key=_by_name))
+        return tuple((barrier, each.state()) for barrier, each in self._touched())
+
+    def _touched(self) -> list[tuple[Barrier, _Phases]]:
+        """Objects that are no longer as they were at the start; having been asked about is no difference."""
+        return sorted(((barrier, each) for barrier, each in self._objects.items() if each != _FRESH), key=_by_name)
 
     # --- what happens ---
 

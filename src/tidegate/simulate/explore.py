@@ -109,27 +109,59 @@ class Everything:
     hangs: bool
 
 
+@dataclass(slots=True)
+class _State:
+    """A machine, and the accesses that were performed before anything made sure of it."""
+
+    machine: Machine
+    early: frozenset[Id] = frozenset()
+
+    def key(self) -> Hashable:
+        places = tuple(wave.place for wave in self.machine.waves)
+        return places, self.early, tuple(self.machine.landing), self.machine.barriers.state()
+
+    def ways(self) -> list[int | Id]:
+        """Waves that can step, once all that the step waits for is performed, and accesses that can be performed."""
+        machine = self.machine
+        found: list[int | Id] = []
+        for number, wave in enumerate(machine.waves):
+            flying = [n for n, touch in wave.flight.touches.items() if touch.region is not None]
+            waits = set(machine.must(number)) & set(flying)
+            if machine.can_step(number) and all((number, each) in self.early for each in waits):
+                found.append(number)
+            found += [(number, each) for each in flying if (number, each) not in self.early]
+        return found
+
+    def after(self, way: int | Id) -> _State:
+        there = self.machine.copy()
+        if isinstance(way, int):
+            there.step(way)
+            flying = {(number, each) for number, wave in enumerate(there.waves) for each in wave.flight.touches}
+            return _State(there, self.early & flying)
+        wave, number = way
+        if way in there.landing:
+            there.land(way)
+        there.watch.performed(wave, number, there.waves[wave].flight.touches[number], there.waves[wave].time)
+        return _State(there, self.early | {way})
+
+
 def explore_all(machine: Machine, most: int = MOST_STATES) -> Everything:
     """Every interleaving of steps and performances. Give it a machine whose watch is an `Overlaps`."""
+    start = _State(machine)
     following: dict[Hashable, list[Hashable]] = {}
-    ranks: dict[Hashable, int] = {}
+    ranks: dict[Hashable, int] = {start.key(): 0}
     hangs = False
-    stack = [machine]
-    ranks[_all_key(machine)] = 0
+    stack = [start]
     while stack:
         here = stack.pop()
-        key = _all_key(here)
+        key = here.key()
         following[key] = []
         if len(ranks) > most:
             return Everything(None, len(ranks), hangs)
-        hangs |= here.is_stuck()
-        for way in _all_steps(here):
-            there = here.copy()
-            if len(way) == 1:
-                there.step(way[0])
-            else:
-                there.perform(way[0], [way[1]])
-            found = _all_key(there)
+        hangs |= here.machine.is_stuck()
+        for way in here.ways():
+            there = here.after(way)
+            found = there.key()
             following[key].append(found)
             if found not in ranks:
                 ranks[found] = ranks[key] + 1
@@ -137,23 +169,4 @@ def explore_all(machine: Machine, most: int = MOST_STATES) -> Everything:
     counts: dict[Hashable, int] = {}
     for key in sorted(following, key=lambda each: -ranks[each]):
         counts[key] = sum(counts[each] for each in following[key]) if following[key] else 1
-    return Everything(counts[_all_key(machine)], len(ranks), hangs)
-
-
-def _all_steps(machine: Machine) -> list[tuple[int, ...]]:
-    """Waves that can step, once everything is performed that the step waits for, and accesses that can be performed."""
-    found: list[tuple[int, ...]] = []
-    for number, wave in enumerate(machine.waves):
-        waits = any(wave.flight.touches[each].region is not None for each in machine.must(number))
-        if machine.can_step(number) and not waits:
-            found.append((number,))
-        found += [(number, each) for each, touch in wave.flight.touches.items() if touch.region is not None]
-    return found
-
-
-def _all_key(machine: Machine) -> Hashable:
-    return (
-        tuple((wave.place, tuple(wave.flight.touches)) for wave in machine.waves),
-        tuple(machine.landing),
-        machine.barriers.state(),
-    )
+    return Everything(counts[start.key()], len(ranks), hangs)

@@ -70,18 +70,24 @@ class Verdicts:
 
     clashes: dict[tuple[str, int, int], Clash] = field(default_factory=dict)
     pairs: dict[tuple[Id, Id], _Seen] = field(default_factory=dict)
+    raced: set[tuple[Id, Id]] = field(default_factory=set)
 
     def add(self, clash: Clash) -> None:
         self.clashes.setdefault(clash.statements, clash)
+        if clash.kind == "race":
+            self.raced.add(_pair(clash.first, clash.second))
 
     def settle(self) -> None:
         """Decides pairs that no run left unordered: one direction, always the right one, is the only good end."""
-        for seen in self.pairs.values():
+        for pair, seen in self.pairs.items():
+            if pair in self.raced:
+                continue
             if seen.forward and seen.backward:
                 self.add(as_clash("race", seen.earlier, seen.later, seen.bytes, "varies"))
             elif seen.wrong:
                 self.add(as_clash("inversion", seen.earlier, seen.later, seen.bytes, "unmet"))
         self.pairs.clear()
+        self.raced.clear()
 
 
 @dataclass(slots=True)
@@ -177,14 +183,18 @@ class Watch:
             if wrong:
                 self.verdicts.add(as_clash("inversion", earlier, later, bytes_, "unmet"))
             return
-        ours, theirs = (earlier.wave, earlier.number), (later.wave, later.number)
-        key = (min(ours, theirs), max(ours, theirs))
-        seen = self.verdicts.pairs.setdefault(key, _Seen(earlier, later, bytes_))
-        if ours < theirs:
+        seen = self.verdicts.pairs.setdefault(_pair(earlier, later), _Seen(earlier, later, bytes_))
+        if (earlier.wave, earlier.number) < (later.wave, later.number):
             seen.forward = True
         else:
             seen.backward = True
         seen.wrong |= wrong
+
+
+def _pair(one: Party, other: Party) -> tuple[Id, Id]:
+    """Two accesses, whichever came first."""
+    ours, theirs = (one.wave, one.number), (other.wave, other.number)
+    return min(ours, theirs), max(ours, theirs)
 
 
 def conflict(one: Touch, other: Touch, regions: Regions) -> Stretch | None:
