@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 from tidegate.diag import Finding
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.build import build_graph as _build_graph
-from tidegate.language.check import check as _check
+from tidegate.graph.model import SyncGraph
 from tidegate.language.ops import Kernel
 from tidegate.language.trace import CapturedTrace, KernelFunction
-from tidegate.passes import pick_target
+from tidegate.passes import Unit, pick_target, run_stages
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from tidegate.simulate.hostile import HostileRun
+    from tidegate.simulate.judge import Judgement, Limits
 
 KernelLike = Kernel | CapturedTrace | KernelFunction
 
@@ -32,9 +35,19 @@ def kernel_of(item: KernelLike) -> Kernel:
 
 
 def check(kernel: KernelLike, target: str | None = None) -> list[Finding]:
-    """What is wrong with a kernel on a target, without running it. Races are not decided by this version."""
+    """What is wrong with a kernel on a target: all that `tidegate check` finds, races and hangs included."""
     found = kernel_of(kernel)
-    return _check(found, pick_target(found.target, target))
+    unit = Unit(found.name, pick_target(found.target, target), found, None)
+    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
+
+
+def judge(program: KernelLike | SyncGraph, target: str | None = None, limits: Limits | None = None) -> Judgement:
+    """Runs a kernel or a graph on the hostile machine in every way that matters: findings, and what was covered."""
+    from tidegate.simulate.judge import judge as judge_graph
+
+    if isinstance(program, SyncGraph):
+        return judge_graph(program, pick_target(program.target, target), limits)
+    return judge_graph(build_graph(program, target).graph, pick_target(kernel_of(program).target, target), limits)
 
 
 def build_graph(kernel: KernelLike, target: str | None = None) -> KernelGraph:
@@ -58,10 +71,34 @@ def run(
     waves: int | None = None,
     seed: int = 0,
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Runs a kernel on this computer, in order; gives all its global arrays. Without inputs it makes random ones."""
+    """Runs a kernel on this computer, in order; gives all its global arrays. Without inputs it makes random ones.
+
+    Every access is performed at once, so that races do not show: `run_hostile` is for them.
+    """
     from tidegate.simulate.inorder import run as run_in_order
 
     found = kernel_of(kernel)
     given = make_inputs(found, sizes, seed) if inputs is None else inputs
     lanes = pick_target(found.target, None).lanes or 64
     return run_in_order(found, given, sizes=sizes, waves=waves, lanes=lanes)
+
+
+def run_hostile(
+    kernel: KernelLike,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    target: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    waves: int | None = None,
+    seed: int = 0,
+) -> HostileRun:
+    """Runs a kernel on a machine that is as unkind as its target allows; without inputs it makes random ones.
+
+    Gives the `arrays` after the run, `findings()` about races, wrong orders and a hang, and `statistics`. The seed
+    decides inputs and schedule.
+    """
+    from tidegate.simulate.hostile import run_hostile as run_on
+
+    found = kernel_of(kernel)
+    given = make_inputs(found, sizes, seed) if inputs is None else inputs
+    return run_on(found, given, target=pick_target(found.target, target), sizes=sizes, waves=waves, seed=seed)

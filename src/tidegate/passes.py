@@ -8,8 +8,9 @@ Cost    that of the stages
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
@@ -17,10 +18,14 @@ from tidegate.graph.model import SyncGraph
 from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 
+if TYPE_CHECKING:
+    from tidegate.simulate.judge import Judgement, Limits, Progress
+
 # Each stage, and what it prints after it has run.
 STAGES = {
     "kernel": "the kernel as `.tide` text",
     "graph": "the SyncGraph as `.sync` text",
+    "judge": "what was run, and what that covers",
 }
 
 Show = Callable[[str, str], None]
@@ -61,17 +66,33 @@ def pick_target(named: str, asked: str | None) -> Target:
     return load_target(named or default_target())
 
 
-def check_stage(name: str | None) -> None:
-    """Raises `BadInput` for a stage that does not exist."""
-    if name is not None and name not in STAGES:
-        meant = closest(name, STAGES)
-        known = "; ".join(f"`{stage}`: {what}" for stage, what in STAGES.items())
+def check_stage(name: str | None, stages: Sequence[str] = tuple(STAGES)) -> None:
+    """Raises `BadInput` for a stage that does not exist, or not for this command."""
+    if name is not None and name not in stages:
+        meant = closest(name, stages)
+        known = "; ".join(f"`{stage}`: {STAGES[stage]}" for stage in stages)
         raise BadInput(
             Finding("TG007", f"there is no stage `{name}`", (), help=f"did you mean `{meant}`?" if meant else known)
         )
 
 
-def run_stages(unit: Unit, *, print_after: str | None, stop_after: str | None, show: Show) -> list[Finding]:
+@dataclass(slots=True)
+class Checked:
+    """What the stages found, and what the judge ran if it came to that."""
+
+    findings: list[Finding]
+    judgement: Judgement | None = None
+
+
+def run_stages(
+    unit: Unit,
+    *,
+    print_after: str | None,
+    stop_after: str | None,
+    show: Show,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> Checked:
     """All stages in order; findings that leave no meaning end it."""
     findings: list[Finding] = []
     graph = unit.graph
@@ -82,19 +103,57 @@ def run_stages(unit: Unit, *, print_after: str | None, stop_after: str | None, s
         if print_after == "kernel":
             show("kernel", show_text(unit.kernel))
         findings += check(unit.kernel, unit.target)
-        if stop_after == "kernel" or any(each.is_bad_input for each in findings):
-            return findings
+        if stop_after == "kernel" or _is_bad(findings):
+            return Checked(findings)
         from tidegate.graph.build import build_graph
 
         graph = build_graph(unit.kernel, unit.target).graph
-    if graph is not None:
-        from tidegate.graph.show import show_graph
-        from tidegate.graph.wellformed import check_graph
+    assert graph is not None
+    from tidegate.graph.fit import find_graph_misfits
+    from tidegate.graph.show import show_graph
+    from tidegate.graph.wellformed import check_graph
 
-        findings += check_graph(graph)
-        if print_after == "graph":
-            show("graph", show_graph(graph))
-    return findings
+    findings += check_graph(graph)
+    if print_after == "graph":
+        show("graph", show_graph(graph))
+    if unit.kernel is None and not _is_bad(findings):
+        findings += find_graph_misfits(graph, unit.target)
+    if stop_after == "graph" or _is_bad(findings):
+        return Checked(findings)
+    from tidegate.simulate.judge import judge
+
+    judgement = judge(graph, unit.target, limits, progress)
+    if print_after == "judge":
+        show("judge", show_judgement(judgement))
+    return Checked([*findings, *_new(judgement.findings, findings)], judgement)
+
+
+def _is_bad(findings: list[Finding]) -> bool:
+    return any(each.is_bad_input for each in findings)
+
+
+def _new(found: list[Finding], known: list[Finding]) -> list[Finding]:
+    """What the judge adds to what was found without running: not the same mistake again, nor the hang it leads to."""
+    codes = {each.code for each in known}
+    places = {(each.code, each.at.line) for each in known}
+    barriers = {code for code in codes if code.startswith("TG2")}
+    return [
+        each
+        for each in found
+        if (each.code, each.at.line) not in places
+        and each.code not in barriers
+        and not (barriers and each.code == "TG221")
+    ]
+
+
+def show_judgement(judgement: Judgement) -> str:
+    """What was run and what that covers, in a line or two."""
+    count = judgement.configurations
+    parts = [f"{count} configuration{'s' * (count != 1)}", *judgement.covered]
+    lines = [f"judged: {', '.join(parts)}"]
+    if judgement.bounded:
+        lines.append(f"bounded: {'; '.join(judgement.bounded)}")
+    return "\n".join(lines)
 
 
 def reject_graph(unit: Unit, command: str) -> Kernel:

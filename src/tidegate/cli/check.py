@@ -3,56 +3,76 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.options import FilesArg, JsonOption, PrintAfter, StopAfter, TargetOption
-from tidegate.cli.say import print_findings, print_stage, say, status_of
+from tidegate.cli.say import print_findings, print_stage, progress_bar, say, status_of
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding, Sources
+    from tidegate.passes import Checked, Unit
+    from tidegate.simulate.judge import Limits
 
 
 def check_command(
     files: FilesArg,
     target: TargetOption = None,
     as_json: JsonOption = False,
+    explore: Annotated[
+        bool, typer.Option("--explore", help="Visit all orders of the waves, and say how many of how many.")
+    ] = False,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of what is drawn at random.")] = 0,
     print_after: PrintAfter = None,
     stop_after: StopAfter = None,
 ) -> None:
-    """Find what is wrong with programs: meaning, memory, the barrier protocol, the fit to their target.
+    """Find what is wrong with programs: meaning, memory, the fit to their target, races, inversions and hangs.
 
-    Races, and what waves do at barrier objects, are not decided by this version. Exit status: 0 clean, 1 findings,
-    2 bad input; the worst of all files.
+    Races and hangs are found by running the program on a hostile machine: each loop 0 times up to two more than the
+    most slots, or more where a wait count needs it; each condition both ways; all orders of the waves. What was bounded
+    is said. A Python file is executed to trace its kernels; text files never execute anything.
 
-    Examples: `tidegate check gemm.tide`, `tidegate check gemm.py::gemm --target gfx1201 --json`
+    Exit status: 0 clean, 1 findings, 2 bad input; the worst of all files.
+
+    Examples: `tidegate check gemm.tide`, `tidegate check gemm.py::gemm --target gfx1201 --json`,
+    `tidegate check ring.tide --explore`
     """
     from tidegate.diag import Sources, findings_to_json
     from tidegate.passes import check_stage
+    from tidegate.simulate.judge import EXPLORE, Limits
 
     check_stage(print_after)
     check_stage(stop_after)
     show = print_stage if not as_json else lambda *_: None
+    limits = replace(EXPLORE if explore else Limits(), seed=seed)
     checks = [_Check(file, len(files) > 1) for file in files]
     for each in checks:
-        each.run(target, print_after, stop_after, show)
+        each.run(target, print_after, stop_after, show, limits)
         if as_json:
             continue
         print_findings(each.findings, each.sources or Sources(), err=each.sources is None)
-        if each.sources is not None:
-            say(each.verdict())
+        for line in each.verdicts():
+            say(line)
     if as_json:
         given = files if len(files) > 1 else files[0]
-        decided = (
-            ["meaning", "memory", "workgroup barrier", "target"]
-            if all(each.sources is not None for each in checks)
-            else []
-        )
         findings = [finding for each in checks for finding in each.findings]
-        names = [name for each in checks for name in each.names]
-        say(json.dumps(findings_to_json(findings, file=given, checked=names, decided=decided), indent=2))
+        facts = {
+            "checked": [name for each in checks for name in each.names],
+            "decided": _decided(checks),
+            "judged": [fact for each in checks for fact in each.judged()],
+        }
+        say(json.dumps(findings_to_json(findings, file=given, **facts), indent=2))
     raise typer.Exit(max(status_of(each.findings) for each in checks))
+
+
+def _decided(checks: list[_Check]) -> list[str]:
+    """What every program was checked for."""
+    if any(each.sources is None for each in checks):
+        return []
+    ran = all(checked.judgement is not None for each in checks for checked in each.results)
+    return ["meaning", "memory", "workgroup barrier", "target", *(["races", "hangs"] if ran else [])]
 
 
 class _Check:
@@ -60,11 +80,18 @@ class _Check:
 
     def __init__(self, file: str, among_others: bool) -> None:
         self.file, self.among_others = file, among_others
-        self.findings: list[Finding] = []
+        self.bad: list[Finding] = []
         self.names: list[str] = []
+        self.results: list[Checked] = []
         self.sources: Sources | None = None
 
-    def run(self, target: str | None, print_after: str | None, stop_after: str | None, show: Any) -> None:
+    @property
+    def findings(self) -> list[Finding]:
+        return [*self.bad, *(finding for each in self.results for finding in each.findings)]
+
+    def run(
+        self, target: str | None, print_after: str | None, stop_after: str | None, show: Any, limits: Limits
+    ) -> None:
         from tidegate.diag import BadInput
         from tidegate.files import load
         from tidegate.passes import run_stages, units_of
@@ -73,15 +100,56 @@ class _Check:
             loaded = load(self.file)
             units = units_of(loaded, target)
         except BadInput as bad:
-            self.findings += bad.findings
+            self.bad += bad.findings
             return
         self.sources = loaded.sources
         for unit in units:
-            self.findings += run_stages(unit, print_after=print_after, stop_after=stop_after, show=show)
-            self.names.append(f"@{unit.name} on {unit.target.name or 'no target'}")
+            self.names.append(_name(unit))
+            with progress_bar(f"judging @{unit.name}") as progress:
+                self.results.append(
+                    run_stages(
+                        unit,
+                        print_after=print_after,
+                        stop_after=stop_after,
+                        show=show,
+                        limits=limits,
+                        progress=progress,
+                    )
+                )
 
-    def verdict(self) -> str:
-        found = self.findings
-        what = f"{len(found)} finding{'s' * (len(found) != 1)}" if found else "no findings"
+    def verdicts(self) -> list[str]:
+        """For each program how many findings there are, and what was run."""
+        from tidegate.passes import show_judgement
+
+        lines = []
         where = f"{self.file}: " if self.among_others else ""
-        return f"{where}{', '.join(self.names)}: {what}; races and barrier objects are not decided by this version"
+        for name, checked in zip(self.names, self.results, strict=True):
+            count = len(checked.findings)
+            what = f"{count} finding{'s' * (count != 1)}" if count else "no findings"
+            if checked.judgement is None:
+                lines.append(f"{where}{name}: {what}; races and hangs were not judged")
+                continue
+            lines.append(f"{where}{name}: {what}")
+            lines += [f"  {line}" for line in show_judgement(checked.judgement).splitlines()]
+        return lines
+
+    def judged(self) -> list[dict[str, object]]:
+        """What was run, program by program, for the JSON document."""
+        return [
+            {
+                "program": name,
+                "configurations": ran.configurations,
+                "runs": ran.runs,
+                "steps": ran.steps,
+                "orders": ran.orders,
+                "possible_orders": (ran.possible or None) if not ran.uncounted else None,
+                "covered": ran.covered,
+                "bounded": ran.bounded,
+            }
+            for name, checked in zip(self.names, self.results, strict=True)
+            if (ran := checked.judgement) is not None
+        ]
+
+
+def _name(unit: Unit) -> str:
+    return f"@{unit.name} on {unit.target.name or 'no target'}"

@@ -2,48 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.options import FileArg, TargetOption
-from tidegate.cli.say import print_findings, print_stage, say, status_of, stop
+from tidegate.cli.say import print_findings, progress_bar, say, status_of, stop, table, write
+
+if TYPE_CHECKING:
+    from tidegate.language.ops import Kernel
+    from tidegate.simulate.hostile import HostileRun
+    from tidegate.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the command line asks for."""
+
+    sizes: dict[str, int]
+    seed: int
+    waves: int | None
+    in_order: bool
+    trace: Path | None
+    counters: bool
+    phases: bool
 
 
 def run_command(
     file: FileArg,
     target: TargetOption = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random inputs and of the schedule.")] = 0,
     waves: Annotated[int | None, typer.Option(metavar="N", help="Run with another number of waves.")] = None,
     size: Annotated[
         list[str] | None, typer.Option("--size", "-s", metavar="NAME=N", help="Set a size; may be repeated.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="OUT.json", help="Write a timeline that Perfetto and Chrome open."),
+    ] = None,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Print the most operations in flight on each counter, for each wave.")
+    ] = False,
+    phases: Annotated[
+        bool, typer.Option("--phases", help="Print how often each wave went on from each barrier.")
+    ] = False,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="Perform every access at once; races do not show.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT.npz", help="Save all arrays after the run.")
     ] = None,
 ) -> None:
-    """Run a kernel on this computer, in order, with random inputs.
+    """Run a kernel on this computer with random inputs, on a machine that is as unkind as its target allows.
 
-    Waves take turns and every access is performed at once, so races do not show. Where the Python file has a function
-    `reference(inputs, sizes)`, the results are compared with it; of other arrays that were written, the range is shown.
+    Waves go on at their own pace, and accesses are performed as late as their waits allow; the seed decides which way.
+    Races and wrong orders are found whatever the seed, if these sizes show them; wrong numbers need bad luck. Global
+    memory is not judged. Where the Python file has a function `reference(inputs, sizes)`, the results are compared with
+    it; of other arrays that were written, the range is shown. Exit status: 0 clean, 1 findings or other results than
+    the reference, 2 bad input.
 
-    Examples: `tidegate run examples/gemm_two_slots.py`, `tidegate run gemm.tide --size K=256 --seed 7 -o out.npz`
+    In the counters, an operation on global memory counts while it stands behind one on shared memory.
+
+    Examples: `tidegate run examples/gemm_two_slots.py`, `tidegate run gemm.tide --size K=256 --seed 7 -o out.npz`,
+    `tidegate run gemm.tide --trace gemm.json --counters --phases`, `tidegate run gemm.tide --in-order`
     """
     from tidegate.files import load
-    from tidegate.passes import reject_graph, run_stages, units_of
+    from tidegate.language.check import check
+    from tidegate.passes import reject_graph, units_of
 
     loaded = load(file)
-    wanted = read_sizes(size or [])
+    wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, trace, counters, phases)
+    _check_options(wanted)
     status, units = 0, units_of(loaded, target)
+    if trace is not None and len(units) > 1:
+        stop("`--trace` writes one timeline, and the file has several kernels", f"pick one: `{file}::{units[0].name}`")
     arrays: dict[str, Any] = {}
     for unit in units:
         kernel = reject_graph(unit, "run")
-        findings = run_stages(unit, print_after=None, stop_after="kernel", show=print_stage)
+        findings = check(kernel, unit.target)
         print_findings(findings, loaded.sources)
         if any(each.is_bad_input for each in findings):
             raise typer.Exit(2)
-        ended, results = _run(kernel, unit.target, loaded, wanted, seed, waves)
+        ended, results = _run(kernel, unit.target, loaded, wanted)
         status = max(status, ended, status_of(findings))
         arrays.update({name if len(units) == 1 else f"{unit.name}.{name}": each for name, each in results.items()})
     if output is not None and arrays:
@@ -51,36 +93,117 @@ def run_command(
     raise typer.Exit(status)
 
 
-def _run(
-    kernel: Any, target: Any, loaded: Any, wanted: dict[str, int], seed: int, waves: int | None
-) -> tuple[int, dict[str, Any]]:
+def _check_options(wanted: _Wanted) -> None:
+    if not wanted.in_order:
+        return
+    for name, given in (("trace", wanted.trace), ("counters", wanted.counters), ("phases", wanted.phases)):
+        if given:
+            stop(f"`--{name}` shows what is in flight, and `--in-order` leaves nothing in flight", "drop one of them")
+
+
+def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[int, dict[str, Any]]:
     """Runs one kernel and says how it went; gives the exit status and the arrays."""
     import numpy as np
 
-    from tidegate.simulate.inorder import SimulationError, make_inputs, run
+    from tidegate.simulate.inorder import SimulationError, make_inputs
 
-    sizes = {each.name: wanted.get(each.name, each.default) for each in kernel.sizes}
-    unknown = sorted(set(wanted) - set(sizes))
+    sizes = {each.name: wanted.sizes.get(each.name, each.default) for each in kernel.sizes}
+    unknown = sorted(set(wanted.sizes) - set(sizes))
     if unknown:
         stop(f"`@{kernel.name}` has no size `{unknown[0]}`", f"its sizes: {', '.join(sizes) or 'none'}")
     try:
-        inputs = make_inputs(kernel, sizes, seed)
-        results = run(kernel, inputs, sizes=sizes, waves=waves, lanes=target.lanes or 64)
+        inputs = make_inputs(kernel, sizes, wanted.seed)
+        status, results = _simulate(kernel, target, loaded, wanted, inputs, sizes)
     except SimulationError as error:
         print_findings([error.finding], loaded.sources)
         return (2 if error.finding.is_bad_input else 1), {}
-    named = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-    count = waves or kernel.waves
-    who = f"@{kernel.name} on {target.name or 'no target'}, {count} wave{'s' * (count != 1)}"
-    say(f"{who}, {named}" if named else who)
+    if not results:
+        return status, {}
     expected = _expected(loaded, inputs, sizes)
-    status = 0
     for name, result in results.items():
         if name in expected:
             status = max(status, _compare(name, result, expected[name], loaded.reference.tolerance))
         elif not np.array_equal(result, inputs[name], equal_nan=True):
             say(f"  {name}: {_describe(result)}")
-    return status, dict(results)
+    return status, results
+
+
+def _simulate(
+    kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted, inputs: dict[str, Any], sizes: dict[str, int]
+) -> tuple[int, dict[str, Any]]:
+    """Runs it on the machine asked for, and says what was found; no arrays if it hangs."""
+    from tidegate.simulate.inorder import run
+
+    if wanted.in_order:
+        results = run(kernel, inputs, sizes=sizes, waves=wanted.waves, lanes=target.lanes or 64)
+        _say_who(kernel, target, wanted, sizes)
+        return 0, dict(results)
+    ran = _run_hostile(kernel, target, wanted, inputs, sizes)
+    findings = ran.findings()
+    print_findings(findings, loaded.sources)
+    _say_who(kernel, target, wanted, sizes)
+    if wanted.trace is not None:
+        say(f"  timeline: {wanted.trace}, for https://ui.perfetto.dev")
+    if wanted.counters:
+        _say_counters(ran)
+    if wanted.phases:
+        _say_phases(ran)
+    return status_of(findings), {} if ran.hang is not None else dict(ran.arrays)
+
+
+def _run_hostile(
+    kernel: Kernel, target: Target, wanted: _Wanted, inputs: dict[str, Any], sizes: dict[str, int]
+) -> HostileRun:
+    from tidegate.simulate.hostile import run_hostile
+    from tidegate.simulate.timeline import Timeline
+
+    timeline = Timeline(kernel) if wanted.trace is not None else None
+    with progress_bar(f"@{kernel.name}, workgroups") as progress:
+        ran = run_hostile(
+            kernel,
+            inputs,
+            target=target,
+            sizes=sizes,
+            waves=wanted.waves,
+            seed=wanted.seed,
+            listener=timeline,
+            progress=progress,
+        )
+    if timeline is not None and wanted.trace is not None:
+        write(wanted.trace, timeline.text())
+    return ran
+
+
+def _say_who(kernel: Kernel, target: Target, wanted: _Wanted, sizes: dict[str, int]) -> None:
+    named = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+    count = wanted.waves or kernel.waves
+    who = f"@{kernel.name} on {target.name or 'no target'}, {count} wave{'s' * (count != 1)}"
+    say(f"{who}, {named}" if named else who)
+
+
+def _say_counters(ran: HostileRun) -> None:
+    waves = ran.statistics.waves
+    names = list(dict.fromkeys(name for wave in waves for name in wave.in_flight))
+    rows = [[str(wave.in_flight.get(name, 0)) for name in names] for wave in waves]
+    _say_table(ran, "most in flight", names, rows)
+
+
+def _say_phases(ran: HostileRun) -> None:
+    waves = ran.statistics.waves
+    barriers = list(dict.fromkeys(each for wave in waves for each in wave.departures))
+    names = [str(each).replace("`", "").removeprefix("the ") for each in barriers]
+    rows = [[str(wave.departures.get(each, 0)) for each in barriers] for wave in waves]
+    _say_table(ran, "departures", names, rows)
+
+
+def _say_table(ran: HostileRun, what: str, names: list[str], rows: list[list[str]]) -> None:
+    """One row for each wave, indented below the kernel's own line."""
+    if not names:
+        say(f"  {what}: none")
+        return
+    title = f"{what} in any workgroup" if ran.statistics.workgroups > 1 else what
+    lines = table([[title, *names], *([f"wave {wave}", *row] for wave, row in enumerate(rows))])
+    say("\n".join(f"  {line}" for line in lines.split("\n")))
 
 
 def _compare(name: str, result: Any, expected: Any, tolerance: tuple[float, float]) -> int:

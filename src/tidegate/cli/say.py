@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding, Sources
+
+# Seconds before a progress bar appears.
+SHOW_AFTER = 1.0
 
 
 def say(text: str) -> None:
@@ -63,3 +68,32 @@ def table(rows: list[list[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr for what takes longer than a moment; nothing if nobody looks at it."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from time import monotonic
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task(title, total=None)
+    begin, started = monotonic(), False
+
+    def tell(done: int, total: int) -> None:
+        nonlocal started
+        if not started and monotonic() - begin > SHOW_AFTER:
+            bar.start()
+            started = True
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield tell
+    finally:
+        if started:
+            bar.stop()

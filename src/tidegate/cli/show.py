@@ -46,15 +46,15 @@ def show_command(
     from tidegate.files import load
     from tidegate.passes import check_stage, run_stages, units_of
 
-    check_stage(print_after)
+    check_stage(print_after, ("kernel", "graph"))
     loaded = load(file)
     shown: list[str] = []
     for unit in units_of(loaded, target):
         stage = "graph" if unit.kernel is None else print_after
-        findings = run_stages(
-            unit, print_after=stage, stop_after=None, show=lambda _, text: shown.append(text.rstrip("\n"))
+        checked = run_stages(
+            unit, print_after=stage, stop_after="graph", show=lambda _, text: shown.append(text.rstrip("\n"))
         )
-        bad = [each for each in findings if each.is_bad_input]
+        bad = [each for each in checked.findings if each.is_bad_input]
         if bad:
             print_findings(bad, loaded.sources)
             raise typer.Exit(2)

@@ -112,7 +112,8 @@ class _Finder:
             self.found.bounded.append(f"{MOST_CONFIGURATIONS} of {len(runs)} configurations, at random")
             runs = [runs[0], *kept]
         self.found.runs = runs
-        self.found.candidates = {name: self.values_for(name) for name in _unknown(self.graph)}
+        steering = _steering(self.graph)
+        self.found.candidates = {name: self.values_for(name) for name in _unknown(self.graph) if name in steering}
         self.found.differ = _differing(self.graph)
         return self.found
 
@@ -124,6 +125,9 @@ class _Finder:
         found: list[dict[str, int]] = []
         if loops and self.sizes:
             found += self.sizes_for_trips(loops)
+        for loop in self.graph.loops:
+            if loop.counter and loop.most is not None:
+                self.found.covered.append(f"loop over `{loop.counter}`: {loop.most} trips")
         found += self.sizes_for_conditions()
         found.append(default)
         return list({tuple(each.items()): each for each in found}.values())
@@ -312,6 +316,33 @@ def _unknown(graph: g.SyncGraph) -> list[str]:
             name for point in graph.points if isinstance(point.action, g.Havoc) for name in point.action.names
         )
     )
+
+
+def _steering(graph: g.SyncGraph) -> set[str]:
+    """Names on which it depends where a wave goes or which barrier it uses; others only say which bytes it touches."""
+    found: set[str] = set()
+    for point in graph.points:
+        match point.action:
+            case g.Branch(cond) if cond is not None:
+                found.update(names(cond))
+            case g.Sync(ops.MbarrierArrive(barrier=place)):
+                found.update(names(place.slot))
+            case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
+                found.update((*names(place.slot), *names(parity)))
+            case g.Access(mbarrier=told) if told is not None:
+                found.update(names(told.slot))
+            case _:
+                pass
+    grown = True
+    while grown:
+        before = len(found)
+        for point in graph.points:
+            if isinstance(point.action, g.Assign):
+                for name, value in point.action.pairs:
+                    if name in found and isinstance(value, INDEX_TYPES):
+                        found.update(names(value))
+        grown = len(found) > before
+    return found
 
 
 def _single_assignments(graph: g.SyncGraph) -> dict[str, Index]:

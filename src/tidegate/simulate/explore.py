@@ -13,11 +13,16 @@ step of every wave, and every performance, at every moment. It reads races off t
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from math import factorial
 
-from tidegate.simulate.clocks import Id
+from tidegate.simulate.clocks import Clock, Id
+from tidegate.simulate.events import WORKGROUP
 from tidegate.simulate.machine import Machine
+from tidegate.simulate.program_order import Key
+from tidegate.simulate.races import Party, Watch
+from tidegate.simulate.steps import Arrive, Await, Depart, End, Step
 
 MOST_STATES = 20_000
 
@@ -107,6 +112,43 @@ class Everything:
     orders: int | None
     states: int
     hangs: bool
+
+
+class Blind(Watch):
+    """Sees nothing: for counting."""
+
+    def copy(self) -> Blind:
+        return self
+
+    def issue(self, party: Party, clock: Clock, time: int) -> None:
+        pass
+
+    def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key]) -> None:
+        pass
+
+
+def at_least(waves: Sequence[Sequence[Step]]) -> int:
+    """Orders that there are at least: the ways to mix what the waves do between two rendezvous; 0: cannot say.
+
+    Nobody leaves a rendezvous before all have come, so that what lies between two of them can be mixed freely.
+    """
+    lengths: dict[int, list[int]] = {}
+    for steps in waves:
+        phase, count = 0, 0
+        for step in steps:
+            if isinstance(step, Arrive | Depart | Await) and step.barrier != WORKGROUP:
+                return 0
+            count += 1
+            if isinstance(step, Arrive | End):
+                lengths.setdefault(phase, []).append(count)
+            elif isinstance(step, Depart):
+                phase, count = phase + 1, 0
+    total = 1
+    for counts in lengths.values():
+        total *= factorial(sum(counts))
+        for count in counts:
+            total //= factorial(count)
+    return total
 
 
 @dataclass(slots=True)

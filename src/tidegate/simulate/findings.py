@@ -146,23 +146,26 @@ def _help(code: str, clash: Clash) -> str:
 
 def hang_finding(machine: Machine, statements: Sequence[Statement], name: str, notes: Sequence[str] = ()) -> Finding:
     """No wave can go on: what each waits for."""
-    held = list(machine.blocked())
-    labels: dict[int, Label] = {}
-    said: list[str] = []
-    for wave, step in held:
-        waiting = [str(other) for other, each in held if each.where == step.where]
-        who = f"wave {waiting[0]} waits" if len(waiting) == 1 else f"waves {', '.join(waiting)} wait"
-        labels.setdefault(step.where, Label(statements[step.where].at, f"{who} here"))
+    here: dict[int, list[int]] = {}
+    alike: dict[str, list[int]] = {}
+    for wave, step in machine.blocked():
+        here.setdefault(step.where, []).append(wave)
         parity = step.parity if isinstance(step, Await) else None
         what = machine.barriers.waits_for(wave, step.barrier, parity)
-        said.append(f"wave {wave} waits in `{statements[step.where].text}` for {what}")
+        alike.setdefault(f"in `{statements[step.where].text}` for {what}", []).append(wave)
+    labels = [Label(statements[where].at, f"{_who(waves)} here") for where, waves in here.items()]
+    said = [f"{_who(waves)} {what}" for what, waves in alike.items()]
     ended = [str(number) for number, wave in enumerate(machine.waves) if wave.ended]
     if ended:
         said.append(f"ended: wave {', '.join(ended)}")
     return Finding(
         "TG221",
         f"`@{name}` hangs: no wave can go on",
-        tuple(labels.values()),
+        tuple(labels),
         (*said, *notes),
         "every wave must arrive at a barrier as often as the others wait for it",
     )
+
+
+def _who(waves: Sequence[int]) -> str:
+    return f"wave {waves[0]} waits" if len(waves) == 1 else f"waves {', '.join(map(str, waves))} wait"

@@ -23,7 +23,7 @@ from tidegate.graph import model as g
 from tidegate.graph.show import show_action
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.configurations import Configuration, Configurations, find_configurations
-from tidegate.simulate.explore import MOST_STATES, Explored, explore, run_once
+from tidegate.simulate.explore import MOST_STATES, Blind, Explored, at_least, explore, explore_all, run_once
 from tidegate.simulate.findings import Statement, clash_finding, hang_finding
 from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
@@ -50,9 +50,10 @@ class Limits:
     states: int = 2_000
     steps: int = MOST_STEPS
     seed: int = 0
+    count: int = 0  # states that may be visited to count the orders of one run; 0: do not count
 
 
-EXPLORE = Limits(states=50 * MOST_STATES, steps=100 * MOST_STEPS)
+EXPLORE = Limits(states=10 * MOST_STATES, steps=100 * MOST_STEPS, count=4_000)
 
 
 @dataclass(slots=True)
@@ -65,6 +66,8 @@ class Judgement:
     configurations: int = 0
     runs: int = 0
     orders: int = 0
+    possible: int = 0  # orders of all runs, as far as they were counted
+    uncounted: int = 0  # runs of which only some orders, or none, are among them
     steps: int = 0
 
 
@@ -117,11 +120,13 @@ class _Judge:
         return result
 
     def orders(self) -> str:
-        if not self.varies:
-            return "all orders of the waves: without barrier objects one stands for all"
-        if any("orders" in each for each in self.result.bounded):
-            return f"{self.result.orders} orders of the waves"
-        return f"all orders of the waves, by {self.result.orders} that differ"
+        result = self.result
+        bounded = any("orders" in each for each in result.bounded)
+        if self.limits.count:
+            many = f"more than {_show(result.possible)}" if result.uncounted else _show(result.possible)
+            stand = "" if bounded else ", which stand for all"
+            return f"{_show(result.orders)} of {many} orders of the waves visited{stand}"
+        return f"{_show(result.orders)} orders of the waves" if bounded else "all orders of the waves"
 
     # --- one configuration ---
 
@@ -165,6 +170,8 @@ class _Judge:
 
     def judge_run(self, waves: list[tuple[Step, ...]], configuration: Configuration) -> None:
         verdicts = Verdicts()
+        if self.limits.count:
+            self.count(waves)
         for explored in self.explored(waves, verdicts):
             self.result.orders += explored.orders
             if explored.hang is not None:
@@ -182,6 +189,14 @@ class _Judge:
         self.bound(f"orders of the waves: {self.limits.states} states and {RANDOM_ORDERS} orders at random in each run")
         for _ in range(RANDOM_ORDERS):
             yield run_once(self.machine(waves, verdicts), self.rng)
+
+    def count(self, waves: list[tuple[Step, ...]]) -> None:
+        """How many orders of steps and performances this run has."""
+        blind = Blind(self.regions, Verdicts())
+        machine = start_machine(self.rules, [Listed(steps) for steps in waves], blind)
+        all_orders = explore_all(machine, self.limits.count).orders
+        self.result.possible += at_least(waves) if all_orders is None else all_orders
+        self.result.uncounted += all_orders is None
 
     def machine(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Machine:
         watch = Watch(self.regions, verdicts, self.rules.proxies, self.varies)
@@ -233,6 +248,10 @@ MESSAGES = {
     "TG207": "conditional barriers do not match: one half of the waves arrives more often",
     "TG208": "a signal is left over on one path only",
 }
+
+
+def _show(number: int) -> str:
+    return f"{number:,}" if number < 10**9 else f"10^{len(str(number)) - 1}"
 
 
 def is_early_end(point: g.Point) -> bool:

@@ -54,6 +54,11 @@ class Clash:
     def statements(self) -> tuple[str, int, int]:
         return self.kind, self.first.touch.where, self.second.touch.where
 
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """Less for a witness that is easier to follow: early, and by waves of low number."""
+        return (self.first.phase + self.second.phase, self.second.wave, self.first.wave)
+
 
 @dataclass(slots=True)
 class Record:
@@ -73,7 +78,9 @@ class Verdicts:
     raced: set[tuple[Id, Id]] = field(default_factory=set)
 
     def add(self, clash: Clash) -> None:
-        self.clashes.setdefault(clash.statements, clash)
+        known = self.clashes.get(clash.statements)
+        if known is None or clash.rank < known.rank:
+            self.clashes[clash.statements] = clash
         if clash.kind == "race":
             self.raced.add(_pair(clash.first, clash.second))
 
