@@ -202,7 +202,7 @@ class _Run:
             KernelSource(Wave(self.kernel.body, env, layout, waves=len(envs), lanes=lanes), self.facts, each)
             for env, each in zip(envs, data, strict=True)
         ]
-        watch = Watch(self.facts.regions, self.verdicts, self.rules.proxies)
+        watch = Watch(self.facts.regions, self.verdicts, self.rules.proxies and self.facts.crosses)
         machine = start_machine(self.rules, sources, watch)
 
         def on_step(wave: int, step: Step) -> None:
@@ -254,6 +254,7 @@ class _Run:
 
     def _step(self, machine: Machine, wave: int, step: Step | None, place: Place) -> None:
         number, known = machine.waves[wave].issued, len(self.verdicts.clashes)
+        self.tally.tick()
         machine.step(wave)
         if isinstance(step, Issue):
             if number in machine.waves[wave].flight.touches:

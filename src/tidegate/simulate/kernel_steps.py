@@ -69,6 +69,11 @@ class KernelFacts:
     regions: Regions = field(default_factory=Regions)
     _boxes: dict[tuple[object, ...], Region] = field(default_factory=dict)
 
+    @property
+    def crosses(self) -> bool:
+        """Whether anything goes through the other proxy: else nothing needs to be remembered until a fence."""
+        return any(each.proxy != "generic" for each in self.facts.values())
+
     def of(self, op: Op) -> _Facts:
         return self.facts[id(op)]
 

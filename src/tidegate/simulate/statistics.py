@@ -101,10 +101,10 @@ class Tally:
         self.listener.workgroup(place, len(self.waves), self.time)
 
     def tick(self) -> None:
+        """Something is about to happen."""
         self.time += 1
 
     def step(self, wave: int, step: Step) -> None:
-        self.time += 1
         self.steps += 1
         match step:
             case Issue():
