@@ -169,14 +169,20 @@ class _Data:
 
 @dataclass(frozen=True, slots=True)
 class _Mood:
-    """How a workgroup behaves: how long a wave runs alone, how likely copies land and other accesses move early."""
+    """How a workgroup behaves: how long a wave runs alone, how likely copies land and other accesses move early.
+
+    Once in a while it is kind: waves take turns and nothing is late, as hardware often has it.
+    """
 
     bursts: tuple[int, ...]
     lands: float
     early: float
+    kind: bool = False
 
 
 def _mood(rng: random.Random) -> _Mood:
+    if rng.random() < 0.1:
+        return _Mood((1,), 0.5, 1.0, kind=True)
     bursts = rng.choice(((1,), (1, 2, 4), (1, 4, 16, 64), (8, 64, 512)))
     return _Mood(bursts, rng.choice((0.02, 0.1, 0.5)), rng.choice((0.0, 0.02, 0.2)))
 
@@ -233,7 +239,7 @@ class _Run:
                 continue
             fresh = left <= 0 or wave not in ready
             if fresh:
-                wave, left = rng.choice(ready), rng.choice(mood.bursts)
+                wave, left = self._pick(machine, ready, mood), rng.choice(mood.bursts)
             if not machine.can_step(wave):
                 ready.remove(wave)
                 continue
@@ -248,9 +254,14 @@ class _Run:
             elif isinstance(step, Depart | Await) and rng.random() < 0.75:
                 left = 0
             if mood.early and rng.random() < mood.early:
-                other = rng.randrange(len(data))
+                other = wave if mood.kind else rng.randrange(len(data))
                 if waiting := data[other].waiting(machine, other):
                     data[other].perform(rng.choice(waiting))
+
+    def _pick(self, machine: Machine, ready: list[int], mood: _Mood) -> int:
+        if mood.kind:
+            return min(ready, key=lambda wave: machine.waves[wave].place)
+        return self.rng.choice(ready)
 
     def _step(self, machine: Machine, wave: int, step: Step | None, place: Place) -> None:
         number, known = machine.waves[wave].issued, len(self.verdicts.clashes)
