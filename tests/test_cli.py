@@ -63,6 +63,7 @@ FILES = {
         "  shared_memory", "  signal -1\n  shared_memory"
     ),
     "bad.tide": GOOD.replace("local_write %a", "local_write %q").replace("%tile[(wave", "%tiel[(wave"),
+    "race.tide": GOOD.replace("  shared_memory_barrier\n", ""),
     "hang.tide": "target sm_90\n\nkernel @k() waves 4 {\n  %bar = new_barrier : mbarrier<4>\n"
     "  conditional wave < 3 {\n    mbarrier_arrive %bar\n  }\n  mbarrier_wait %bar parity 0\n}\n",
     "sizes.tide": "kernel @k(%X: global<Kxf32>) sizes(K = 128) where(K mod 64 == 0) grid(K // 64) waves 1 {\n"
@@ -155,6 +156,14 @@ CASES: dict[str, str] = {
     "run-reference-list": "run reference_list.py",
     "run-hang": "run hang.tide",
     "run-found": "run found.tide",
+    "run-race": "run race.tide",
+    "run-race-in-order": "run race.tide --in-order",
+    "run-counters": "run good.tide --counters --phases",
+    "run-counters-in-order": "run good.tide --counters --in-order",
+    "run-trace": "run good.tide --trace out.json",
+    "run-trace-folder": "run good.tide --trace folder",
+    "run-trace-nowhere": "run good.tide --trace nowhere/out.json",
+    "run-trace-two": "run two.tide --trace out.json",
     "run-bad": "run bad.tide",
     "run-sync": "run graph.sync",
     "demo": "demo",
@@ -162,8 +171,9 @@ CASES: dict[str, str] = {
 STATUS = {
     0: "targets show-tide show-py show-sync show-graph show-two show-one-of-two show-other-target check-good check-two "
     "version check-neighbour-broken run-one-kernel "
-    "check-sync check-other-target check-no-target run-tide run-py run-size run-two-sizes run-waves demo",
-    1: "check-several check-found check-found-stop run-wrong-reference run-other-shape run-hang run-found",
+    "check-sync check-other-target check-no-target run-tide run-py run-size run-two-sizes run-waves demo "
+    "run-race-in-order run-counters run-trace",
+    1: "check-several check-found check-found-stop run-wrong-reference run-other-shape run-hang run-found run-race",
 }
 
 
@@ -367,6 +377,31 @@ def test_run_saves_all_arrays(command: Command) -> None:
     assert command("run", "two.tide", "-o", "out.npz")[0] == 0
     with np.load("out.npz") as found:
         assert set(found) == {"shift.X", "shift.Y", "other.X", "other.Y"}
+
+
+def test_run_writes_a_timeline(command: Command) -> None:
+    status, out, _ = command("run", "race.tide", "--trace", "out.json")
+    assert status == 1
+    assert "  timeline: out.json, for https://ui.perfetto.dev\n" in out
+    found = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert [each["name"] for each in found["traceEvents"] if each.get("cat") == "race"] == ["race: %tile"]
+    first = Path("out.json").read_bytes()
+    command("run", "race.tide", "--trace", "out.json")
+    assert Path("out.json").read_bytes() == first
+    command("run", "race.tide", "--trace", "out.json", "--seed", "1")
+    assert Path("out.json").read_bytes() != first
+
+
+def test_run_finds_a_race_whatever_the_seed(command: Command) -> None:
+    for seed in range(8):
+        status, out, _ = command("run", "race.tide", "--seed", str(seed))
+        assert status == 1
+        assert out.startswith("error[TG101]")
+
+
+def test_run_saves_nothing_after_a_hang(command: Command) -> None:
+    assert command("run", "hang.tide", "-o", "out.npz")[0] == 1
+    assert not Path("out.npz").exists()
 
 
 @pytest.mark.parametrize("name", ["targets", "show", "check", "run", "demo"])

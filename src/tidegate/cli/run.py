@@ -98,7 +98,7 @@ def _check_options(wanted: _Wanted) -> None:
         return
     for name, given in (("trace", wanted.trace), ("counters", wanted.counters), ("phases", wanted.phases)):
         if given:
-            stop(f"`--{name}` shows what is in flight, and `--in-order` leaves nothing in flight", "drop one of them")
+            stop(f"`--{name}` is about the hostile machine, which `--in-order` does not use", "drop one of them")
 
 
 def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[int, dict[str, Any]]:
