@@ -22,7 +22,7 @@ from tidegate.simulate.events import WORKGROUP
 from tidegate.simulate.machine import Machine
 from tidegate.simulate.program_order import Key
 from tidegate.simulate.races import Party, Watch
-from tidegate.simulate.steps import Arrive, Await, Depart, End, Step
+from tidegate.simulate.steps import Arrive, Await, Depart, End, Issue, Step
 
 MOST_STATES = 20_000
 
@@ -36,6 +36,18 @@ class Explored:
     hang: Machine | None = None
     complete: bool = True
     ends: list[Machine] = field(default_factory=list)  # one for each way that ended well, up to a few
+
+
+def order_varies(waves: Sequence[Sequence[Step]]) -> bool:
+    """Whether the order of the waves can make a difference: whether they use barrier objects."""
+    for steps in waves:
+        for step in steps:
+            if isinstance(step, Issue):
+                if step.touch.reports is not None:
+                    return True
+            elif isinstance(step, Arrive | Depart | Await) and step.barrier.arrivals:
+                return True
+    return False
 
 
 def explore(machine: Machine, most: int = MOST_STATES) -> Explored:

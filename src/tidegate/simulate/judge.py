@@ -23,7 +23,16 @@ from tidegate.graph import model as g
 from tidegate.graph.show import show_action
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.configurations import Configuration, Configurations, find_configurations
-from tidegate.simulate.explore import MOST_STATES, Blind, Explored, at_least, explore, explore_all, run_once
+from tidegate.simulate.explore import (
+    MOST_STATES,
+    Blind,
+    Explored,
+    at_least,
+    explore,
+    explore_all,
+    order_varies,
+    run_once,
+)
 from tidegate.simulate.findings import Statement, clash_finding, hang_finding
 from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
@@ -40,7 +49,7 @@ MOST_CHOICES, MORE_CHOICES = 64, 32
 # Orders of one run at random, where there are too many to visit.
 RANDOM_ORDERS = 16
 # Steps after which no further configuration is begun.
-MOST_STEPS = 1_000_000
+MOST_STEPS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,9 @@ class _Judge:
         self.regions = Regions()
         self.statements = statements_of(graph)
         self.rng = random.Random(limits.seed)
-        self.varies = bool(graph.objects)
+        self.proxies = self.rules.proxies and any(
+            isinstance(point.action, g.Access) and point.action.proxy != "generic" for point in graph.points
+        )
         self.result = Judgement()
         self.found: dict[tuple[str, int, int], Finding] = {}
         self.meetings = Meetings(
@@ -199,7 +210,7 @@ class _Judge:
         self.result.uncounted += all_orders is None
 
     def machine(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Machine:
-        watch = Watch(self.regions, verdicts, self.rules.proxies, self.varies)
+        watch = Watch(self.regions, verdicts, self.proxies, order_varies(waves))
         return start_machine(self.rules, [Listed(steps) for steps in waves], watch)
 
     # --- what was found ---

@@ -24,7 +24,7 @@ class Overlaps(Watch):
     def copy(self) -> Overlaps:
         held = Watch.copy(self)
         return Overlaps(
-            held.regions, held.verdicts, held.proxies, held.varies, held.records, held.limit, set(self.flying)
+            held.regions, held.verdicts, held.proxies, held.varies, held.records, held.limit, {}, set(self.flying)
         )
 
     def issue(self, party: Party, clock: Clock, time: int) -> None:

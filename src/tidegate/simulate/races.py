@@ -18,7 +18,7 @@ from typing import Literal
 
 from tidegate.simulate.clocks import Clock, Id
 from tidegate.simulate.program_order import Key, compare, may_still_come
-from tidegate.simulate.regions import Regions, Stretch
+from tidegate.simulate.regions import Region, Regions, Stretch
 from tidegate.simulate.steps import Touch
 
 Kind = Literal["race", "own", "inversion"]
@@ -115,17 +115,18 @@ class Watch:
 
     regions: Regions
     verdicts: Verdicts
-    proxies: bool = False
+    proxies: bool = False  # whether a fence is needed between two proxies, and both are used
     varies: bool = False  # whether other runs may order accesses in another way
     records: dict[str, dict[Id, Record]] = field(default_factory=dict)
     limit: int = FORGET_AT
+    newest: dict[tuple[int, int, Region | None], Id] = field(default_factory=dict)
 
     def copy(self) -> Watch:
         records = {
             space: {at: Record(each.party, each.told, each.performed) for at, each in held.items()}
             for space, held in self.records.items()
         }
-        return Watch(self.regions, self.verdicts, self.proxies, self.varies, records, self.limit)
+        return Watch(self.regions, self.verdicts, self.proxies, self.varies, records, self.limit, dict(self.newest))
 
     def issue(self, party: Party, clock: Clock, time: int) -> None:
         """An access is issued by a wave that knows `clock`, at its own time `time`."""
@@ -135,7 +136,20 @@ class Watch:
         held = self.records.setdefault(region.space, {})
         for record in held.values():
             self.meet(record, party, clock)
+        if not self.varies:
+            self._replace(held, party)
         held[party.wave, party.number] = Record(party, time)
+
+    def _replace(self, held: dict[Id, Record], party: Party) -> None:
+        """Forgets the same access of an earlier iteration: whoever clashes with that one clashes with this one.
+
+        Not so for copies, which may end out of turn, so that the later one is known to be over before the earlier.
+        """
+        key = (party.wave, party.touch.where, party.touch.region)
+        before = self.newest.get(key)
+        if before in held and (not party.touch.is_async or held[before].performed is not None):
+            del held[before]
+        self.newest[key] = (party.wave, party.number)
 
     def performed(self, wave: int, number: int, touch: Touch, time: int) -> None:
         if touch.region is not None and (wave, number) in self.records.get(touch.region.space, ()):
