@@ -203,7 +203,7 @@ class Timeline:
         word = statement.text.partition(" = ")[2] or statement.text
         kind = "copy" if touch.is_async else touch.effect
         event = self._event("X", start, wave, word.split()[0], kind, {**about, **more})
-        self.group.slices.append(_Slice(wave, start, max(time, start + 1), event))
+        self.group.slices.append(_Slice(wave, start, time, event))
 
     def _place(self, slices: list[_Slice]) -> None:
         """Each slice on the first track of its wave where it nests with all before it."""
