@@ -50,8 +50,8 @@ docs-serve: $(DOCS_READY)  ## the documentation on this machine
 bench: $(READY)  ## the figures of docs/benchmarks.md
 	$(BIN)/python -m bench
 
-fuzz: $(READY)  ## random kernels and damaged files, far more than in the tests
-	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/test_roundtrip.py tests/test_damage.py --count 200000
+fuzz: $(READY)  ## random kernels, graphs and damaged files, far more than in the tests
+	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/test_roundtrip.py tests/test_damage.py tests/test_judge_random.py --count 200000
 
 clean:  ## take away what these targets made
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -159,6 +159,9 @@ class _Walker:
     # --- points ---
 
     def point(self, point: g.Point, number: int) -> Iterator[Step]:
+        if point.issues and not isinstance(point.action, g.Access | g.Unknown | g.Sync):
+            yield Issue(Touch(number, "read", None, self.queues(point), key=self.position.key()))
+            self.issued += 1
         match point.action:
             case g.Access():
                 yield Issue(self.access(point, number, point.action))
@@ -176,9 +179,7 @@ class _Walker:
             case g.End():
                 yield End(number, self.position.key())
             case _:
-                if point.issues:
-                    yield Issue(Touch(number, "read", None, self.queues(point), key=self.position.key()))
-                    self.issued += 1
+                pass
 
     def assign(self, pairs: tuple[tuple[str, Index | g.Where | g.Token], ...]) -> None:
         new: list[tuple[str, int | _Place | frozenset[int], bool]] = []
