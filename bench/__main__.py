@@ -11,10 +11,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import scaling, startup
+from bench import explore, removals, scaling, startup
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {"startup": startup.run, "scaling": scaling.run}
+BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
+    "startup": startup.run,
+    "scaling": scaling.run,
+    "removals": removals.run,
+    "explore": explore.run,
+}
+# Tables without a clock: they are the same on every machine.
+UNTIMED = ("removals",)
 
 
 def main() -> int:
@@ -34,8 +41,8 @@ def main() -> int:
 
 def _write(name: str, table: str) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    machine = f"Python {platform.python_version()}, {platform.machine()}, medians of one interleaved run."
-    block = f"<!-- {name} -->\n\n{table}\n\n{machine}\n\n<!-- end of {name} -->"
+    machine = f"\n\nPython {platform.python_version()}, {platform.machine()}, medians of one interleaved run."
+    block = f"<!-- {name} -->\n\n{table}{'' if name in UNTIMED else machine}\n\n<!-- end of {name} -->"
     pattern = rf"<!-- {name} -->.*?<!-- end of {name} -->"
     new, count = re.subn(pattern, lambda _: block, text, flags=re.DOTALL)
     assert count == 1, f"docs/benchmarks.md has no place for `{name}`"

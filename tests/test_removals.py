@@ -1,0 +1,155 @@
+"""Take a barrier or wait from a good kernel, or raise a count: `tidegate check --explore` objects, or we know why not.
+
+The examples in their small form hold nothing that could be left out. In the right forms of the broken kernels some can,
+and each such place has its reason in `bench/removals.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from math import prod
+
+import numpy as np
+import pytest
+from bench import explore, removals
+from bench.mutants import SYNC, mutants_of
+from bench.small_examples import EXAMPLES, NAMES, load_small, skeleton
+
+from brute_force import Verdict, judge_by_brute_force
+from tidegate.graph.build import build_graph
+from tidegate.language import ops
+from tidegate.language.ops import Block, Kernel, walk_ops
+from tidegate.language.parse import parse
+from tidegate.language.types import Tile
+from tidegate.simulate.configurations import find_configurations
+from tidegate.simulate.inorder import make_inputs, run
+from tidegate.targets import load_target
+
+TWINS = {kernel.name: kernel for kernel in removals.twins()}
+
+# --- the small forms ----------------------------------------------------------------------------------------------
+
+
+def test_every_example_has_a_small_form() -> None:
+    assert sorted(NAMES) == sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_form_is_synchronized_like_the_example(name: str) -> None:
+    (example,) = parse((EXAMPLES / f"{name}.tide").read_text()).kernels
+    small = load_small(name).kernel
+    assert skeleton(small.body) == skeleton(example.body)
+    assert small.target == example.target
+    assert 2 <= small.waves <= 4
+    assert elements(small) <= elements(example) // 2
+
+
+def elements(kernel: Kernel) -> int:
+    """Of all tiles that a wave makes."""
+    types = [value.type for op in walk_ops(kernel.body) for value in ops.results_of(op)]
+    return sum(prod(type_.shape) for type_ in types if isinstance(type_, Tile))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_form_is_clean(name: str) -> None:
+    assert removals.judge_kernel(load_small(name).kernel) == ((), ())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_form_computes_the_same(name: str) -> None:
+    small = load_small(name)
+    sizes = {size.name: size.default for size in small.kernel.sizes}
+    inputs = make_inputs(small.kernel, sizes, seed=1)
+    after = run(small.kernel, inputs, sizes=sizes)
+    rtol, atol = small.module.TOLERANCE
+    for output, wanted in small.module.reference(inputs, sizes).items():
+        np.testing.assert_allclose(after[output], wanted, rtol, atol, err_msg=output)
+
+
+# --- removals -----------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_synchronization_is_removed() -> None:
+    kernels = [*removals.examples(), *TWINS.values()]
+    changed = {(type(mutant.op), mutant.change.split("(")[0]) for kernel in kernels for mutant in mutants_of(kernel)}
+    assert {kind for kind, change in changed if change == "removed"} == set(SYNC)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "wave_private"])
+def test_nothing_can_be_left_out_of_an_example(name: str) -> None:
+    tried = removals.try_all([load_small(name).kernel])
+    assert tried
+    assert [each.key for each in tried if not each.codes] == []
+
+
+def test_wave_private_has_nothing_to_leave_out() -> None:
+    assert list(mutants_of(load_small("wave_private").kernel)) == []
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_what_can_be_left_out_of_a_twin_has_a_reason(name: str) -> None:
+    tried = removals.try_all([TWINS[name]])
+    assert all(each.verdict != "undecided" for each in tried)
+    assert {each.key for each in tried if not each.codes} == {key for key in removals.REASONS if key[0] == name}
+
+
+# --- the same by brute force --------------------------------------------------------------------------------------
+
+
+@cache
+def harmless_kernels() -> dict[tuple[str, int, str], Kernel]:
+    found = {}
+    for name in dict.fromkeys(name for name, _, _ in removals.REASONS):
+        for mutant in mutants_of(TWINS[name]):
+            found[name, mutant.line, mutant.change] = mutant.kernel
+    return found
+
+
+# Brute force knows no lanes, and so nothing about `divergent_barrier`.
+@pytest.mark.parametrize(
+    "key",
+    [key for key in removals.REASONS if key[0] != "divergent_barrier"],
+    ids=lambda key: f"{key[0]}-{key[1]}-{key[2].split()[0]}",
+)
+def test_what_is_harmless_is_so_in_every_order(key: tuple[str, int, str]) -> None:
+    """Somebody who shares no code with the judge agrees, on two waves."""
+    kernel = on_two_waves(harmless_kernels()[key])
+    target = load_target(kernel.target)
+    graph = build_graph(kernel, target).graph
+    runs = find_configurations(graph).runs
+    assert runs
+    for each in runs:
+        env = {"wg0": 0, "wg1": 0, "wg2": 0, **dict(each.env)}
+        assert judge_by_brute_force(graph, target, env, limit=20_000) == Verdict(frozenset(), hang=False)
+
+
+def on_two_waves(kernel: Kernel) -> Kernel:
+    """The kernel without accesses to global memory where no count sees them, and with two waves where none is named."""
+    seen = list(walk_ops(kernel.body))
+    if not any("vmcnt" in dict(getattr(op, "counts", ())) for op in seen):
+        kernel = replace(kernel, body=without_global(kernel.body))
+    if any(isinstance(op, ops.Specialize | ops.NewBarrier) for op in seen):
+        return kernel
+    return replace(kernel, waves=2)
+
+
+def without_global(block: Block) -> Block:
+    kept: list[ops.Op] = []
+    for op in block.ops:
+        if isinstance(op, ops.GlobalRead):
+            kept.append(ops.Fill(op.result, 0.0))
+        elif not isinstance(op, ops.GlobalWrite):
+            kept.append(ops.map_blocks(op, lambda inner, _: without_global(inner)))
+    return replace(block, ops=tuple(kept))
+
+
+# --- orders -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", explore.kernels(), ids=lambda kernel: kernel.name)
+def test_reduction_loses_nothing(kernel: Kernel) -> None:
+    found = explore.compare(kernel)
+    assert found.verdict == found.verdict_of_all
+    assert (explore.show_verdict(found.verdict) == "clean") != kernel.name.endswith("_broken")
+    assert found.orders < found.possible
