@@ -56,8 +56,27 @@ def double(X: tg.Global[N, tg.f32], Y: tg.Global[N, tg.f32]):
 def reference(inputs, sizes):
     return {"Y": (inputs["X"] * 2).astype(np.float32)}
 """
+PAIR = """\
+target gfx1250
+
+kernel @pair(%X: global<2x64xf32>, %Y: global<2x64xf32>) waves 2 {
+  %tile = alloc : lds<2x64xf32>
+  %both = new_barrier : named_barrier<2>
+  %a = global_read %X[wave] : tile<64xf32>
+  local_write %a, %tile[wave]
+  wait_count dscnt(0)
+  signal %both
+  wait %both
+  %b = local_read %tile[1 - wave] : tile<64xf32>
+  global_write %b, %Y[wave]
+}
+"""
 FILES = {
     "good.tide": GOOD,
+    "pair.tide": PAIR,
+    "number.tide": GOOD.replace("Y: global<256xf32>", "Y: global<256xf32>, %n: index").replace(
+        "  shared_memory_barrier\n", "  conditional %n < 9 {\n    shared_memory_barrier\n  }\n"
+    ),
     "two.tide": GOOD + "\n" + GOOD.partition("\n\n")[2].replace("@shift", "@other"),
     "found.tide": GOOD.replace("(wave + 1) mod 4", "wave + 1").replace(
         "  shared_memory", "  signal -1\n  shared_memory"
@@ -78,6 +97,10 @@ FILES = {
     "shape.py": PYTHON.replace('(inputs["X"] * 2)', '(inputs["X"] * 2)[:8]'),
     "reference_fails.py": PYTHON.replace('(inputs["X"] * 2)', '(inputs["Z"] * 2)'),
     "reference_list.py": PYTHON.replace('return {"Y": (inputs["X"] * 2).astype(np.float32)}', "return [1]"),
+    "race.py": "import tidegate as tg\n\n\n@tg.kernel(waves=4, target='gfx942')\n"
+    "def shift(X: tg.Global[4, 64, tg.f32], Y: tg.Global[4, 64, tg.f32]):\n    tile = tg.alloc((4, 64), tg.f32)\n"
+    "    tg.local_write(tg.global_read(X, (tg.wave(), 0), (64,)), tile, (tg.wave(), 0))\n    tg.workgroup_barrier()\n"
+    "    tg.global_write(tg.local_read(tile, ((tg.wave() + 1) % 4, 0), (64,)), Y, (tg.wave(), 0))\n",
     "syntax.py": PYTHON.replace("FACTOR = 2", "FACTOR = = 2"),
     "raises.py": PYTHON.replace("FACTOR = 2", "FACTOR = 1 // 0"),
     "exits.py": PYTHON.replace("FACTOR = 2", "raise SystemExit('no GPU here')"),
@@ -123,6 +146,17 @@ CASES: dict[str, str] = {
     "check-broken-neighbour": "check neighbours.py",
     "check-name-missing-py": "check neighbours.py::duoble",
     "check-remainder": "check remainder.tide",
+    "check-race": "check race.tide",
+    "check-race-sync": "check race.sync",
+    "check-race-python": "check race.py",
+    "check-hang": "check hang.tide",
+    "check-some-race": "check race.tide pair.tide graph.sync race.sync",
+    "check-number": "check number.tide",
+    "check-explore": "check pair.tide --explore",
+    "check-explore-one-order": "check good.tide --explore",
+    "check-stop-graph": "check race.tide --stop-after graph",
+    "check-stop-judge": "check race.tide --stop-after judge",
+    "check-print-judge": "check pair.tide --print-after judge",
     "check-missing-file": "check nowhere.tide",
     "check-folder": "check folder",
     "check-empty": "check empty.tide",
@@ -170,10 +204,12 @@ CASES: dict[str, str] = {
 }
 STATUS = {
     0: "targets show-tide show-py show-sync show-graph show-two show-one-of-two show-other-target check-good check-two "
+    "check-explore check-explore-one-order check-stop-graph check-print-judge "
     "version check-neighbour-broken run-one-kernel "
     "check-sync check-other-target check-no-target run-tide run-py run-size run-two-sizes run-waves demo "
     "run-race-in-order run-counters run-trace",
-    1: "check-several check-found check-found-stop run-wrong-reference run-other-shape run-hang run-found run-race",
+    1: "check-race check-race-sync check-race-python check-hang check-some-race check-number check-stop-judge "
+    "check-several check-found check-found-stop run-wrong-reference run-other-shape run-hang run-found run-race",
 }
 
 
@@ -185,6 +221,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "binary.tide").write_bytes(b"kernel \xff\xfe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "graph.sync").write_text(graph_of(GOOD), encoding="utf-8")
+    (tmp_path / "race.sync").write_text(graph_of(FILES["race.tide"]), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     for name in [each for each in sys.modules if each.startswith("tidegate_input_")]:
@@ -304,15 +341,21 @@ def test_show_cannot_write(command: Command) -> None:
     assert err == "error[TG022]: `folder` cannot be written: is a directory\n\n"
 
 
+FIELDS = ["version", "file", "checked", "decided", "judged", "findings"]
+DECIDED = ["meaning", "memory", "workgroup barrier", "target", "races", "hangs"]
+JUDGED = "program configurations runs steps orders possible_orders covered bounded".split()
+
+
 def test_json_document(command: Command) -> None:
     """The fields that `docs/json.md` promises."""
     status, out, err = command("check", "found.tide", "--json")
     found = json.loads(out)
     assert (status, err) == (1, "")
-    assert list(found) == ["version", "file", "checked", "decided", "findings"]
+    assert list(found) == FIELDS
     assert found["version"] == JSON_VERSION == 1
     assert found["file"] == "found.tide"
     assert found["checked"] == ["@shift on gfx942"]
+    assert [list(each) for each in found["judged"]] == [JUDGED]
     for each in found["findings"]:
         assert list(each) == ["code", "severity", "message", "labels", "notes", "help"]
         assert each["severity"] == "error"
@@ -327,8 +370,61 @@ def test_json_document(command: Command) -> None:
 
 def test_json_of_a_clean_file(command: Command) -> None:
     status, out, _ = command("check", "good.tide", "--json", "--print-after", "graph")
+    found = json.loads(out)
     assert status == 0
-    assert json.loads(out)["findings"] == []
+    assert found["findings"] == []
+    assert found["decided"] == DECIDED
+
+
+def test_json_says_what_was_run(command: Command) -> None:
+    status, out, _ = command("check", "race.tide", "--json")
+    found = json.loads(out)
+    (ran,) = found["judged"]
+    assert status == 1
+    assert [each["code"] for each in found["findings"]] == ["TG101"]
+    assert ran == {
+        "program": "@shift on gfx942",
+        "configurations": 1,
+        "runs": 1,
+        "steps": ran["steps"],
+        "orders": 1,
+        "possible_orders": None,
+        "covered": ["all orders of the waves"],
+        "bounded": [],
+    }
+    assert ran["steps"] > 8
+    (ran,) = json.loads(command("check", "number.tide", "--json")[1])["judged"]
+    assert ran["configurations"] > 1
+    assert [each for each in ran["bounded"] if "numbers from outside" in each]
+
+
+def test_json_counts_orders_where_asked(command: Command) -> None:
+    (ran,) = json.loads(command("check", "pair.tide", "--json", "--explore")[1])["judged"]
+    assert 1 <= ran["orders"] < ran["possible_orders"]
+    assert str(ran["orders"]) in ran["covered"][-1]
+    (plain,) = json.loads(command("check", "pair.tide", "--json")[1])["judged"]
+    assert (plain["orders"], plain["possible_orders"]) == (ran["orders"], None)
+
+
+@pytest.mark.parametrize("stage", ["kernel", "graph"])
+def test_json_of_a_check_that_ran_nothing(command: Command, stage: str) -> None:
+    status, out, _ = command("check", "race.tide", "--json", "--stop-after", stage)
+    found = json.loads(out)
+    assert (status, found["judged"], found["findings"]) == (0, [], [])
+    assert found["decided"] == DECIDED[:4]
+
+
+def test_a_seed_changes_nothing_where_nothing_is_bounded(command: Command) -> None:
+    assert command("check", "race.tide", "--seed", "1") == command("check", "race.tide", "--seed", "2")
+    assert command("check", "race.tide", "--seed", "x")[0] == 2
+
+
+def test_kernel_and_graph_are_judged_alike(command: Command) -> None:
+    """The same codes in the same order; the places are those of the file that was given."""
+    findings = [json.loads(command("check", f"race.{each}", "--json")[1])["findings"] for each in ("tide", "sync")]
+    assert [[each["code"] for each in found] for found in findings] == [["TG101"], ["TG101"]]
+    assert [found[0]["labels"][0]["file"] for found in findings] == ["race.tide", "race.sync"]
+    assert [found[0]["labels"][0]["text"] for found in findings] == ["wave 0 reads bytes 256..512 in phase 0"] * 2
 
 
 @pytest.mark.parametrize("file", ["bad.tide", "empty.tide", "nowhere.tide", "syntax.py", "binary.tide"])
@@ -337,9 +433,9 @@ def test_json_of_bad_input(command: Command, file: str) -> None:
     status, out, err = command("check", file, "--json")
     assert (status, err) == (2, "")
     found = json.loads(out)
-    assert list(found) == ["version", "file", "checked", "decided", "findings"]
+    assert list(found) == FIELDS
     assert found["findings"]
-    assert found["checked"] == []
+    assert (found["checked"], found["decided"], found["judged"]) == ([], [], [])
 
 
 def test_json_of_several_files(command: Command) -> None:
@@ -347,10 +443,11 @@ def test_json_of_several_files(command: Command) -> None:
     status, out, err = command("check", "good.tide", "found.tide", "double.py", "--json")
     found = json.loads(out)
     assert (status, err) == (1, "")
-    assert list(found) == ["version", "file", "checked", "decided", "findings"]
+    assert list(found) == FIELDS
     assert found["file"] == ["good.tide", "found.tide", "double.py"]
     assert found["checked"] == ["@shift on gfx942", "@shift on gfx942", "@double on gfx942"]
-    assert found["decided"] == ["meaning", "memory", "workgroup barrier", "target"]
+    assert found["decided"] == DECIDED
+    assert [each["program"] for each in found["judged"]] == found["checked"]
     alone = json.loads(command("check", "found.tide", "--json")[1])
     assert found["findings"] == alone["findings"]
     assert json.loads(command("check", "good.tide", "--json")[1])["file"] == "good.tide"

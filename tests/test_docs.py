@@ -294,6 +294,24 @@ def test_the_glossary_has_the_words_of_the_code() -> None:
         assert re.search(rf"\*\*[^*]*\b{word}\b", text, re.IGNORECASE), word
 
 
+def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
+    from tidegate.simulate import configurations as c
+    from tidegate.simulate import judge as j
+    from tidegate.simulate.unroll import MOST_STEPS
+
+    usual = j.Limits()
+    for row in (
+        f"| {c.MOST_COMBINATIONS} |",
+        f"| configurations | {c.MOST_CONFIGURATIONS} |",
+        f"| workgroups | {c.MOST_WORKGROUPS} |",
+        f"| {j.MOST_CHOICES} in order | {j.MORE_CHOICES} at random |",
+        f"| {usual.states:,}, with `--explore` {j.EXPLORE.states:,} | {j.RANDOM_ORDERS} orders at random |",
+        f"| {usual.steps:,}, with `--explore` {j.EXPLORE.steps:,} |",
+        f"| {MOST_STEPS:,} |",
+    ):
+        assert row in page("docs/machine-model.md"), row
+
+
 # --- what is found today ------------------------------------------------------------------------------------------
 
 
