@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import explore, removals, scaling, startup
+from bench import explore, removals, scaling, simulate, startup
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "scaling": scaling.run,
     "removals": removals.run,
     "explore": explore.run,
+    "simulate": simulate.run,
 }
 # Tables without a clock: they are the same on every machine.
 UNTIMED = ("removals",)

@@ -104,3 +104,33 @@ def traced_kernel(count: int) -> tg.KernelFunction:
 
 def count_ops(kernel: Kernel) -> int:
     return sum(1 for _ in ops.walk_ops(kernel.body))
+
+
+def gemm_of_eight_waves() -> tg.KernelFunction:
+    """C = A · Bᵀ, double buffered: eight waves on a tile of 128×128, 32 of K at a time, one barrier for each."""
+    m, n, k_size = tg.sizes(M=256, N=256, K=1024)
+
+    @tg.kernel(
+        waves=8,
+        target="gfx942",
+        grid=(m // 128, n // 128),
+        where=[m % 128 == 0, n % 128 == 0, k_size % 32 == 0],
+    )
+    def gemm(A: tg.Global[m, k_size, f16], B: tg.Global[n, k_size, f16], C: tg.Global[m, n, f32]):
+        a = tg.alloc((128, 32), f16, slots=2)
+        b = tg.alloc((128, 32), f16, slots=2)
+        wave, top, left = tg.wave(), tg.workgroup(0) * 128, tg.workgroup(1) * 128
+        row, column = wave // 4 * 64, wave % 4 * 32
+        acc = tg.fill((64, 32), f32)
+        for k in tg.iterate(k_size // 32):
+            a_part = tg.global_read(A, (top + wave * 16, k * 32), (16, 32))
+            b_part = tg.global_read(B, (left + wave * 16, k * 32), (16, 32))
+            tg.local_write(a_part, a, (wave * 16, 0), slot=k % 2)
+            tg.local_write(b_part, b, (wave * 16, 0), slot=k % 2)
+            tg.shared_memory_barrier()  # RAW: tile k is written; WAR: tile k - 1 is read, its slot is free for k + 1
+            a_tile = tg.local_read(a, (row, 0), (64, 32), slot=k % 2)
+            b_tile = tg.local_read(b, (column, 0), (32, 32), slot=k % 2)
+            acc = tg.mma(a_tile, b_tile.T, acc)
+        tg.global_write(acc, C, (top + row, left + column))
+
+    return gemm
