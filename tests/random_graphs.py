@@ -144,7 +144,10 @@ def random_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
             tuple(rng.randrange(count) for _ in range(successors_of(action))),
             rng.choice(LABELS),
             rng.choice(g.ROLES),
-            tuple(g.Issue(name, 1, rng.choice((1, 4)), rng.random() < 0.8) for name in rng.sample(COUNTERS, rng.choice((0, 0, 1, 2)))),
+            tuple(
+                g.Issue(name, 1, rng.choice((1, 4)), rng.random() < 0.8)
+                for name in rng.sample(COUNTERS, rng.choice((0, 0, 1, 2)))
+            ),
             tuple(rng.randrange(count) for _ in range(rng.choice((0, 0, 1, 3)))),
             rng.randint(-1, len(loops) - 1),
             rng.choice((1.0, 0.5, 16.0, 1e-07, 1e22, 0.1 + 0.2)),

@@ -11,6 +11,7 @@ import random
 import pytest
 
 from brute_force import judge_by_brute_force
+from focused_graphs import focused_graph
 from judging import by_clocks, by_overlaps
 from small_graphs import small_graph
 from tidegate.graph.show import show_graph
@@ -38,6 +39,16 @@ def test_same_races_and_hangs_as_by_brute_force(chunk: int) -> None:
         assert explored.complete
         assert found == expected, f"seed {seed}\n{show_graph(graph)}"
     assert judged >= 0.9 * CHUNK
+
+
+@pytest.mark.parametrize("chunk", range(10))
+def test_same_on_graphs_that_dwell_on_one_rule(chunk: int) -> None:
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        graph, target, env = focused_graph(random.Random(f"focus {seed}"))
+        expected = judge_by_brute_force(graph, target, env, LIMIT)
+        if expected is not None:
+            found, _ = by_clocks(graph, target, env)
+            assert found == expected, f"seed {seed}\n{show_graph(graph)}"
 
 
 @pytest.mark.parametrize("chunk", range(3))
@@ -71,7 +82,8 @@ def test_many_more(pytestconfig: pytest.Config) -> None:
     """`make fuzz`: other seeds than in the tests."""
     count = pytestconfig.getoption("--count") // 10 or 2_000
     for seed in range(1_000_000, 1_000_000 + count):
-        graph, target, env = small_graph(random.Random(seed), proxies=seed % 5 == 0)
+        rng = random.Random(seed)
+        graph, target, env = focused_graph(rng) if seed % 3 == 0 else small_graph(rng, proxies=seed % 5 == 0)
         expected = judge_by_brute_force(graph, target, env, LIMIT)
         if expected is not None:
             found, _ = by_clocks(graph, target, env)

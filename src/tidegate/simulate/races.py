@@ -245,9 +245,10 @@ def why_unsure(record: Record, wave: int, clock: Clock, crossing: bool) -> Why |
 
 
 def as_clash(kind: Kind, one: Party, other: Party, bytes_: Stretch, why: Why) -> Clash:
-    """The two in program order; where there is none, by the numbers of their statements."""
+    """The two in program order; where there is none, as they came, or by statement if they could come either way."""
     order = compare(one.touch.key, other.touch.key) if one.wave != other.wave else -1
-    swapped = order > 0 or (order == 0 and one.touch.where > other.touch.where)
+    either_way = order == 0 and why in ("unmet", "varies")
+    swapped = order > 0 or (either_way and one.touch.where > other.touch.where)
     first, second = (other, one) if swapped else (one, other)
     return Clash(kind, first, second, bytes_, why)
 
