@@ -30,6 +30,9 @@ STAGES = {
 
 Show = Callable[[str, str], None]
 
+# Whether waves meet at the workgroup's barrier: seen in the shape of a kernel, and in the runs of a graph.
+PROTOCOL = {"TG201", "TG202", "TG203", "TG204", "TG205", "TG207", "TG208"}
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -133,15 +136,20 @@ def _is_bad(findings: list[Finding]) -> bool:
 
 
 def _new(found: list[Finding], known: list[Finding]) -> list[Finding]:
-    """What the judge adds to what was found without running: not the same mistake again, nor the hang it leads to."""
-    codes = {each.code for each in known}
+    """What the judge adds to what was found without running: not the same mistake again, nor the hang it leads to.
+
+    The shape of a kernel says better where a mistake with the workgroup's barrier comes from; in a run the same mistake
+    often has another code.
+    """
     places = {(each.code, each.at.line) for each in known}
-    barriers = {code for code in codes if code.startswith("TG2")}
+    places |= {("TG301", each.at.line) for each in known if each.code == "TG304"}
+    protocol = any(each.code in PROTOCOL for each in known)
+    barriers = any(each.code.startswith("TG2") for each in known)
     return [
         each
         for each in found
         if (each.code, each.at.line) not in places
-        and each.code not in barriers
+        and not (protocol and each.code in PROTOCOL)
         and not (barriers and each.code == "TG221")
     ]
 
@@ -150,7 +158,7 @@ def show_judgement(judgement: Judgement) -> str:
     """What was run and what that covers, in a line or two."""
     count = judgement.configurations
     parts = [f"{count} configuration{'s' * (count != 1)}", *judgement.covered]
-    lines = [f"judged: {', '.join(parts)}"]
+    lines = [f"judged: {', '.join(parts)}" if judgement.runs else "judged: nothing, for no run comes to its end"]
     if judgement.bounded:
         lines.append(f"bounded: {'; '.join(judgement.bounded)}")
     return "\n".join(lines)

@@ -71,7 +71,7 @@ def _decided(checks: list[_Check]) -> list[str]:
     """What every program was checked for."""
     if any(each.sources is None for each in checks):
         return []
-    ran = all(checked.judgement is not None for each in checks for checked in each.results)
+    ran = all(checked.judgement is not None and checked.judgement.runs for each in checks for checked in each.results)
     return ["meaning", "memory", "workgroup barrier", "target", *(["races", "hangs"] if ran else [])]
 
 

@@ -237,10 +237,13 @@ class _Finder:
         if not self.numbers:
             return [{}]
         ways = [self.values_for(name) for name in self.numbers]
-        shown = ", ".join(f"`{name}` in {set(way)}" for name, way in zip(self.numbers, ways, strict=True))
-        self.found.bounded.append(f"numbers from outside: {shown}")
+        shown = [f"`{name}` in {', '.join(map(str, way))}" for name, way in zip(self.numbers, ways, strict=True)]
+        self.found.bounded.append(f"numbers from outside: {'; '.join(shown)}")
         found = [dict(zip(self.numbers, way, strict=True)) for way in product(*ways)]
-        return found if len(found) <= MOST_COMBINATIONS else self.rng.sample(found, MOST_COMBINATIONS)
+        if len(found) <= MOST_COMBINATIONS:
+            return found
+        self.found.bounded.append(f"{MOST_COMBINATIONS} of {len(found)} combinations of such numbers, at random")
+        return self.rng.sample(found, MOST_COMBINATIONS)
 
     def values_for(self, name: str) -> tuple[int, ...]:
         """Numbers on both sides of what the name is compared with."""

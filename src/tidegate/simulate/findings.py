@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tidegate.diag import Finding, Label, Span
 from tidegate.simulate.machine import Machine
+from tidegate.simulate.program_order import compare
 from tidegate.simulate.races import Clash, Party
 from tidegate.simulate.steps import Await
 
@@ -108,6 +109,9 @@ def _missing(clash: Clash) -> str:
     match clash.why:
         case "unmet" if own:
             return "nothing between them waits for the first"
+        case "unmet" if clash.first.phase or clash.second.phase:
+            phases = f"the first is in phase {clash.first.phase} of its wave, the second in phase {clash.second.phase}"
+            return f"no barrier that both waves meet at lies between them: {phases}"
         case "unmet":
             return "no barrier that both waves meet at stands between them"
         case "undrained":
@@ -121,27 +125,29 @@ def _missing(clash: Clash) -> str:
 
 
 def _help(code: str, clash: Clash) -> str:
-    is_async = clash.first.touch.is_async
+    first, second = clash.first.touch, clash.second.touch
     if code == "TG104":
-        return (
-            "meet before the stagger opens, or put as many barriers between them as the stagger is wide, and one more"
-        )
+        return "a wave that arrives more often is behind: meet before that, or once more between for each such arrival"
     if clash.why == "unfenced":
         return "put `fence proxy_async` after the first access, before the barrier"
     if clash.why == "varies":
         return "let both waves meet between the two accesses"
-    if clash.first.touch.reports is not None:
+    if clash.kind == "race" and first.where == second.where and first.key == second.key:
+        return "give each wave bytes of its own, or let one wave alone do it"
+    if first.reports is not None:
         return "let the arrival expect the bytes of the copy, and wait for that phase before the second access"
-    wait = "`wait_count`" if code == "TG105" or clash.why == "undrained" else ""
-    if wait and is_async:
+    if first.is_async and (code == "TG105" or clash.why == "undrained"):
         place = "before the second access" if code == "TG105" else "before the barrier that both meet at"
-        return f"put a {wait} for the copy {place}, with a count that does not leave it in flight"
+        if any(queue.least == 0 for queue in first.queues):
+            return f"wait for the copy's group {place}; a copy is in a group only after `commit_group`"
+        return f"put a `wait_count` for the copy {place}, with a count that does not leave it in flight"
     if code == "TG105":
         return "wait for the first access, or put `fence wave` between them"
     if clash.why == "undrained":
         return "use `shared_memory_barrier` there, or wait for the access before the barrier"
-    drain = " wait_async_ops" if is_async else ""
-    return f"put `shared_memory_barrier{drain}` between the two"
+    if compare(first.key, second.key) == 0:
+        return "let all waves meet between the two, in each arm or program, or keep the bytes apart"
+    return f"put `shared_memory_barrier{' wait_async_ops' if first.is_async else ''}` between the two"
 
 
 def hang_finding(machine: Machine, statements: Sequence[Statement], name: str, notes: Sequence[str] = ()) -> Finding:

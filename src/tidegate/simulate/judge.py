@@ -154,9 +154,13 @@ class _Judge:
         )
         for choices in self.ways():
             try:
-                waves = [unroll(around, wave, choices) for wave in range(self.graph.waves)]
+                waves = [
+                    unroll(around, wave, choices, lambda finding: self.add(finding, configuration))
+                    for wave in range(self.graph.waves)
+                ]
             except Misstep as misstep:
                 self.add(misstep.finding, configuration)
+                self.bound("runs in which an index has no value are not judged")
                 return
             except Endless as endless:
                 self.bound(f"{endless}: runs that do not end are not judged")

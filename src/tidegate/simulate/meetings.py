@@ -47,7 +47,7 @@ class Meetings:
 
     def found(self) -> list[Mistake]:
         ends = [
-            Mistake("TG208" if where in self.waited_for else "TG205", where, each.what, each.other)
+            Mistake("TG208" if where in self.waited_for else each.code, where, each.what, each.other)
             for where, each in self.left_over.items()
         ]
         return [*self.mistakes.values(), *ends]
@@ -88,14 +88,17 @@ class Meetings:
             self._add(Mistake("TG203", step.where, what, before))
         elif before is not None:
             what = f"wave {wave} meets others at {step.barrier} with a signal left over"
-            self.left_over.setdefault(before, Mistake("TG205", before, what, step.where))
+            self.left_over.setdefault(before, Mistake("TG203", before, what, step.where))
         pending[step.barrier] = step.where
 
     # --- how often ---
 
     def _count(self, waves: Sequence[Sequence[Step]]) -> None:
         """Waves that come to the end of the program must have arrived as often as each other."""
-        arrivals = [[s for s in steps if isinstance(s, Arrive) and s.barrier == WORKGROUP] for steps in waves]
+        arrivals = [
+            [s for s in steps if isinstance(s, Arrive) and s.barrier == WORKGROUP and s.where not in self.divergent]
+            for steps in waves
+        ]
         stay = [
             number
             for number, steps in enumerate(waves)
@@ -109,7 +112,7 @@ class Meetings:
             return
         whole = [Counter(each.manner == "half" for each in arrivals) for arrivals in (ours, theirs)]
         halves_only = whole[0][False] == whole[1][False]
-        what = f"wave {one} arrives {len(ours)} times, wave {other} {len(theirs)} times"
+        what = f"wave {one} arrives {_times(len(ours))}, wave {other} {_times(len(theirs))}"
         longer = ours if len(ours) > len(theirs) else theirs
         if halves_only:
             where = next(each.where for each in reversed(longer) if each.manner == "half")
@@ -118,3 +121,7 @@ class Meetings:
         pairs = zip(ours, theirs, strict=False)
         apart = next((place for place, (a, b) in enumerate(pairs) if a.where != b.where), min(len(ours), len(theirs)))
         self._add(Mistake("TG202", longer[min(apart, len(longer) - 1)].where, what))
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -9,7 +9,7 @@ Cost    linear in the points that are executed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.diag import Finding, Label
@@ -76,14 +76,18 @@ class _Place:
     first: int | None
 
 
-def unroll(around: Surroundings, wave: int, choices: Choices) -> tuple[Step, ...]:
-    """All steps of one wave, the last an `End`."""
-    return tuple(_Walker(around, wave, choices).steps())
+def unroll(
+    around: Surroundings, wave: int, choices: Choices, report: Callable[[Finding], None] = lambda _: None
+) -> tuple[Step, ...]:
+    """All steps of one wave, the last an `End`. `report` is told what is wrong with memory; the wave goes on."""
+    return tuple(_Walker(around, wave, choices, report).steps())
 
 
 class _Walker:
-    def __init__(self, around: Surroundings, wave: int, choices: Choices) -> None:
+    def __init__(self, around: Surroundings, wave: int, choices: Choices, report: Callable[[Finding], None]) -> None:
         self.around, self.graph, self.wave, self.choices = around, around.graph, wave, choices
+        self.report = report
+        self.live: dict[str, bool] = {}  # buffers that were allocated, and not freed since
         self.env: dict[str, int] = {**around.env, WAVE: wave, LANE: 0}
         self.unknown: set[str] = {LANE}
         self.views: dict[str, _Place] = {}
@@ -176,10 +180,22 @@ class _Walker:
                 self.assign(pairs)
             case g.Havoc(given):
                 self.havoc(given)
+            case g.Alloc(name) | g.Free(name):
+                self.allocate(point, name, isinstance(point.action, g.Alloc))
             case g.End():
                 yield End(number, self.position.key())
             case _:
                 pass
+
+    def allocate(self, point: g.Point, name: str, begins: bool) -> None:
+        """A buffer comes to life, or its bytes are given back."""
+        for buffer in self.place(g.Ref(name)).buffers:
+            if begins and buffer.offset is not None:
+                for other in self.graph.buffers:
+                    if other is not buffer and self.live.get(other.name) and _shares(buffer, other):
+                        message = f"`{buffer.name}` lies on the bytes of `{other.name}`, which is live"
+                        self.report(Finding("TG308", message, (Label(point.at),)))
+            self.live[buffer.name] = begins
 
     def assign(self, pairs: tuple[tuple[str, Index | g.Where | g.Token], ...]) -> None:
         new: list[tuple[str, int | _Place | frozenset[int], bool]] = []
@@ -262,6 +278,10 @@ class _Walker:
     def region(self, point: g.Point, foot: g.Footprint) -> tuple[Region, bool]:
         """The bytes, and whether they are more than will be touched."""
         place = self.place(foot.place)
+        for buffer in place.buffers:
+            if self.live.get(buffer.name) is False:
+                message = f"`{buffer.name}` is used after its memory was given back"
+                self.report(Finding("TG309", message, (Label(point.at, f"by wave {self.wave}"),)))
         if place.first is None:
             return self.around.regions.of(
                 _space(place.buffers[0]), [s for each in place.buffers for s in self.whole(each).stretches]
@@ -281,7 +301,7 @@ class _Walker:
         if region.stretches and not may and not foot.may:
             first, last = region.stretches[0][0] - low, region.stretches[-1][1] - low
             if first < 0 or last > buffer.bytes:
-                raise Misstep(self.outside(point, buffer, first, last))
+                self.report(self.outside(point, buffer, first, last))
         return region, may
 
     def whole(self, buffer: g.Buffer) -> Region:
@@ -383,6 +403,13 @@ def agrees(graph: g.SyncGraph, branch: int) -> bool:
     point = graph.points[branch]
     rank = g.VARIATIONS.index
     return all(rank(graph.points[each].under) <= rank(point.under) for each in point.successors)
+
+
+def _shares(one: g.Buffer, other: g.Buffer) -> bool:
+    """Whether two buffers have bytes in common."""
+    if one.offset is None or other.offset is None:
+        return False
+    return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
 
 
 def _space(buffer: g.Buffer) -> str:
