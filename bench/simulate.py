@@ -84,16 +84,14 @@ def _table_of_runs() -> str:
             found[machine].append(_in_own_process(machine))
     base = median(each["seconds"] for each in found["in order"])
     lines = [
-        "| machine | time | beside in order | steps per second | peak memory | added by the run |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| machine | time | beside in order | steps per second | peak memory |",
+        "|---|---:|---:|---:|---:|",
     ]
     for machine, runs in found.items():
         seconds = median(each["seconds"] for each in runs)
         steps = f"{runs[0]['steps'] / seconds:,.0f}" if runs[0]["steps"] else "–"
-        peak, added = (median(each[name] for each in runs) for name in ("peak", "added"))
-        lines.append(
-            f"| {machine} | {seconds:.2f} s | {seconds / base:.2f} | {steps} | {peak:.0f} MB | {added:.0f} MB |"
-        )
+        peak = median(each["peak"] for each in runs)
+        lines.append(f"| {machine} | {seconds:.2f} s | {seconds / base:.2f} | {steps} | {peak:.0f} MB |")
     return "\n".join(lines)
 
 
@@ -131,13 +129,9 @@ def measure(machine: str) -> dict[str, float]:
         return seconds, steps
 
     go({"M": 128, "N": 128, "K": 32})
-    before = _peak()
     seconds, steps = go({"M": 256, "N": 256, "K": 1024})
-    return {"seconds": seconds, "steps": steps, "peak": _peak(), "added": _peak() - before}
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "steps": steps, "peak": peak}
 
 
 if __name__ == "__main__":
