@@ -162,10 +162,3 @@ def show_judgement(judgement: Judgement) -> str:
     if judgement.bounded:
         lines.append(f"bounded: {'; '.join(judgement.bounded)}")
     return "\n".join(lines)
-
-
-def reject_graph(unit: Unit, command: str) -> Kernel:
-    """The unit's kernel, for commands that need one."""
-    if unit.kernel is None:
-        raise BadInput(Finding("TG007", f"`{command}` needs a kernel, and `@{unit.name}` is a graph", ()))
-    return unit.kernel

@@ -12,7 +12,8 @@ from tidegate.cli.options import FileArg, TargetOption
 from tidegate.cli.say import print_findings, progress_bar, say, status_of, stop, table, write
 
 if TYPE_CHECKING:
-    from tidegate.language.ops import Kernel
+    from tidegate.graph.model import SyncGraph
+    from tidegate.language.ops import Kernel, Size
     from tidegate.simulate.hostile import HostileRun
     from tidegate.targets import Target
 
@@ -63,6 +64,8 @@ def run_command(
     it; of other arrays that were written, the range is shown. Exit status: 0 clean, 1 findings or other results than
     the reference, 2 bad input.
 
+    A `.sync` graph runs too: it has no numbers, and what it leaves open is decided by the seed.
+
     In the counters, an operation on global memory counts while it stands behind one on shared memory.
 
     Examples: `tidegate run examples/gemm_two_slots.py`, `tidegate run gemm.tide --size K=256 --seed 7 -o out.npz`,
@@ -70,7 +73,7 @@ def run_command(
     """
     from tidegate.files import load
     from tidegate.language.check import check
-    from tidegate.passes import reject_graph, units_of
+    from tidegate.passes import units_of
 
     loaded = load(file)
     wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, trace, counters, phases)
@@ -80,12 +83,15 @@ def run_command(
         stop("`--trace` writes one timeline, and the file has several kernels", f"pick one: `{file}::{units[0].name}`")
     arrays: dict[str, Any] = {}
     for unit in units:
-        kernel = reject_graph(unit, "run")
-        findings = check(kernel, unit.target)
+        if unit.graph is not None:
+            status = max(status, _run_graph(unit.graph, unit.target, loaded, wanted))
+            continue
+        assert unit.kernel is not None
+        findings = check(unit.kernel, unit.target)
         print_findings(findings, loaded.sources)
         if any(each.is_bad_input for each in findings):
             raise typer.Exit(2)
-        ended, results = _run(kernel, unit.target, loaded, wanted)
+        ended, results = _run(unit.kernel, unit.target, loaded, wanted)
         status = max(status, ended, status_of(findings))
         arrays.update({name if len(units) == 1 else f"{unit.name}.{name}": each for name, each in results.items()})
     if output is not None and arrays:
@@ -107,10 +113,7 @@ def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[
 
     from tidegate.simulate.inorder import SimulationError, make_inputs
 
-    sizes = {each.name: wanted.sizes.get(each.name, each.default) for each in kernel.sizes}
-    unknown = sorted(set(wanted.sizes) - set(sizes))
-    if unknown:
-        stop(f"`@{kernel.name}` has no size `{unknown[0]}`", f"its sizes: {', '.join(sizes) or 'none'}")
+    sizes = _sizes(kernel.name, kernel.sizes, wanted)
     try:
         inputs = make_inputs(kernel, sizes, wanted.seed)
         status, results = _simulate(kernel, target, loaded, wanted, inputs, sizes)
@@ -128,6 +131,49 @@ def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[
     return status, results
 
 
+def _sizes(name: str, sizes: tuple[Size, ...], wanted: _Wanted) -> dict[str, int]:
+    """The value of each size: the one asked for, or its default."""
+    found = {each.name: wanted.sizes.get(each.name, each.default) for each in sizes}
+    unknown = sorted(set(wanted.sizes) - set(found))
+    if unknown:
+        stop(f"`@{name}` has no size `{unknown[0]}`", f"its sizes: {', '.join(found) or 'none'}")
+    return found
+
+
+def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -> int:
+    """Runs a graph, which has no numbers, and says what was found; gives the exit status."""
+    from tidegate.graph.fit import find_graph_misfits
+    from tidegate.graph.wellformed import check_graph
+    from tidegate.simulate.hostile import run_graph
+    from tidegate.simulate.judge import statements_of
+    from tidegate.simulate.timeline import Timeline
+    from tidegate.simulate.unroll import Endless, Misstep
+
+    if wanted.in_order or wanted.waves is not None:
+        stop(f"`@{graph.name}` is a graph: it has no numbers, and its waves are given", "drop `--in-order`, `--waves`")
+    bad = check_graph(graph)
+    if bad:
+        print_findings(bad, loaded.sources)
+        raise typer.Exit(2)
+    misfits, sizes = list(find_graph_misfits(graph, target)), _sizes(graph.name, graph.sizes, wanted)
+    timeline = Timeline(graph.name, statements_of(graph)) if wanted.trace is not None else None
+    try:
+        with progress_bar(f"@{graph.name}, workgroups") as progress:
+            ran = run_graph(graph, target=target, sizes=sizes, seed=wanted.seed, listener=timeline, progress=progress)
+    except Misstep as misstep:
+        print_findings([*misfits, misstep.finding], loaded.sources)
+        return 1
+    except Endless as endless:
+        stop(f"`@{graph.name}` does not end: {endless}", "a graph that never ends cannot be run")
+    if timeline is not None and wanted.trace is not None:
+        write(wanted.trace, timeline.text())
+    findings = [*misfits, *ran.findings()]
+    print_findings(findings, loaded.sources)
+    _say_who(graph, target, wanted, sizes)
+    _say_more(ran, wanted)
+    return status_of(findings)
+
+
 def _simulate(
     kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted, inputs: dict[str, Any], sizes: dict[str, int]
 ) -> tuple[int, dict[str, Any]]:
@@ -142,22 +188,27 @@ def _simulate(
     findings = ran.findings()
     print_findings(findings, loaded.sources)
     _say_who(kernel, target, wanted, sizes)
+    _say_more(ran, wanted)
+    return status_of(findings), {} if ran.hang is not None else dict(ran.arrays)
+
+
+def _say_more(ran: HostileRun, wanted: _Wanted) -> None:
     if wanted.trace is not None:
         say(f"  timeline: {wanted.trace}, for https://ui.perfetto.dev")
     if wanted.counters:
         _say_counters(ran)
     if wanted.phases:
         _say_phases(ran)
-    return status_of(findings), {} if ran.hang is not None else dict(ran.arrays)
 
 
 def _run_hostile(
     kernel: Kernel, target: Target, wanted: _Wanted, inputs: dict[str, Any], sizes: dict[str, int]
 ) -> HostileRun:
     from tidegate.simulate.hostile import run_hostile
+    from tidegate.simulate.kernel_steps import statements_of
     from tidegate.simulate.timeline import Timeline
 
-    timeline = Timeline(kernel) if wanted.trace is not None else None
+    timeline = Timeline(kernel.name, statements_of(kernel)) if wanted.trace is not None else None
     with progress_bar(f"@{kernel.name}, workgroups") as progress:
         ran = run_hostile(
             kernel,
@@ -174,10 +225,10 @@ def _run_hostile(
     return ran
 
 
-def _say_who(kernel: Kernel, target: Target, wanted: _Wanted, sizes: dict[str, int]) -> None:
+def _say_who(program: Kernel | SyncGraph, target: Target, wanted: _Wanted, sizes: dict[str, int]) -> None:
     named = ", ".join(f"{name} = {value}" for name, value in sizes.items())
-    count = wanted.waves or kernel.waves
-    who = f"@{kernel.name} on {target.name or 'no target'}, {count} wave{'s' * (count != 1)}"
+    count = wanted.waves or program.waves
+    who = f"@{program.name} on {target.name or 'no target'}, {count} wave{'s' * (count != 1)}"
     say(f"{who}, {named}" if named else who)
 
 

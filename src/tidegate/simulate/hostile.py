@@ -1,6 +1,6 @@
-"""Kernels with numbers on the hostile machine: every wave at its own pace, every access as late as the target allows.
+"""Kernels with numbers on the hostile machine, and graphs without: every wave at its own pace, every access late.
 
-Needs   a well-formed kernel, arguments that fit it, a target, and a seed
+Needs   a well-formed kernel and arguments that fit it, or a graph; a target, and a seed
 Gives   the global arrays after the run, the races and wrong orders that the run shows, a hang if there is one, and
         how much was in flight
 Keeps   the same seed gives the same run; a kernel without races computes what the in-order machine computes
@@ -13,33 +13,42 @@ the clocks of `races` nothing. Ordinary accesses of one wave move in issue order
 
     ran = run_hostile(kernel, make_inputs(kernel), target=load_target("gfx942"), seed=7)
     ran.findings()
+    run_graph(graph, target=load_target("gfx942"), sizes={"N": 4}).findings()
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tidegate.diag import Finding
+from tidegate.graph.model import Access as GraphAccess
+from tidegate.graph.model import SyncGraph
 from tidegate.index import LANE, WAVE, WORKGROUP
 from tidegate.language.ops import Kernel
+from tidegate.simulate.choices import Choices
 from tidegate.simulate.clocks import Id
+from tidegate.simulate.configurations import find_configurations
 from tidegate.simulate.events import Access, Answer, Copy
-from tidegate.simulate.findings import clash_finding, hang_finding
+from tidegate.simulate.findings import Statement, clash_finding, hang_finding
 from tidegate.simulate.inorder import perform, workgroups
 from tidegate.simulate.inputs import Sizes, bind_arguments, check_machine, fill_sizes
-from tidegate.simulate.kernel_steps import KernelFacts, KernelSource, facts_of, statements_of
-from tidegate.simulate.machine import Machine, start_machine
+from tidegate.simulate.judge import statements_of as graph_statements
+from tidegate.simulate.kernel_steps import KernelSource, facts_of, statements_of
+from tidegate.simulate.machine import Listed, Machine, Source, start_machine
 from tidegate.simulate.memory import LDS, Memory, as_bytes, lds_layout, poisoned_lds
+from tidegate.simulate.position import shape_of
 from tidegate.simulate.queues import Rules, rules_of
 from tidegate.simulate.races import Verdicts, Watch, in_order
+from tidegate.simulate.regions import Regions
 from tidegate.simulate.statistics import Listener, Silent, Statistics, Tally
 from tidegate.simulate.steps import Arrive, Await, Depart, Drain, End, Issue, Step, Touch
 from tidegate.simulate.tiles import Array
+from tidegate.simulate.unroll import Surroundings, unroll
 from tidegate.simulate.values import Env, Pending, PerLane
 from tidegate.simulate.wave import Wave
 from tidegate.targets import Target
@@ -53,27 +62,29 @@ Progress = Callable[[int, int], None]
 class HostileRun:
     """What a run left behind. After a hang, `hang` is the machine as it stands, and the arrays are unfinished."""
 
-    kernel: Kernel
+    name: str
+    statements: tuple[Statement, ...]
     arrays: dict[str, Array]
     verdicts: Verdicts
     hang: Machine | None
     statistics: Statistics
     places: Mapping[object, Place]  # the workgroup that showed it, by the statements of a clash; of a hang, by None
+    missteps: tuple[Finding, ...] = ()  # of a graph: accesses that leave their memory
 
     def findings(self) -> list[Finding]:
         """Races and wrong orders in the order of the text, then a hang."""
-        statements = statements_of(self.kernel)
         found = [
-            clash_finding(clash, statements, self._where(clash.statements))
+            clash_finding(clash, self.statements, self._where(clash.statements))
             for clash in in_order(self.verdicts.clashes.values())
         ]
         if self.hang is not None:
-            found.append(hang_finding(self.hang, statements, self.kernel.name, self._where(None)))
-        return found
+            found.append(hang_finding(self.hang, self.statements, self.name, self._where(None)))
+        return [*self.missteps, *found]
 
     def _where(self, what: object) -> tuple[str, ...]:
         place = self.places.get(what)
-        return () if place is None or not self.kernel.grid else (f"in workgroup ({', '.join(map(str, place))})",)
+        single = place is None or self.statistics.workgroups == 1
+        return () if place is None or single else (f"in workgroup ({', '.join(map(str, place))})",)
 
 
 def run_hostile(
@@ -94,19 +105,66 @@ def run_hostile(
     check_machine(kernel, count, lanes)
     shared: Env = {**values, **arguments, LANE: PerLane(np.arange(lanes, dtype=np.int64))}
     spaces = {name: as_bytes(array) for name, array in arrays.items()}
-    grid = workgroups(kernel, values)
-    run = _Run(
-        kernel, facts_of(kernel, target), rules_of(target), random.Random(seed), Tally(count, listener or Silent())
-    )
+    grid, facts, layout = workgroups(kernel.name, kernel.grid, values), facts_of(kernel, target), lds_layout(kernel)
+    run = _Run(rules_of(target), random.Random(seed), Tally(count, listener or Silent()))
     for done, place in enumerate(grid):
         memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
         env = {**shared, **dict(zip(WORKGROUP, place, strict=True))}
-        run.workgroup(place, [{**env, WAVE: number} for number in range(count)], memory, lanes)
+        data = [_Data(memory, run.tally.mover(wave)) for wave in range(count)]
+        sources = [
+            KernelSource(Wave(kernel.body, {**env, WAVE: wave}, layout, waves=count, lanes=lanes), facts, each)
+            for wave, each in enumerate(data)
+        ]
+        run.workgroup(place, sources, data, facts.regions, facts.crosses)
         if progress is not None:
             progress(done + 1, len(grid))
         if run.hang is not None:
             break
-    return HostileRun(kernel, arrays, run.verdicts, run.hang, run.tally.statistics(), run.places)
+    statements = statements_of(kernel)
+    return HostileRun(kernel.name, statements, arrays, run.verdicts, run.hang, run.tally.statistics(), dict(run.places))
+
+
+def run_graph(
+    graph: SyncGraph,
+    *,
+    target: Target,
+    sizes: Sizes | None = None,
+    seed: int = 0,
+    listener: Listener | None = None,
+    progress: Progress | None = None,
+) -> HostileRun:
+    """As `run_hostile`, for a graph: what it leaves open is decided at random, and there are no numbers."""
+    values = {size.name: size.default for size in graph.sizes} | dict(sizes or {})
+    rng, regions = random.Random(seed), Regions()
+    about, shape = find_configurations(graph, seed), shape_of(graph)
+    grid = workgroups(graph.name, graph.grid, values)
+    run = _Run(rules_of(target), rng, Tally(graph.waves, listener or Silent()))
+    crosses = any(isinstance(each.action, GraphAccess) and each.action.proxy != "generic" for each in graph.points)
+    missteps: dict[str, Finding] = {}
+    for done, place in enumerate(grid):
+        env = {
+            **dict.fromkeys((each.name for each in graph.free), 0),
+            **values,
+            **dict(zip(WORKGROUP, place, strict=True)),
+        }
+        around = Surroundings(
+            graph, shape, regions, bool(target.counters), env, about.candidates, about.differ, about.most_trips
+        )
+        choices = Choices((), rng)
+
+        def report(finding: Finding) -> None:
+            missteps.setdefault(f"{finding.code} {finding.at} {finding.message}", finding)
+
+        sources = [Listed(unroll(around, wave, choices, report)) for wave in range(graph.waves)]
+        run.workgroup(place, sources, [], regions, crosses)
+        if progress is not None:
+            progress(done + 1, len(grid))
+        if run.hang is not None:
+            break
+    statements, counted = graph_statements(graph), run.tally.statistics()
+    return HostileRun(
+        graph.name, statements, {}, run.verdicts, run.hang, counted, dict(run.places), tuple(missteps.values())
+    )
 
 
 # --- data ---------------------------------------------------------------------------------------------------------
@@ -191,8 +249,6 @@ def _mood(rng: random.Random) -> _Mood:
 class _Run:
     """A run of a grid: what its workgroups share, and what they found."""
 
-    kernel: Kernel
-    facts: KernelFacts
     rules: Rules
     rng: random.Random
     tally: Tally
@@ -200,34 +256,36 @@ class _Run:
     places: dict[object, Place] = field(default_factory=dict)
     hang: Machine | None = None
 
-    def workgroup(self, place: Place, envs: list[Env], memory: Memory, lanes: int) -> None:
-        layout, tally = lds_layout(self.kernel), self.tally
+    def workgroup(
+        self, place: Place, sources: Sequence[Source], data: list[_Data], regions: Regions, crosses: bool
+    ) -> None:
+        tally, verdicts = self.tally, Verdicts()
         tally.start(place)
-        data = [_Data(memory, tally.mover(wave)) for wave in range(len(envs))]
-        sources = [
-            KernelSource(Wave(self.kernel.body, env, layout, waves=len(envs), lanes=lanes), self.facts, each)
-            for env, each in zip(envs, data, strict=True)
-        ]
-        watch = Watch(self.facts.regions, self.verdicts, self.rules.proxies and self.facts.crosses)
-        machine = start_machine(self.rules, sources, watch)
+        machine = start_machine(self.rules, sources, Watch(regions, verdicts, self.rules.proxies and crosses))
 
         def on_step(wave: int, step: Step) -> None:
             tally.step(wave, step)
-            if isinstance(step, Issue):
-                sources[wave].issue(machine.waves[wave].issued)
+            source = sources[wave]
+            if isinstance(step, Issue) and isinstance(source, KernelSource):
+                source.issue(machine.waves[wave].issued)
 
         def on_perform(wave: int, number: int, touch: Touch) -> None:
-            data[wave].perform(number)
+            if data:
+                data[wave].perform(number)
             tally.performed(wave, number, touch)
 
         machine.on_step, machine.on_perform = on_step, on_perform
-        self._schedule(machine, data, place)
+        self._schedule(machine, data)
         tally.end()
+        for statements, clash in verdicts.clashes.items():
+            if statements not in self.verdicts.clashes:
+                self.verdicts.add(clash)
+                self.places[statements] = place
         if not all(wave.ended for wave in machine.waves):
             self.hang = machine
             self.places[None] = place
 
-    def _schedule(self, machine: Machine, data: list[_Data], place: Place) -> None:
+    def _schedule(self, machine: Machine, data: list[_Data]) -> None:
         """Steps until nothing can happen. A wave that a barrier holds is left alone until something arrives."""
         rng, mood = self.rng, _mood(self.rng)
         ready = list(range(len(machine.waves)))
@@ -248,12 +306,12 @@ class _Run:
                 left = 0  # hesitates before a wait
                 continue
             left -= 1
-            self._step(machine, wave, step, place)
+            self._step(machine, wave, step)
             if isinstance(step, Arrive | End):
                 ready = _living(machine)
             elif isinstance(step, Depart | Await) and rng.random() < 0.75:
                 left = 0
-            if mood.early and rng.random() < mood.early:
+            if data and mood.early and rng.random() < mood.early:
                 other = wave if mood.kind else rng.randrange(len(data))
                 if waiting := data[other].waiting(machine, other):
                     data[other].perform(rng.choice(waiting))
@@ -263,15 +321,15 @@ class _Run:
             return min(ready, key=lambda wave: machine.waves[wave].place)
         return self.rng.choice(ready)
 
-    def _step(self, machine: Machine, wave: int, step: Step | None, place: Place) -> None:
-        number, known = machine.waves[wave].issued, len(self.verdicts.clashes)
+    def _step(self, machine: Machine, wave: int, step: Step | None) -> None:
+        number, clashes = machine.waves[wave].issued, machine.watch.verdicts.clashes
+        known = len(clashes)
         self.tally.tick()
         machine.step(wave)
         if isinstance(step, Issue):
             if number in machine.waves[wave].flight.touches:
                 self.tally.in_flight(wave, step.touch)
-            for clash in list(self.verdicts.clashes.values())[known:] if len(self.verdicts.clashes) > known else ():
-                self.places[clash.statements] = place
+            for clash in list(clashes.values())[known:] if len(clashes) > known else ():
                 self.tally.clash(clash)
 
     def _land(self, machine: Machine, at: Id) -> None:

@@ -14,7 +14,7 @@ here: that is what the hostile machine is for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, assert_never
@@ -22,7 +22,7 @@ from typing import Any, assert_never
 import numpy as np
 
 from tidegate.diag import Finding, Label
-from tidegate.index import LANE, WAVE, WORKGROUP, evaluate
+from tidegate.index import LANE, WAVE, WORKGROUP, Index, evaluate
 from tidegate.language.ops import Kernel
 from tidegate.language.show import show_op
 from tidegate.simulate.barriers import Barriers
@@ -52,7 +52,7 @@ def run(
     check_machine(kernel, count, lanes)
     shared: Env = {**values, **arguments, LANE: PerLane(np.arange(lanes, dtype=np.int64))}
     spaces = {name: as_bytes(array) for name, array in arrays.items()}
-    for place in workgroups(kernel, values):
+    for place in workgroups(kernel.name, kernel.grid, values):
         memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
         group = dict(zip(WORKGROUP, place, strict=True))
         programs = [
@@ -63,11 +63,11 @@ def run(
     return arrays
 
 
-def workgroups(kernel: Kernel, sizes: Sizes) -> list[tuple[int, int, int]]:
+def workgroups(name: str, grid: Sequence[Index], sizes: Sizes) -> list[tuple[int, int, int]]:
     """The ids of all workgroups; a dimension that the grid does not name is 1."""
-    if len(kernel.grid) > len(WORKGROUP):
-        raise unfit(f"the grid of `@{kernel.name}` has {len(kernel.grid)} dimensions; it may have 3")
-    counts = [evaluate(index, sizes) for index in kernel.grid] + [1] * (len(WORKGROUP) - len(kernel.grid))
+    if len(grid) > len(WORKGROUP):
+        raise unfit(f"the grid of `@{name}` has {len(grid)} dimensions; it may have 3")
+    counts = [evaluate(index, sizes) for index in grid] + [1] * (len(WORKGROUP) - len(grid))
     return [(x, y, z) for z, y, x in product(*(range(count) for count in reversed(counts)))]
 
 

@@ -1,6 +1,6 @@
 """A run on the hostile machine as a trace for Perfetto or Chrome: who had what in flight, and who waited for whom.
 
-Needs   to be the listener of a run (`statistics.Listener`), and the kernel for its texts
+Needs   to be the listener of a run (`statistics.Listener`), and the texts of its statements
 Gives   a JSON object in the Trace Event Format, which https://ui.perfetto.dev and chrome://tracing open
 Keeps   every slice starts before it ends; slices on one track nest; the same run gives the same trace
 Cost    linear in the steps, times the tracks of a wave for a slice
@@ -29,12 +29,12 @@ when its workgroup hangs ends there, with `"unfinished": true`.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.language.ops import Kernel
 from tidegate.simulate.events import Barrier
-from tidegate.simulate.kernel_steps import statements_of
+from tidegate.simulate.findings import Statement
 from tidegate.simulate.races import Clash
 from tidegate.simulate.steps import Arrive, Await, Depart, Issue, Step, Touch
 
@@ -73,9 +73,9 @@ class _Group:
 class Timeline:
     """Listens to a run; `trace()` gives what it has heard."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.statements = statements_of(kernel)
+    def __init__(self, name: str, statements: Sequence[Statement]) -> None:
+        self.name = name
+        self.statements = statements
         self.names: list[TracePoint] = []
         self.events: list[TracePoint] = []
         self.groups = 0
@@ -84,7 +84,7 @@ class Timeline:
 
     def trace(self) -> TracePoint:
         """The whole trace."""
-        about = {"kernel": self.kernel.name, "time": "steps"}
+        about = {"kernel": self.name, "time": "steps"}
         return {"displayTimeUnit": "ms", "otherData": about, "traceEvents": [*self.names, *self.events]}
 
     def text(self) -> str:
