@@ -19,14 +19,14 @@ from focused_graphs import focused_graph
 from judging import by_clocks
 from small_graphs import small_graph
 from tidegate.graph.model import SyncGraph
-from tidegate.simulate import explore, machine, position, queues, races, regions, unroll
+from tidegate.simulate import explore, machine, persistent, position, queues, races, regions, unroll
 from tidegate.simulate.barriers import Barriers, _Phases
 from tidegate.simulate.clocks import Clock
 from tidegate.simulate.machine import Machine
 from tidegate.simulate.queues import InFlight
 from tidegate.simulate.races import Watch
 from tidegate.simulate.regions import Regions
-from tidegate.simulate.steps import Arrive, Drain, Touch
+from tidegate.simulate.steps import Arrive, Await, Depart, Drain, Touch
 from tidegate.targets import Target
 
 SEEDS = range(2_400)
@@ -411,7 +411,7 @@ def arrivals_are_never_open(patch: pytest.MonkeyPatch) -> None:
 @mutant
 def waits_for_a_parity_are_never_open(patch: pytest.MonkeyPatch) -> None:
     def is_open(old: Any) -> Any:
-        return lambda self, wave: not isinstance(self.next(wave), machine.Await) and old(self, wave)
+        return lambda self, wave: not isinstance(self.next(wave), Await) and old(self, wave)
 
     changed(patch, machine.Machine, "is_open", is_open)
 
@@ -419,6 +419,86 @@ def waits_for_a_parity_are_never_open(patch: pytest.MonkeyPatch) -> None:
 @mutant
 def states_are_told_apart_by_place_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Machine, "key", lambda self: tuple(wave.place for wave in self.waves))
+
+
+@mutant
+def a_wait_for_a_parity_always_stands_alone(patch: pytest.MonkeyPatch) -> None:
+    def stands_alone(old: Any) -> Any:
+        def more(machine: Machine, way: Any) -> bool:
+            is_wait = isinstance(way, int) and isinstance(machine.next(way), Await)
+            return is_wait or old(machine, way)
+
+        return more
+
+    changed(patch, explore, "stands_alone", stands_alone)
+
+
+@mutant
+def an_arrival_stands_alone_though_its_phase_may_fill_up(patch: pytest.MonkeyPatch) -> None:
+    alone = lambda others, barrier: not others.waited_for(barrier) and barrier not in others.reported  # noqa: E731
+    patch.setattr(persistent, "_arrival_stands_alone", alone)
+
+
+@mutant
+def an_arrival_stands_alone_though_somebody_waits_for_the_phase_before(patch: pytest.MonkeyPatch) -> None:
+    def alone(others: Any, barrier: Any) -> bool:
+        return not others.completes(barrier) and barrier not in others.reported
+
+    patch.setattr(persistent, "_arrival_stands_alone", alone)
+
+
+@mutant
+def an_arrival_stands_alone_though_copies_report(patch: pytest.MonkeyPatch) -> None:
+    def alone(others: Any, barrier: Any) -> bool:
+        return not others.completes(barrier) and not others.waited_for(barrier)
+
+    patch.setattr(persistent, "_arrival_stands_alone", alone)
+
+
+@mutant
+def the_end_of_a_copy_stands_alone_though_it_is_not_expected(patch: pytest.MonkeyPatch) -> None:
+    def alone(others: Any, barrier: Any) -> bool:
+        filled = others.barriers.filled(barrier) + others.arrivals.get(barrier, 0)
+        return barrier not in others.reported and filled <= barrier.arrivals and not others.waited_for(barrier)
+
+    patch.setattr(persistent, "_landing_stands_alone", alone)
+
+
+@mutant
+def the_end_of_a_copy_stands_alone_though_others_report(patch: pytest.MonkeyPatch) -> None:
+    def alone(others: Any, barrier: Any) -> bool:
+        filled = others.barriers.filled(barrier) + others.arrivals.get(barrier, 0)
+        expected = others.barriers.outstanding(barrier) > 0
+        return expected and filled <= barrier.arrivals and not others.waited_for(barrier)
+
+    patch.setattr(persistent, "_landing_stands_alone", alone)
+
+
+@mutant
+def the_end_of_a_copy_stands_alone_though_others_arrive_for_the_next_phase(patch: pytest.MonkeyPatch) -> None:
+    def alone(others: Any, barrier: Any) -> bool:
+        expected = others.barriers.outstanding(barrier) > 0
+        return expected and barrier not in others.reported and not others.waited_for(barrier)
+
+    patch.setattr(persistent, "_landing_stands_alone", alone)
+
+
+@mutant
+def the_end_of_a_copy_stands_alone_though_somebody_waits_for_the_phase_before(patch: pytest.MonkeyPatch) -> None:
+    def alone(others: Any, barrier: Any) -> bool:
+        filled = others.barriers.filled(barrier) + others.arrivals.get(barrier, 0)
+        expected = others.barriers.outstanding(barrier) > 0
+        return expected and barrier not in others.reported and filled <= barrier.arrivals
+
+    patch.setattr(persistent, "_landing_stands_alone", alone)
+
+
+@mutant
+def others_never_pass_a_wait(patch: pytest.MonkeyPatch) -> None:
+    def passes(old: Any) -> Any:
+        return lambda self, wave, step: not isinstance(step, Await | Depart) and old(self, wave, step)
+
+    changed(patch, persistent._Others, "_passes", passes)
 
 
 @pytest.mark.slow

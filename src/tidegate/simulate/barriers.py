@@ -173,6 +173,18 @@ class Barriers:
 
     # --- words and numbers ---
 
+    def complete(self, barrier: Barrier) -> int:
+        """How many phases of an object are complete."""
+        return self._phases(barrier).complete
+
+    def filled(self, barrier: Barrier) -> int:
+        """Arrivals in the phase of an object that is not complete yet."""
+        return self._phases(barrier).arrived
+
+    def outstanding(self, barrier: Barrier) -> int:
+        """Bytes that copies still have to report to an object."""
+        return self._phases(barrier).outstanding
+
     def arrivals(self, barrier: Barrier) -> tuple[int, ...]:
         """How often each wave has arrived at a rendezvous."""
         return tuple(self._meeting(barrier).arrived)

@@ -3,8 +3,9 @@
 Needs   a well-formed graph
 Gives   configurations, smallest first, and in words what they cover and what they leave out
 Keeps   every configuration satisfies the graph's assumptions
-        each loop runs 0 times up to two more than the most slots, or as many times as its wait counts need, as far as
-        the assumptions allow; each condition is true and false; each flag is set and not
+        each loop runs 0 times up to two more than the most slots, or as many times as its wait counts, its indices and
+        its conditions need, as far as the assumptions allow
+        each condition is true and false where it stands, each `select` too; each flag is set and not
 Cost    one question to isl for each combination of trip counts, and two for each condition
 """
 
@@ -17,6 +18,7 @@ from itertools import product
 
 from tidegate.graph import model as g
 from tidegate.index import (
+    COND_TYPES,
     INDEX_TYPES,
     LANE,
     WAVE,
@@ -28,6 +30,7 @@ from tidegate.index import (
     Index,
     Name,
     Not,
+    Select,
     evaluate,
     names,
     substitute,
@@ -38,11 +41,15 @@ from tidegate.index import (
 from tidegate.language import ops
 from tidegate.language.points import find_point
 from tidegate.language.types import FLAG
+from tidegate.simulate.joins import find_joins
+from tidegate.simulate.periods import trips_to_show
 
 # Beyond these, configurations are drawn at random.
 MOST_COMBINATIONS = 128
 MOST_CONFIGURATIONS = 192
 MOST_WORKGROUPS = 8
+# Trips of a loop, however long it takes its indices to repeat.
+MOST_TRIPS = 40
 # Values that a number from outside, or one that nobody knows, is tried with beside those around its comparisons.
 USUAL = (0, 1, 2, 5)
 
@@ -93,6 +100,8 @@ class _Finder:
         ]
         assumed = [cond for cond in graph.where if not why_not_affine(cond)]
         self.always: list[Cond] = [*assumed, *positive, *waves, *groups]
+        self.guards = _guards(graph)
+        self.needed: dict[int, int] = {}
         self.found = Configurations([])
 
     def find(self) -> Configurations:
@@ -125,21 +134,25 @@ class _Finder:
         found: list[dict[str, int]] = []
         if loops and self.sizes:
             found += self.sizes_for_trips(loops)
+        if self.sizes:
+            found += self.sizes_for_conditions()
+        found = list({tuple(each.items()): each for each in (*found, default)}.values())
+        self.say_trips(loops, found)
         for loop in self.graph.loops:
             if loop.counter and loop.most is not None:
                 self.found.covered.append(f"loop over `{loop.counter}`: {loop.most} trips")
-        found += self.sizes_for_conditions()
-        found.append(default)
-        return list({tuple(each.items()): each for each in found}.values())
+        return found
 
     def sizes_for_trips(self, loops: Sequence[_Counted]) -> list[dict[str, int]]:
-        """Every combination of trip counts where there are few, else one loop after the other."""
-        ways = [range(each.most + 1) for each in loops]
+        """Every combination of trip counts where there are few, else one loop after the other.
+
+        All go as far as any needs: loops that hand slots to each other run as often as each other.
+        """
+        ways = [range(max(each.most for each in loops) + 1) for _ in loops]
         total = 1
         for way in ways:
             total *= len(way)
         found: list[dict[str, int]] = []
-        reached: list[set[int]] = [set() for _ in loops]
         if total <= MOST_COMBINATIONS:
             combinations = [list(enumerate(way)) for way in product(*ways)]
         else:
@@ -150,27 +163,43 @@ class _Finder:
             sizes = self.solve(conds)
             if sizes is not None:
                 found.append(sizes)
-                for place, trips in combination:
-                    reached[place].add(trips)
-        for loop, numbers in zip(loops, reached, strict=True):
-            self.found.covered.append(f"loop over `{loop.name}`: {_spans(numbers)} trips")
         return found
 
     def sizes_for_conditions(self) -> list[dict[str, int]]:
+        """For every condition, of a branch or a `select`, sizes with which it is true where it stands, and false."""
         found = []
-        for point in self.graph.points:
-            cond = point.action.cond if isinstance(point.action, g.Branch) else None
-            if cond is None or not self.sizes:
-                continue
-            plain = substitute_cond(cond, self.meaning)
-            if why_not_affine(plain) or not set(names(plain)) & set(self.sizes) or not self.is_known(plain):
-                continue
-            around = self.around(point.loop)
-            for wanted in (plain, Not(plain)):
-                sizes = self.solve([*around, wanted])
-                if sizes is not None:
-                    found.append(sizes)
+        for number, point in enumerate(self.graph.points):
+            for cond in _conditions(point):
+                plain = substitute_cond(cond, self.meaning)
+                if why_not_affine(plain) or not self.is_known(plain):
+                    continue
+                around = [*self.around(point.loop), *self.around_in(number)]
+                for wanted in (plain, Not(plain)):
+                    sizes = self.solve([*around, wanted])
+                    if sizes is not None:
+                        found.append(sizes)
         return found
+
+    def around_in(self, number: int) -> list[Cond]:
+        """The conditions under which a point is reached, as far as they are known."""
+        plain = (substitute_cond(cond, self.meaning) for cond in self.guards[number])
+        return [cond for cond in plain if not why_not_affine(cond) and self.is_known(cond)]
+
+    def say_trips(self, loops: Sequence[_Counted], sizes: Sequence[dict[str, int]]) -> None:
+        """How often each loop runs in these configurations."""
+        for loop in loops:
+            numbers: set[int] = set()
+            for size in sizes:
+                for wave, group in product(range(self.graph.waves), self.workgroups(size)):
+                    env = {**size, WAVE: wave, **group, **dict.fromkeys(self.numbers, 0)}
+                    if all(name in env for side in (loop.lower, loop.upper) for name in names(side)):
+                        numbers.add(count_trips_of(loop, env))
+            if numbers:
+                self.found.covered.append(f"loop over `{loop.name}`: {_spans(numbers)} trips")
+            else:
+                self.found.covered.append(f"loop over `{loop.name}`: up to {loop.most} trips")
+        if loops and self.sizes:
+            self.found.bounded.append("no more trips than that")
 
     def solve(self, conds: Sequence[Cond]) -> dict[str, int] | None:
         point = find_point([*self.always, *conds], self.sizes)
@@ -206,16 +235,37 @@ class _Finder:
         return all(name in known for name in names(expr))
 
     def trips_needed(self, number: int) -> int:
-        """Two more than the most slots, or than the trips after which a wait count in the loop makes a difference."""
-        most = max((buffer.slots for buffer in self.graph.buffers), default=1) + 2
+        """Two more than the most slots, or than what a wait count, an index or a condition in the loop needs."""
+        if number not in self.needed:
+            self.needed[number] = self.find_trips(number)
+        return self.needed[number]
+
+    def find_trips(self, number: int) -> int:
+        most = max((buffer.slots for buffer in self.graph.buffers), default=1)
+        # A slot of an mbarrier has a parity, which is the same again after two rounds.
+        most = max(most, *(2 * each.type.slots for each in self.graph.objects if each.type.kind == "mbarrier"), 1)
         inside = [point for point in self.graph.points if self.is_inside(point.loop, number)]
+        moving: set[str] = set()
         for point in inside:
+            if isinstance(point.action, g.Assign):
+                moving.update(name for name, value in point.action.pairs if isinstance(value, INDEX_TYPES))
             counts = getattr(point.action.op, "counts", ()) if isinstance(point.action, g.Sync) else ()
             for counter, count in counts:
                 each = sum(issue.least for other in inside for issue in other.issues if issue.counter == counter)
                 if each:
-                    most = max(most, -(-count // each) + 2)
-        return most
+                    most = max(most, -(-count // each))
+        own = self.graph.loops[number]
+        exprs = [
+            expr
+            for point in inside
+            for expr in _expressions_of(point)
+            if not (isinstance(expr, Compare) and expr == Compare("<", Name(own.counter), own.upper))
+        ]
+        shown = trips_to_show(exprs, moving) // max(1, own.step)
+        if shown + 2 > MOST_TRIPS:
+            what = f"loop over `{own.counter or number}`: its indices repeat after {shown} trips, {MOST_TRIPS} are run"
+            self.found.bounded.append(what)
+        return min(MOST_TRIPS, max(most, shown) + 2)
 
     def is_inside(self, loop: int, outer: int) -> bool:
         while loop >= 0 and loop != outer:
@@ -292,14 +342,19 @@ class _Counted:
         return [*conds, Compare("<", after(trips - 1), self.upper)] if trips else conds
 
 
+def count_trips_of(loop: _Counted, env: Mapping[str, int]) -> int:
+    return max(0, -(-(evaluate(loop.upper, env) - evaluate(loop.lower, env)) // loop.step))
+
+
 def _spans(numbers: set[int]) -> str:
-    """`0 to 4`, `1, 3`, or `no`."""
-    ordered = sorted(numbers)
-    if not ordered:
-        return "no"
-    if ordered == list(range(ordered[0], ordered[-1] + 1)) and len(ordered) > 1:
-        return f"{ordered[0]} to {ordered[-1]}"
-    return ", ".join(map(str, ordered))
+    """`0 to 4`, `1, 3`, `1 to 4, 16`."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
 def _assigned(graph: g.SyncGraph) -> set[str]:
@@ -376,31 +431,72 @@ def _differing(graph: g.SyncGraph) -> frozenset[str]:
     return frozenset(found)
 
 
+def _guards(graph: g.SyncGraph) -> list[list[Cond]]:
+    """For every point the conditions of branches in one arm of which it lies."""
+    found: list[list[Cond]] = [[] for _ in graph.points]
+    joins = find_joins([point.successors for point in graph.points])
+    for number, point in enumerate(graph.points):
+        if not isinstance(point.action, g.Branch) or point.action.cond is None:
+            continue
+        then, otherwise = (_between(graph, each, number, joins[number]) for each in point.successors)
+        for inside in then - otherwise:
+            found[inside].append(point.action.cond)
+        for inside in otherwise - then:
+            found[inside].append(Not(point.action.cond))
+    return found
+
+
+def _between(graph: g.SyncGraph, start: int, branch: int, join: int) -> set[int]:
+    """Points that one arm of a branch leads through before the arms meet."""
+    seen: set[int] = set()
+    stack = [start]
+    while stack:
+        number = stack.pop()
+        if number not in seen and number not in (branch, join):
+            seen.add(number)
+            stack += graph.points[number].successors
+    return seen
+
+
+def _conditions(point: g.Point) -> Iterator[Cond]:
+    """The conditions that a point tests: its own, and those of every `select` in its expressions."""
+    for expr in _expressions_of(point):
+        if isinstance(expr, COND_TYPES):
+            yield expr
+        for node in walk(expr):
+            if isinstance(node, Select):
+                yield node.cond
+
+
 def _expressions(graph: g.SyncGraph) -> Iterator[Index | Cond]:
     """Every expression that decides what a wave does or touches."""
     for point in graph.points:
-        match point.action:
-            case g.Branch(cond) if cond is not None:
-                yield cond
-            case g.Assign(pairs):
-                yield from (value for _, value in pairs if isinstance(value, INDEX_TYPES))
-                for _, value in pairs:
-                    yield from _of_place(value)
-            case g.Call(_, args):
-                for _, where in args:
-                    yield from _of_place(where)
-            case g.Access(footprint=foot, mbarrier=told):
-                yield from _of_place(foot.place)
-                yield from (extent.limit for extent in foot.extents if extent.limit is not None)
-                if told is not None:
-                    yield told.slot
-            case g.Sync(ops.MbarrierArrive(barrier=place)):
-                yield place.slot
-            case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
-                yield place.slot
-                yield parity
-            case _:
-                pass
+        yield from _expressions_of(point)
+
+
+def _expressions_of(point: g.Point) -> Iterator[Index | Cond]:
+    match point.action:
+        case g.Branch(cond) if cond is not None:
+            yield cond
+        case g.Assign(pairs):
+            yield from (value for _, value in pairs if isinstance(value, INDEX_TYPES))
+            for _, value in pairs:
+                yield from _of_place(value)
+        case g.Call(_, args):
+            for _, where in args:
+                yield from _of_place(where)
+        case g.Access(footprint=foot, mbarrier=told):
+            yield from _of_place(foot.place)
+            yield from (extent.limit for extent in foot.extents if extent.limit is not None)
+            if told is not None:
+                yield told.slot
+        case g.Sync(ops.MbarrierArrive(barrier=place)):
+            yield place.slot
+        case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
+            yield place.slot
+            yield parity
+        case _:
+            pass
 
 
 def _of_place(value: object) -> Iterator[Index | Cond]:

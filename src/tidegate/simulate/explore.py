@@ -3,6 +3,7 @@
 Needs   a machine at its start
 Gives   what any order finds, whether any hangs, and how many orders were gone through
 Keeps   steps that are not open commute with every step of other waves: they are taken at once, in one order
+        an open step that nothing can overtake is taken at once too (`persistent`)
         a state that was reached before is not left again: its futures are known
 Cost    one copy of the machine for each open step from each state
 
@@ -20,6 +21,7 @@ from math import factorial
 from tidegate.simulate.clocks import Clock, Id
 from tidegate.simulate.events import WORKGROUP
 from tidegate.simulate.machine import Machine
+from tidegate.simulate.persistent import stands_alone
 from tidegate.simulate.program_order import Key
 from tidegate.simulate.races import Party, Watch
 from tidegate.simulate.steps import Arrive, Await, Depart, End, Issue, Step
@@ -67,7 +69,8 @@ def explore(machine: Machine, most: int = MOST_STATES) -> Explored:
         if found.states > most:
             found.complete = False
             break
-        for way in ways:
+        alone = next((way for way in ways if stands_alone(here, way)), None)
+        for way in ways if alone is None else (alone,):
             there = here.copy()
             _take(there, way)
             there.settle()

@@ -45,7 +45,7 @@ from tidegate.simulate.unroll import Endless, Misstep, Surroundings, unroll
 from tidegate.targets import Target
 
 # Ways to choose in one configuration that are gone through in order; beyond them, so many more at random.
-MOST_CHOICES, MORE_CHOICES = 64, 32
+MOST_CHOICES, MORE_CHOICES = 256, 32
 # Orders of one run at random, where there are too many to visit.
 RANDOM_ORDERS = 16
 # Steps after which no further configuration is begun.
@@ -56,7 +56,7 @@ MOST_STEPS = 500_000
 class Limits:
     """How far to go. `states`: of one run with barrier objects, before orders are drawn at random."""
 
-    states: int = 2_000
+    states: int = 5_000
     steps: int = MOST_STEPS
     seed: int = 0
     count: int = 0  # states that may be visited to count the orders of one run; 0: do not count
