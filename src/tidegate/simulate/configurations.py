@@ -20,7 +20,6 @@ from tidegate.graph import model as g
 from tidegate.index import (
     COND_TYPES,
     INDEX_TYPES,
-    LANE,
     WAVE,
     WORKGROUP,
     Binary,
@@ -30,18 +29,27 @@ from tidegate.index import (
     Index,
     Name,
     Not,
-    Select,
     evaluate,
     names,
+    show,
     substitute,
     substitute_cond,
     walk,
     why_not_affine,
 )
-from tidegate.language import ops
 from tidegate.language.points import find_point
 from tidegate.language.types import FLAG
-from tidegate.simulate.joins import find_joins
+from tidegate.simulate.expressions import (
+    assigned_names,
+    conditions_of,
+    differing_names,
+    expressions_in,
+    expressions_of,
+    guards_of,
+    single_meanings,
+    steering_names,
+    unknown_names,
+)
 from tidegate.simulate.periods import trips_to_show
 
 # Beyond these, configurations are drawn at random.
@@ -50,6 +58,8 @@ MOST_CONFIGURATIONS = 192
 MOST_WORKGROUPS = 8
 # Trips of a loop, however long it takes its indices to repeat.
 MOST_TRIPS = 40
+# Remainders of sizes that are combined with trip counts.
+MOST_REMAINDERS = 8
 # Values that a number from outside, or one that nobody knows, is tried with beside those around its comparisons.
 USUAL = (0, 1, 2, 5)
 
@@ -85,9 +95,9 @@ def find_configurations(graph: g.SyncGraph, seed: int = 0) -> Configurations:
 class _Finder:
     def __init__(self, graph: g.SyncGraph, rng: random.Random) -> None:
         self.graph, self.rng = graph, rng
-        self.meaning = _single_assignments(graph)
+        self.meaning = single_meanings(graph)
         self.sizes = [size.name for size in graph.sizes]
-        assigned = _assigned(graph)
+        assigned = assigned_names(graph)
         self.flags = [v.name for v in graph.free if v.type == FLAG and v.name not in assigned]
         self.numbers = [v.name for v in graph.free if v.type != FLAG and v.name not in assigned]
         positive = [Compare(">=", Name(name), Const(1)) for name in self.sizes]
@@ -100,8 +110,9 @@ class _Finder:
         ]
         assumed = [cond for cond in graph.where if not why_not_affine(cond)]
         self.always: list[Cond] = [*assumed, *positive, *waves, *groups]
-        self.guards = _guards(graph)
+        self.guards = guards_of(graph)
         self.needed: dict[int, int] = {}
+        self.remainders: list[tuple[Cond, ...]] | None = None
         self.found = Configurations([])
 
     def find(self) -> Configurations:
@@ -121,9 +132,9 @@ class _Finder:
             self.found.bounded.append(f"{MOST_CONFIGURATIONS} of {len(runs)} configurations, at random")
             runs = [runs[0], *kept]
         self.found.runs = runs
-        steering = _steering(self.graph)
-        self.found.candidates = {name: self.values_for(name) for name in _unknown(self.graph) if name in steering}
-        self.found.differ = _differing(self.graph)
+        steering = steering_names(self.graph)
+        self.found.candidates = {name: self.values_for(name) for name in unknown_names(self.graph) if name in steering}
+        self.found.differ = differing_names(self.graph)
         return self.found
 
     # --- sizes ---
@@ -160,16 +171,31 @@ class _Finder:
             self.found.bounded.append("trip counts of different loops not in every combination")
         for combination in combinations:
             conds = [cond for place, trips in combination for cond in loops[place].exactly(trips)]
-            sizes = self.solve(conds)
-            if sizes is not None:
-                found.append(sizes)
+            for more in ((), *self.residues()):
+                if len(found) < MOST_COMBINATIONS:
+                    sizes = self.solve([*conds, *more])
+                    found += [sizes] if sizes is not None else []
         return found
+
+    def residues(self) -> list[tuple[Cond, ...]]:
+        """What `N mod 3` in an index or a condition may be: the same trips come with different remainders."""
+        if self.remainders is None:
+            nodes = {node for expr in expressions_in(self.graph) for node in walk(substitute_any(expr, self.meaning))}
+            mods = sorted((node for node in nodes if _is_remainder(node, self.sizes)), key=show)
+            found: list[tuple[Cond, ...]] = [
+                (Compare("==", node, Const(value)),)
+                for node in mods
+                if isinstance(node, Binary) and isinstance(node.right, Const)
+                for value in range(node.right.value)
+            ]
+            self.remainders = found[:MOST_REMAINDERS]
+        return self.remainders
 
     def sizes_for_conditions(self) -> list[dict[str, int]]:
         """For every condition, of a branch or a `select`, sizes with which it is true where it stands, and false."""
         found = []
         for number, point in enumerate(self.graph.points):
-            for cond in _conditions(point):
+            for cond in conditions_of(point):
                 plain = substitute_cond(cond, self.meaning)
                 if why_not_affine(plain) or not self.is_known(plain):
                     continue
@@ -258,7 +284,7 @@ class _Finder:
         exprs = [
             expr
             for point in inside
-            for expr in _expressions_of(point)
+            for expr in expressions_of(point)
             if not (isinstance(expr, Compare) and expr == Compare("<", Name(own.counter), own.upper))
         ]
         shown = trips_to_show(exprs, moving) // max(1, own.step)
@@ -298,7 +324,7 @@ class _Finder:
     def values_for(self, name: str) -> tuple[int, ...]:
         """Numbers on both sides of what the name is compared with."""
         found = set(USUAL)
-        for expr in _expressions(self.graph):
+        for expr in expressions_in(self.graph):
             for node in walk(expr):
                 if isinstance(node, Compare) and name in names(node):
                     for each in walk(node):
@@ -308,7 +334,7 @@ class _Finder:
 
     def workgroups(self, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """All workgroups where they matter and are few, else the first, the last and some between."""
-        used = {name for expr in _expressions(self.graph) for name in names(expr)}
+        used = {name for expr in expressions_in(self.graph) for name in names(expr)}
         extents = []
         for place, name in enumerate(WORKGROUP):
             known = place < len(self.graph.grid) and name in used
@@ -346,6 +372,19 @@ def count_trips_of(loop: _Counted, env: Mapping[str, int]) -> int:
     return max(0, -(-(evaluate(loop.upper, env) - evaluate(loop.lower, env)) // loop.step))
 
 
+def substitute_any(expr: Index | Cond, by: Mapping[str, Index]) -> Index | Cond:
+    return substitute_cond(expr, by) if isinstance(expr, COND_TYPES) else substitute(expr, by)
+
+
+def _is_remainder(node: Index | Cond, sizes: Sequence[str]) -> bool:
+    """Whether a node is a size, or an affine index of sizes, modulo a small constant."""
+    match node:
+        case Binary("mod", inside, Const(by)):
+            used = set(names(inside))
+            return 1 < by <= MOST_REMAINDERS and bool(used) and used <= set(sizes) and not why_not_affine(node)
+    return False
+
+
 def _spans(numbers: set[int]) -> str:
     """`0 to 4`, `1, 3`, `1 to 4, 16`."""
     runs: list[list[int]] = []
@@ -355,156 +394,3 @@ def _spans(numbers: set[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
-
-
-def _assigned(graph: g.SyncGraph) -> set[str]:
-    found: set[str] = set()
-    for point in graph.points:
-        match point.action:
-            case g.Assign(pairs):
-                found.update(name for name, _ in pairs)
-            case g.Havoc(given):
-                found.update(given)
-    return found
-
-
-def _unknown(graph: g.SyncGraph) -> list[str]:
-    return list(
-        dict.fromkeys(
-            name for point in graph.points if isinstance(point.action, g.Havoc) for name in point.action.names
-        )
-    )
-
-
-def _steering(graph: g.SyncGraph) -> set[str]:
-    """Names on which it depends where a wave goes or which barrier it uses; others only say which bytes it touches."""
-    found: set[str] = set()
-    for point in graph.points:
-        match point.action:
-            case g.Branch(cond) if cond is not None:
-                found.update(names(cond))
-            case g.Sync(ops.MbarrierArrive(barrier=place)):
-                found.update(names(place.slot))
-            case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
-                found.update((*names(place.slot), *names(parity)))
-            case g.Access(mbarrier=told) if told is not None:
-                found.update(names(told.slot))
-            case _:
-                pass
-    grown = True
-    while grown:
-        before = len(found)
-        for point in graph.points:
-            if isinstance(point.action, g.Assign):
-                for name, value in point.action.pairs:
-                    if name in found and isinstance(value, INDEX_TYPES):
-                        found.update(names(value))
-        grown = len(found) > before
-    return found
-
-
-def _single_assignments(graph: g.SyncGraph) -> dict[str, Index]:
-    """Names that have one meaning everywhere, in terms of others that do not change."""
-    seen: dict[str, list[Index]] = {}
-    changing = {loop.counter for loop in graph.loops} | set(_unknown(graph))
-    for point in graph.points:
-        if isinstance(point.action, g.Assign):
-            for name, value in point.action.pairs:
-                if isinstance(value, INDEX_TYPES):
-                    seen.setdefault(name, []).append(value)
-    found: dict[str, Index] = {}
-    for name, values in seen.items():
-        if len(values) == 1 and name not in changing:
-            found[name] = substitute(values[0], found)
-    return {name: value for name, value in found.items() if LANE not in names(value)}
-
-
-def _differing(graph: g.SyncGraph) -> frozenset[str]:
-    """Unknown numbers on which waves need not agree: those by which they go different ways."""
-    found: set[str] = set()
-    rank = g.VARIATIONS.index
-    for point in graph.points:
-        if isinstance(point.action, g.Branch) and point.action.cond is not None:
-            most = max(rank(graph.points[each].under) for each in point.successors)
-            if most > rank(point.under) or most == rank("divergent"):
-                found.update(names(point.action.cond))
-    return frozenset(found)
-
-
-def _guards(graph: g.SyncGraph) -> list[list[Cond]]:
-    """For every point the conditions of branches in one arm of which it lies."""
-    found: list[list[Cond]] = [[] for _ in graph.points]
-    joins = find_joins([point.successors for point in graph.points])
-    for number, point in enumerate(graph.points):
-        if not isinstance(point.action, g.Branch) or point.action.cond is None:
-            continue
-        then, otherwise = (_between(graph, each, number, joins[number]) for each in point.successors)
-        for inside in then - otherwise:
-            found[inside].append(point.action.cond)
-        for inside in otherwise - then:
-            found[inside].append(Not(point.action.cond))
-    return found
-
-
-def _between(graph: g.SyncGraph, start: int, branch: int, join: int) -> set[int]:
-    """Points that one arm of a branch leads through before the arms meet."""
-    seen: set[int] = set()
-    stack = [start]
-    while stack:
-        number = stack.pop()
-        if number not in seen and number not in (branch, join):
-            seen.add(number)
-            stack += graph.points[number].successors
-    return seen
-
-
-def _conditions(point: g.Point) -> Iterator[Cond]:
-    """The conditions that a point tests: its own, and those of every `select` in its expressions."""
-    for expr in _expressions_of(point):
-        if isinstance(expr, COND_TYPES):
-            yield expr
-        for node in walk(expr):
-            if isinstance(node, Select):
-                yield node.cond
-
-
-def _expressions(graph: g.SyncGraph) -> Iterator[Index | Cond]:
-    """Every expression that decides what a wave does or touches."""
-    for point in graph.points:
-        yield from _expressions_of(point)
-
-
-def _expressions_of(point: g.Point) -> Iterator[Index | Cond]:
-    match point.action:
-        case g.Branch(cond) if cond is not None:
-            yield cond
-        case g.Assign(pairs):
-            yield from (value for _, value in pairs if isinstance(value, INDEX_TYPES))
-            for _, value in pairs:
-                yield from _of_place(value)
-        case g.Call(_, args):
-            for _, where in args:
-                yield from _of_place(where)
-        case g.Access(footprint=foot, mbarrier=told):
-            yield from _of_place(foot.place)
-            yield from (extent.limit for extent in foot.extents if extent.limit is not None)
-            if told is not None:
-                yield told.slot
-        case g.Sync(ops.MbarrierArrive(barrier=place)):
-            yield place.slot
-        case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
-            yield place.slot
-            yield parity
-        case _:
-            pass
-
-
-def _of_place(value: object) -> Iterator[Index | Cond]:
-    match value:
-        case g.Ref(_, slot, offset):
-            yield slot
-            yield offset
-        case g.Either(cond, then, otherwise):
-            yield cond
-            yield from _of_place(then)
-            yield from _of_place(otherwise)

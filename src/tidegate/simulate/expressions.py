@@ -1,0 +1,169 @@
+"""What the expressions of a graph depend on, and where.
+
+Needs   a well-formed graph
+Gives   for points: the expressions they evaluate, the conditions they test and those they stand under
+        for names: which are assigned, unknown, steer waves, differ between waves, or have one meaning everywhere
+Cost    linear in the graph, for conditions around points times the nesting
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.graph import model as g
+from tidegate.index import COND_TYPES, INDEX_TYPES, LANE, Cond, Index, Not, Select, names, substitute, walk
+from tidegate.language import ops
+from tidegate.simulate.joins import find_joins
+
+
+def assigned_names(graph: g.SyncGraph) -> set[str]:
+    found: set[str] = set()
+    for point in graph.points:
+        match point.action:
+            case g.Assign(pairs):
+                found.update(name for name, _ in pairs)
+            case g.Havoc(given):
+                found.update(given)
+    return found
+
+
+def unknown_names(graph: g.SyncGraph) -> list[str]:
+    return list(
+        dict.fromkeys(
+            name for point in graph.points if isinstance(point.action, g.Havoc) for name in point.action.names
+        )
+    )
+
+
+def steering_names(graph: g.SyncGraph) -> set[str]:
+    """Names on which it depends where a wave goes or which barrier it uses; others only say which bytes it touches."""
+    found: set[str] = set()
+    for point in graph.points:
+        match point.action:
+            case g.Branch(cond) if cond is not None:
+                found.update(names(cond))
+            case g.Sync(ops.MbarrierArrive(barrier=place)):
+                found.update(names(place.slot))
+            case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
+                found.update((*names(place.slot), *names(parity)))
+            case g.Access(mbarrier=told) if told is not None:
+                found.update(names(told.slot))
+            case _:
+                pass
+    grown = True
+    while grown:
+        before = len(found)
+        for point in graph.points:
+            if isinstance(point.action, g.Assign):
+                for name, value in point.action.pairs:
+                    if name in found and isinstance(value, INDEX_TYPES):
+                        found.update(names(value))
+        grown = len(found) > before
+    return found
+
+
+def single_meanings(graph: g.SyncGraph) -> dict[str, Index]:
+    """Names that have one meaning everywhere, in terms of others that do not change."""
+    seen: dict[str, list[Index]] = {}
+    changing = {loop.counter for loop in graph.loops} | set(unknown_names(graph))
+    for point in graph.points:
+        if isinstance(point.action, g.Assign):
+            for name, value in point.action.pairs:
+                if isinstance(value, INDEX_TYPES):
+                    seen.setdefault(name, []).append(value)
+    found: dict[str, Index] = {}
+    for name, values in seen.items():
+        if len(values) == 1 and name not in changing:
+            found[name] = substitute(values[0], found)
+    return {name: value for name, value in found.items() if LANE not in names(value)}
+
+
+def differing_names(graph: g.SyncGraph) -> frozenset[str]:
+    """Unknown numbers on which waves need not agree: those by which they go different ways."""
+    found: set[str] = set()
+    rank = g.VARIATIONS.index
+    for point in graph.points:
+        if isinstance(point.action, g.Branch) and point.action.cond is not None:
+            most = max(rank(graph.points[each].under) for each in point.successors)
+            if most > rank(point.under) or most == rank("divergent"):
+                found.update(names(point.action.cond))
+    return frozenset(found)
+
+
+def guards_of(graph: g.SyncGraph) -> list[list[Cond]]:
+    """For every point the conditions of branches in one arm of which it lies."""
+    found: list[list[Cond]] = [[] for _ in graph.points]
+    joins = find_joins([point.successors for point in graph.points])
+    for number, point in enumerate(graph.points):
+        if not isinstance(point.action, g.Branch) or point.action.cond is None:
+            continue
+        then, otherwise = (_between(graph, each, number, joins[number]) for each in point.successors)
+        for inside in then - otherwise:
+            found[inside].append(point.action.cond)
+        for inside in otherwise - then:
+            found[inside].append(Not(point.action.cond))
+    return found
+
+
+def _between(graph: g.SyncGraph, start: int, branch: int, join: int) -> set[int]:
+    """Points that one arm of a branch leads through before the arms meet."""
+    seen: set[int] = set()
+    stack = [start]
+    while stack:
+        number = stack.pop()
+        if number not in seen and number not in (branch, join):
+            seen.add(number)
+            stack += graph.points[number].successors
+    return seen
+
+
+def conditions_of(point: g.Point) -> Iterator[Cond]:
+    """The conditions that a point tests: its own, and those of every `select` in its expressions."""
+    for expr in expressions_of(point):
+        if isinstance(expr, COND_TYPES):
+            yield expr
+        for node in walk(expr):
+            if isinstance(node, Select):
+                yield node.cond
+
+
+def expressions_in(graph: g.SyncGraph) -> Iterator[Index | Cond]:
+    """Every expression that decides what a wave does or touches."""
+    for point in graph.points:
+        yield from expressions_of(point)
+
+
+def expressions_of(point: g.Point) -> Iterator[Index | Cond]:
+    match point.action:
+        case g.Branch(cond) if cond is not None:
+            yield cond
+        case g.Assign(pairs):
+            yield from (value for _, value in pairs if isinstance(value, INDEX_TYPES))
+            for _, value in pairs:
+                yield from _of_place(value)
+        case g.Call(_, args):
+            for _, where in args:
+                yield from _of_place(where)
+        case g.Access(footprint=foot, mbarrier=told):
+            yield from _of_place(foot.place)
+            yield from (extent.limit for extent in foot.extents if extent.limit is not None)
+            if told is not None:
+                yield told.slot
+        case g.Sync(ops.MbarrierArrive(barrier=place)):
+            yield place.slot
+        case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
+            yield place.slot
+            yield parity
+        case _:
+            pass
+
+
+def _of_place(value: object) -> Iterator[Index | Cond]:
+    match value:
+        case g.Ref(_, slot, offset):
+            yield slot
+            yield offset
+        case g.Either(cond, then, otherwise):
+            yield cond
+            yield from _of_place(then)
+            yield from _of_place(otherwise)
