@@ -174,6 +174,7 @@ def _reasons(tried: list[Tried]) -> str:
     for each in tried:
         mutant = each.mutant
         why = REASONS.get(each.key, "**nobody knows yet**")
-        bounded = f" ({'; '.join(each.bounded)})" if each.bounded else ""
+        more = [what for what in each.bounded if "trips" not in what]
+        bounded = f" ({'; '.join(more)})" if more else ""
         lines.append(f"| {mutant.kernel.name} | {mutant.line} | `{mutant.text}` | {mutant.change} | {why}{bounded} |")
     return "\n".join(lines)

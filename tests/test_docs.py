@@ -35,7 +35,7 @@ NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
 LATER = ("TG4",)
 WHEN_RUN = ("TG022", "TG312")
 # What running a program may add to the code that a page is about: where the same mistake leads.
-FOLLOWS = ("TG1", "TG202", "TG301")
+FOLLOWS = ("TG1",)
 BY_COMMAND = ("TG501", "TG508", "TG603")  # shown by a command or by Python on the page itself
 
 
@@ -301,6 +301,7 @@ def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
 
     usual = j.Limits()
     for row in (
+        f"| {c.MOST_TRIPS}, and those of the default sizes |",
         f"| {c.MOST_COMBINATIONS} |",
         f"| configurations | {c.MOST_CONFIGURATIONS} |",
         f"| workgroups | {c.MOST_WORKGROUPS} |",

@@ -31,7 +31,7 @@ RIGHT = 'title="right"'
 # Races and hangs have `examples/broken`, targets and graphs pages of their own; advice is not given yet.
 ELSEWHERE = ("TG1", "TG221", "TG4", "TG5", "TG6")
 # What running a program may add to the code that a case is about: where the same mistake leads.
-FOLLOWS = ("TG1", "TG2", "TG301")
+FOLLOWS = ("TG1",)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ STAGES = {
 
 Show = Callable[[str, str], None]
 
+# Synchronization that the target does not have: there is no machine on which the program could be judged.
+NOT_THERE = {"TG206", "TG210", "TG305", "TG307"}
 # Whether waves meet at the workgroup's barrier: seen in the shape of a kernel, and in the runs of a graph.
 PROTOCOL = {"TG201", "TG202", "TG203", "TG204", "TG205", "TG207", "TG208"}
 
@@ -81,10 +83,11 @@ def check_stage(name: str | None, stages: Sequence[str] = tuple(STAGES)) -> None
 
 @dataclass(slots=True)
 class Checked:
-    """What the stages found, and what the judge ran if it came to that."""
+    """What the stages found, and what the judge ran, or why it ran nothing."""
 
     findings: list[Finding]
     judgement: Judgement | None = None
+    why_not: str = ""
 
 
 def run_stages(
@@ -107,7 +110,7 @@ def run_stages(
             show("kernel", show_text(unit.kernel))
         findings += check(unit.kernel, unit.target)
         if stop_after == "kernel" or _is_bad(findings):
-            return Checked(findings)
+            return Checked(findings, why_not=_why_not(findings, stop_after))
         from tidegate.graph.build import build_graph
 
         graph = build_graph(unit.kernel, unit.target).graph
@@ -121,14 +124,20 @@ def run_stages(
         show("graph", show_graph(graph))
     if unit.kernel is None and not _is_bad(findings):
         findings += find_graph_misfits(graph, unit.target)
-    if stop_after == "graph" or _is_bad(findings):
-        return Checked(findings)
+    if stop_after == "graph" or _is_bad(findings) or any(each.code in NOT_THERE for each in findings):
+        return Checked(findings, why_not=_why_not(findings, stop_after))
     from tidegate.simulate.judge import judge
 
     judgement = judge(graph, unit.target, limits, progress)
     if print_after == "judge":
         show("judge", show_judgement(judgement))
     return Checked([*findings, *_new(judgement.findings, findings)], judgement)
+
+
+def _why_not(findings: list[Finding], stop_after: str | None) -> str:
+    if _is_bad(findings):
+        return "the program has no meaning"
+    return f"stopped after `{stop_after}`" if stop_after else "the target does not have what the program uses"
 
 
 def _is_bad(findings: list[Finding]) -> bool:

@@ -127,7 +127,7 @@ class _Check:
             count = len(checked.findings)
             what = f"{count} finding{'s' * (count != 1)}" if count else "no findings"
             if checked.judgement is None:
-                lines.append(f"{where}{name}: {what}; races and hangs were not judged")
+                lines.append(f"{where}{name}: {what}; races and hangs were not judged: {checked.why_not}")
                 continue
             lines.append(f"{where}{name}: {what}")
             lines += [f"  {line}" for line in show_judgement(checked.judgement).splitlines()]
