@@ -230,6 +230,19 @@ def test_an_operation_that_nobody_described_reads_and_writes_all() -> None:
         assert ("TG102" in codes(b.finish())) == (not barrier)
 
 
+def test_a_view_that_may_lie_in_either_of_two_memories_lies_in_both() -> None:
+    """One buffer has an offset and the other lies apart: two spaces."""
+    for name in ("%a", "%c"):
+        b = GraphBuilder("g", waves=2, target="gfx942")
+        b.buffer("%a", 16, 1, 0)
+        b.buffer("%c", 16)
+        b.add(g.Havoc(("%n",)))
+        b.add(g.Assign((("%v", g.Either(Compare("==", Name("%n"), ZERO), g.Ref("%a"), g.Ref("%c"))),)))
+        b.add(g.Access("write", g.Footprint(g.Ref("%v"), (), 4)))
+        b.add(g.Access("read", g.Footprint(g.Ref(name), (), 4)))
+        assert "TG101" in codes(b.finish())
+
+
 def test_a_mask_that_nobody_knows_is_no_excuse() -> None:
     b = builder()
     b.add(g.Access("write", g.Footprint(g.Ref("%a"), (), 4, may=True)))

@@ -134,8 +134,10 @@ class Watch:
         if region is None or not region.stretches:
             return
         held = self.records.setdefault(region.space, {})
+        only_reads = party.touch.effect == "read"
         for record in held.values():
-            self.meet(record, party, clock)
+            if not (only_reads and record.party.touch.effect == "read"):
+                self.meet(record, party, clock)
         if not self.varies:
             self._replace(held, party)
         held[party.wave, party.number] = Record(party, time)

@@ -9,18 +9,19 @@ Cost    linear in the points that are executed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
-from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index, evaluate, holds, names
+from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index, evaluate, holds
 from tidegate.language import ops
 from tidegate.language.types import BarrierObject
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.events import WORKGROUP, Barrier
+from tidegate.simulate.graph_memory import GraphMemory, PlaceNow
 from tidegate.simulate.position import Position, Shape
-from tidegate.simulate.regions import SHARED, Region, Regions
+from tidegate.simulate.regions import Regions
 from tidegate.simulate.steps import (
     Arrive,
     Await,
@@ -66,14 +67,7 @@ class Surroundings:
     candidates: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     differ: frozenset[str] = frozenset()  # unknown numbers of which each wave has its own
     most_trips: int = 4  # of loops that only free choices end
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Bytes from `first` on of a buffer; None: anywhere in it."""
-
-    buffers: tuple[g.Buffer, ...]
-    first: int | None
+    used: dict[int, Sequence[str]] = field(default_factory=dict)  # names in expressions, kept from wave to wave
 
 
 def unroll(
@@ -86,12 +80,10 @@ def unroll(
 class _Walker:
     def __init__(self, around: Surroundings, wave: int, choices: Choices, report: Callable[[Finding], None]) -> None:
         self.around, self.graph, self.wave, self.choices = around, around.graph, wave, choices
-        self.report = report
-        self.live: dict[str, bool] = {}  # buffers that were allocated, and not freed since
         self.env: dict[str, int] = {**around.env, WAVE: wave, LANE: 0}
         self.unknown: set[str] = {LANE}
-        self.views: dict[str, _Place] = {}
-        self.buffers = {buffer.name: buffer for buffer in self.graph.buffers}
+        buffers = {buffer.name: buffer for buffer in self.graph.buffers}
+        self.memory = GraphMemory(around.regions, buffers, wave, self.env, self.unknown, report, used=around.used)
         self.objects = {each.name: each for each in self.graph.objects}
         self.tokens: dict[str, frozenset[int]] = {}
         self.issued = 0
@@ -127,8 +119,8 @@ class _Walker:
                 mine = [place for place, (first, last) in enumerate(ranges) if first <= self.wave < last]
                 which = mine[0] if mine else len(ranges)
             case g.Call(function, args):
-                places = {name: self.place(where) for name, where in args}
-                self.views.update(places)
+                places = {name: self.memory.place(where) for name, where in args}
+                self.memory.views.update(places)
                 self.calls.append(number)
                 self.position.call(next(each.entry for each in self.graph.functions if each.name == function))
                 return
@@ -164,16 +156,12 @@ class _Walker:
 
     def point(self, point: g.Point, number: int) -> Iterator[Step]:
         if point.issues and not isinstance(point.action, g.Access | g.Unknown | g.Sync):
-            yield Issue(Touch(number, "read", None, self.queues(point), key=self.position.key()))
-            self.issued += 1
+            yield self.issue(Touch(number, "read", None, self.queues(point), key=self.position.key()))
         match point.action:
             case g.Access():
-                yield Issue(self.access(point, number, point.action))
-                self.issued += 1
+                yield from self.access(point, number, point.action)
             case g.Unknown(reaches):
-                for touch in self.anything(point, number, reaches):
-                    yield Issue(touch)
-                    self.issued += 1
+                yield from self.anything(point, number, reaches)
             case g.Sync(op):
                 yield from self.sync(point, number, op)
             case g.Assign(pairs):
@@ -181,37 +169,27 @@ class _Walker:
             case g.Havoc(given):
                 self.havoc(given)
             case g.Alloc(name) | g.Free(name):
-                self.allocate(point, name, isinstance(point.action, g.Alloc))
+                self.memory.allocate(point, name, isinstance(point.action, g.Alloc))
             case g.End():
                 yield End(number, self.position.key())
             case _:
                 pass
 
-    def allocate(self, point: g.Point, name: str, begins: bool) -> None:
-        """A buffer comes to life, or its bytes are given back."""
-        for buffer in self.place(g.Ref(name)).buffers:
-            if begins and buffer.offset is not None:
-                for other in self.graph.buffers:
-                    if other is not buffer and self.live.get(other.name) and _shares(buffer, other):
-                        message = f"`{buffer.name}` lies on the bytes of `{other.name}`, which is live"
-                        self.report(Finding("TG308", message, (Label(point.at),)))
-            self.live[buffer.name] = begins
-
     def assign(self, pairs: tuple[tuple[str, Index | g.Where | g.Token], ...]) -> None:
-        new: list[tuple[str, int | _Place | frozenset[int], bool]] = []
+        new: list[tuple[str, int | PlaceNow | frozenset[int], bool]] = []
         for name, value in pairs:
             if isinstance(value, g.Token):
                 new.append((name, self.tokens.get(value.name, frozenset()), False))
             elif isinstance(value, INDEX_TYPES):
-                new.append((name, evaluate(value, self.env), self.is_unknown(value)))
+                new.append((name, evaluate(value, self.env), self.memory.is_unknown(value)))
             else:
-                new.append((name, self.place(value), False))
+                new.append((name, self.memory.place(value), False))
         for name, found, unknown in new:
             if isinstance(found, int):
                 self.env[name] = found
                 (self.unknown.add if unknown else self.unknown.discard)(name)
-            elif isinstance(found, _Place):
-                self.views[name] = found
+            elif isinstance(found, PlaceNow):
+                self.memory.views[name] = found
             else:
                 self.tokens[name] = found
 
@@ -224,22 +202,24 @@ class _Walker:
 
     # --- accesses ---
 
-    def access(self, point: g.Point, number: int, access: g.Access) -> Touch:
-        region, may = self.region(point, access.footprint)
+    def access(self, point: g.Point, number: int, access: g.Access) -> Iterator[Step]:
+        """One touch, or one for each space where nobody knows in which of several buffers the access lies."""
+        regions, may = self.memory.touched(point, access.footprint)
         reports = None
         if access.mbarrier is not None:
             reports = self.barrier(access.mbarrier.base, evaluate(access.mbarrier.slot, self.env), point)
+        numbers = range(self.issued, self.issued + len(regions))
         if access.is_async:
-            self.open_group.append(self.issued)
+            self.open_group.extend(numbers)
             if access.token:
-                self.tokens[access.token] = frozenset((self.issued,))
+                self.tokens[access.token] = frozenset(numbers)
         size = access.footprint.width
         for extent in access.footprint.extents:
             size *= extent.count
-        return Touch(
+        touch = Touch(
             number,
             access.effect,  # type: ignore[arg-type]
-            region,
+            regions[0],
             self.queues(point),
             access.is_async,
             may or access.footprint.may,
@@ -252,16 +232,22 @@ class _Walker:
             self.position.key(),
             self.loops(),
         )
+        yield self.issue(touch)
+        for region in regions[1:]:  # the same instructions, which count once
+            queues = tuple(replace(queue, least=0) for queue in touch.queues)
+            yield self.issue(replace(touch, region=region, queues=queues, size=0))
 
-    def anything(self, point: g.Point, number: int, reaches: tuple[str, ...]) -> Iterator[Touch]:
+    def anything(self, point: g.Point, number: int, reaches: tuple[str, ...]) -> Iterator[Step]:
         """An operation that nobody has described writes all it can reach."""
-        places = [self.place(g.Ref(name)) for name in reaches or tuple(self.buffers)]
-        buffers = dict.fromkeys(buffer for place in places for buffer in place.buffers)
-        for buffer in buffers:
-            region = self.whole(buffer)
-            yield Touch(
-                number, "write", region, self.queues(point), may=True, key=self.position.key(), loops=self.loops()
-            )
+        places = [self.memory.place(g.Ref(name)) for name in reaches or tuple(self.memory.buffers)]
+        buffers = tuple(dict.fromkeys(buffer for place in places for buffer in place.buffers))
+        key, loops = self.position.key(), self.loops()
+        for region in self.memory.all_of(buffers):
+            yield self.issue(Touch(number, "write", region, self.queues(point), may=True, key=key, loops=loops))
+
+    def issue(self, touch: Touch) -> Issue:
+        self.issued += 1
+        return Issue(touch)
 
     def queues(self, point: g.Point) -> tuple[Queue, ...]:
         return tuple(Queue(each.counter, each.least, each.in_order) for each in point.issues)
@@ -274,62 +260,6 @@ class _Walker:
             known = counter and counter in self.env
             found.append((counter, self.env[counter]) if known else ("iteration", iteration))
         return tuple(found)
-
-    def region(self, point: g.Point, foot: g.Footprint) -> tuple[Region, bool]:
-        """The bytes, and whether they are more than will be touched."""
-        place = self.place(foot.place)
-        for buffer in place.buffers:
-            if self.live.get(buffer.name) is False:
-                message = f"`{buffer.name}` is used after its memory was given back"
-                self.report(Finding("TG309", message, (Label(point.at, f"by wave {self.wave}"),)))
-        if place.first is None:
-            return self.around.regions.of(
-                _space(place.buffers[0]), [s for each in place.buffers for s in self.whole(each).stretches]
-            ), True
-        steps, may = [], False
-        for extent in foot.extents:
-            count = extent.count
-            if extent.limit is not None:
-                if self.is_unknown(extent.limit):
-                    may = True
-                else:
-                    count = max(0, min(count, evaluate(extent.limit, self.env)))
-            steps.append((count, extent.stride))
-        (buffer,) = place.buffers
-        region = self.around.regions.box(_space(buffer), place.first, tuple(steps), foot.width)
-        low = buffer.offset or 0
-        if region.stretches and not may and not foot.may:
-            first, last = region.stretches[0][0] - low, region.stretches[-1][1] - low
-            if first < 0 or last > buffer.bytes:
-                self.report(self.outside(point, buffer, first, last))
-        return region, may
-
-    def whole(self, buffer: g.Buffer) -> Region:
-        low = buffer.offset or 0
-        return self.around.regions.of(_space(buffer), [(low, low + buffer.bytes)])
-
-    def place(self, where: g.Where) -> _Place:
-        match where:
-            case g.Either(cond, then, otherwise):
-                if any(name in self.unknown for name in names(cond)):
-                    one, other = self.place(then), self.place(otherwise)
-                    same = one == other
-                    return one if same else _Place(tuple(dict.fromkeys((*one.buffers, *other.buffers))), None)
-                return self.place(then if holds(cond, self.env) else otherwise)
-            case g.Ref(base, slot, offset):
-                if base in self.buffers:
-                    buffer = self.buffers[base]
-                    if self.is_unknown(slot) or self.is_unknown(offset):
-                        return _Place((buffer,), None)
-                    first = (buffer.offset or 0) + evaluate(slot, self.env) * buffer.slot_bytes
-                    return _Place((buffer,), first + evaluate(offset, self.env))
-                view = self.views[base]
-                if view.first is None or self.is_unknown(offset):
-                    return replace(view, first=None)
-                return replace(view, first=view.first + evaluate(offset, self.env))
-
-    def is_unknown(self, index: Index) -> bool:
-        return any(name in self.unknown for name in names(index))
 
     # --- synchronization ---
 
@@ -388,10 +318,6 @@ class _Walker:
 
     # --- what goes wrong ---
 
-    def outside(self, point: g.Point, buffer: g.Buffer, first: int, last: int) -> Finding:
-        what = f"wave {self.wave} touches bytes {first}..{last} of {buffer.bytes}"
-        return Finding("TG301", f"`{buffer.name}` is accessed outside its bytes", (Label(point.at, what),))
-
     def no_value(self, point: g.Point, number: int, reason: Exception) -> Finding:
         why = "divides by 0" if isinstance(reason, ZeroDivisionError) else f"{reason} has no value here"
         label = Label(point.at, f"evaluated here by wave {self.wave}, at point {number}")
@@ -403,17 +329,6 @@ def agrees(graph: g.SyncGraph, branch: int) -> bool:
     point = graph.points[branch]
     rank = g.VARIATIONS.index
     return all(rank(graph.points[each].under) <= rank(point.under) for each in point.successors)
-
-
-def _shares(one: g.Buffer, other: g.Buffer) -> bool:
-    """Whether two buffers have bytes in common."""
-    if one.offset is None or other.offset is None:
-        return False
-    return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
-
-
-def _space(buffer: g.Buffer) -> str:
-    return SHARED if buffer.offset is not None else buffer.name
 
 
 def _meet(number: int, key: tuple[int, ...]) -> Iterator[Step]:

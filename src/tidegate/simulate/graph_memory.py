@@ -1,0 +1,127 @@
+"""The bytes that one wave of a graph touches: places, views and footprints with every name decided.
+
+Needs   the graph's buffers, and the wave's names: their values, and which of them nobody knows
+Gives   regions of bytes; findings where an access leaves its buffer, or uses memory that was given back
+Keeps   at a place that nobody knows an access touches the whole buffer, and only may touch it
+Cost    linear in the expressions; the region of a box is made once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tidegate.diag import Finding, Label
+from tidegate.graph import model as g
+from tidegate.index import Cond, Index, evaluate, holds, names
+from tidegate.simulate.regions import SHARED, Region, Regions
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceNow:
+    """Bytes from `first` on of a buffer; None: anywhere in it."""
+
+    buffers: tuple[g.Buffer, ...]
+    first: int | None
+
+
+@dataclass(slots=True)
+class GraphMemory:
+    """Shared memory as one wave sees it. `env` and `unknown` are the wave's own, which it changes."""
+
+    regions: Regions
+    buffers: dict[str, g.Buffer]
+    wave: int
+    env: dict[str, int]
+    unknown: set[str]
+    report: Callable[[Finding], None]
+    views: dict[str, PlaceNow] = field(default_factory=dict)
+    live: dict[str, bool] = field(default_factory=dict)  # buffers that were allocated, and not freed since
+    used: dict[int, Sequence[str]] = field(default_factory=dict)  # the names in an expression, by its identity
+
+    def touched(self, point: g.Point, foot: g.Footprint) -> tuple[list[Region], bool]:
+        """The bytes, a region for each space, and whether they are more than will be touched."""
+        place = self.place(foot.place)
+        for buffer in place.buffers:
+            if self.live.get(buffer.name) is False:
+                message = f"`{buffer.name}` is used after its memory was given back"
+                self.report(Finding("TG309", message, (Label(point.at, f"by wave {self.wave}"),)))
+        if place.first is None:
+            return self.all_of(place.buffers), True
+        steps, may = [], False
+        for extent in foot.extents:
+            count = extent.count
+            if extent.limit is not None:
+                if self.is_unknown(extent.limit):
+                    may = True
+                else:
+                    count = max(0, min(count, evaluate(extent.limit, self.env)))
+            steps.append((count, extent.stride))
+        (buffer,) = place.buffers
+        region = self.regions.box(_space(buffer), place.first, tuple(steps), foot.width)
+        low = buffer.offset or 0
+        if region.stretches and not may and not foot.may:
+            first, last = region.stretches[0][0] - low, region.stretches[-1][1] - low
+            if first < 0 or last > buffer.bytes:
+                self.report(self.outside(point, buffer, first, last))
+        return [region], may
+
+    def all_of(self, buffers: Sequence[g.Buffer]) -> list[Region]:
+        """All bytes of some buffers."""
+        spaces: dict[str, list[tuple[int, int]]] = {}
+        for buffer in buffers:
+            low = buffer.offset or 0
+            spaces.setdefault(_space(buffer), []).append((low, low + buffer.bytes))
+        return [self.regions.of(space, stretches) for space, stretches in spaces.items()]
+
+    def place(self, where: g.Where) -> PlaceNow:
+        match where:
+            case g.Either(cond, then, otherwise):
+                if self.is_unknown(cond):
+                    one, other = self.place(then), self.place(otherwise)
+                    same = one == other
+                    return one if same else PlaceNow(tuple(dict.fromkeys((*one.buffers, *other.buffers))), None)
+                return self.place(then if holds(cond, self.env) else otherwise)
+            case g.Ref(base, slot, offset):
+                if base in self.buffers:
+                    buffer = self.buffers[base]
+                    if self.is_unknown(slot) or self.is_unknown(offset):
+                        return PlaceNow((buffer,), None)
+                    first = (buffer.offset or 0) + evaluate(slot, self.env) * buffer.slot_bytes
+                    return PlaceNow((buffer,), first + evaluate(offset, self.env))
+                view = self.views[base]
+                if view.first is None or self.is_unknown(offset):
+                    return replace(view, first=None)
+                return replace(view, first=view.first + evaluate(offset, self.env))
+
+    def is_unknown(self, expr: Index | Cond) -> bool:
+        """Whether an expression depends on what nobody knows."""
+        used = self.used.get(id(expr))
+        if used is None:
+            used = self.used[id(expr)] = tuple(dict.fromkeys(names(expr)))
+        return any(name in self.unknown for name in used)
+
+    def allocate(self, point: g.Point, name: str, begins: bool) -> None:
+        """A buffer comes to life, or its bytes are given back."""
+        for buffer in self.place(g.Ref(name)).buffers:
+            if begins and buffer.offset is not None:
+                for other in self.buffers.values():
+                    if other is not buffer and self.live.get(other.name) and _shares(buffer, other):
+                        message = f"`{buffer.name}` lies on the bytes of `{other.name}`, which is live"
+                        self.report(Finding("TG308", message, (Label(point.at),)))
+            self.live[buffer.name] = begins
+
+    def outside(self, point: g.Point, buffer: g.Buffer, first: int, last: int) -> Finding:
+        what = f"wave {self.wave} touches bytes {first}..{last} of {buffer.bytes}"
+        return Finding("TG301", f"`{buffer.name}` is accessed outside its bytes", (Label(point.at, what),))
+
+
+def _shares(one: g.Buffer, other: g.Buffer) -> bool:
+    """Whether two buffers have bytes in common."""
+    if one.offset is None or other.offset is None:
+        return False
+    return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
+
+
+def _space(buffer: g.Buffer) -> str:
+    return SHARED if buffer.offset is not None else buffer.name
