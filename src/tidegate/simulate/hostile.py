@@ -33,14 +33,14 @@ from tidegate.language.ops import Kernel
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.clocks import Id
 from tidegate.simulate.configurations import find_configurations
-from tidegate.simulate.events import Access, Answer, Copy
 from tidegate.simulate.findings import Statement, clash_finding, hang_finding
-from tidegate.simulate.inorder import perform, workgroups
+from tidegate.simulate.inorder import workgroups
 from tidegate.simulate.inputs import Sizes, bind_arguments, check_machine, fill_sizes
 from tidegate.simulate.judge import statements_of as graph_statements
 from tidegate.simulate.kernel_steps import KernelSource, facts_of, statements_of
 from tidegate.simulate.machine import Listed, Machine, Source, start_machine
 from tidegate.simulate.memory import LDS, Memory, as_bytes, lds_layout, poisoned_lds
+from tidegate.simulate.moving import Data
 from tidegate.simulate.position import shape_of
 from tidegate.simulate.queues import Rules, rules_of
 from tidegate.simulate.races import Verdicts, Watch, in_order
@@ -49,7 +49,7 @@ from tidegate.simulate.statistics import Listener, Silent, Statistics, Tally
 from tidegate.simulate.steps import Arrive, Await, Depart, Drain, End, Issue, Step, Touch
 from tidegate.simulate.tiles import Array
 from tidegate.simulate.unroll import Surroundings, unroll
-from tidegate.simulate.values import Env, Pending, PerLane
+from tidegate.simulate.values import Env, PerLane
 from tidegate.simulate.wave import Wave
 from tidegate.targets import Target
 
@@ -110,7 +110,7 @@ def run_hostile(
     for done, place in enumerate(grid):
         memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
         env = {**shared, **dict(zip(WORKGROUP, place, strict=True))}
-        data = [_Data(memory, run.tally.mover(wave)) for wave in range(count)]
+        data = [Data(memory, run.tally.mover(wave)) for wave in range(count)]
         sources = [
             KernelSource(Wave(kernel.body, {**env, WAVE: wave}, layout, waves=count, lanes=lanes), facts, each)
             for wave, each in enumerate(data)
@@ -167,61 +167,6 @@ def run_graph(
     )
 
 
-# --- data ---------------------------------------------------------------------------------------------------------
-
-
-class _Coming(Pending):
-    """What a read in flight brings."""
-
-    __slots__ = ("data", "found", "number")
-
-    def __init__(self, data: _Data, number: int) -> None:
-        self.data, self.number = data, number
-        self.found: Array | None = None
-
-    def tile(self) -> Array:
-        if self.found is None:
-            self.data.perform(self.number)
-        assert self.found is not None, "a read that was performed has brought its tile"
-        return self.found
-
-
-@dataclass(slots=True)
-class _Data:
-    """The accesses of one wave whose bytes have not moved yet, by number, in issue order."""
-
-    memory: Memory
-    moved: Callable[[int], None]
-    ordinary: dict[int, tuple[Access, _Coming]] = field(default_factory=dict)
-    copies: dict[int, Copy] = field(default_factory=dict)
-
-    def issue(self, number: int, event: Access | Copy) -> Answer:
-        if isinstance(event, Copy):
-            self.copies[number] = event
-            return None
-        if event.cells.space != LDS:
-            return perform(event, self.memory)
-        coming = _Coming(self, number)
-        self.ordinary[number] = (event, coming)
-        return coming
-
-    def perform(self, number: int) -> None:
-        """Moves the bytes of an access, and first those of all ordinary ones before it, unless they have moved."""
-        if number in self.ordinary:
-            for each in [each for each in self.ordinary if each <= number]:
-                access, coming = self.ordinary.pop(each)
-                coming.found = perform(access, self.memory)
-                self.moved(each)
-        elif number in self.copies:
-            copy = self.copies.pop(number)
-            self.memory.store(copy.dest, self.memory.load(copy.source))
-            self.moved(number)
-
-    def waiting(self, machine: Machine, wave: int) -> list[int]:
-        """What may move at any time; a copy that reports moves when it lands."""
-        return [*self.ordinary, *(each for each in self.copies if (wave, each) not in machine.landing)]
-
-
 # --- the schedule -------------------------------------------------------------------------------------------------
 
 
@@ -257,7 +202,7 @@ class _Run:
     hang: Machine | None = None
 
     def workgroup(
-        self, place: Place, sources: Sequence[Source], data: list[_Data], regions: Regions, crosses: bool
+        self, place: Place, sources: Sequence[Source], data: list[Data], regions: Regions, crosses: bool
     ) -> None:
         tally, verdicts = self.tally, Verdicts()
         tally.start(place)
@@ -285,7 +230,7 @@ class _Run:
             self.hang = machine
             self.places[None] = place
 
-    def _schedule(self, machine: Machine, data: list[_Data]) -> None:
+    def _schedule(self, machine: Machine, data: list[Data]) -> None:
         """Steps until nothing can happen. A wave that a barrier holds is left alone until something arrives."""
         rng, mood = self.rng, _mood(self.rng)
         ready = list(range(len(machine.waves)))
