@@ -100,9 +100,7 @@ def _judge_kernel(say: Print) -> bool:
     text = show(gemm.trace().kernel).replace("    shared_memory_barrier\n", "")
     found = _check(text, "racy.tide").findings
     wrong = sum(_run(parse(text).kernels[0], seed) > 1e-3 for seed in range(20))
-    say(
-        f"   Without its barrier, {wrong} of 20 such runs give other numbers. `check` needs no luck. Its first finding:\n"
-    )
+    say(f"   Without its barrier, {wrong} of 20 such runs give other numbers. `check` needs no luck; it says first:\n")
     say(show_findings(sort_findings(found)[:1], Sources({"racy.tide": text})) + "\n")
     return not good.findings and {each.code for each in found} == {"TG101", "TG102"} and wrong > 0
 
