@@ -48,6 +48,7 @@ CODES: dict[str, str] = {
     "TG208": "signal left over on one path only",
     "TG209": "halves of an odd number of waves",
     "TG210": "kind of barrier that the target does not have",
+    "TG211": "wave at a barrier that is not for it",
     "TG221": "waves wait for ever",
     "TG301": "outside the shared buffer",
     "TG302": "outside the global array",

@@ -109,6 +109,7 @@ class _Judge:
             frozenset(n for n, point in enumerate(graph.points) if point.under == "divergent"),
             frozenset(n for n, point in enumerate(graph.points) if is_early_end(point)),
             self.rules.wave_end_leaves,
+            {each.name: frozenset(each.waves) for each in graph.objects if each.waves},
         )
 
     def judge(self, progress: Progress | None) -> Judgement:
@@ -262,6 +263,7 @@ MESSAGES = {
     "TG205": "a signal that nobody waits for",
     "TG207": "conditional barriers do not match: one half of the waves arrives more often",
     "TG208": "a signal is left over on one path only",
+    "TG211": "a wave comes to a barrier that is not for it",
 }
 
 

@@ -1,7 +1,8 @@
 """Whether waves meet as often as they mean to: arrivals, signals and waits, counted along the steps of each wave.
 
 Needs   the steps of all waves of one run
-Gives   what is wrong with the workgroup's barriers, by statement: TG201 to TG205, TG207 and TG208
+Gives   what is wrong with the workgroup's barriers, by statement: TG201 to TG205, TG207 and TG208; waves at barrier
+        objects that are not for them: TG211
 Keeps   a signal that is left over here and waited for elsewhere is TG208, one that nobody ever waits for TG205
 Cost    linear in the steps
 
@@ -11,11 +12,11 @@ Barrier objects are not counted here: whether their phases complete is for the m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.simulate.events import WORKGROUP, Barrier
-from tidegate.simulate.steps import Arrive, Depart, End, Step
+from tidegate.simulate.steps import Arrive, Await, Depart, End, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Meetings:
     divergent: frozenset[int]
     early: frozenset[int]
     leaves: bool
+    participants: Mapping[str, frozenset[int]] = field(default_factory=dict)  # of objects that say so
     mistakes: dict[tuple[str, int], Mistake] = field(default_factory=dict)
     left_over: dict[int, Mistake] = field(default_factory=dict)
     waited_for: set[int] = field(default_factory=set)
@@ -43,6 +45,8 @@ class Meetings:
         """Goes through one run."""
         for number, steps in enumerate(waves):
             self._alternate(number, steps)
+            if self.participants:
+                self._take_part(number, steps)
         self._count(waves)
 
     def found(self) -> list[Mistake]:
@@ -90,6 +94,16 @@ class Meetings:
             what = f"wave {wave} meets others at {step.barrier} with a signal left over"
             self.left_over.setdefault(before, Mistake("TG203", before, what, step.where))
         pending[step.barrier] = step.where
+
+    def _take_part(self, wave: int, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Arrive | Depart | Await) and wave not in self.participants.get(
+                step.barrier.name, (wave,)
+            ):
+                known = ", ".join(map(str, sorted(self.participants[step.barrier.name])))
+                self._add(
+                    Mistake("TG211", step.where, f"wave {wave} comes to {step.barrier}, which is for waves {known}")
+                )
 
     # --- how often ---
 
