@@ -54,8 +54,13 @@ from tidegate.simulate.wave import Wave
 from tidegate.targets import Target
 
 Place = tuple[int, int, int]
-# Told after each workgroup how many are done, and of how many.
+# Told after each workgroup, and now and then within one, how many are done, and of how many.
 Progress = Callable[[int, int], None]
+TELL_EVERY = 1024
+
+
+def _quiet(done: int, total: int) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,9 @@ def run_hostile(
     shared: Env = {**values, **arguments, LANE: PerLane(np.arange(lanes, dtype=np.int64))}
     spaces = {name: as_bytes(array) for name, array in arrays.items()}
     grid, facts, layout = workgroups(kernel.name, kernel.grid, values), facts_of(kernel, target), lds_layout(kernel)
-    run = _Run(rules_of(target), random.Random(seed), Tally(count, listener or Silent()))
-    for done, place in enumerate(grid):
+    tally = Tally(count, listener or Silent())
+    run = _Run(rules_of(target), random.Random(seed), tally, progress or _quiet, len(grid))
+    for place in grid:
         memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
         env = {**shared, **dict(zip(WORKGROUP, place, strict=True))}
         data = [Data(memory, run.tally.mover(wave)) for wave in range(count)]
@@ -116,8 +122,6 @@ def run_hostile(
             for wave, each in enumerate(data)
         ]
         run.workgroup(place, sources, data, facts.regions, facts.crosses)
-        if progress is not None:
-            progress(done + 1, len(grid))
         if run.hang is not None:
             break
     statements = statements_of(kernel)
@@ -138,7 +142,7 @@ def run_graph(
     rng, regions = random.Random(seed), Regions()
     about, shape = find_configurations(graph, seed), shape_of(graph)
     grid = workgroups(graph.name, graph.grid, values)
-    run = _Run(rules_of(target), rng, Tally(graph.waves, listener or Silent()))
+    run = _Run(rules_of(target), rng, Tally(graph.waves, listener or Silent()), progress or _quiet, len(grid))
     crosses = any(isinstance(each.action, GraphAccess) and each.action.proxy != "generic" for each in graph.points)
     missteps: dict[str, Finding] = {}
     for done, place in enumerate(grid):
@@ -157,8 +161,6 @@ def run_graph(
 
         sources = [Listed(unroll(around, wave, choices, report)) for wave in range(graph.waves)]
         run.workgroup(place, sources, [], regions, crosses)
-        if progress is not None:
-            progress(done + 1, len(grid))
         if run.hang is not None:
             break
     statements, counted = graph_statements(graph), run.tally.statistics()
@@ -197,6 +199,8 @@ class _Run:
     rules: Rules
     rng: random.Random
     tally: Tally
+    progress: Progress
+    total: int
     verdicts: Verdicts = field(default_factory=Verdicts)
     places: dict[object, Place] = field(default_factory=dict)
     hang: Machine | None = None
@@ -222,6 +226,7 @@ class _Run:
         machine.on_step, machine.on_perform = on_step, on_perform
         self._schedule(machine, data)
         tally.end()
+        self.progress(tally.groups, self.total)
         for statements, clash in verdicts.clashes.items():
             if statements not in self.verdicts.clashes:
                 self.verdicts.add(clash)
@@ -252,6 +257,8 @@ class _Run:
                 continue
             left -= 1
             self._step(machine, wave, step)
+            if self.tally.time % TELL_EVERY == 0:
+                self.progress(self.tally.groups - 1, self.total)
             if isinstance(step, Arrive | End):
                 ready = _living(machine)
             elif isinstance(step, Depart | Await) and rng.random() < 0.75:
