@@ -7,6 +7,8 @@ counted    waves that arrive at a named barrier or an mbarrier a different numbe
 told       copies that report, arrivals by other waves than the one that copies, waves that end early
 proxied    generic and asynchronous accesses to the same bytes, fences here and there
 stagger    a loop that one half of the waves enters later
+
+`object_graph` has several barrier objects, programs of their own, and no plan.
 """
 
 from __future__ import annotations
@@ -242,3 +244,51 @@ def stagger(rng: random.Random) -> Made:
         b.sync(ops.ConditionalBarrier(last))
     b.add(g.End())
     return _finish(b, target)
+
+
+# --- barrier objects without a plan -------------------------------------------------------------------------------
+
+
+def object_graph(rng: random.Random) -> Made:
+    """Every wave its own program; many of these hang, and most that do not race."""
+    waves = rng.choice((2, 3, 3))
+    target = load_target(rng.choice(("sm_90", "sm_90", "gfx1250")))
+    b = GraphBuilder("objects", waves=waves, target=target.name)
+    b.buffer("%x", 4)
+    b.buffer("%y", 4)
+    count = rng.choice((1, 2, 2, 3))
+    bars = [b.object(f"%b{n}", BarrierObject("mbarrier", rng.choice((1, 1, 2)))) for n in range(count)]
+    named = b.object("%n", BarrierObject("named_barrier", rng.choice((1, 2)))) if rng.random() < 0.3 else None
+    for wave in range(waves):
+        b.program(wave, wave + 1)
+        parity = dict.fromkeys(range(len(bars)), 0)
+        for _ in range(rng.randint(2, 6 if waves == 2 else 5)):
+            _any_object_step(b, rng, target, bars, named, parity)
+        b.add(g.End())
+    return _finish(b, target)
+
+
+def _any_object_step(
+    b: GraphBuilder, rng: random.Random, target: Target, bars: list[Value], named: Value | None, parity: dict[int, int]
+) -> None:
+    number, choice = rng.randrange(len(bars)), rng.random()
+    place = g.Footprint(g.Ref(rng.choice(("%x", "%y"))), (), 4)
+    if choice < 0.3:
+        b.sync(ops.MbarrierArrive(Place(bars[number], ZERO), 4 if rng.random() < 0.35 else 0))
+    elif choice < 0.55:
+        wanted = parity[number] if rng.random() < 0.8 else 1 - parity[number]
+        parity[number] = 1 - wanted
+        b.sync(ops.MbarrierWait(Place(bars[number], ZERO), Const(wanted)))
+    elif choice < 0.68:
+        proxy = "generic" if target.name == "sm_90" and rng.random() < 0.5 else "async"
+        counted = target.name == "gfx1250" and rng.random() < 0.5
+        issues = (g.Issue("asynccnt", 1, 1),) if counted else ()
+        effect = rng.choice(("read", "write", "write"))
+        b.add(g.Access(effect, place, True, proxy, mbarrier=g.Ref(bars[number].name)), issues=issues)
+    elif choice < 0.85:
+        b.add(g.Access(rng.choice(("read", "write")), place))
+    elif choice < 0.9 or named is None:
+        fences = (ops.Fence("wave"), ops.Fence("proxy_async"))
+        b.sync(rng.choice((*fences, ops.SharedMemoryBarrier(), ops.WorkgroupBarrier())))
+    else:
+        b.sync(rng.choice((ops.Signal(named), ops.Wait(named))))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from brute_force import Verdict
 from tidegate.graph.model import SyncGraph
-from tidegate.simulate import races
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.explore import Everything, Explored, explore, explore_all, order_varies
 from tidegate.simulate.machine import Listed, Machine, start_machine
@@ -29,12 +28,8 @@ def by_clocks(graph: SyncGraph, target: Target, env: dict[str, int], most: int =
     regions, verdicts, rules = Regions(), Verdicts(), rules_of(target)
     sources = unrolled(graph, target, env, regions)
     varies = order_varies([each.steps for each in sources])
-    watch = Watch(regions, verdicts, rules.proxies, varies, limit=1)
-    before, races.FORGET_AT = races.FORGET_AT, 1
-    try:
-        found = explore(start_machine(rules, sources, watch), most)
-    finally:
-        races.FORGET_AT = before
+    watch = Watch(regions, verdicts, rules.proxies, varies, limit=1, least=1)
+    found = explore(start_machine(rules, sources, watch), most)
     verdicts.settle()
     return Verdict(_pairs(verdicts), found.hang is not None), found
 

@@ -292,6 +292,34 @@ def test_an_irreducible_loop_and_a_self_loop_come_to_an_end() -> None:
     assert found.runs > 1
 
 
+def test_a_run_that_does_not_end_hides_no_other() -> None:
+    for arms in ("0, 1", "1, 0"):
+        text = f"""
+graph @g target gfx942 waves 2
+buffer %a bytes 16 slots 1
+program entry 0 waves 0 .. 2
+{{
+  0: branch any -> {arms}
+  1: write %a[0, 0] box() width 16 -> 2
+  2: end
+}}
+"""
+        assert codes(parse_graph(text)) == ["TG103"]
+
+
+def test_a_function_that_calls_itself_is_said_not_to_end() -> None:
+    b = builder()
+    b.function("f", ())
+    b.add(g.Call("f", ()))
+    b.add(g.Return())
+    b.program(0, 2)
+    b.add(g.Call("f", ()))
+    b.add(g.End())
+    finding = only(b.finish())
+    assert finding.code == "TG221"
+    assert "calls deeper than 64" in finding.message
+
+
 def test_a_wave_that_never_ends_is_said_and_not_waited_for() -> None:
     text = """
 graph @forever target gfx942 waves 2
@@ -302,7 +330,7 @@ program entry 0 waves 0 .. 2
 }
 """
     found = judged(parse_graph(text))
-    assert found.findings == []
+    assert [each.code for each in found.findings] == ["TG221"]
     assert any("do not end" in each for each in found.bounded)
 
 
@@ -441,6 +469,55 @@ def test_an_order_that_depends_on_who_arrives_first_is_a_race() -> None:
     assert codes(b.finish()) == []  # always the first wave first
 
 
+def test_states_that_differ_in_what_a_copy_will_tell_are_two_states() -> None:
+    """Wave 0 copies after phase 1 or phase 3 of `%A`; what the copy's end tells wave 2 is not the same."""
+    text = """
+graph @g target sm_90 waves 3
+buffer %x bytes 16 slots 1 at 0
+buffer %y bytes 16 slots 1 at 64
+object %A: mbarrier<1>
+object %B: mbarrier<1>
+object %D: mbarrier<1>
+program entry 0 waves 0 .. 1
+program entry 4 waves 1 .. 2
+program entry 10 waves 2 .. 3
+{
+  0: sync mbarrier_wait %A[0] parity 0 -> 1
+  1: write %y[0, 0] box() width 16 async reports %B[0, 0] -> 2
+  2: sync mbarrier_wait %D[0] parity 0 -> 3
+  3: end
+  4: sync mbarrier_arrive %A[0] -> 5
+  5: sync mbarrier_arrive %A[0] -> 6
+  6: write %x[0, 0] box() width 16 -> 7
+  7: sync mbarrier_arrive %A[0] -> 8
+  8: sync mbarrier_arrive %D[0] -> 9
+  9: end
+  10: sync mbarrier_arrive %B[0] expect 16 -> 11
+  11: sync mbarrier_wait %B[0] parity 0 -> 12
+  12: read %x[0, 0] box() width 16 -> 13
+  13: end
+}
+"""
+    assert "TG101" in codes(parse_graph(text))
+
+
+def test_a_generic_copy_that_reports_needs_a_fence_too() -> None:
+    for fence, expected in ((True, []), (False, ["TG101"])):
+        b = builder("sm_90")
+        bar = b.object("%bar", BarrierObject("mbarrier", 1))
+        b.program(0, 1)
+        b.sync(ops.MbarrierArrive(Place(bar, ZERO), 4))
+        touch(b, "write", ZERO, is_async=True, mbarrier=g.Ref("%bar"))
+        b.add(g.End())
+        b.program(1, 2)
+        b.sync(ops.MbarrierWait(Place(bar, ZERO), ZERO))
+        if fence:
+            b.sync(ops.Fence("proxy_async"))
+        touch(b, "read", ZERO, is_async=True, proxy="async")
+        b.add(g.End())
+        assert codes(b.finish()) == expected
+
+
 def test_hangs_say_what_each_wave_waits_for() -> None:
     b = builder("gfx1250")
     bar = b.object("%bar", BarrierObject("named_barrier", 3))
@@ -501,7 +578,7 @@ def test_what_is_bounded_is_said() -> None:
 
 def test_an_index_from_outside_is_said_to_be_bounded() -> None:
     found = judged(neighbour("local_write %x, %t[%n mod 2][wave]", more=", %n: index"))
-    assert any(each.startswith("numbers from outside: `%n` in 0, 1, 2") for each in found.bounded)
+    assert any(each.startswith("numbers from outside: `%n` in 0 to 2") for each in found.bounded)
 
 
 def test_the_same_seed_gives_the_same_judgement() -> None:
@@ -513,6 +590,24 @@ def test_the_same_seed_gives_the_same_judgement() -> None:
 
 
 MISSED = {
+    "a loop with a step": """
+  %b = local_read %t[1][(wave + 1) mod 4] : tile<64xf32>
+  iterate %k in 0 .. N step 3 {
+    local_write %x, %t[select(%k mod 8 == 5, 1, 0)][wave]
+  }""",
+    "a loop that a number from memory bounds": """
+  %n = read_index %T[0]
+  iterate %k in 0 .. %n {
+    local_write %x, %t[select(%k >= 6, 0, %k mod 2)][wave]
+    shared_memory_barrier
+    %b = local_read %t[%k mod 2][(wave + 1) mod 4] : tile<64xf32>
+  }""",
+    "numbers that differ between waves, by another name": """
+  %n = read_index %T[wave]
+  %m = let %n + 1
+  conditional %m < 3 {
+    shared_memory_barrier
+  }""",
     "a condition on the counter": """
   iterate %k in 0 .. N {
     conditional %k == 9 {
@@ -556,7 +651,7 @@ def test_a_parity_that_is_right_for_two_rounds_is_found_in_the_third() -> None:
 
 def test_indices_that_repeat_late_are_said_to_be_bounded() -> None:
     found = judged(neighbour("iterate %k in 0 .. N {\n local_write %x, %t[%k // 32 mod 2][wave]\n }"))
-    assert any("repeat after 64 trips, 40 are run" in each for each in found.bounded)
+    assert any("it takes 64 trips to show all it does, 40 are run" in each for each in found.bounded)
 
 
 # --- kernels and their graphs ----------------------------------------------------------------------------------------
@@ -578,7 +673,7 @@ def test_flags_are_conditions_of_a_graph_too() -> None:
         b.sync(ops.SharedMemoryBarrier())
     touch(b, "read", OTHER)
     finding = only(b.finish())
-    assert "found with %f = 0" in finding.notes
+    assert "found with %f = false" in finding.notes
 
 
 def test_mbarrier_slots_that_do_not_exist() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from brute_force import Verdict, judge_by_brute_force
-from focused_graphs import focused_graph
+from focused_graphs import focused_graph, object_graph
 from judging import by_clocks
 from small_graphs import small_graph
 from tidegate.graph.model import SyncGraph
@@ -29,30 +29,32 @@ from tidegate.simulate.regions import Regions
 from tidegate.simulate.steps import Arrive, Await, Depart, Drain, Touch
 from tidegate.targets import Target
 
-SEEDS = range(2_400)
+SEEDS = range(3_200)
 Case = tuple[SyncGraph, Target, dict[str, int], Verdict]
 
 
 @cache
 def case(seed: int) -> Case | None:
-    """Two of three graphs dwell on one rule."""
+    """Most graphs dwell on one rule, or on barrier objects."""
     rng = random.Random(f"mutants {seed}")
-    graph, target, env = focused_graph(rng) if seed % 3 else small_graph(rng, proxies=seed % 2 == 0)
+    if seed % 4 == 0:
+        graph, target, env = small_graph(rng, proxies=seed % 8 == 0)
+    else:
+        graph, target, env = object_graph(rng) if seed % 4 == 3 else focused_graph(rng)
     expected = judge_by_brute_force(graph, target, env, 3_000)
     return None if expected is None else (graph, target, env, expected)
 
 
 def is_caught() -> bool:
-    """Whether the machine as it is now disagrees with the brute force, or breaks down."""
+    """Whether the machine as it is now disagrees with the brute force."""
     for seed in SEEDS:
         found = case(seed)
         if found is None:
             continue
         graph, target, env, expected = found
-        try:
-            verdict, explored = by_clocks(graph, target, env, 3_000)
-        except (AssertionError, KeyError, IndexError, ValueError):
-            return True
+        verdict, explored = by_clocks(graph, target, env, 3_000)
+        if expected.hang and seed % 4:  # there, clocks may find more (`test_judge_random`)
+            verdict = replace(verdict, findings=verdict.findings & expected.findings)
         if verdict != expected or not explored.complete:
             return True
     return False
@@ -414,6 +416,24 @@ def waits_for_a_parity_are_never_open(patch: pytest.MonkeyPatch) -> None:
         return lambda self, wave: not isinstance(self.next(wave), Await) and old(self, wave)
 
     changed(patch, machine.Machine, "is_open", is_open)
+
+
+@mutant
+def states_are_told_apart_without_what_waves_know(patch: pytest.MonkeyPatch) -> None:
+    def key(self: Machine) -> object:
+        return tuple(wave.place for wave in self.waves), tuple(self.landing), self.barriers.key()
+
+    patch.setattr(Machine, "key", key)
+
+
+@mutant
+def states_are_told_apart_without_what_phases_know(patch: pytest.MonkeyPatch) -> None:
+    changed(patch, Barriers, "key", lambda old: lambda self: self.state())
+
+
+@mutant
+def copies_need_no_fence(patch: pytest.MonkeyPatch) -> None:
+    changed(patch, Clock, "see", lambda old: lambda self, copies: replace(old(self, copies), fenced_landed=copies))
 
 
 @mutant

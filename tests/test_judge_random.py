@@ -7,11 +7,13 @@ every kind of synchronization (`small_graphs`); each is unrolled and judged from
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from brute_force import judge_by_brute_force
-from focused_graphs import focused_graph
+from focused_graphs import Made, focused_graph, object_graph
 from judging import by_clocks, by_overlaps
 from small_graphs import small_graph
 from tidegate.graph.show import show_graph
@@ -28,37 +30,39 @@ def chunks() -> list[object]:
 
 @pytest.mark.parametrize("chunk", chunks())
 def test_same_races_and_hangs_as_by_brute_force(chunk: int) -> None:
+    compare(chunk, lambda seed: small_graph(random.Random(seed)))
+
+
+@pytest.mark.parametrize("chunk", range(10))
+def test_same_on_graphs_that_dwell_on_one_rule(chunk: int) -> None:
+    compare(chunk, lambda seed: focused_graph(random.Random(f"focus {seed}")))
+
+
+@pytest.mark.parametrize("chunk", range(3))
+def test_same_with_fences_between_proxies(chunk: int) -> None:
+    compare(chunk, lambda seed: small_graph(random.Random(f"proxies {seed}"), proxies=True))
+
+
+@pytest.mark.parametrize("chunk", range(10))
+def test_same_at_barrier_objects_without_a_plan(chunk: int) -> None:
+    """Of programs that hang, clocks may find a race that only orders show which then hang before its second access."""
+    compare(chunk, lambda seed: object_graph(random.Random(f"objects {seed}")), may_find_more=True)
+
+
+def compare(chunk: int, make: Callable[[int], Made], *, may_find_more: bool = False) -> None:
     judged = 0
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
-        graph, target, env = small_graph(random.Random(seed))
+        graph, target, env = make(seed)
         expected = judge_by_brute_force(graph, target, env, LIMIT)
         if expected is None:
             continue
         judged += 1
         found, explored = by_clocks(graph, target, env)
         assert explored.complete
+        if may_find_more and expected.hang:
+            found = replace(found, findings=found.findings & expected.findings)
         assert found == expected, f"seed {seed}\n{show_graph(graph)}"
     assert judged >= 0.9 * CHUNK
-
-
-@pytest.mark.parametrize("chunk", range(10))
-def test_same_on_graphs_that_dwell_on_one_rule(chunk: int) -> None:
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
-        graph, target, env = focused_graph(random.Random(f"focus {seed}"))
-        expected = judge_by_brute_force(graph, target, env, LIMIT)
-        if expected is not None:
-            found, _ = by_clocks(graph, target, env)
-            assert found == expected, f"seed {seed}\n{show_graph(graph)}"
-
-
-@pytest.mark.parametrize("chunk", range(3))
-def test_same_with_fences_between_proxies(chunk: int) -> None:
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
-        graph, target, env = small_graph(random.Random(f"proxies {seed}"), proxies=True)
-        expected = judge_by_brute_force(graph, target, env, LIMIT)
-        if expected is not None:
-            found, _ = by_clocks(graph, target, env)
-            assert found == expected, f"seed {seed}\n{show_graph(graph)}"
 
 
 @pytest.mark.parametrize("chunk", range(3))
@@ -87,4 +91,6 @@ def test_many_more(pytestconfig: pytest.Config) -> None:
         expected = judge_by_brute_force(graph, target, env, LIMIT)
         if expected is not None:
             found, _ = by_clocks(graph, target, env)
+            if expected.hang:
+                found = replace(found, findings=found.findings & expected.findings)
             assert found == expected, f"seed {seed}\n{show_graph(graph)}"

@@ -131,7 +131,7 @@ def run_stages(
     judgement = judge(graph, unit.target, limits, progress)
     if print_after == "judge":
         show("judge", show_judgement(judgement))
-    return Checked([*findings, *_new(judgement.findings, findings)], judgement)
+    return Checked([*findings, *_new(judgement, findings)], judgement)
 
 
 def _why_not(findings: list[Finding], stop_after: str | None) -> str:
@@ -144,7 +144,7 @@ def _is_bad(findings: list[Finding]) -> bool:
     return any(each.is_bad_input for each in findings)
 
 
-def _new(found: list[Finding], known: list[Finding]) -> list[Finding]:
+def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
     """What the judge adds to what was found without running: not the same mistake again, nor the hang it leads to.
 
     The shape of a kernel says better where a mistake with the workgroup's barrier comes from; in a run the same mistake
@@ -156,10 +156,10 @@ def _new(found: list[Finding], known: list[Finding]) -> list[Finding]:
     barriers = any(each.code.startswith("TG2") for each in known)
     return [
         each
-        for each in found
+        for each in judgement.findings
         if (each.code, each.at.line) not in places
         and not (protocol and each.code in PROTOCOL)
-        and not (barriers and each.code == "TG221")
+        and not (barriers and each in judgement.at_the_barrier)
     ]
 
 

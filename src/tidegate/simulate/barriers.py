@@ -193,11 +193,6 @@ class Barriers:
         """How often the wave has gone on from a rendezvous."""
         return self._meeting(barrier).departed[wave]
 
-    def pending(self, wave: int, barrier: Barrier) -> int:
-        """Arrivals of a wave that it has not departed from."""
-        meeting = self._meeting(barrier)
-        return meeting.arrived[wave] - meeting.departed[wave]
-
     def waits_for(self, wave: int, barrier: Barrier, parity: int | None = None) -> str:
         """What holds a wave, in words."""
         if not barrier.arrivals:
@@ -206,11 +201,29 @@ class Barriers:
             return f"rendezvous {number} of {barrier}: no arrival of wave {missing}"
         phases = self._phases(barrier)
         state = f"{phases.arrived} of {barrier.arrivals} arrivals"
-        if phases.outstanding:
+        if phases.outstanding > 0:
             state += f" and {phases.outstanding} bytes outstanding"
+        elif phases.outstanding < 0:
+            state += f" and {-phases.outstanding} bytes more reported than expected"
         if parity is not None:
             return f"the phase with parity {parity % 2} of {barrier}: phase {phases.complete} has {state}"
         return f"phase {phases.awaited_by(wave) - 1} of {barrier}: phase {phases.complete} has {state}"
+
+    def what_helps(self, barrier: Barrier, parity: int | None = None) -> str:
+        """A way out for a wave that waits at an object for ever; nothing for a rendezvous."""
+        if not barrier.arrivals:
+            return ""
+        phases = self._phases(barrier)
+        if phases.arrived >= barrier.arrivals and phases.outstanding:
+            more, fewer = ("expected", "reported") if phases.outstanding > 0 else ("reported", "expected")
+            bytes_ = f"{abs(phases.outstanding)} bytes are {more} at {barrier} that are not {fewer}"
+            return f"{bytes_}: let `expect` be the bytes of its copies"
+        if phases.arrived:
+            missing = barrier.arrivals - phases.arrived
+            return f"{barrier} counts {barrier.arrivals} arrivals, and {missing} of them never come"
+        if parity is not None and phases.complete:
+            return f"phase {phases.complete} of {barrier} never begins: check the parity, and who arrives"
+        return f"nobody arrives at {barrier}" if not phases.complete else ""
 
     def _missing(self, wave: int, barrier: Barrier) -> list[int]:
         """The waves whose arrival the wave's next departure needs and that have not made it."""

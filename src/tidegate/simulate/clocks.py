@@ -22,6 +22,7 @@ class Clock:
     times: tuple[int, ...]
     fenced: tuple[int, ...]
     landed: frozenset[Id] = frozenset()
+    fenced_landed: frozenset[Id] = frozenset()
 
     def join(self, other: Clock) -> Clock:
         if other is self:
@@ -30,17 +31,19 @@ class Clock:
             tuple(map(max, self.times, other.times)),
             tuple(map(max, self.fenced, other.fenced)),
             self.landed | other.landed if other.landed else self.landed,
+            self.fenced_landed | other.fenced_landed if other.fenced_landed else self.fenced_landed,
         )
 
     def tell(self, wave: int, time: int) -> Clock:
         """The clock with everything that the wave did up to this time of its own."""
-        return Clock((*self.times[:wave], time + 1, *self.times[wave + 1 :]), self.fenced, self.landed)
+        times = (*self.times[:wave], time + 1, *self.times[wave + 1 :])
+        return Clock(times, self.fenced, self.landed, self.fenced_landed)
 
     def fence(self) -> Clock:
-        return Clock(self.times, self.times, self.landed)
+        return Clock(self.times, self.times, self.landed, self.landed)
 
     def see(self, copies: frozenset[Id]) -> Clock:
-        return Clock(self.times, self.fenced, self.landed | copies)
+        return Clock(self.times, self.fenced, self.landed | copies, self.fenced_landed)
 
 
 def start(waves: int) -> Clock:

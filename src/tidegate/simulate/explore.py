@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import factorial
 
 from tidegate.simulate.clocks import Clock, Id
@@ -37,7 +37,7 @@ class Explored:
     states: int = 0
     hang: Machine | None = None
     complete: bool = True
-    ends: list[Machine] = field(default_factory=list)  # one for each way that ended well, up to a few
+    steps: int = 0
 
 
 def order_varies(waves: Sequence[Sequence[Step]]) -> bool:
@@ -55,7 +55,7 @@ def order_varies(waves: Sequence[Sequence[Step]]) -> bool:
 def explore(machine: Machine, most: int = MOST_STATES) -> Explored:
     """Depth first over open steps; verdicts gather in the machine's watch."""
     machine.settle()
-    found = Explored()
+    found = Explored(steps=machine.taken)
     seen = {machine.key()}
     stack = [machine]
     while stack:
@@ -64,7 +64,8 @@ def explore(machine: Machine, most: int = MOST_STATES) -> Explored:
         ways = _open_steps(here)
         if not ways:
             found.orders += 1
-            _keep_end(found, here)
+            if here.is_stuck():
+                found.hang = found.hang or here
             continue
         if found.states > most:
             found.complete = False
@@ -74,6 +75,7 @@ def explore(machine: Machine, most: int = MOST_STATES) -> Explored:
             there = here.copy()
             _take(there, way)
             there.settle()
+            found.steps += there.taken - here.taken
             key = there.key()
             if key in seen:
                 found.orders += 1
@@ -93,7 +95,8 @@ def run_once(machine: Machine, rng: random.Random) -> Explored:
             break
         late = [way for way in ways if isinstance(way, int)]
         _take(machine, rng.choice(late if late and rng.random() < 0.8 else ways))
-    _keep_end(found, machine)
+    found.steps = machine.taken
+    found.hang = machine if machine.is_stuck() else None
     return found
 
 
@@ -108,13 +111,6 @@ def _take(machine: Machine, way: int | Id) -> None:
         machine.step(way)
     else:
         machine.land(way)
-
-
-def _keep_end(found: Explored, machine: Machine) -> None:
-    if machine.is_stuck():
-        found.hang = found.hang or machine
-    elif len(found.ends) < 4:
-        found.ends.append(machine)
 
 
 # --- without reduction --------------------------------------------------------------------------------------------

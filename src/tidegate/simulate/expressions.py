@@ -39,17 +39,23 @@ def steering_names(graph: g.SyncGraph) -> set[str]:
     """Names on which it depends where a wave goes or which barrier it uses; others only say which bytes it touches."""
     found: set[str] = set()
     for point in graph.points:
-        match point.action:
-            case g.Branch(cond) if cond is not None:
-                found.update(names(cond))
-            case g.Sync(ops.MbarrierArrive(barrier=place)):
-                found.update(names(place.slot))
-            case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
-                found.update((*names(place.slot), *names(parity)))
-            case g.Access(mbarrier=told) if told is not None:
-                found.update(names(told.slot))
-            case _:
-                pass
+        if isinstance(point.action, g.Branch) and point.action.cond is not None:
+            found.update(names(point.action.cond))
+        found.update(name for expr in barrier_expressions(point) for name in names(expr))
+    return _with_sources(graph, found)
+
+
+def bounding_names(graph: g.SyncGraph) -> set[str]:
+    """Names on which it depends how often a loop runs."""
+    found = {name for loop in graph.loops for side in (loop.lower, loop.upper) for name in names(side)}
+    for point in graph.points:
+        if isinstance(point.action, g.Branch) and point.action.cond is not None and point.loop >= 0:
+            found.update(names(point.action.cond))
+    return _with_sources(graph, found)
+
+
+def _with_sources(graph: g.SyncGraph, found: set[str]) -> set[str]:
+    """The names, and all from which they are assigned."""
     grown = True
     while grown:
         before = len(found)
@@ -65,7 +71,7 @@ def steering_names(graph: g.SyncGraph) -> set[str]:
 def single_meanings(graph: g.SyncGraph) -> dict[str, Index]:
     """Names that have one meaning everywhere, in terms of others that do not change."""
     seen: dict[str, list[Index]] = {}
-    changing = {loop.counter for loop in graph.loops} | set(unknown_names(graph))
+    changing = {loop.counter for loop in graph.loops} | set(unknown_names(graph)) | {each.name for each in graph.free}
     for point in graph.points:
         if isinstance(point.action, g.Assign):
             for name, value in point.action.pairs:
@@ -79,7 +85,7 @@ def single_meanings(graph: g.SyncGraph) -> dict[str, Index]:
 
 
 def differing_names(graph: g.SyncGraph) -> frozenset[str]:
-    """Unknown numbers on which waves need not agree: those by which they go different ways."""
+    """Unknown numbers on which waves need not agree: by which they go different ways, or choose barriers there."""
     found: set[str] = set()
     rank = g.VARIATIONS.index
     for point in graph.points:
@@ -87,7 +93,9 @@ def differing_names(graph: g.SyncGraph) -> frozenset[str]:
             most = max(rank(graph.points[each].under) for each in point.successors)
             if most > rank(point.under) or most == rank("divergent"):
                 found.update(names(point.action.cond))
-    return frozenset(found)
+        elif rank(point.under) and isinstance(point.action, g.Sync | g.Access):
+            found.update(name for expr in barrier_expressions(point) for name in names(expr))
+    return frozenset(_with_sources(graph, found))
 
 
 def guards_of(graph: g.SyncGraph) -> list[list[Cond]]:
@@ -144,11 +152,19 @@ def expressions_of(point: g.Point) -> Iterator[Index | Cond]:
         case g.Call(_, args):
             for _, where in args:
                 yield from _of_place(where)
-        case g.Access(footprint=foot, mbarrier=told):
+        case g.Access(footprint=foot):
             yield from _of_place(foot.place)
             yield from (extent.limit for extent in foot.extents if extent.limit is not None)
-            if told is not None:
-                yield told.slot
+        case _:
+            pass
+    yield from barrier_expressions(point)
+
+
+def barrier_expressions(point: g.Point) -> Iterator[Index]:
+    """What decides which slot of an mbarrier a point uses, and which phase."""
+    match point.action:
+        case g.Access(mbarrier=told) if told is not None:
+            yield told.slot
         case g.Sync(ops.MbarrierArrive(barrier=place)):
             yield place.slot
         case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):

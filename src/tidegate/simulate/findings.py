@@ -19,11 +19,14 @@ from tidegate.simulate.steps import Await
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Where a step comes from: its place, its text, and the memory that it touches."""
+    """Where a step comes from: its place, its text, the memory that it touches and, of a buffer, where that lies."""
 
     at: Span
     text: str
     memory: str = ""
+    offset: int | None = None  # of the buffer, from the start of its space; None: of a view, which may move
+    slot_bytes: int = 0
+    slots: int = 1
 
 
 HAZARDS = {
@@ -31,29 +34,16 @@ HAZARDS = {
     "TG102": "write after read",
     "TG103": "write after write",
 }
+VERBS = {"read": "reads", "write": "writes", "atomic": "adds to"}
+NOUNS = {"read": "read", "write": "write", "atomic": "atomic"}
+PASSIVE = {"read": "read", "write": "written", "atomic": "changed"}
 
 
-def clash_finding(clash: Clash, statements: Sequence[Statement], notes: Sequence[str] = ()) -> Finding:
-    """The later access first: that is where it shows."""
-    code = code_of(clash)
-    first, second = clash.first, clash.second
-    memory = _memory(clash, statements)
-    labels = [
-        Label(statements[second.touch.where].at, _label(second, clash)),
-        Label(statements[first.touch.where].at, _label(first, clash)),
-    ]
-    if code == "TG104":
-        between = f"always in the wrong order: the second is over before wave {first.wave} comes to the first"
-    else:
-        between = _missing(clash)
-    hazard = HAZARDS.get(_hazard(clash), "")
-    texts = (
-        f"first `{statements[first.touch.where].text}`, then `{statements[second.touch.where].text}`"
-        if not statements[second.touch.where].at.line
-        else ""
-    )
-    said = (f"hazard: {hazard}, {between}", texts, *notes)
-    return Finding(code, _message(code, clash, memory), tuple(labels), tuple(filter(None, said)), _help(code, clash))
+def clash_finding(
+    clash: Clash, statements: Sequence[Statement], notes: Sequence[str] = (), *, phases: bool = True
+) -> Finding:
+    """The later access first: that is where it shows. `phases`: whether waves meet at the workgroup's barrier."""
+    return _Clash(clash, statements, phases).finding(notes)
 
 
 def code_of(clash: Clash) -> str:
@@ -68,109 +58,148 @@ def _hazard(clash: Clash) -> str:
     return "TG101" if clash.second.touch.effect == "read" else "TG103"
 
 
-def _memory(clash: Clash, statements: Sequence[Statement]) -> str:
-    names = [statements[party.touch.where].memory.removeprefix("%") for party in (clash.second, clash.first)]
-    return next((f"`{name}`" for name in names if name), "shared memory")
+@dataclass(frozen=True, slots=True)
+class _Clash:
+    """A clash in words."""
 
+    clash: Clash
+    statements: Sequence[Statement]
+    phases: bool
 
-def _message(code: str, clash: Clash, memory: str) -> str:
-    match code:
-        case "TG101":
-            return f"{memory} is read while another wave may still be writing it"
-        case "TG102":
-            return f"{memory} is written while another wave may still be reading it"
-        case "TG103":
-            return f"{memory} is written while another wave may still be writing it"
-        case "TG104":
-            verb = {"read": "read", "write": "written", "atomic": "changed"}[clash.second.touch.effect]
-            return f"{memory} is always {verb} too early: before another wave's access that comes first in the program"
-    if clash.why == "unfenced":
-        return f"{memory} is accessed through another proxy without a fence"
-    verb = {"read": "read", "write": "written", "atomic": "changed"}[clash.second.touch.effect]
-    still = "asynchronous access" if clash.first.touch.is_async else "access"
-    return f"{memory} is {verb} while an {still} of the same wave may still be in flight"
+    def finding(self, notes: Sequence[str]) -> Finding:
+        clash = self.clash
+        code = code_of(clash)
+        first, second = self.statement(clash.first), self.statement(clash.second)
+        labels = (Label(second.at, self.label(clash.second)), Label(first.at, self.label(clash.first)))
+        texts = "" if second.at.line else f"first `{first.text}`, then `{second.text}`"
+        said = (f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}", texts, *notes)
+        return Finding(code, self.message(code), labels, tuple(filter(None, said)), self.help(code))
 
+    def statement(self, party: Party) -> Statement:
+        return self.statements[party.touch.where]
 
-def _label(party: Party, clash: Clash) -> str:
-    touch = party.touch
-    verb = {"read": "reads", "write": "writes", "atomic": "adds to"}[touch.effect]
-    may = "may touch" if touch.may else verb
-    copy = " asynchronously" if touch.is_async else ""
-    low, high = clash.bytes
-    loops = "".join(
-        f", {name} = {value}" if name != "iteration" else f", iteration {value}" for name, value in touch.loops
-    )
-    return f"wave {party.wave} {may} bytes {low}..{high}{copy} in phase {party.phase}{loops}"
+    def label(self, party: Party) -> str:
+        touch = party.touch
+        verb = "may touch" if touch.may else VERBS[touch.effect]
+        copy = " asynchronously" if touch.is_async else ""
+        phase = f" in phase {party.phase}" if self.phases else ""
+        loops = "".join(f", {name} = {value}" for name, value in touch.loops)
+        return f"wave {party.wave} {verb} {self.bytes(party)}{copy}{phase}{loops}"
 
+    def bytes(self, party: Party) -> str:
+        """The bytes that clash, counted in the buffer that the statement names; for a view, in shared memory."""
+        low, high = self.clash.bytes
+        statement = self.statement(party)
+        if statement.offset is None:
+            return f"bytes {low}..{high} of shared memory"
+        low, high = low - statement.offset, high - statement.offset
+        slot = low // statement.slot_bytes if statement.slot_bytes else 0
+        if statement.slots == 1 or high > (slot + 1) * statement.slot_bytes:
+            return f"bytes {low}..{high}"
+        low, high = low - slot * statement.slot_bytes, high - slot * statement.slot_bytes
+        return f"bytes {low}..{high} of slot {slot}"
 
-def _missing(clash: Clash) -> str:
-    """What is not there, in words."""
-    own = clash.kind == "own"
-    match clash.why:
-        case "unmet" if own:
-            return "nothing between them waits for the first"
-        case "unmet" if clash.first.phase or clash.second.phase:
-            phases = f"the first is in phase {clash.first.phase} of its wave, the second in phase {clash.second.phase}"
-            return f"no barrier that both waves meet at lies between them: {phases}"
-        case "unmet":
-            return "no barrier that both waves meet at stands between them"
-        case "undrained":
+    def name(self, party: Party) -> str:
+        """`the read in line 12`."""
+        line = self.statement(party).at.line
+        return f"the {NOUNS[party.touch.effect]}{f' in line {line}' if line else ''}"
+
+    def message(self, code: str) -> str:
+        clash = self.clash
+        names = [self.statement(party).memory.removeprefix("%") for party in (clash.second, clash.first)]
+        memory = next((f"`{name}`" for name in names if name), "shared memory")
+        done = PASSIVE[clash.second.touch.effect]
+        match code:
+            case "TG101":
+                return f"{memory} is read while another wave may still be writing it"
+            case "TG102":
+                return f"{memory} is written while another wave may still be reading it"
+            case "TG103":
+                return f"{memory} is written while another wave may still be writing it"
+            case "TG104":
+                return f"{memory} is always {done} too early: before another wave's access that comes first"
+        if clash.why == "unfenced":
+            return f"{memory} is accessed through another proxy without a fence"
+        still = "asynchronous access" if clash.first.touch.is_async else "access"
+        return f"{memory} is {done} while an {still} of the same wave may still be in flight"
+
+    def missing(self) -> str:
+        """What is not there, in words."""
+        first, second = self.clash.first, self.clash.second
+        if self.clash.kind == "inversion":
+            return f"always in the wrong order: {self.name(second)} is over before wave {first.wave} comes to the other"
+        match self.clash.why:
+            case "unmet" if self.clash.kind == "own":
+                return f"nothing between them waits for {self.name(first)}"
+            case "unmet":
+                where = f": {self.name(first)} is in phase {first.phase}, {self.name(second)} in phase {second.phase}"
+                return f"no barrier that both waves meet at lies between them{where if self.phases else ''}"
+            case "undrained":
+                return f"the waves meet between them, but wave {first.wave} does not wait for {self.name(first)} before"
+            case "unfenced":
+                return "performed for generic accesses, but no `fence proxy_async` stands between them"
+            case "varies":
+                return "which of them comes first depends on who arrives first"
+
+    def help(self, code: str) -> str:
+        clash = self.clash
+        first, second = clash.first.touch, clash.second.touch
+        if code == "TG104":
+            return "a wave that arrives more often is behind: meet before that, or once more between for each arrival"
+        if clash.why == "unfenced":
+            return f"put `fence proxy_async` after {self.name(clash.first)}, before the barrier"
+        if clash.why == "varies":
+            return "let both waves meet between the two accesses"
+        if clash.kind == "race" and first.where == second.where and first.key == second.key:
+            return "give each wave bytes of its own, or let one wave alone do it"
+        if first.reports is not None:
             return (
-                f"the waves meet between them, but wave {clash.first.wave} does not wait for the first access before it"
+                "the phase that the copy reports to must not complete without it: check `expect`, the slot, the parity"
             )
-        case "unfenced":
-            return "performed for generic accesses, but no `fence proxy_async` stands between them"
-        case "varies":
-            return "which of them comes first depends on who arrives first"
+        if first.is_async and (code == "TG105" or clash.why == "undrained"):
+            place = f"before {self.name(clash.second)}" if code == "TG105" else "before the barrier that both meet at"
+            if any(queue.least == 0 for queue in first.queues):
+                return f"wait for the copy's group {place}; a copy is in a group only after `commit_group`"
+            return f"put a `wait_count` for the copy {place}, with a count that does not leave it in flight"
+        if code == "TG105":
+            return f"wait for {self.name(clash.first)}, or put `fence wave` between them"
+        if clash.why == "undrained":
+            return f"let wave {clash.first.wave} wait before that barrier; `shared_memory_barrier` does both"
+        return self.place_barrier()
+
+    def place_barrier(self) -> str:
+        first, second = self.clash.first.touch, self.clash.second.touch
+        order = compare(first.key, second.key)
+        if order == 0:
+            return "let all waves meet between the two, in each arm or program, or keep the bytes apart"
+        barrier = f"`shared_memory_barrier{' wait_async_ops' if first.is_async else ''}`"
+        if first.where >= second.where:
+            after, before = self.name(self.clash.first), self.name(self.clash.second)
+            return f"put {barrier} after {after}: {before} comes in a later iteration"
+        return f"put {barrier} between the two"
 
 
-def _help(code: str, clash: Clash) -> str:
-    first, second = clash.first.touch, clash.second.touch
-    if code == "TG104":
-        return "a wave that arrives more often is behind: meet before that, or once more between for each such arrival"
-    if clash.why == "unfenced":
-        return "put `fence proxy_async` after the first access, before the barrier"
-    if clash.why == "varies":
-        return "let both waves meet between the two accesses"
-    if clash.kind == "race" and first.where == second.where and first.key == second.key:
-        return "give each wave bytes of its own, or let one wave alone do it"
-    if first.reports is not None:
-        return "let the arrival expect the bytes of the copy, and wait for that phase before the second access"
-    if first.is_async and (code == "TG105" or clash.why == "undrained"):
-        place = "before the second access" if code == "TG105" else "before the barrier that both meet at"
-        if any(queue.least == 0 for queue in first.queues):
-            return f"wait for the copy's group {place}; a copy is in a group only after `commit_group`"
-        return f"put a `wait_count` for the copy {place}, with a count that does not leave it in flight"
-    if code == "TG105":
-        return "wait for the first access, or put `fence wave` between them"
-    if clash.why == "undrained":
-        return "use `shared_memory_barrier` there, or wait for the access before the barrier"
-    if compare(first.key, second.key) == 0:
-        return "let all waves meet between the two, in each arm or program, or keep the bytes apart"
-    return f"put `shared_memory_barrier{' wait_async_ops' if first.is_async else ''}` between the two"
+# --- hangs --------------------------------------------------------------------------------------------------------
 
 
 def hang_finding(machine: Machine, statements: Sequence[Statement], name: str, notes: Sequence[str] = ()) -> Finding:
     """No wave can go on: what each waits for."""
     here: dict[int, list[int]] = {}
     alike: dict[str, list[int]] = {}
+    helps: list[str] = []
     for wave, step in machine.blocked():
         here.setdefault(step.where, []).append(wave)
         parity = step.parity if isinstance(step, Await) else None
         what = machine.barriers.waits_for(wave, step.barrier, parity)
         alike.setdefault(f"in `{statements[step.where].text}` for {what}", []).append(wave)
+        helps.append(machine.barriers.what_helps(step.barrier, parity))
     labels = [Label(statements[where].at, f"{_who(waves)} here") for where, waves in here.items()]
     said = [f"{_who(waves)} {what}" for what, waves in alike.items()]
     ended = [str(number) for number, wave in enumerate(machine.waves) if wave.ended]
     if ended:
-        said.append(f"ended: wave {', '.join(ended)}")
-    return Finding(
-        "TG221",
-        f"`@{name}` hangs: no wave can go on",
-        tuple(labels),
-        (*said, *notes),
-        "every wave must arrive at a barrier as often as the others wait for it",
-    )
+        said.append(f"ended: wave{'s' * (len(ended) > 1)} {', '.join(ended)}")
+    help_ = next(filter(None, helps), "every wave must arrive at a barrier as often as the others wait for it")
+    return Finding("TG221", f"`@{name}` hangs: no wave can go on", tuple(labels), (*said, *notes), help_)
 
 
 def _who(waves: Sequence[int]) -> str:

@@ -44,7 +44,7 @@ class GraphMemory:
         place = self.place(foot.place)
         for buffer in place.buffers:
             if self.live.get(buffer.name) is False:
-                message = f"`{buffer.name}` is used after its memory was given back"
+                message = f"`{buffer.name[1:]}` is used after its memory was given back"
                 self.report(Finding("TG309", message, (Label(point.at, f"by wave {self.wave}"),)))
         if place.first is None:
             return self.all_of(place.buffers), True
@@ -107,13 +107,13 @@ class GraphMemory:
             if begins and buffer.offset is not None:
                 for other in self.buffers.values():
                     if other is not buffer and self.live.get(other.name) and _shares(buffer, other):
-                        message = f"`{buffer.name}` lies on the bytes of `{other.name}`, which is live"
+                        message = f"`{buffer.name[1:]}` lies on the bytes of `{other.name[1:]}`, which is live"
                         self.report(Finding("TG308", message, (Label(point.at),)))
             self.live[buffer.name] = begins
 
     def outside(self, point: g.Point, buffer: g.Buffer, first: int, last: int) -> Finding:
         what = f"wave {self.wave} touches bytes {first}..{last} of {buffer.bytes}"
-        return Finding("TG301", f"`{buffer.name}` is accessed outside its bytes", (Label(point.at, what),))
+        return Finding("TG301", f"`{buffer.name[1:]}` is accessed outside its bytes", (Label(point.at, what),))
 
 
 def _shares(one: g.Buffer, other: g.Buffer) -> bool:

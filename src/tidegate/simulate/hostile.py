@@ -79,12 +79,17 @@ class HostileRun:
     def findings(self) -> list[Finding]:
         """Races and wrong orders in the order of the text, then a hang."""
         found = [
-            clash_finding(clash, self.statements, self._where(clash.statements))
+            clash_finding(clash, self.statements, self._where(clash.statements), phases=self._meets())
             for clash in in_order(self.verdicts.clashes.values())
         ]
         if self.hang is not None:
             found.append(hang_finding(self.hang, self.statements, self.name, self._where(None)))
         return [*self.missteps, *found]
+
+    def _meets(self) -> bool:
+        """Whether the workgroup's barrier is used, or no other is."""
+        used = {barrier for wave in self.statistics.waves for barrier in wave.arrivals}
+        return any(not barrier.arrivals for barrier in used) or not used
 
     def _where(self, what: object) -> tuple[str, ...]:
         place = self.places.get(what)
@@ -145,7 +150,7 @@ def run_graph(
     run = _Run(rules_of(target), rng, Tally(graph.waves, listener or Silent()), progress or _quiet, len(grid))
     crosses = any(isinstance(each.action, GraphAccess) and each.action.proxy != "generic" for each in graph.points)
     missteps: dict[str, Finding] = {}
-    for done, place in enumerate(grid):
+    for place in grid:
         env = {
             **dict.fromkeys((each.name for each in graph.free), 0),
             **values,
@@ -225,6 +230,9 @@ class _Run:
 
         machine.on_step, machine.on_perform = on_step, on_perform
         self._schedule(machine, data)
+        for wave, held in machine.blocked():
+            parity = held.parity if isinstance(held, Await) else None
+            tally.listener.hangs(tally.time, wave, held, machine.barriers.waits_for(wave, held.barrier, parity))
         tally.end()
         self.progress(tally.groups, self.total)
         for statements, clash in verdicts.clashes.items():

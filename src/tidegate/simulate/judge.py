@@ -21,6 +21,7 @@ from tidegate.collecting import no_collecting
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
 from tidegate.graph.show import show_action
+from tidegate.language import ops
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.configurations import Configuration, Configurations, find_configurations
 from tidegate.simulate.explore import (
@@ -57,6 +58,7 @@ class Limits:
     """How far to go. `states`: of one run with barrier objects, before orders are drawn at random."""
 
     states: int = 5_000
+    sizes: tuple[tuple[str, int], ...] = ()  # that are fixed; the others are chosen
     steps: int = MOST_STEPS
     seed: int = 0
     count: int = 0  # states that may be visited to count the orders of one run; 0: do not count
@@ -77,7 +79,9 @@ class Judgement:
     orders: int = 0
     possible: int = 0  # orders of all runs, as far as they were counted
     uncounted: int = 0  # runs of which only some orders, or none, are among them
+    all_orders: bool = True  # whether every run was decided for all orders of its waves
     steps: int = 0
+    at_the_barrier: list[Finding] = field(default_factory=list)  # hangs in which all wait at the workgroup's barrier
 
 
 # Called with the number of configurations done and of all.
@@ -103,6 +107,8 @@ class _Judge:
         self.proxies = self.rules.proxies and any(
             isinstance(point.action, g.Access) and point.action.proxy != "generic" for point in graph.points
         )
+        self.meets = any(meets_all(point) for point in graph.points) or not graph.objects
+        self.endless = ""
         self.result = Judgement()
         self.found: dict[tuple[str, int, int], Finding] = {}
         self.meetings = Meetings(
@@ -113,7 +119,7 @@ class _Judge:
         )
 
     def judge(self, progress: Progress | None) -> Judgement:
-        found = find_configurations(self.graph, self.limits.seed)
+        found = find_configurations(self.graph, self.limits.seed, dict(self.limits.sizes))
         result = self.result
         result.covered, result.bounded = found.covered, found.bounded
         for number, configuration in enumerate(found.runs):
@@ -129,15 +135,19 @@ class _Judge:
         if any(each.code in ("TG202", "TG204", "TG207") for each in mistakes):
             self.forget_hangs()
         result.findings = [*map(self.mistake_finding, mistakes), *self.found.values()]
+        if not result.runs and self.endless:
+            message = f"`@{self.graph.name}` does not come to an end: {self.endless}"
+            result.findings.append(Finding("TG221", message, (), ("no run of it ends, so that none is judged",)))
         return result
 
     def orders(self) -> str:
         result = self.result
-        bounded = any("orders" in each for each in result.bounded)
+        bounded = not result.all_orders
         if self.limits.count:
             many = f"more than {_show(result.possible)}" if result.uncounted else _show(result.possible)
+            of = f" of {many}" if result.possible > result.orders else ""
             stand = "" if bounded else ", which stand for all"
-            return f"{_show(result.orders)} of {many} orders of the waves visited{stand}"
+            return f"{_show(result.orders)}{of} orders of the waves visited{stand}"
         return f"{_show(result.orders)} orders of the waves" if bounded else "all orders of the waves"
 
     # --- one configuration ---
@@ -162,12 +172,12 @@ class _Judge:
             except Misstep as misstep:
                 self.add(misstep.finding, configuration)
                 self.bound("runs in which an index has no value are not judged")
-                return
+                continue
             except Endless as endless:
+                self.endless = self.endless or str(endless)
                 self.bound(f"{endless}: runs that do not end are not judged")
-                return
+                continue
             self.result.runs += 1
-            self.result.steps += sum(map(len, waves))
             self.meetings.look(waves)
             self.judge_run(waves, configuration)
 
@@ -190,19 +200,25 @@ class _Judge:
             self.count(waves)
         for explored in self.explored(waves, verdicts):
             self.result.orders += explored.orders
+            self.result.steps += explored.steps
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
         verdicts.settle()
         for clash in in_order(verdicts.clashes.values()):
             if clash.statements not in self.found:
-                self.found[clash.statements] = clash_finding(clash, self.statements, self.where(configuration))
+                self.found[clash.statements] = clash_finding(
+                    clash, self.statements, self.where(configuration), phases=self.meets
+                )
 
     def explored(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Iterator[Explored]:
         first = explore(self.machine(waves, verdicts), self.limits.states)
         yield first
         if first.complete:
             return
-        self.bound(f"orders of the waves: {self.limits.states} states and {RANDOM_ORDERS} orders at random in each run")
+        self.result.all_orders = False
+        self.bound(
+            f"orders of the waves: {self.limits.states:,} states and {RANDOM_ORDERS} orders at random in each run"
+        )
         for _ in range(RANDOM_ORDERS):
             yield run_once(self.machine(waves, verdicts), self.rng)
 
@@ -224,10 +240,13 @@ class _Judge:
         held = tuple(step.where for _, step in machine.blocked())
         key = ("hang", min(held, default=-1), max(held, default=-1))
         if key not in self.found:
-            self.found[key] = hang_finding(machine, self.statements, self.graph.name, self.where(configuration))
+            found = hang_finding(machine, self.statements, self.graph.name, self.where(configuration))
+            self.found[key] = found
+            if all(not step.barrier.arrivals for _, step in machine.blocked()):
+                self.result.at_the_barrier.append(found)
 
     def add(self, finding: Finding, configuration: Configuration) -> None:
-        key = (finding.code, finding.at.line, hash(finding.message) if not finding.at.line else finding.at.column)
+        key = (f"{finding.code} {finding.message} {finding.at}", -1, -1)
         notes = (*finding.notes, *self.where(configuration))
         self.found.setdefault(key, Finding(finding.code, finding.message, finding.labels, notes, finding.help))
 
@@ -240,8 +259,8 @@ class _Judge:
             self.result.bounded.append(text)
 
     def forget_hangs(self) -> None:
-        """Barriers that waves do not meet at explain a hang better than what each wave waits for."""
-        for key in [key for key in self.found if key[0] == "hang"]:
+        """Barriers that waves do not meet at explain a hang there better than what each wave waits for."""
+        for key in [key for key, found in self.found.items() if found in self.result.at_the_barrier]:
             del self.found[key]
 
     def mistake_finding(self, mistake: Mistake) -> Finding:
@@ -275,14 +294,26 @@ def is_early_end(point: g.Point) -> bool:
     return isinstance(point.action, g.End) and point.label == "exit"
 
 
+def meets_all(point: g.Point) -> bool:
+    """Whether waves meet at the workgroup's barrier here."""
+    match point.action:
+        case g.Sync(ops.WorkgroupBarrier() | ops.SharedMemoryBarrier() | ops.ConditionalBarrier()):
+            return True
+        case g.Sync(ops.Signal(barrier=barrier)):
+            return isinstance(barrier, int)
+    return False
+
+
 def statements_of(graph: g.SyncGraph) -> tuple[Statement, ...]:
     """Where each point comes from. Its text is its label, or what it does."""
+    buffers = {each.name: each for each in graph.buffers}
     found = []
     for number, point in enumerate(graph.points):
         memory = point.action.footprint.place.base if isinstance(point.action, g.Access) else ""
+        lies = (each.offset or 0, each.slot_bytes, each.slots) if (each := buffers.get(memory)) else ()
         if isinstance(point.action, g.Sync):
             text = show_action(point.action).removeprefix("sync ")
         else:
             text = point.label or show_action(point.action)
-        found.append(Statement(point.at, text if point.at.line else f"{number}: {text}", memory))
+        found.append(Statement(point.at, text if point.at.line else f"{number}: {text}", memory, *lies))
     return tuple(found)

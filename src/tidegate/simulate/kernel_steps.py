@@ -18,8 +18,10 @@ import numpy as np
 from tidegate.graph.memory import issues_of
 from tidegate.language import ops
 from tidegate.language.fit import CLASS_OF
+from tidegate.language.layout import lay_out
 from tidegate.language.ops import Kernel, Op, walk_ops
 from tidegate.language.show import show_op
+from tidegate.language.types import Lds
 from tidegate.simulate import events
 from tidegate.simulate.findings import Statement
 from tidegate.simulate.memory import LDS, Cells
@@ -101,7 +103,15 @@ def facts_of(kernel: Kernel, target: Target) -> KernelFacts:
 
 def statements_of(kernel: Kernel) -> tuple[Statement, ...]:
     """What findings say about each statement, by its number."""
-    return tuple(Statement(op.at, next(iter(show_op(op))), memory_of(op)) for op in walk_ops(kernel.body))
+    offsets = lay_out(kernel).offsets
+    buffers = {op.result.name: op.result.type for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)}
+    found = []
+    for op in walk_ops(kernel.body):
+        memory = memory_of(op)
+        type_ = buffers.get(memory)
+        lies = (offsets[memory], type_.slot_bytes, type_.slots) if isinstance(type_, Lds) else ()
+        found.append(Statement(op.at, next(iter(show_op(op))), memory, *lies))
+    return tuple(found)
 
 
 def memory_of(op: Op) -> str:

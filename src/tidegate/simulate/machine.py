@@ -77,6 +77,7 @@ class Machine:
     on_step: Stepped | None = None
     on_perform: Performed | None = None
     landing: dict[Id, tuple[Touch, Clock]] = field(default_factory=dict)  # copies that report and are in flight
+    taken: int = 0  # steps
 
     def copy(self) -> Machine:
         return Machine(
@@ -87,6 +88,7 @@ class Machine:
             self.on_step,
             self.on_perform,
             dict(self.landing),
+            self.taken,
         )
 
     def key(self) -> tuple[object, ...]:
@@ -94,7 +96,7 @@ class Machine:
         return (
             tuple(wave.place for wave in self.waves),
             tuple(wave.clock for wave in self.waves),
-            tuple(self.landing),
+            tuple((at, clock) for at, (_, clock) in self.landing.items()),
             self.barriers.key(),
         )
 
@@ -163,6 +165,7 @@ class Machine:
         state = self.waves[wave]
         step = state.source.step(state.place)
         self.perform(wave, self.must(wave))
+        self.taken += 1
         state.place += 1
         if self.on_step is not None:
             self.on_step(wave, step)

@@ -23,9 +23,8 @@ class Overlaps(Watch):
 
     def copy(self) -> Overlaps:
         held = Watch.copy(self)
-        return Overlaps(
-            held.regions, held.verdicts, held.proxies, held.varies, held.records, held.limit, {}, set(self.flying)
-        )
+        same = (held.regions, held.verdicts, held.proxies, held.varies, held.records, held.limit, held.least)
+        return Overlaps(*same, {}, set(self.flying))
 
     def issue(self, party: Party, clock: Clock, time: int) -> None:
         Watch.issue(self, party, clock, time)

@@ -19,8 +19,8 @@ from math import gcd, lcm
 from tidegate.index import Binary, Compare, Cond, Const, Index, Inexact, Name, names, walk
 
 
-def trips_to_show(exprs: Iterable[Index | Cond], moving: Collection[str]) -> int:
-    """Trips until nothing new comes, at least 1."""
+def trips_to_show(exprs: Iterable[Index | Cond], moving: Collection[str], start: int = 0, step: int = 1) -> int:
+    """Trips until nothing new comes, at least 1, of a loop whose counter starts and steps so."""
     together, farthest = 1, 1
     for expr in exprs:
         for node in walk(expr):
@@ -32,8 +32,8 @@ def trips_to_show(exprs: Iterable[Index | Cond], moving: Collection[str]) -> int
                 case Binary("//", inside, Const(by)) if by > 0:
                     together = lcm(together, by // gcd(by, _coefficient(inside, moving) or 1))
                 case Compare(_, left, right):
-                    farthest = max(farthest, *(abs(each) for each in _constants(left, right)))
-    return max(together, farthest)
+                    farthest = max(farthest, _reaches(left, right, moving))
+    return max(together, -(-(farthest + abs(start)) // step))
 
 
 def _repeats(inside: Index, by: int, moving: Collection[str]) -> int:
@@ -48,8 +48,29 @@ def _repeats(inside: Index, by: int, moving: Collection[str]) -> int:
     return by * slower
 
 
-def _constants(left: Index, right: Index) -> list[int]:
-    return [0, *(node.value for side in (left, right) for node in walk(side) if isinstance(node, Const))]
+def _reaches(left: Index, right: Index, moving: Collection[str]) -> int:
+    """After how many trips a comparison has gone both ways, as far as constants say; where sizes are compared with, how
+    far from the last trip."""
+    far = max(abs(each) for side in (left, right) for each in _added(side))
+    slower = 1
+    for side in (left, right):
+        for node in walk(side):
+            is_quotient = isinstance(node, Binary) and node.op == "//" and any(each in moving for each in names(node))
+            if is_quotient and isinstance(node, Binary) and isinstance(node.right, Const):
+                slower *= max(1, abs(node.right.value))
+    return far * slower
+
+
+def _added(index: Index) -> list[int]:
+    """Constants that an index is made of by addition alone: 1 in `%k + 1`, none in `K // 256`."""
+    match index:
+        case Const(value):
+            return [value]
+        case Binary("+" | "-", left, right):
+            return [*_added(left), *_added(right)]
+        case Inexact(inner):
+            return _added(inner)
+    return [0]
 
 
 def _coefficient(index: Index, moving: Collection[str]) -> int | None:

@@ -119,43 +119,45 @@ class Watch:
     varies: bool = False  # whether other runs may order accesses in another way
     records: dict[str, dict[Id, Record]] = field(default_factory=dict)
     limit: int = FORGET_AT
-    newest: dict[tuple[int, int, Region | None], Id] = field(default_factory=dict)
+    least: int = FORGET_AT  # the limit never falls below this
+    newest: dict[tuple[int, int, Region], Id] = field(default_factory=dict)
 
     def copy(self) -> Watch:
         records = {
             space: {at: Record(each.party, each.told, each.performed) for at, each in held.items()}
             for space, held in self.records.items()
         }
-        return Watch(self.regions, self.verdicts, self.proxies, self.varies, records, self.limit, dict(self.newest))
+        return Watch(
+            self.regions, self.verdicts, self.proxies, self.varies, records, self.limit, self.least, dict(self.newest)
+        )
 
     def issue(self, party: Party, clock: Clock, time: int) -> None:
         """An access is issued by a wave that knows `clock`, at its own time `time`."""
-        region = party.touch.region
-        if region is None or not region.stretches:
-            return
-        held = self.records.setdefault(region.space, {})
         only_reads = party.touch.effect == "read"
-        for record in held.values():
-            if not (only_reads and record.party.touch.effect == "read"):
-                self.meet(record, party, clock)
-        if not self.varies:
-            self._replace(held, party)
-        held[party.wave, party.number] = Record(party, time)
+        for region in party.touch.regions:
+            held = self.records.setdefault(region.space, {})
+            for record in held.values():
+                if not (only_reads and record.party.touch.effect == "read"):
+                    self.meet(record, party, clock)
+            if not self.varies:
+                self._replace(held, party, region)
+            held[party.wave, party.number] = Record(party, time)
 
-    def _replace(self, held: dict[Id, Record], party: Party) -> None:
+    def _replace(self, held: dict[Id, Record], party: Party, region: Region) -> None:
         """Forgets the same access of an earlier iteration: whoever clashes with that one clashes with this one.
 
         Not so for copies, which may end out of turn, so that the later one is known to be over before the earlier.
         """
-        key = (party.wave, party.touch.where, party.touch.region)
+        key = (party.wave, party.touch.where, region)
         before = self.newest.get(key)
         if before in held and (not party.touch.is_async or held[before].performed is not None):
             del held[before]
         self.newest[key] = (party.wave, party.number)
 
     def performed(self, wave: int, number: int, touch: Touch, time: int) -> None:
-        if touch.region is not None and (wave, number) in self.records.get(touch.region.space, ()):
-            self.records[touch.region.space][wave, number].performed = time
+        for region in touch.regions:
+            if (wave, number) in self.records.get(region.space, ()):
+                self.records[region.space][wave, number].performed = time
 
     def landed(self, at: Id) -> None:
         """A copy that reports has ended; who may rely on that, the clocks say."""
@@ -167,7 +169,7 @@ class Watch:
         for held in self.records.values():
             for at in [at for at, record in held.items() if self._is_over(record, clocks, last)]:
                 del held[at]
-        self.limit = max(FORGET_AT, 2 * sum(map(len, self.records.values())))
+        self.limit = max(self.least, 2 * sum(map(len, self.records.values())))
 
     def _is_over(self, record: Record, clocks: Sequence[Clock | None], last: Sequence[Key]) -> bool:
         own, touch = record.party.wave, record.party.touch
@@ -227,23 +229,22 @@ def conflict(one: Touch, other: Touch, regions: Regions) -> Stretch | None:
     commute = one.effect == other.effect == "atomic" and one.operator == other.operator
     if commute and not (one.fetches or other.fetches):
         return None
-    if one.region is None or other.region is None:
-        return None
-    return regions.common(one.region, other.region)
+    found = (regions.common(ours, theirs) for ours in one.regions for theirs in other.regions)
+    return next(filter(None, found), None)
 
 
 def why_unsure(record: Record, wave: int, clock: Clock, crossing: bool) -> Why | None:
-    """Why a wave that knows `clock` cannot be sure that an access is performed; None if it can."""
-    own, performed = record.party.wave, record.performed
-    if wave == own:
-        if performed is None and (own, record.party.number) not in clock.landed:
-            return "unmet"
-        return "unfenced" if crossing and performed is not None and clock.fenced[own] <= performed else None
-    if (own, record.party.number) in clock.landed:
+    """Why a wave that knows `clock` cannot be sure that an access is performed; None if it can.
+
+    `crossing`: it goes on through the other proxy, for which a fence has to stand between.
+    """
+    own, performed, at = record.party.wave, record.performed, (record.party.wave, record.party.number)
+    knows = performed is not None and (wave == own or clock.times[own] > performed)
+    if not knows and at not in clock.landed:
+        return "undrained" if wave != own and clock.times[own] > record.told else "unmet"
+    if not crossing or at in clock.fenced_landed:
         return None
-    if performed is None or clock.times[own] <= performed:
-        return "undrained" if clock.times[own] > record.told else "unmet"
-    return "unfenced" if crossing and clock.fenced[own] <= performed else None
+    return None if performed is not None and clock.fenced[own] > performed else "unfenced"
 
 
 def as_clash(kind: Kind, one: Party, other: Party, bytes_: Stretch, why: Why) -> Clash:

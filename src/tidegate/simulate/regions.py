@@ -42,6 +42,7 @@ class Regions:
         """From a byte, every combination of steps (count, stride), `width` bytes at each."""
         key = (space, first, steps, width)
         if key not in self._boxes:
+            first, steps, width = _merge(first, steps, width)
             ways = product(*(range(0, count * stride, stride) if stride else (0,) * count for count, stride in steps))
             starts = (first + sum(way) for way in ways)
             self._boxes[key] = self.of(space, ((start, start + width) for start in starts))
@@ -80,3 +81,17 @@ def _first_common(one: tuple[Stretch, ...], other: tuple[Stretch, ...]) -> Stret
         else:
             j += 1
     return None
+
+
+def _merge(first: int, steps: tuple[Stretch, ...], width: int) -> tuple[int, tuple[Stretch, ...], int]:
+    """The same bytes with as few steps as can be: those that leave no gap become part of the width."""
+    if not width or not all(count for count, _ in steps):
+        return first, (), 0
+    first += sum((count - 1) * stride for count, stride in steps if stride < 0)
+    left: list[Stretch] = []
+    for count, stride in sorted(((count, abs(stride)) for count, stride in steps), key=lambda each: each[1]):
+        if count > 1 and stride <= width:
+            width += (count - 1) * stride
+        elif count > 1:
+            left.append((count, stride))
+    return first, tuple(left), width

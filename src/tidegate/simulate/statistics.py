@@ -37,6 +37,9 @@ class Listener(Protocol):
 
     def clash(self, time: int, clash: Clash) -> None: ...
 
+    def hangs(self, time: int, wave: int, step: Depart | Await, what: str) -> None:
+        """The workgroup hangs, and this is what a wave waits for."""
+
     def end(self, time: int) -> None:
         """The workgroup has ended, or hangs."""
 
@@ -60,6 +63,9 @@ class Silent:
         pass
 
     def clash(self, time: int, clash: Clash) -> None:
+        pass
+
+    def hangs(self, time: int, wave: int, step: Depart | Await, what: str) -> None:
         pass
 
     def end(self, time: int) -> None:

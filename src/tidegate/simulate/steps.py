@@ -48,6 +48,11 @@ class Touch:
     can_wait: bool = True  # whether a wait of its wave can be for it
     key: Key = START
     loops: tuple[tuple[str, int], ...] = ()  # counters of the loops around it, for messages
+    more: tuple[Region, ...] = ()  # in other spaces, where nobody knows in which of several buffers it lies
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return (self.region, *self.more) if self.region is not None else ()
 
 
 @dataclass(frozen=True, slots=True)

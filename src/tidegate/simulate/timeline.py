@@ -16,6 +16,7 @@ wave are in flight at once and do not nest, further tracks `wave 2 (b)` stand be
         machine is sure that it is performed    bytes, buffer, statement, iteration, moved: when its bytes moved
     X   a wait at a barrier, from the arrival   `wait: the workgroup barrier`; `wait`
         (or the step before) to the departure   statement, and of a rendezvous its number
+    X   a wait that never ends, in red          `hangs: %full[1]`; `hang`; statement, for: what it waits for
     i   an arrival                              `arrive: the workgroup barrier`; `arrival`; statement
     i   a race, in red                          `race: %tile`; `race`; first, second, bytes
     C   operations in flight on a counter       `wave 0 vmcnt`; `counter`; in flight
@@ -140,6 +141,13 @@ class Timeline:
         name = f"{'wrong order' if clash.kind == 'inversion' else 'race'}: {second.memory}"
         event = self._event("i", time, self._issuing(time), name, "race", about)
         self.events.append({**event, "s": "t", "cname": "terrible"})
+
+    def hangs(self, time: int, wave: int, step: Depart | Await, what: str) -> None:
+        """A slice from the wave's last step to the end."""
+        start = self.group.last[wave]
+        about = {"statement": self.statements[step.where].text, "for": what}
+        event = self._event("X", start, wave, f"hangs: {_name(step.barrier)}", "hang", about)
+        self.group.slices.append(_Slice(wave, start, time + 1, {**event, "cname": "terrible"}))
 
     def end(self, time: int) -> None:
         """Closes what is open, and finds a track for each slice."""

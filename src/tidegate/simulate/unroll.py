@@ -10,7 +10,7 @@ Cost    linear in the points that are executed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
@@ -28,6 +28,7 @@ from tidegate.simulate.steps import (
     Commit,
     Depart,
     Drain,
+    Effect,
     End,
     Fence,
     Issue,
@@ -36,8 +37,8 @@ from tidegate.simulate.steps import (
     Touch,
 )
 
-# A wave that takes more steps than this is taken not to end.
-MOST_STEPS = 50_000
+# A wave that passes more points than this, or calls deeper than this, is taken not to end.
+MOST_POINTS, MOST_CALLS = 50_000, 64
 
 
 class Misstep(Exception):
@@ -49,10 +50,10 @@ class Misstep(Exception):
 
 
 class Endless(Exception):
-    """A wave took more steps than anybody waits for."""
+    """A wave goes on for longer than anybody waits."""
 
-    def __init__(self, wave: int) -> None:
-        super().__init__(f"wave {wave} takes more than {MOST_STEPS} steps")
+    def __init__(self, wave: int, how: str) -> None:
+        super().__init__(f"wave {wave} {how}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +98,17 @@ class _Walker:
         self.calls: list[int] = []
 
     def steps(self) -> Iterator[Step]:
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_POINTS):
             number = self.position.point
             point = self.graph.points[number]
             try:
                 yield from self.point(point, number)
+                if isinstance(point.action, g.End):
+                    return
+                self.go_on(point, number)
             except (ZeroDivisionError, KeyError) as reason:
                 raise Misstep(self.no_value(point, number, reason)) from None
-            if isinstance(point.action, g.End):
-                return
-            self.go_on(point, number)
-        raise Endless(self.wave)
+        raise Endless(self.wave, f"passes more than {MOST_POINTS:,} points")
 
     # --- control ---
 
@@ -122,6 +123,8 @@ class _Walker:
                 places = {name: self.memory.place(where) for name, where in args}
                 self.memory.views.update(places)
                 self.calls.append(number)
+                if len(self.calls) > MOST_CALLS:
+                    raise Endless(self.wave, f"calls deeper than {MOST_CALLS}")
                 self.position.call(next(each.entry for each in self.graph.functions if each.name == function))
                 return
             case g.Return():
@@ -140,7 +143,7 @@ class _Walker:
         if cond is not None:
             return 0 if holds(cond, self.env) else 1
         exits = self.exits(number)
-        if exits is not None and max(self.position.iterations().values(), default=0) >= self.around.most_trips:
+        if exits is not None and self.position.iterations().get(point.loop, 0) >= self.around.most_trips:
             return exits
         return self.choices.branch(self.position.key(), self.wave, agree=agrees(self.graph, number))
 
@@ -156,10 +159,11 @@ class _Walker:
 
     def point(self, point: g.Point, number: int) -> Iterator[Step]:
         if point.issues and not isinstance(point.action, g.Access | g.Unknown | g.Sync):
-            yield self.issue(Touch(number, "read", None, self.queues(point), key=self.position.key()))
+            effect: Effect = "write" if point.role == "global_write" else "read"
+            yield self.issue(Touch(number, effect, None, self.queues(point), key=self.position.key()))
         match point.action:
             case g.Access():
-                yield from self.access(point, number, point.action)
+                yield self.issue(self.access(point, number, point.action))
             case g.Unknown(reaches):
                 yield from self.anything(point, number, reaches)
             case g.Sync(op):
@@ -202,21 +206,19 @@ class _Walker:
 
     # --- accesses ---
 
-    def access(self, point: g.Point, number: int, access: g.Access) -> Iterator[Step]:
-        """One touch, or one for each space where nobody knows in which of several buffers the access lies."""
+    def access(self, point: g.Point, number: int, access: g.Access) -> Touch:
         regions, may = self.memory.touched(point, access.footprint)
         reports = None
-        if access.mbarrier is not None:
+        if access.mbarrier is not None and access.is_async:
             reports = self.barrier(access.mbarrier.base, evaluate(access.mbarrier.slot, self.env), point)
-        numbers = range(self.issued, self.issued + len(regions))
         if access.is_async:
-            self.open_group.extend(numbers)
+            self.open_group.append(self.issued)
             if access.token:
-                self.tokens[access.token] = frozenset(numbers)
+                self.tokens[access.token] = frozenset((self.issued,))
         size = access.footprint.width
         for extent in access.footprint.extents:
             size *= extent.count
-        touch = Touch(
+        return Touch(
             number,
             access.effect,  # type: ignore[arg-type]
             regions[0],
@@ -231,19 +233,19 @@ class _Walker:
             bool(point.issues) or not self.around.has_counters,
             self.position.key(),
             self.loops(),
+            tuple(regions[1:]),
         )
-        yield self.issue(touch)
-        for region in regions[1:]:  # the same instructions, which count once
-            queues = tuple(replace(queue, least=0) for queue in touch.queues)
-            yield self.issue(replace(touch, region=region, queues=queues, size=0))
 
     def anything(self, point: g.Point, number: int, reaches: tuple[str, ...]) -> Iterator[Step]:
         """An operation that nobody has described writes all it can reach."""
         places = [self.memory.place(g.Ref(name)) for name in reaches or tuple(self.memory.buffers)]
         buffers = tuple(dict.fromkeys(buffer for place in places for buffer in place.buffers))
         key, loops = self.position.key(), self.loops()
-        for region in self.memory.all_of(buffers):
-            yield self.issue(Touch(number, "write", region, self.queues(point), may=True, key=key, loops=loops))
+        regions = self.memory.all_of(buffers)
+        if regions:
+            more = tuple(regions[1:])
+            queues = self.queues(point)
+            yield self.issue(Touch(number, "write", regions[0], queues, may=True, key=key, loops=loops, more=more))
 
     def issue(self, touch: Touch) -> Issue:
         self.issued += 1
