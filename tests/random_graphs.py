@@ -104,7 +104,7 @@ class _Parts:
                 self.sync(),
                 self.sync(),
                 g.Assign((*pairs, *places, *rng.choice(((), (("%d1", g.Token("%d0")),))))),
-                g.Havoc(tuple(rng.sample(NAMES, rng.choice((1, 2))))),
+                g.Havoc(tuple(rng.sample(NAMES, rng.choice((1, 2)))), rng.random() < 0.5),
                 g.Branch(rng.choice((None, self.cond()))),
                 g.Branch(self.cond()),
                 g.Dispatch(((first, rng.randint(first + 1, waves)),)),

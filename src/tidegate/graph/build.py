@@ -241,6 +241,10 @@ class _Builder:
         some_lanes = max(around.under, self.gone) == Variation.DIVERGENT
         is_unknown = isinstance(op, ops.Let) and op.result.name in self.unknown
         action = g.Compute() if is_unknown else self.actions.of(op, some_lanes=some_lanes)
+        if isinstance(action, g.Havoc):
+            action = replace(
+                action, agree=self.facts.variation.get(action.names[0], Variation.UNIFORM) == Variation.UNIFORM
+            )
         issues, uses = issues_of(op, self.target), uses_of(op)
         where: dict[str, Any] = {"label": label_of(op), "around": around, "role": role_of(op)}
         number = self.add(action, path, op.at, issues=issues, uses=uses, **where)
@@ -254,7 +258,8 @@ class _Builder:
         """What has no one value in a wave is something else each time."""
         unknown = tuple(value.name for value in values if value.name in self.unknown and not _is_memory(value))
         if unknown:
-            self.add(g.Havoc(unknown), path, at, label="unknown", around=around, insertable=False)
+            agree = all(self.facts.variation.get(name, Variation.UNIFORM) == Variation.UNIFORM for name in unknown)
+            self.add(g.Havoc(unknown, agree), path, at, label="unknown", around=around, insertable=False)
 
     def assigned(self, pairs: Iterable[tuple[Value, Operand]]) -> tuple[tuple[str, Index | g.Where | g.Token], ...]:
         known = ((value, operand) for value, operand in pairs if value.name not in self.unknown or _is_memory(value))

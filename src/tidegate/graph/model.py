@@ -143,9 +143,13 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Havoc:
-    """Names take values that nobody knows: numbers read from memory, elements of a tile, lanes that differ."""
+    """Names take values that nobody knows: numbers read from memory, elements of a tile, lanes that differ.
+
+    `agree`: all waves find the same values. Where that is not said, they may differ wherever the program lets them.
+    """
 
     names: tuple[str, ...]
+    agree: bool = False
 
 
 @dataclass(frozen=True, slots=True)

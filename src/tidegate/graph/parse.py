@@ -191,7 +191,7 @@ class _Reader(Parser):
             case "assign":
                 return g.Assign(self.comma(self.pair))
             case "havoc":
-                return g.Havoc(self.comma(self.name))
+                return g.Havoc(self.comma(self.name), self.cursor.accept("agreed"))
             case "branch":
                 return g.Branch(None if cursor.accept("any") else self.cond())
             case "dispatch":

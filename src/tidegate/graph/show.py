@@ -98,8 +98,8 @@ def show_action(action: g.Action) -> str:
             return f"sync {next(show_op(op))}"
         case g.Assign(pairs):
             return "assign " + ", ".join(f"{name} = {_show_value(value)}" for name, value in pairs)
-        case g.Havoc(names):
-            return f"havoc {', '.join(names)}"
+        case g.Havoc(names, agree):
+            return f"havoc {', '.join(names)}{' agreed' * agree}"
         case g.Branch(cond):
             return f"branch {'any' if cond is None else show_index(cond)}"
         case g.Dispatch(ranges):

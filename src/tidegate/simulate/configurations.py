@@ -16,11 +16,25 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from tidegate.graph import model as g
-from tidegate.index import WORKGROUP, Compare, Const, evaluate, holds, names, walk
+from tidegate.index import (
+    WORKGROUP,
+    Compare,
+    Cond,
+    Const,
+    Not,
+    evaluate,
+    holds,
+    names,
+    substitute_cond,
+    walk,
+    why_not_affine,
+)
+from tidegate.language.points import find_point
 from tidegate.language.types import FLAG
 from tidegate.simulate.expressions import (
     assigned_names,
     bounding_names,
+    conditions_of,
     differing_names,
     expressions_in,
     steering_names,
@@ -121,6 +135,11 @@ class _Finder:
             self.found.covered.append(f"loop over `{loop.name}`: {shown}")
         if loops:
             self.found.bounded.append("no more trips than that")
+        in_bounds = {name for loop in loops for side in (loop.lower, loop.upper) for name in names(side)}
+        others = [name for name in self.trips.names if name in self.used and name not in in_bounds]
+        if others:
+            values = {name: tuple(sorted({env[name] for env in envs})) for name in others}
+            self.found.bounded.append(f"sizes: {_show_values(values)}")
         for each in self.graph.loops:
             if each.counter and each.most is not None:
                 self.found.covered.append(f"loop over `{each.counter}`: {each.most} trips")
@@ -173,17 +192,29 @@ class _Finder:
                     for each in walk(node):
                         if isinstance(each, Const):
                             found.update((each.value - 1, each.value, each.value + 1))
+        for point in self.graph.points:
+            for cond in conditions_of(point):
+                found.update(self.values_in(substitute_cond(cond, self.trips.meaning), name))
         return tuple(sorted(found))
+
+    def values_in(self, cond: Cond, name: str) -> list[int]:
+        """Values with which a condition holds, and does not."""
+        if name not in names(cond) or why_not_affine(cond):
+            return []
+        answers = (find_point([each], [name]) for each in (cond, Not(cond)))
+        return [point[name] for point in answers if isinstance(point, dict)]
 
     def workgroups(self, sizes: Values) -> Iterator[Values]:
         """All workgroups where they matter and are few, else those at the corners of the grid."""
         extents = []
         for place, name in enumerate(WORKGROUP):
-            known = place < len(self.graph.grid) and name in self.used
             try:
-                extents.append(max(1, evaluate(self.graph.grid[place], sizes)) if known else 1)
+                extent = evaluate(self.graph.grid[place], sizes) if place < len(self.graph.grid) else 1
             except (ZeroDivisionError, KeyError):
-                extents.append(1)
+                extent = 1
+            extents.append(extent if name in self.used else min(extent, 1))
+        if min(extents) < 1:
+            return  # nothing runs
         total = extents[0] * extents[1] * extents[2]
         if total > MOST_WORKGROUPS:
             self.bound("workgroups at the corners of the grid only")

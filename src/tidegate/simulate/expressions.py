@@ -11,7 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.graph import model as g
-from tidegate.index import COND_TYPES, INDEX_TYPES, LANE, Cond, Index, Not, Select, names, substitute, walk
+from tidegate.index import (
+    COND_TYPES,
+    INDEX_TYPES,
+    LANE,
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Index,
+    Not,
+    Select,
+    names,
+    substitute,
+    walk,
+)
 from tidegate.language import ops
 from tidegate.simulate.joins import find_joins
 
@@ -85,7 +99,7 @@ def single_meanings(graph: g.SyncGraph) -> dict[str, Index]:
 
 
 def differing_names(graph: g.SyncGraph) -> frozenset[str]:
-    """Unknown numbers on which waves need not agree: by which they go different ways, or choose barriers there."""
+    """Unknown numbers on which waves need not agree: by which they go different ways, or choose barriers."""
     found: set[str] = set()
     rank = g.VARIATIONS.index
     for point in graph.points:
@@ -93,9 +107,15 @@ def differing_names(graph: g.SyncGraph) -> frozenset[str]:
             most = max(rank(graph.points[each].under) for each in point.successors)
             if most > rank(point.under) or most == rank("divergent"):
                 found.update(names(point.action.cond))
-        elif rank(point.under) and isinstance(point.action, g.Sync | g.Access):
-            found.update(name for expr in barrier_expressions(point) for name in names(expr))
-    return frozenset(_with_sources(graph, found))
+        found.update(name for expr in barrier_expressions(point) for name in names(expr))
+    agreed = {
+        name
+        for point in graph.points
+        if isinstance(point.action, g.Havoc)
+        if point.action.agree
+        for name in point.action.names
+    }
+    return frozenset(_with_sources(graph, found) - agreed)
 
 
 def guards_of(graph: g.SyncGraph) -> list[list[Cond]]:
@@ -126,13 +146,21 @@ def _between(graph: g.SyncGraph, start: int, branch: int, join: int) -> set[int]
 
 
 def conditions_of(point: g.Point) -> Iterator[Cond]:
-    """The conditions that a point tests: its own, and those of every `select` in its expressions."""
+    """The conditions that a point tests: its own, those of `select`, `min` and `max`, and where limits begin to cut."""
     for expr in expressions_of(point):
         if isinstance(expr, COND_TYPES):
             yield expr
         for node in walk(expr):
-            if isinstance(node, Select):
-                yield node.cond
+            match node:
+                case Select(cond):
+                    yield cond
+                case Binary("min" | "max", left, right):
+                    yield Compare("<", left, right)
+    if isinstance(point.action, g.Access):
+        for extent in point.action.footprint.extents:
+            if extent.limit is not None:
+                yield Compare("<", extent.limit, Const(1))
+                yield Compare("<", extent.limit, Const(extent.count))
 
 
 def expressions_in(graph: g.SyncGraph) -> Iterator[Index | Cond]:

@@ -49,6 +49,10 @@ from tidegate.targets import Target
 MOST_CHOICES, MORE_CHOICES = 256, 32
 # Orders of one run at random, where there are too many to visit.
 RANDOM_ORDERS = 16
+# Runs with barrier objects of more steps than this are not explored: so many orders are drawn instead.
+LONGEST_EXPLORED, FEW_ORDERS = 2_000, 4
+# A state that is remembered costs as much as so many steps.
+STATE_COSTS = 40
 # Steps after which no further configuration is begun.
 MOST_STEPS = 500_000
 
@@ -124,7 +128,7 @@ class _Judge:
         result.covered, result.bounded = found.covered, found.bounded
         for number, configuration in enumerate(found.runs):
             if result.steps > self.limits.steps:
-                result.bounded.append(f"{number} of {len(found.runs)} configurations: the others take too many steps")
+                self.bound(f"{number} of {len(found.runs)} configurations: the others take too many steps")
                 break
             if progress is not None:
                 progress(number, len(found.runs))
@@ -164,6 +168,9 @@ class _Judge:
             found.most_trips,
         )
         for choices in self.ways():
+            if self.result.steps > self.limits.steps:
+                self.bound(f"{self.limits.steps:,} steps: what would take more is not run")
+                return
             try:
                 waves = [
                     unroll(around, wave, choices, lambda finding: self.add(finding, configuration))
@@ -200,7 +207,7 @@ class _Judge:
             self.count(waves)
         for explored in self.explored(waves, verdicts):
             self.result.orders += explored.orders
-            self.result.steps += explored.steps
+            self.result.steps += explored.steps + STATE_COSTS * explored.states
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
         verdicts.settle()
@@ -211,7 +218,14 @@ class _Judge:
                 )
 
     def explored(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Iterator[Explored]:
-        first = explore(self.machine(waves, verdicts), self.limits.states)
+        varies = order_varies(waves)
+        if varies and sum(map(len, waves)) > LONGEST_EXPLORED:
+            self.result.all_orders = False
+            self.bound(f"orders of runs of more than {LONGEST_EXPLORED:,} steps: {FEW_ORDERS} at random in each")
+            for _ in range(FEW_ORDERS):
+                yield run_once(self.machine(waves, verdicts, varies=False), self.rng)
+            return
+        first = explore(self.machine(waves, verdicts, varies=varies), self.limits.states)
         yield first
         if first.complete:
             return
@@ -220,7 +234,7 @@ class _Judge:
             f"orders of the waves: {self.limits.states:,} states and {RANDOM_ORDERS} orders at random in each run"
         )
         for _ in range(RANDOM_ORDERS):
-            yield run_once(self.machine(waves, verdicts), self.rng)
+            yield run_once(self.machine(waves, verdicts, varies=varies), self.rng)
 
     def count(self, waves: list[tuple[Step, ...]]) -> None:
         """How many orders of steps and performances this run has."""
@@ -230,8 +244,8 @@ class _Judge:
         self.result.possible += at_least(waves) if all_orders is None else all_orders
         self.result.uncounted += all_orders is None
 
-    def machine(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Machine:
-        watch = Watch(self.regions, verdicts, self.proxies, order_varies(waves))
+    def machine(self, waves: list[tuple[Step, ...]], verdicts: Verdicts, *, varies: bool) -> Machine:
+        watch = Watch(self.regions, verdicts, self.proxies, varies)
         return start_machine(self.rules, [Listed(steps) for steps in waves], watch)
 
     # --- what was found ---

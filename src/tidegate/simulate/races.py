@@ -70,6 +70,34 @@ class Record:
 
 
 @dataclass(slots=True)
+class Group:
+    """The records of one region, and what they have in common."""
+
+    records: dict[Id, Record] = field(default_factory=dict)
+    waves: set[int] = field(default_factory=set)
+    has_async: bool = False
+    has_writes: bool = False
+
+    def add(self, record: Record) -> None:
+        party = record.party
+        self.records[party.wave, party.number] = record
+        self.waves.add(party.wave)
+        self.has_async |= party.touch.is_async
+        self.has_writes |= party.touch.effect != "read"
+
+    def may_clash(self, party: Party) -> bool:
+        """Whether any of them can clash with an access: not if all are the wave's own and ordinary, or all reads."""
+        touch = party.touch
+        if touch.effect == "read" and not self.has_writes:
+            return False
+        return touch.is_async or self.has_async or self.waves != {party.wave}
+
+    def copy(self) -> Group:
+        records = {at: Record(each.party, each.told, each.performed) for at, each in self.records.items()}
+        return Group(records, set(self.waves), self.has_async, self.has_writes)
+
+
+@dataclass(slots=True)
 class Verdicts:
     """All that any run of one configuration found, by statements."""
 
@@ -111,21 +139,20 @@ class _Seen:
 
 @dataclass(slots=True)
 class Watch:
-    """The accesses of one run that others may still meet, by space."""
+    """The accesses of one run that others may still meet, by space and region."""
 
     regions: Regions
     verdicts: Verdicts
     proxies: bool = False  # whether a fence is needed between two proxies, and both are used
     varies: bool = False  # whether other runs may order accesses in another way
-    records: dict[str, dict[Id, Record]] = field(default_factory=dict)
+    records: dict[str, dict[Region, Group]] = field(default_factory=dict)
     limit: int = FORGET_AT
     least: int = FORGET_AT  # the limit never falls below this
     newest: dict[tuple[int, int, Region], Id] = field(default_factory=dict)
 
     def copy(self) -> Watch:
         records = {
-            space: {at: Record(each.party, each.told, each.performed) for at, each in held.items()}
-            for space, held in self.records.items()
+            space: {region: group.copy() for region, group in held.items()} for space, held in self.records.items()
         }
         return Watch(
             self.regions, self.verdicts, self.proxies, self.varies, records, self.limit, self.least, dict(self.newest)
@@ -133,43 +160,53 @@ class Watch:
 
     def issue(self, party: Party, clock: Clock, time: int) -> None:
         """An access is issued by a wave that knows `clock`, at its own time `time`."""
-        only_reads = party.touch.effect == "read"
         for region in party.touch.regions:
             held = self.records.setdefault(region.space, {})
-            for record in held.values():
-                if not (only_reads and record.party.touch.effect == "read"):
-                    self.meet(record, party, clock)
+            for other, group in held.items():
+                if group.may_clash(party) and self.regions.common(region, other) is not None:
+                    for record in group.records.values():
+                        self.meet(record, party, clock)
+            group = held.setdefault(region, Group())
             if not self.varies:
-                self._replace(held, party, region)
-            held[party.wave, party.number] = Record(party, time)
+                self._replace(group, party, region)
+            group.add(Record(party, time))
 
-    def _replace(self, held: dict[Id, Record], party: Party, region: Region) -> None:
+    def _replace(self, group: Group, party: Party, region: Region) -> None:
         """Forgets the same access of an earlier iteration: whoever clashes with that one clashes with this one.
 
         Not so for copies, which may end out of turn, so that the later one is known to be over before the earlier.
         """
         key = (party.wave, party.touch.where, region)
         before = self.newest.get(key)
-        if before in held and (not party.touch.is_async or held[before].performed is not None):
-            del held[before]
+        if before in group.records and (not party.touch.is_async or group.records[before].performed is not None):
+            del group.records[before]
         self.newest[key] = (party.wave, party.number)
 
     def performed(self, wave: int, number: int, touch: Touch, time: int) -> None:
         for region in touch.regions:
-            if (wave, number) in self.records.get(region.space, ()):
-                self.records[region.space][wave, number].performed = time
+            group = self.records.get(region.space, {}).get(region)
+            if group is not None and (wave, number) in group.records:
+                group.records[wave, number].performed = time
 
     def landed(self, at: Id) -> None:
         """A copy that reports has ended; who may rely on that, the clocks say."""
 
     def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key]) -> None:
         """Drops what can meet nobody any more. `clocks` are those of waves that have not ended."""
-        if self.varies or sum(map(len, self.records.values())) < self.limit:
+        if self.varies or self._count() < self.limit:
             return
         for held in self.records.values():
-            for at in [at for at, record in held.items() if self._is_over(record, clocks, last)]:
-                del held[at]
-        self.limit = max(self.least, 2 * sum(map(len, self.records.values())))
+            for region, group in list(held.items()):
+                kept = [each for each in group.records.values() if not self._is_over(each, clocks, last)]
+                held[region] = Group()
+                for each in kept:
+                    held[region].add(each)
+                if not kept:
+                    del held[region]
+        self.limit = max(self.least, 2 * self._count())
+
+    def _count(self) -> int:
+        return sum(len(group.records) for held in self.records.values() for group in held.values())
 
     def _is_over(self, record: Record, clocks: Sequence[Clock | None], last: Sequence[Key]) -> bool:
         own, touch = record.party.wave, record.party.touch

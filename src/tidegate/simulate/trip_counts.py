@@ -6,12 +6,12 @@ Keeps   every answer satisfies the graph's assumptions; sizes are at least 1
         each loop runs 0 times up to two more than the most slots, or as many times as its wait counts, its indices and
         its conditions need, as far as the assumptions allow
         each condition is true and false where it stands, each `select` too
-Cost    one question to isl for each combination of trip counts and remainders, and two for each condition
+Cost    one question to isl for each combination of trip counts, conditions and remainders, a few hundred at most
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -107,8 +107,15 @@ class TripCounts:
         default = {size.name: self.fixed.get(size.name, size.default) for size in self.graph.sizes}
         if not self.names:
             return [default]
-        found = [*self.for_trips(), *self.for_conditions(), default]
-        return list({tuple(each.items()): each for each in found}.values())
+        asked = self.for_trips()
+        questions = [*asked, *self.with_others(asked)] if self.depends() else asked
+        found = [sizes for conds in questions if (sizes := self.solve(conds)) is not None]
+        return list({tuple(each.items()): each for each in (*found, default)}.values())
+
+    def depends(self) -> bool:
+        """Whether anything that a wave does depends on a size."""
+        used = {name for expr in expressions_in(self.graph) for name in names(_substitute(expr, self.meaning))}
+        return bool(used & set(self.names))
 
     @property
     def loops(self) -> list[Counted]:
@@ -116,38 +123,57 @@ class TripCounts:
 
     # --- trips ---
 
-    def for_trips(self) -> list[Values]:
-        """Every combination of trip counts where there are few, else one loop after the other.
+    def for_trips(self) -> list[list[Cond]]:
+        """Every combination of trip counts where there are few, else one loop after the other, as questions.
 
         All go as far as any needs: loops that hand slots to each other run as often as each other.
         """
         loops = list({(each.lower, each.upper, each.step): each for each in self.loops}.values())
         if not loops:
-            return []
+            return [[]]
         ways = range(max(each.most for each in loops) + 1)
         if len(ways) ** len(loops) <= MOST_COMBINATIONS:
             combinations = [list(enumerate(way)) for way in product(ways, repeat=len(loops))]
         else:
             combinations = [[(place, trips)] for place in range(len(loops)) for trips in ways]
             self.bounded.append("trip counts of different loops not in every combination")
-        asked = [[cond for place, trips in each for cond in loops[place].exactly(trips)] for each in combinations]
-        found = [sizes for conds in asked if (sizes := self.solve(conds)) is not None]
-        return [*found, *self.with_remainders(asked)]
+        return [[cond for place, trips in each for cond in loops[place].exactly(trips)] for each in combinations]
 
-    def with_remainders(self, asked: Sequence[Sequence[Cond]]) -> Iterable[Values]:
-        """The same trips with every remainder that an index or a condition asks for, such as `N mod 3`."""
+    def with_others(self, asked: Sequence[Sequence[Cond]]) -> list[list[Cond]]:
+        """Each of these with each condition and each remainder; and conditions with each other, where they are few."""
+        conds = self.conditions()
+        single = [[*around, each] for around, cond in conds for each in (cond, Not(cond))]
+        single += [[each] for each in self.remainders()]
+        found = [[*trips, *each] for trips in asked for each in single]
+        if len(found) > MOST_COMBINATIONS:
+            self.bounded.append("trip counts not with every condition and remainder")
+            found = [*single, *found[:: -(-len(found) // MOST_COMBINATIONS)]]
+        if len(conds) > 1 and 2 ** len(conds) <= MOST_COMBINATIONS:
+            signs = product((False, True), repeat=len(conds))
+            found += [
+                [
+                    each
+                    for (around, cond), sign in zip(conds, way, strict=True)
+                    for each in (*around, cond if sign else Not(cond))
+                ]
+                for way in signs
+            ]
+        elif len(conds) > 1:
+            self.bounded.append("conditions on sizes not in every combination")
+        return found
+
+    def remainders(self) -> list[Cond]:
+        """What `N mod 3` in an index or a condition may be."""
         nodes = {node for expr in expressions_in(self.graph) for node in walk(_substitute(expr, self.meaning))}
-        wanted = [
+        wanted: list[Cond] = [
             Compare("==", node, Const(value))
             for node in sorted((node for node in nodes if self.is_remainder(node)), key=show)
             if isinstance(node, Binary) and isinstance(node.right, Const)
             for value in range(node.right.value)
         ]
-        pairs = [(conds, each) for conds in asked for each in wanted[:MOST_REMAINDERS]]
-        if len(wanted) > MOST_REMAINDERS or len(pairs) > MOST_COMBINATIONS:
-            self.bounded.append("trip counts not with every remainder of the sizes")
-        found = (self.solve([*conds, each]) for conds, each in pairs[:MOST_COMBINATIONS])
-        return [sizes for sizes in found if sizes is not None]
+        if len(wanted) > MOST_REMAINDERS:
+            self.bounded.append("not every remainder of the sizes")
+        return wanted[:MOST_REMAINDERS]
 
     def is_remainder(self, node: Index | Cond) -> bool:
         """Whether a node is an affine index of sizes modulo a small constant."""
@@ -215,17 +241,29 @@ class TripCounts:
 
     # --- conditions ---
 
-    def for_conditions(self) -> list[Values]:
-        """For every condition, of a branch or a `select`, sizes with which it is true where it stands, and false."""
-        found = []
+    def conditions(self) -> list[tuple[list[Cond], Cond]]:
+        """Every condition, of a branch, a `select` or a limit, with what holds where it stands.
+
+        Counters have names of their own in each: one condition may hold in one iteration, and another in another.
+        """
+        found: dict[Cond, tuple[list[Cond], Cond]] = {}
         for number, point in enumerate(self.graph.points):
             for cond in conditions_of(point):
                 plain = substitute_cond(cond, self.meaning)
-                if why_not_affine(plain) or not self.is_known(plain):
+                if plain in found or why_not_affine(plain) or not self.is_known(plain) or not set(names(plain)):
                     continue
+                if point.loop >= 0 and plain == self.test_of(point.loop):
+                    continue
+                own = {loop.counter: Name(f"{loop.counter}@{len(found)}") for loop in self.graph.loops if loop.counter}
                 around = [*self.around(point.loop), *self.guarding(number)]
-                found += [self.solve([*around, wanted]) for wanted in (plain, Not(plain))]
-        return [sizes for sizes in found if sizes is not None]
+                renamed = [substitute_cond(each, own) for each in around]
+                found[plain] = (renamed, substitute_cond(plain, own))
+        return list(found.values())
+
+    def test_of(self, number: int) -> Cond:
+        """What a loop asks before each trip."""
+        loop = self.graph.loops[number]
+        return Compare("<", Name(loop.counter), substitute(loop.upper, self.meaning))
 
     def guarding(self, number: int) -> list[Cond]:
         """The conditions under which a point is reached, as far as they are known."""

@@ -95,7 +95,8 @@ class _Walker:
             if program.first <= wave < program.last
         )
         self.position = Position(around.shape, number, program.entry)
-        self.calls: list[int] = []
+        self.calls: list[tuple[int, dict[str, PlaceNow]]] = []  # where from, and the views of the caller
+        self.visits: dict[int, int] = {}  # of free branches
 
     def steps(self) -> Iterator[Step]:
         for _ in range(MOST_POINTS):
@@ -121,8 +122,10 @@ class _Walker:
                 which = mine[0] if mine else len(ranges)
             case g.Call(function, args):
                 places = {name: self.memory.place(where) for name, where in args}
+                self.calls.append(
+                    (number, {name: self.memory.views[name] for name in places if name in self.memory.views})
+                )
                 self.memory.views.update(places)
-                self.calls.append(number)
                 if len(self.calls) > MOST_CALLS:
                     raise Endless(self.wave, f"calls deeper than {MOST_CALLS}")
                 self.position.call(next(each.entry for each in self.graph.functions if each.name == function))
@@ -130,7 +133,8 @@ class _Walker:
             case g.Return():
                 if not self.calls:
                     raise Misstep(Finding("TG602", f"point {number} returns from no function", (Label(point.at),)))
-                call = self.calls.pop()
+                call, views = self.calls.pop()
+                self.memory.views.update(views)
                 self.position.come_back(call, self.graph.points[call].successors[0])
                 return
             case _:
@@ -142,18 +146,25 @@ class _Walker:
     def decide(self, point: g.Point, number: int, cond: Cond | None) -> int:
         if cond is not None:
             return 0 if holds(cond, self.env) else 1
+        self.visits[number] = self.visits.get(number, 0) + 1
         exits = self.exits(number)
-        if exits is not None and self.position.iterations().get(point.loop, 0) >= self.around.most_trips:
+        if exits is not None and self.rounds(point, number) > self.around.most_trips:
             return exits
         return self.choices.branch(self.position.key(), self.wave, agree=agrees(self.graph, number))
 
     def exits(self, number: int) -> int | None:
-        """Which successor leaves the innermost loop."""
+        """Which successor ends a loop that nothing but this choice ends; outside of stated loops, which leads on."""
         point = self.graph.points[number]
-        for which, successor in enumerate(point.successors):
-            if point.loop >= 0 and point.loop not in self.around.shape.chains[successor]:
-                return which
-        return None
+        if point.loop >= 0:
+            if self.graph.loops[point.loop].counter:
+                return None
+            chains = self.around.shape.chains
+            return next((n for n, each in enumerate(point.successors) if point.loop not in chains[each]), None)
+        back = [each <= number for each in point.successors]
+        return back.index(False) if any(back) and not all(back) else None
+
+    def rounds(self, point: g.Point, number: int) -> int:
+        return self.position.iterations().get(point.loop, 0) if point.loop >= 0 else self.visits[number]
 
     # --- points ---
 
