@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.options import FilesArg, JsonOption, PrintAfter, StopAfter, TargetOption
-from tidegate.cli.say import print_findings, print_stage, progress_bar, say, status_of
+from tidegate.cli.say import print_findings, print_stage, progress_bar, read_sizes, say, status_of, stop
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding, Sources
@@ -22,8 +22,13 @@ def check_command(
     target: TargetOption = None,
     as_json: JsonOption = False,
     explore: Annotated[
-        bool, typer.Option("--explore", help="Visit all orders of the waves, and say how many of how many.")
+        bool,
+        typer.Option("--explore", help="Visit many more orders, and say how many of how many. May take minutes."),
     ] = False,
+    size: Annotated[
+        list[str] | None,
+        typer.Option("--size", "-s", metavar="NAME=N", help="Judge only with this size; may be repeated."),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of what is drawn at random.")] = 0,
     print_after: PrintAfter = None,
     stop_after: StopAfter = None,
@@ -31,8 +36,9 @@ def check_command(
     """Find what is wrong with programs: meaning, memory, the fit to their target, races, inversions and hangs.
 
     Races and hangs are found by running the program on a hostile machine: each loop 0 times up to two more than the
-    most slots, or more where a wait count needs it; each condition both ways; all orders of the waves. What was bounded
-    is said. A Python file is executed to trace its kernels; text files never execute anything.
+    most slots, or more where a wait count, an index or a condition needs it; each condition both ways; all orders of
+    the waves. What was bounded is said. A Python file is executed to trace its kernels; text files never execute
+    anything.
 
     Exit status: 0 clean, 1 findings, 2 bad input; the worst of all files.
 
@@ -46,7 +52,8 @@ def check_command(
     check_stage(print_after)
     check_stage(stop_after)
     show = print_stage if not as_json else lambda *_: None
-    limits = replace(EXPLORE if explore else Limits(), seed=seed)
+    sizes = tuple(read_sizes(size or []).items())
+    limits = replace(EXPLORE if explore else Limits(), seed=seed, sizes=sizes)
     checks = [_Check(file, len(files) > 1) for file in files]
     for each in checks:
         each.run(target, print_after, stop_after, show, limits)
@@ -84,6 +91,7 @@ class _Check:
         self.names: list[str] = []
         self.results: list[Checked] = []
         self.sources: Sources | None = None
+        self.shown: str | None = None  # the stage that was printed
 
     @property
     def findings(self) -> list[Finding]:
@@ -94,6 +102,8 @@ class _Check:
     ) -> None:
         from tidegate.diag import BadInput
         from tidegate.files import load
+
+        self.shown = print_after
         from tidegate.passes import run_stages, units_of
 
         try:
@@ -103,6 +113,10 @@ class _Check:
             self.bad += bad.findings
             return
         self.sources = loaded.sources
+        known = {each.name for unit in units for each in (unit.kernel or unit.graph).sizes}  # type: ignore[union-attr]
+        for name, _ in limits.sizes:
+            if name not in known:
+                stop(f"`{self.file}` has no size `{name}`", f"its sizes: {', '.join(sorted(known)) or 'none'}")
         for unit in units:
             self.names.append(_name(unit))
             with progress_bar(f"judging @{unit.name}") as progress:
@@ -130,7 +144,8 @@ class _Check:
                 lines.append(f"{where}{name}: {what}; races and hangs were not judged: {checked.why_not}")
                 continue
             lines.append(f"{where}{name}: {what}")
-            lines += [f"  {line}" for line in show_judgement(checked.judgement).splitlines()]
+            if self.shown != "judge":
+                lines += [f"  {line}" for line in show_judgement(checked.judgement).splitlines()]
         return lines
 
     def judged(self) -> list[dict[str, object]]:

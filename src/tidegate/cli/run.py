@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.options import FileArg, TargetOption
-from tidegate.cli.say import print_findings, progress_bar, say, status_of, stop, table, write
+from tidegate.cli.say import print_findings, progress_bar, read_sizes, say, status_of, stop, table, write
 
 if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
@@ -73,7 +73,7 @@ def run_command(
     """
     from tidegate.files import load
     from tidegate.language.check import check
-    from tidegate.passes import units_of
+    from tidegate.passes import NOT_THERE, units_of
 
     loaded = load(file)
     wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, trace, counters, phases)
@@ -84,6 +84,8 @@ def run_command(
     arrays: dict[str, Any] = {}
     for unit in units:
         if unit.graph is not None:
+            if output is not None:
+                stop(f"`@{unit.name}` is a graph: it has no arrays to save", "drop `--output`")
             status = max(status, _run_graph(unit.graph, unit.target, loaded, wanted))
             continue
         assert unit.kernel is not None
@@ -91,6 +93,10 @@ def run_command(
         print_findings(findings, loaded.sources)
         if any(each.is_bad_input for each in findings):
             raise typer.Exit(2)
+        if not in_order and any(each.code in NOT_THERE for each in findings):
+            say(f"@{unit.name} on {unit.target.name}: not run, for the target does not have what it uses")
+            status = 1
+            continue
         ended, results = _run(unit.kernel, unit.target, loaded, wanted)
         status = max(status, ended, status_of(findings))
         arrays.update({name if len(units) == 1 else f"{unit.name}.{name}": each for name, each in results.items()})
@@ -144,6 +150,8 @@ def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -
     """Runs a graph, which has no numbers, and says what was found; gives the exit status."""
     from tidegate.graph.fit import find_graph_misfits
     from tidegate.graph.wellformed import check_graph
+    from tidegate.passes import NOT_THERE
+    from tidegate.simulate.faults import SimulationError
     from tidegate.simulate.hostile import run_graph
     from tidegate.simulate.judge import statements_of
     from tidegate.simulate.timeline import Timeline
@@ -156,10 +164,17 @@ def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -
         print_findings(bad, loaded.sources)
         raise typer.Exit(2)
     misfits, sizes = list(find_graph_misfits(graph, target)), _sizes(graph.name, graph.sizes, wanted)
+    if any(each.code in NOT_THERE for each in misfits):
+        print_findings(misfits, loaded.sources)
+        say(f"@{graph.name} on {target.name}: not run, for the target does not have what it uses")
+        return 1
     timeline = Timeline(graph.name, statements_of(graph)) if wanted.trace is not None else None
     try:
         with progress_bar(f"@{graph.name}, workgroups") as progress:
             ran = run_graph(graph, target=target, sizes=sizes, seed=wanted.seed, listener=timeline, progress=progress)
+    except SimulationError as error:
+        print_findings([error.finding], loaded.sources)
+        return 2
     except Misstep as misstep:
         print_findings([*misfits, misstep.finding], loaded.sources)
         return 1
@@ -262,8 +277,15 @@ def _compare(name: str, result: Any, expected: Any, tolerance: tuple[float, floa
 
     got, want = np.asarray(result, np.float64), np.asarray(expected, np.float64)
     good = got.shape == want.shape and bool(np.allclose(got, want, *tolerance, equal_nan=True))
-    how = f"largest difference {np.max(np.abs(got - want)):.3g}" if got.shape == want.shape else "other shape"
-    say(f"  {name}: {'equals' if good else 'DIFFERS FROM'} the reference, {how}")
+    if got.shape != want.shape:
+        say(f"  {name}: DIFFERS FROM the reference, other shape")
+    elif good:
+        say(f"  {name}: equals the reference, largest difference {np.max(np.abs(got - want)):.3g}")
+    else:
+        wrong = np.argwhere(~np.isclose(got, want, *tolerance, equal_nan=True))
+        first = tuple(int(each) for each in wrong[0])
+        where = f"first at [{', '.join(map(str, first))}]: {got[first]:.4g}, not {want[first]:.4g}"
+        say(f"  {name}: DIFFERS FROM the reference in {len(wrong)} of {got.size} elements, {where}")
     return 0 if good else 1
 
 
@@ -305,14 +327,4 @@ def _expected(loaded: Any, inputs: Any, sizes: dict[str, int]) -> dict[str, Any]
     unknown = sorted(set(map(str, found)) - set(inputs))
     if unknown:
         stop(f"`reference` gives `{unknown[0]}`, which is no argument", f"the arguments: {', '.join(inputs)}")
-    return found
-
-
-def read_sizes(given: list[str]) -> dict[str, int]:
-    found = {}
-    for each in given:
-        name, _, number = each.partition("=")
-        if not number.strip().isdigit() or int(number) < 1:
-            stop(f"`--size {each}` is no size", "write it as `--size K=256`")
-        found[name.strip()] = int(number)
     return found

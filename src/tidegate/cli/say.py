@@ -97,3 +97,13 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     finally:
         if started:
             bar.stop()
+
+
+def read_sizes(given: list[str]) -> dict[str, int]:
+    found = {}
+    for each in given:
+        name, _, number = each.partition("=")
+        if not number.strip().isdigit() or int(number) < 1:
+            stop(f"`--size {each}` is no size", "write it as `--size K=256`")
+        found[name.strip()] = int(number)
+    return found

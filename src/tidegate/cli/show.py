@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.options import FileArg, JsonOption, OutOption, PrintAfter, TargetOption
+from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
 from tidegate.cli.say import print_findings, say, table, write
 
 
@@ -36,7 +36,9 @@ def targets_command(
 def show_command(
     file: FileArg,
     target: TargetOption = None,
-    print_after: PrintAfter = "kernel",
+    print_after: Annotated[
+        str, typer.Option(metavar="STAGE", help="Print the program after a stage: `kernel` or `graph`.")
+    ] = "kernel",
     output: OutOption = None,
 ) -> None:
     """Print a program as text: the kernel language (default), or its SyncGraph.

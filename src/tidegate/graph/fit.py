@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tidegate.diag import NOWHERE, Finding, Label
-from tidegate.graph.model import Access, Sync, SyncGraph
-from tidegate.language.fit import object_misfits, once, operation_misfits, wave_misfits
-from tidegate.language.ops import ConditionalBarrier, NewBarrier, Value
+from tidegate.graph.model import Access, Point, Sync, SyncGraph, predecessors
+from tidegate.language.fit import object_misfits, once, operation_misfits, wait_misfit, waits_apart, wave_misfits
+from tidegate.language.ops import ConditionalBarrier, NewBarrier, Value, Wait
 from tidegate.targets import Target
 
 
@@ -22,9 +22,14 @@ def find_graph_misfits(graph: SyncGraph, target: Target) -> Iterator[Finding]:
     """Findings in the order of points, then those about the graph as a whole."""
     title = target.name or "no target"
     found: list[Finding] = []
-    for point in graph.points:
+    before = predecessors(graph)
+    for number, point in enumerate(graph.points):
         match point.action:
             case Sync(op):
+                if isinstance(op, Wait) and not waits_apart(target):
+                    earlier = {_sync_of(graph.points[each]) for each in before[number]}
+                    signal = earlier.pop() if len(earlier) == 1 else None
+                    found += [replace(each, labels=(Label(point.at),)) for each in wait_misfit(op, signal, title)]
                 found += [replace(each, labels=(Label(point.at),)) for each in operation_misfits(op, target, title)]
                 if isinstance(op, ConditionalBarrier) and graph.waves % 2:
                     message = f"{graph.waves} waves have no halves"
@@ -41,3 +46,7 @@ def find_graph_misfits(graph: SyncGraph, target: Target) -> Iterator[Finding]:
     if target.lds.bytes and total > target.lds.bytes:
         message = f"the buffers need {total} bytes of shared memory, {target.name} has {target.lds.bytes}"
         yield Finding("TG303", message, (), help="use smaller buffers, or fewer slots")
+
+
+def _sync_of(point: Point) -> object:
+    return point.action.op if isinstance(point.action, Sync) else None

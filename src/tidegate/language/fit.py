@@ -50,6 +50,7 @@ def find_misfits(kernel: Kernel, target: Target) -> Iterator[Finding]:
         found += operation_misfits(op, target, title)
         if isinstance(op, ops.NewBarrier):
             objects.append(op)
+    found += _waits_apart(kernel.body, target, title)
     yield from once(found)
     yield from object_misfits(objects, target, title)
     yield from _lifetimes(kernel)
@@ -100,6 +101,30 @@ def operation_misfits(op: Op, target: Target, title: str) -> Iterator[Finding]:
             known = target.name and target.barrier.mbarrier and target.has(kind)
             if known and not target.operations[kind].mbarrier:
                 yield _at("TG305", f"`{kind}` does not report to an mbarrier on {title}", op.at)
+
+
+def waits_apart(target: Target) -> bool:
+    """Whether a wave can wait at a named barrier later than it signals it, or without signalling it."""
+    return target.barrier.split or not target.name or not target.barrier.named
+
+
+def wait_misfit(op: ops.Wait, before: object, title: str) -> Iterator[Finding]:
+    """A wait at a named barrier that does not follow its signal, where arriving and waiting are one instruction."""
+    if isinstance(op.barrier, Value) and not (isinstance(before, ops.Signal) and before.barrier == op.barrier):
+        text = f"{title} cannot wait at a named barrier apart from its signal"
+        yield _at("TG210", text, op.at, "put `signal` directly before `wait`, or use an mbarrier")
+
+
+def _waits_apart(block: ops.Block, target: Target, title: str) -> Iterator[Finding]:
+    if waits_apart(target):
+        return
+    before: Op | None = None
+    for op in block.ops:
+        if isinstance(op, ops.Wait):
+            yield from wait_misfit(op, before, title)
+        for inner in ops.blocks_of(op):
+            yield from _waits_apart(inner, target, title)
+        before = op
 
 
 def _mma(op: ops.Mma, target: Target, title: str) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ from tidegate.simulate.clocks import Id
 from tidegate.simulate.configurations import find_configurations
 from tidegate.simulate.findings import Statement, clash_finding, hang_finding
 from tidegate.simulate.inorder import workgroups
-from tidegate.simulate.inputs import Sizes, bind_arguments, check_machine, fill_sizes
+from tidegate.simulate.inputs import Sizes, bind_arguments, check_assumptions, check_machine, fill_sizes
 from tidegate.simulate.judge import statements_of as graph_statements
 from tidegate.simulate.kernel_steps import KernelSource, facts_of, statements_of
 from tidegate.simulate.machine import Listed, Machine, Source, start_machine
@@ -144,6 +144,7 @@ def run_graph(
 ) -> HostileRun:
     """As `run_hostile`, for a graph: what it leaves open is decided at random, and there are no numbers."""
     values = {size.name: size.default for size in graph.sizes} | dict(sizes or {})
+    check_assumptions(graph.name, graph.where, {**dict.fromkeys((each.name for each in graph.free), 0), **values})
     rng, regions = random.Random(seed), Regions()
     about, shape = find_configurations(graph, seed), shape_of(graph)
     grid = workgroups(graph.name, graph.grid, values)

@@ -67,7 +67,10 @@ def workgroups(name: str, grid: Sequence[Index], sizes: Sizes) -> list[tuple[int
     """The ids of all workgroups; a dimension that the grid does not name is 1."""
     if len(grid) > len(WORKGROUP):
         raise unfit(f"the grid of `@{name}` has {len(grid)} dimensions; it may have 3")
-    counts = [evaluate(index, sizes) for index in grid] + [1] * (len(WORKGROUP) - len(grid))
+    try:
+        counts = [evaluate(index, sizes) for index in grid] + [1] * (len(WORKGROUP) - len(grid))
+    except ZeroDivisionError:
+        raise unfit(f"the grid of `@{name}` divides by 0 with these sizes") from None
     return [(x, y, z) for z, y, x in product(*(range(count) for count in reversed(counts)))]
 
 

@@ -7,12 +7,12 @@ Keeps   what is given is copied, never changed; the same seed gives the same arr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tidegate.index import holds, names, show
+from tidegate.index import Cond, holds, names, show
 from tidegate.language.ops import Kernel, Value
 from tidegate.language.types import FLAG, INDEX, DType, Global, i1
 from tidegate.simulate.faults import unfit
@@ -92,14 +92,18 @@ def bind_arguments(kernel: Kernel, inputs: Mapping[str, Any], sizes: Sizes) -> t
                 env[arg.name] = _integer(arg, _given(kernel, inputs, name))
             case _:
                 raise unfit(f"`{arg.name}` has type `{arg.type}`, which no argument can have")
-    _check_assumptions(kernel, {**sizes, **{name: each for name, each in env.items() if isinstance(each, int)}})
+    numbers = {name: each for name, each in env.items() if isinstance(each, int)}
+    check_assumptions(kernel.name, kernel.where, {**sizes, **numbers})
     return env, arrays
 
 
-def _check_assumptions(kernel: Kernel, known: Mapping[str, int]) -> None:
-    for cond in kernel.where:
-        if all(name in known for name in names(cond)) and not holds(cond, known):
-            raise unfit(f"`@{kernel.name}` assumes `{show(cond)}`, which does not hold")
+def check_assumptions(name: str, where: Sequence[Cond], known: Mapping[str, int]) -> None:
+    """Whether what a program assumes holds for these numbers."""
+    for cond in where:
+        used = list(dict.fromkeys(names(cond)))
+        if all(each in known for each in used) and not holds(cond, known):
+            values = ", ".join(f"{each} = {known[each]}" for each in used)
+            raise unfit(f"`@{name}` assumes `{show(cond)}`, which does not hold with {values}")
 
 
 def _integer(arg: Value, given: Any) -> int:

@@ -14,8 +14,8 @@ from tidegate.targets.model import Target
 from tidegate.targets.schema import FACTS, OPERATIONS, Fact
 from tidegate.targets.show import DEFAULT, named_apart, rows_of, text_of
 
-# What the text of a source says where no document was at hand.
-UNCHECKED = ("Tidegate design notes", "from memory", "in a summary only")
+# What the text of a source says where no document was read.
+UNCHECKED = ("not checked against", "no vendor document", "from memory", "in a summary only")
 
 
 def is_unchecked(source: str) -> bool:
@@ -97,7 +97,7 @@ def _plain(text: str) -> str:
 def targets_to_table(targets: tuple[Target, ...]) -> str:
     """One line for each target: what it is, and what its facts rest on."""
     lines = [
-        "| target | | stated | of them from design notes or memory | left at the default |",
+        "| target | | stated | of them not read in a document | left at the default |",
         "|---|---|---|---|---|",
     ]
     for target in targets:
