@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from conftest import ROOT
 from tidegate.diag import Finding
+from tidegate.files import load
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
 from tidegate.graph.builder import GraphBuilder
@@ -17,7 +20,7 @@ from tidegate.language import ops
 from tidegate.language.ops import Place
 from tidegate.language.parse import parse
 from tidegate.language.types import BarrierObject
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import Unit, run_stages, units_of
 from tidegate.simulate.configurations import find_configurations
 from tidegate.simulate.judge import EXPLORE, Judgement, Limits, judge
 from tidegate.targets import Target, load_target
@@ -682,3 +685,20 @@ def test_mbarrier_slots_that_do_not_exist() -> None:
     b.sync(ops.MbarrierArrive(Place(bar, Name("wave"))))
     b.sync(ops.MbarrierArrive(Place(bar, Binary("+", Name("wave"), Const(1)))))
     assert codes(b.finish()) == ["TG304"]
+
+
+# --- what was once missed ---------------------------------------------------------------------------------------------
+
+MISSED_FILES = sorted((ROOT / "tests" / "missed").glob("*.*"))
+
+
+@pytest.mark.parametrize("path", MISSED_FILES, ids=lambda path: path.stem)
+def test_what_was_once_missed_or_wrong_is_right(path: Path) -> None:
+    """Each file says what it is about and which codes it expects; each was judged wrongly once."""
+    about, expects = path.read_text(encoding="utf-8").splitlines()[:2]
+    assert about.startswith("# ")
+    loaded = load(str(path))
+    (unit,) = units_of(loaded, None)
+    checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+    found = " ".join(sorted({each.code for each in checked.findings}))
+    assert expects == f"# expects: {found or 'nothing'}"
