@@ -297,18 +297,25 @@ def test_the_glossary_has_the_words_of_the_code() -> None:
 def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
     from tidegate.simulate import configurations as c
     from tidegate.simulate import judge as j
-    from tidegate.simulate.unroll import MOST_STEPS
+    from tidegate.simulate import trip_counts as t
+    from tidegate.simulate.unroll import MOST_CALLS, MOST_POINTS
 
     usual = j.Limits()
     for row in (
-        f"| {c.MOST_TRIPS}, and those of the default sizes |",
-        f"| {c.MOST_COMBINATIONS} |",
+        f"| trips of one loop | {t.MOST_TRIPS}, and those of the default sizes |",
+        f"| combinations of trip counts | {t.MOST_COMBINATIONS} |",
+        f"| trips with conditions and remainders | {t.MOST_COMBINATIONS} |",
+        f"| conditions with each other | {t.MOST_COMBINATIONS} |",
+        f"| remainders of sizes | {t.MOST_REMAINDERS} in all, by constants up to {t.MOST_REMAINDERS} |",
+        f"| combinations of flags, of numbers from outside | {t.MOST_COMBINATIONS} |",
         f"| configurations | {c.MOST_CONFIGURATIONS} |",
         f"| workgroups | {c.MOST_WORKGROUPS} |",
         f"| {j.MOST_CHOICES} in order | {j.MORE_CHOICES} at random |",
+        f"| steps of one run with barrier objects | {j.LONGEST_EXPLORED:,} | {j.FEW_ORDERS} orders at random |",
         f"| {usual.states:,}, with `--explore` {j.EXPLORE.states:,} | {j.RANDOM_ORDERS} orders at random |",
-        f"| {usual.steps:,}, with `--explore` {j.EXPLORE.steps:,} |",
-        f"| {MOST_STEPS:,} |",
+        f"| steps of all runs, a state as {j.STATE_COSTS} | {usual.steps:,}, with `--explore` {j.EXPLORE.steps:,} |",
+        f"| points that one wave passes | {MOST_POINTS:,} |",
+        f"| calls inside each other | {MOST_CALLS} |",
     ):
         assert row in page("docs/machine-model.md"), row
 
