@@ -5,6 +5,7 @@ graph, target, env = focused_graph(random.Random(7))
 queue      many operations on few counters, counts around every threshold, some operations out of turn
 counted    waves that arrive at a named barrier or an mbarrier a different number of times
 told       copies that report, arrivals by other waves than the one that copies, waves that end early
+handed     a write that others learn of by the end of a copy
 proxied    generic and asynchronous accesses to the same bytes, fences here and there
 stagger    a loop that one half of the waves enters later
 
@@ -28,7 +29,7 @@ UNIT = 4
 
 
 def focused_graph(rng: random.Random) -> Made:
-    return rng.choice((queue, counted, told, proxied, stagger))(rng)
+    return rng.choice((queue, counted, told, handed, proxied, stagger))(rng)
 
 
 def _finish(b: GraphBuilder, target: Target) -> Made:
@@ -182,6 +183,29 @@ def told(rng: random.Random) -> Made:
         if rng.random() < 0.6:
             _touch(b, "read", Const(rng.choice((0, 0, 4))))
         b.add(g.End())
+    return _finish(b, target)
+
+
+def handed(rng: random.Random) -> Made:
+    """One wave writes, then starts a copy; the others learn of the write only by the end of the copy."""
+    b, target = _start(rng, ("sm_90",), 2)
+    full = b.object("%full", BarrierObject("mbarrier", 1))
+    b.program(0, 1)
+    b.add(g.Alloc("%a"))
+    late = rng.random() < 0.3
+    if not late:
+        _touch(b, "write", Const(rng.choice((0, 4))))
+        if rng.random() < 0.8:
+            b.sync(ops.Fence("wave"))
+    _touch(b, "write", Const(8), is_async=True, mbarrier=g.Ref("%full"))
+    if late:
+        _touch(b, "write", ZERO)
+    b.add(g.End())
+    b.program(1, 2)
+    b.sync(ops.MbarrierArrive(Place(full, ZERO), 4))
+    b.sync(ops.MbarrierWait(Place(full, ZERO), ZERO))
+    _touch(b, "read", Const(rng.choice((0, 4, 8))))
+    b.add(g.End())
     return _finish(b, target)
 
 

@@ -983,7 +983,10 @@ def test_inputs_that_do_not_fit() -> None:
     assert message({"X": zeros(4), "i": 0, "j": 1}) == "`%j` is no argument of `@f`"
     assert message({"X": zeros(4), "i": 0}, sizes={"M": 1}) == "`M` is no size of `@f`"
     assert message({"X": zeros(4), "i": 0}, sizes={"N": 3}) == "`%X` has shape (4,) where `global<Nxf32>` needs (3,)"
-    assert message({"X": zeros(3), "i": 0}, sizes={"N": 3}) == "`@f` assumes `N mod 4 == 0`, which does not hold"
+    assert (
+        message({"X": zeros(3), "i": 0}, sizes={"N": 3})
+        == "`@f` assumes `N mod 4 == 0`, which does not hold with N = 3"
+    )
     assert message({"X": zeros(4), "i": 0}, sizes={"N": -4}) == "`N` is -4; a size cannot be negative"
     assert message({"X": zeros(4), "i": "a"}) == "`%i` is 'a' where `index` needs a number"
     assert message({"X": zeros(4), "i": 0}, waves=0) == "0 waves of 64 lanes cannot run"

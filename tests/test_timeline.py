@@ -195,6 +195,9 @@ def test_what_hangs_is_unfinished() -> None:
     }"""
     (kernel,) = parse(text, "k.tide").kernels
     timeline = draw(kernel)
-    (write,) = events(timeline, "X")
+    hang, write = sorted(events(timeline, "X"), key=lambda each: each["name"])
     assert write["args"]["unfinished"] is True
+    assert hang["name"] == "hangs: %m[0]"
+    assert "0 of 1 arrivals" in hang["args"]["for"]
+    assert hang["ts"] + hang["dur"] >= write["ts"] + write["dur"]
     assert not any("unfinished" in each["args"] for each in events(draw(trace("scan")), "X"))

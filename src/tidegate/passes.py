@@ -167,7 +167,7 @@ def show_judgement(judgement: Judgement) -> str:
     """What was run and what that covers, in a line or two."""
     count = judgement.configurations
     parts = [f"{count} configuration{'s' * (count != 1)}", *judgement.covered]
-    lines = [f"judged: {', '.join(parts)}" if judgement.runs else "judged: nothing, for no run comes to its end"]
+    lines = [f"judged: {', '.join(parts)}" if judgement.runs else "judged: nothing"]
     if judgement.bounded:
         lines.append(f"bounded: {'; '.join(judgement.bounded)}")
     return "\n".join(lines)

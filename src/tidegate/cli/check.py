@@ -102,10 +102,9 @@ class _Check:
     ) -> None:
         from tidegate.diag import BadInput
         from tidegate.files import load
-
-        self.shown = print_after
         from tidegate.passes import run_stages, units_of
 
+        self.shown = print_after
         try:
             loaded = load(self.file)
             units = units_of(loaded, target)
@@ -113,10 +112,7 @@ class _Check:
             self.bad += bad.findings
             return
         self.sources = loaded.sources
-        known = {each.name for unit in units for each in (unit.kernel or unit.graph).sizes}  # type: ignore[union-attr]
-        for name, _ in limits.sizes:
-            if name not in known:
-                stop(f"`{self.file}` has no size `{name}`", f"its sizes: {', '.join(sorted(known)) or 'none'}")
+        _check_sizes(self.file, units, dict(limits.sizes))
         for unit in units:
             self.names.append(_name(unit))
             with progress_bar(f"judging @{unit.name}") as progress:
@@ -168,3 +164,18 @@ class _Check:
 
 def _name(unit: Unit) -> str:
     return f"@{unit.name} on {unit.target.name or 'no target'}"
+
+
+def _check_sizes(file: str, units: list[Unit], given: dict[str, int]) -> None:
+    """Sizes on the command line must exist, and satisfy what the programs assume."""
+    from tidegate.index import holds, names, show
+
+    programs = [unit.graph or unit.kernel for unit in units]
+    known = {size.name for program in programs if program for size in program.sizes}
+    for name in given:
+        if name not in known:
+            stop(f"`{file}` has no size `{name}`", f"its sizes: {', '.join(sorted(known)) or 'none'}")
+    for unit, program in zip(units, programs, strict=True):
+        for cond in program.where if program else ():
+            if given and set(names(cond)) <= set(given) and not holds(cond, given):
+                stop(f"`@{unit.name}` assumes `{show(cond)}`, which does not hold with these sizes")

@@ -20,6 +20,7 @@ from tidegate.simulate.events import Barrier
 class _Phases:
     """A barrier object: phases complete, arrivals in the current one, bytes still to be reported in it."""
 
+    by_parity: bool = False  # an mbarrier: nobody waits for a phase that is not the last
     complete: int = 0
     arrived: int = 0
     outstanding: int = 0
@@ -35,6 +36,8 @@ class _Phases:
             self.arrived -= arrivals
             if self.complete - 1 in self.known:
                 self.learn(self.complete, self.known[self.complete - 1])
+        for phase in [phase for phase in self.known if phase < self.complete - 1 and self.by_parity]:
+            del self.known[phase]
 
     def awaited_by(self, wave: int) -> int:
         return self.signalled.get(wave, self.departed.get(wave, 0) + 1)
@@ -44,7 +47,13 @@ class _Phases:
 
     def copy(self) -> _Phases:
         return _Phases(
-            self.complete, self.arrived, self.outstanding, dict(self.signalled), dict(self.departed), dict(self.known)
+            self.by_parity,
+            self.complete,
+            self.arrived,
+            self.outstanding,
+            dict(self.signalled),
+            dict(self.departed),
+            dict(self.known),
         )
 
     def state(self) -> tuple[object, ...]:
@@ -60,7 +69,7 @@ class _Phases:
         return self.state(), tuple(sorted(self.known.items(), key=lambda each: each[0]))
 
 
-_FRESH = _Phases()
+_FRESH = (_Phases(), _Phases(by_parity=True))
 
 
 @dataclass(slots=True)
@@ -104,7 +113,7 @@ class Barriers:
 
     def _touched(self) -> list[tuple[Barrier, _Phases]]:
         """Objects that are no longer as they were at the start; having been asked about is no difference."""
-        return sorted(((barrier, each) for barrier, each in self._objects.items() if each != _FRESH), key=_by_name)
+        return sorted(((barrier, each) for barrier, each in self._objects.items() if each not in _FRESH), key=_by_name)
 
     # --- what happens ---
 
@@ -118,7 +127,8 @@ class Barriers:
             return
         phases = self._phases(barrier)
         phase = phases.complete + phases.arrived // barrier.arrivals
-        phases.signalled[wave] = phase + 1
+        if not phases.by_parity:
+            phases.signalled[wave] = phase + 1
         phases.arrived += 1
         phases.outstanding += expect
         if clock is not None:
@@ -241,7 +251,9 @@ class Barriers:
         return self._meetings[barrier]
 
     def _phases(self, barrier: Barrier) -> _Phases:
-        return self._objects.setdefault(barrier, _Phases())
+        if barrier not in self._objects:
+            self._objects[barrier] = _Phases(by_parity=barrier.slot is not None)
+        return self._objects[barrier]
 
 
 def _by_name(item: tuple[Barrier, object]) -> tuple[str, int]:

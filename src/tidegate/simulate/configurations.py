@@ -131,7 +131,7 @@ class _Finder:
         for loop in loops:
             every = (loop.trips({**env, "wave": wave}) for env in envs for wave in range(self.graph.waves))
             numbers = {each for each in every if each is not None}
-            shown = f"{_spans(numbers)} trips" if numbers else f"up to {loop.most} trips"
+            shown = _trips(_spans(numbers)) if numbers else f"up to {loop.most} trips"
             self.found.covered.append(f"loop over `{loop.name}`: {shown}")
         if loops:
             self.found.bounded.append("no more trips than that")
@@ -142,7 +142,7 @@ class _Finder:
             self.found.bounded.append(f"sizes: {_show_values(values)}")
         for each in self.graph.loops:
             if each.counter and each.most is not None:
-                self.found.covered.append(f"loop over `{each.counter}`: {each.most} trips")
+                self.found.covered.append(f"loop over `{each.counter}`: {_trips(str(each.most))}")
 
     def leave_open(self) -> None:
         """What runs decide themselves: numbers that nobody knows, and free choices that end loops."""
@@ -229,6 +229,10 @@ class _Finder:
 
 def _show_values(values: Mapping[str, tuple[int, ...]]) -> str:
     return "; ".join(f"`{name}` in {_spans(set(way))}" for name, way in values.items())
+
+
+def _trips(spans: str) -> str:
+    return f"{spans} trip{'s' * (spans != '1')}"
 
 
 def _spans(numbers: set[int]) -> str:

@@ -135,7 +135,9 @@ class _Clash:
                 where = f": {self.name(first)} is in phase {first.phase}, {self.name(second)} in phase {second.phase}"
                 return f"no barrier that both waves meet at lies between them{where if self.phases else ''}"
             case "undrained":
-                return f"the waves meet between them, but wave {first.wave} does not wait for {self.name(first)} before"
+                return (
+                    f"the waves meet between them, but wave {first.wave} has not waited for {self.name(first)} by then"
+                )
             case "unfenced":
                 return "performed for generic accesses, but no `fence proxy_async` stands between them"
             case "varies":

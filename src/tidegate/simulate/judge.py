@@ -113,6 +113,7 @@ class _Judge:
         )
         self.meets = any(meets_all(point) for point in graph.points) or not graph.objects
         self.endless = ""
+        self.cost = 0
         self.result = Judgement()
         self.found: dict[tuple[str, int, int], Finding] = {}
         self.meetings = Meetings(
@@ -127,7 +128,7 @@ class _Judge:
         result = self.result
         result.covered, result.bounded = found.covered, found.bounded
         for number, configuration in enumerate(found.runs):
-            if result.steps > self.limits.steps:
+            if self.cost > self.limits.steps:
                 self.bound(f"{number} of {len(found.runs)} configurations: the others take too many steps")
                 break
             if progress is not None:
@@ -138,6 +139,8 @@ class _Judge:
         mistakes = self.meetings.found()
         if any(each.code in ("TG202", "TG204", "TG207") for each in mistakes):
             self.forget_hangs()
+        if not found.runs:
+            result.bounded.append("no sizes that satisfy the assumptions leave anything to run")
         result.findings = [*map(self.mistake_finding, mistakes), *self.found.values()]
         if not result.runs and self.endless:
             message = f"`@{self.graph.name}` does not come to an end: {self.endless}"
@@ -168,7 +171,7 @@ class _Judge:
             found.most_trips,
         )
         for choices in self.ways():
-            if self.result.steps > self.limits.steps:
+            if self.cost > self.limits.steps:
                 self.bound(f"{self.limits.steps:,} steps: what would take more is not run")
                 return
             try:
@@ -207,7 +210,8 @@ class _Judge:
             self.count(waves)
         for explored in self.explored(waves, verdicts):
             self.result.orders += explored.orders
-            self.result.steps += explored.steps + STATE_COSTS * explored.states
+            self.result.steps += explored.steps
+            self.cost += explored.steps + STATE_COSTS * explored.states
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
         verdicts.settle()
