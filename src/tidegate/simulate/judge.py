@@ -42,7 +42,7 @@ from tidegate.simulate.queues import Rules, rules_of
 from tidegate.simulate.races import Verdicts, Watch, in_order
 from tidegate.simulate.regions import Regions
 from tidegate.simulate.steps import Step
-from tidegate.simulate.unroll import Endless, Misstep, Surroundings, unroll
+from tidegate.simulate.unroll import MOST_POINTS, Endless, Misstep, Surroundings, unroll
 from tidegate.targets import Target
 
 # Ways to choose in one configuration that are gone through in order; beyond them, so many more at random.
@@ -139,6 +139,9 @@ class _Judge:
         mistakes = self.meetings.found()
         if any(each.code in ("TG202", "TG204", "TG207") for each in mistakes):
             self.forget_hangs()
+        unknown = [str(n) for n, point in enumerate(self.graph.points) if isinstance(point.action, g.Unknown)]
+        if unknown:
+            self.bound(f"operations that nobody has described write all they can reach: points {', '.join(unknown)}")
         if not found.runs:
             result.bounded.append("no sizes that satisfy the assumptions leave anything to run")
         result.findings = [*map(self.mistake_finding, mistakes), *self.found.values()]
@@ -185,6 +188,7 @@ class _Judge:
                 continue
             except Endless as endless:
                 self.endless = self.endless or str(endless)
+                self.cost += MOST_POINTS
                 self.bound(f"{endless}: runs that do not end are not judged")
                 continue
             self.result.runs += 1
