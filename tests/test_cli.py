@@ -347,7 +347,7 @@ def test_show_cannot_write(command: Command) -> None:
 
 FIELDS = ["version", "file", "checked", "decided", "judged", "findings"]
 DECIDED = ["meaning", "memory", "workgroup barrier", "target", "races", "hangs"]
-JUDGED = "program configurations runs steps orders possible_orders covered bounded".split()
+JUDGED = "program file configurations runs steps orders possible_orders covered bounded".split()
 
 
 def test_json_document(command: Command) -> None:
@@ -361,7 +361,7 @@ def test_json_document(command: Command) -> None:
     assert found["checked"] == ["@shift on gfx942"]
     assert (found["decided"], found["judged"]) == (DECIDED[:4], [])  # the target has no split barriers
     for each in found["findings"]:
-        assert list(each) == ["code", "severity", "message", "labels", "notes", "help"]
+        assert list(each) == ["code", "severity", "message", "labels", "notes", "help", "witness"]
         assert each["severity"] == "error"
         for label in each["labels"]:
             assert list(label) == ["file", "line", "column", "end", "text"]
@@ -370,6 +370,16 @@ def test_json_document(command: Command) -> None:
     assert places == sorted(places)
     assert len(places) >= 2
     assert command("check", "found.tide", "--json")[1] == out
+
+
+def test_json_of_a_race_says_in_fields_what_it_says_in_sentences(command: Command) -> None:
+    (finding,) = json.loads(command("check", "race.tide", "--json")[1])["findings"]
+    witness = finding["witness"]
+    assert list(witness) == ["hazard", "why", "bytes", "first", "second", "configuration"]
+    assert (witness["hazard"], witness["why"], witness["bytes"]) == ("RAW", "unmet", [256, 512])
+    assert (witness["first"]["wave"], witness["first"]["effect"]) == (1, "write")
+    assert (witness["second"]["wave"], witness["second"]["effect"]) == (0, "read")
+    assert witness["second"]["line"] == finding["labels"][0]["line"]
 
 
 def test_json_of_a_clean_file(command: Command) -> None:

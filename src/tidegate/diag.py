@@ -42,6 +42,10 @@ class Label:
     text: str = ""
 
 
+# Names and their values: numbers, texts, tuples of numbers, or facts again.
+Facts = tuple[tuple[str, object], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong. The first label is where it shows; the others are where it comes from."""
@@ -51,6 +55,7 @@ class Finding:
     labels: tuple[Label, ...] = ()
     notes: tuple[str, ...] = ()
     help: str = ""
+    witness: Facts = ()  # what the sentences say, for programs: names and values, which may be facts again
 
     @property
     def at(self) -> Span:
@@ -160,10 +165,20 @@ def findings_to_json(findings: Iterable[Finding], **facts: object) -> dict[str, 
                 "labels": [_label_to_json(label) for label in finding.labels],
                 "notes": list(finding.notes),
                 "help": finding.help,
+                "witness": _facts_to_json(finding.witness) if finding.witness else None,
             }
             for finding in sort_findings(findings)
         ],
     }
+
+
+def _facts_to_json(value: object) -> object:
+    """Facts as an object, other tuples as a list."""
+    if not isinstance(value, tuple):
+        return value
+    if value and all(isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str) for each in value):
+        return {name: _facts_to_json(each) for name, each in value}
+    return [_facts_to_json(each) for each in value]
 
 
 def _label_to_json(label: Label) -> Mapping[str, object]:

@@ -149,6 +149,7 @@ class _Check:
         return [
             {
                 "program": name,
+                "file": self.file,
                 "configurations": ran.configurations,
                 "runs": ran.runs,
                 "steps": ran.steps,

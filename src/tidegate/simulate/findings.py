@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.diag import Finding, Label, Span
+from tidegate.diag import Facts, Finding, Label, Span
 from tidegate.simulate.machine import Machine
 from tidegate.simulate.program_order import compare
 from tidegate.simulate.races import Clash, Party
@@ -73,7 +73,31 @@ class _Clash:
         labels = (Label(second.at, self.label(clash.second)), Label(first.at, self.label(clash.first)))
         texts = "" if second.at.line else f"first `{first.text}`, then `{second.text}`"
         said = (f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}", texts, *notes)
-        return Finding(code, self.message(code), labels, tuple(filter(None, said)), self.help(code))
+        notes_ = tuple(filter(None, said))
+        return Finding(code, self.message(code), labels, notes_, self.help(code), self.witness())
+
+    def witness(self) -> Facts:
+        """The same for programs."""
+        clash = self.clash
+        return (
+            ("hazard", {"TG101": "RAW", "TG102": "WAR", "TG103": "WAW"}[_hazard(clash)]),
+            ("why", clash.why),
+            ("bytes", clash.bytes),
+            ("first", self.party(clash.first)),
+            ("second", self.party(clash.second)),
+        )
+
+    def party(self, party: Party) -> Facts:
+        statement, touch = self.statement(party), party.touch
+        return (
+            ("wave", party.wave),
+            ("effect", touch.effect),
+            ("async", touch.is_async),
+            ("phase", party.phase),
+            ("iterations", tuple(touch.loops)),
+            ("statement", statement.text),
+            ("line", statement.at.line),
+        )
 
     def statement(self, party: Party) -> Statement:
         return self.statements[party.touch.where]
@@ -201,7 +225,9 @@ def hang_finding(machine: Machine, statements: Sequence[Statement], name: str, n
     if ended:
         said.append(f"ended: wave{'s' * (len(ended) > 1)} {', '.join(ended)}")
     help_ = next(filter(None, helps), "every wave must arrive at a barrier as often as the others wait for it")
-    return Finding("TG221", f"`@{name}` hangs: no wave can go on", tuple(labels), (*said, *notes), help_)
+    held = tuple((str(wave), statements[step.where].text) for wave, step in machine.blocked())
+    witness: Facts = (("waits", held), ("ended", tuple(map(int, ended))))
+    return Finding("TG221", f"`@{name}` hangs: no wave can go on", tuple(labels), (*said, *notes), help_, witness)
 
 
 def _who(waves: Sequence[int]) -> str:

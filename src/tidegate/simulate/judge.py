@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import Finding, Label
@@ -221,9 +221,8 @@ class _Judge:
         verdicts.settle()
         for clash in in_order(verdicts.clashes.values()):
             if clash.statements not in self.found:
-                self.found[clash.statements] = clash_finding(
-                    clash, self.statements, self.where(configuration), phases=self.meets
-                )
+                found = clash_finding(clash, self.statements, self.where(configuration), phases=self.meets)
+                self.found[clash.statements] = with_configuration(found, configuration)
 
     def explored(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Iterator[Explored]:
         varies = order_varies(waves)
@@ -263,7 +262,7 @@ class _Judge:
         key = ("hang", min(held, default=-1), max(held, default=-1))
         if key not in self.found:
             found = hang_finding(machine, self.statements, self.graph.name, self.where(configuration))
-            self.found[key] = found
+            found = self.found[key] = with_configuration(found, configuration)
             if all(not step.barrier.arrivals for _, step in machine.blocked()):
                 self.result.at_the_barrier.append(found)
 
@@ -310,6 +309,11 @@ MESSAGES = {
 
 def _show(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"10^{len(str(number)) - 1}"
+
+
+def with_configuration(finding: Finding, configuration: Configuration) -> Finding:
+    """The finding with the sizes and flags that showed it."""
+    return replace(finding, witness=(*finding.witness, ("configuration", configuration.env)))
 
 
 def is_early_end(point: g.Point) -> bool:
