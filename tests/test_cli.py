@@ -399,6 +399,7 @@ def test_json_says_what_was_run(command: Command) -> None:
     assert [each["code"] for each in found["findings"]] == ["TG101"]
     assert ran == {
         "program": "@shift on gfx942",
+        "file": "race.tide",
         "configurations": 1,
         "runs": 1,
         "steps": ran["steps"],
