@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.options import FileArg, TargetOption
-from tidegate.cli.say import print_findings, progress_bar, read_sizes, say, status_of, stop, table, write
+from tidegate.cli.results import compare, describe, save, say_counters, say_phases
+from tidegate.cli.say import print_findings, progress_bar, read_sizes, say, status_of, stop, write
 
 if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
@@ -101,7 +102,7 @@ def run_command(
         status = max(status, ended, status_of(findings))
         arrays.update({name if len(units) == 1 else f"{unit.name}.{name}": each for name, each in results.items()})
     if output is not None and arrays:
-        _save(output, arrays)
+        save(output, arrays)
     raise typer.Exit(status)
 
 
@@ -131,9 +132,9 @@ def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[
     expected = _expected(loaded, inputs, sizes)
     for name, result in results.items():
         if name in expected:
-            status = max(status, _compare(name, result, expected[name], loaded.reference.tolerance))
+            status = max(status, compare(name, result, expected[name], loaded.reference.tolerance))
         elif not np.array_equal(result, inputs[name], equal_nan=True):
-            say(f"  {name}: {_describe(result)}")
+            say(f"  {name}: {describe(result)}")
     return status, results
 
 
@@ -153,7 +154,7 @@ def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -
     from tidegate.passes import NOT_THERE
     from tidegate.simulate.faults import SimulationError
     from tidegate.simulate.hostile import run_graph
-    from tidegate.simulate.judge import statements_of
+    from tidegate.simulate.statements import statements_of
     from tidegate.simulate.timeline import Timeline
     from tidegate.simulate.unroll import Endless, Misstep
 
@@ -211,9 +212,9 @@ def _say_more(ran: HostileRun, wanted: _Wanted) -> None:
     if wanted.trace is not None:
         say(f"  timeline: {wanted.trace}, for https://ui.perfetto.dev")
     if wanted.counters:
-        _say_counters(ran)
+        say_counters(ran)
     if wanted.phases:
-        _say_phases(ran)
+        say_phases(ran)
 
 
 def _run_hostile(
@@ -245,74 +246,6 @@ def _say_who(program: Kernel | SyncGraph, target: Target, wanted: _Wanted, sizes
     count = wanted.waves or program.waves
     who = f"@{program.name} on {target.name or 'no target'}, {count} wave{'s' * (count != 1)}"
     say(f"{who}, {named}" if named else who)
-
-
-def _say_counters(ran: HostileRun) -> None:
-    waves = ran.statistics.waves
-    names = list(dict.fromkeys(name for wave in waves for name in wave.in_flight))
-    rows = [[str(wave.in_flight.get(name, 0)) for name in names] for wave in waves]
-    _say_table(ran, "most in flight", names, rows)
-
-
-def _say_phases(ran: HostileRun) -> None:
-    waves = ran.statistics.waves
-    barriers = list(dict.fromkeys(each for wave in waves for each in wave.departures))
-    names = [str(each).replace("`", "").removeprefix("the ") for each in barriers]
-    rows = [[str(wave.departures.get(each, 0)) for each in barriers] for wave in waves]
-    _say_table(ran, "departures", names, rows)
-
-
-def _say_table(ran: HostileRun, what: str, names: list[str], rows: list[list[str]]) -> None:
-    """One row for each wave, indented below the kernel's own line."""
-    if not names:
-        say(f"  {what}: none")
-        return
-    title = f"{what} in any workgroup" if ran.statistics.workgroups > 1 else what
-    lines = table([[title, *names], *([f"wave {wave}", *row] for wave, row in enumerate(rows))])
-    say("\n".join(f"  {line}" for line in lines.split("\n")))
-
-
-def _compare(name: str, result: Any, expected: Any, tolerance: tuple[float, float]) -> int:
-    import numpy as np
-
-    got, want = np.asarray(result, np.float64), np.asarray(expected, np.float64)
-    good = got.shape == want.shape and bool(np.allclose(got, want, *tolerance, equal_nan=True))
-    if got.shape != want.shape:
-        say(f"  {name}: DIFFERS FROM the reference, other shape")
-    elif good:
-        say(f"  {name}: equals the reference, largest difference {np.max(np.abs(got - want)):.3g}")
-    else:
-        wrong = np.argwhere(~np.isclose(got, want, *tolerance, equal_nan=True))
-        first = tuple(int(each) for each in wrong[0])
-        where = f"first at [{', '.join(map(str, first))}]: {got[first]:.4g}, not {want[first]:.4g}"
-        say(f"  {name}: DIFFERS FROM the reference in {len(wrong)} of {got.size} elements, {where}")
-    return 0 if good else 1
-
-
-def _describe(array: Any) -> str:
-    """Shape, element type and range of an array that was written."""
-    import numpy as np
-
-    numbers = np.asarray(array, np.float64)
-    shape = "x".join(map(str, array.shape)) or "one"
-    if not numbers.size:
-        return f"{shape} {array.dtype}, written"
-    with np.errstate(all="ignore"):
-        found = (numbers.min(), numbers.mean(), numbers.max())
-    low, mean, high = (f"{number:.4g}" for number in found)
-    return f"{shape} {array.dtype}, written: min {low}, mean {mean}, max {high}"
-
-
-def _save(path: Path, arrays: dict[str, Any]) -> None:
-    """NumPy's files know no bf16 and no 8-bit floats (kind `V`): these are saved as f32, which holds them exactly."""
-    import numpy as np
-
-    known = {name: each.astype(np.float32) if each.dtype.kind == "V" else each for name, each in arrays.items()}
-    try:
-        with path.open("wb") as file:
-            np.savez(file, **known)
-    except OSError as error:
-        stop(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}")
 
 
 def _expected(loaded: Any, inputs: Any, sizes: dict[str, int]) -> dict[str, Any]:

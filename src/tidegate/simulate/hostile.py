@@ -36,7 +36,6 @@ from tidegate.simulate.configurations import find_configurations
 from tidegate.simulate.findings import Statement, clash_finding, hang_finding
 from tidegate.simulate.inorder import workgroups
 from tidegate.simulate.inputs import Sizes, bind_arguments, check_assumptions, check_machine, fill_sizes
-from tidegate.simulate.judge import statements_of as graph_statements
 from tidegate.simulate.kernel_steps import KernelSource, facts_of, statements_of
 from tidegate.simulate.machine import Listed, Machine, Source, start_machine
 from tidegate.simulate.memory import LDS, Memory, as_bytes, lds_layout, poisoned_lds
@@ -45,6 +44,7 @@ from tidegate.simulate.position import shape_of
 from tidegate.simulate.queues import Rules, rules_of
 from tidegate.simulate.races import Verdicts, Watch, in_order
 from tidegate.simulate.regions import Regions
+from tidegate.simulate.statements import statements_of as graph_statements
 from tidegate.simulate.statistics import Listener, Silent, Statistics, Tally
 from tidegate.simulate.steps import Arrive, Await, Depart, Drain, End, Issue, Step, Touch
 from tidegate.simulate.tiles import Array

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field, replace
 from tidegate.collecting import no_collecting
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
-from tidegate.graph.show import show_action
-from tidegate.language import ops
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.configurations import Configuration, Configurations, find_configurations
 from tidegate.simulate.explore import (
@@ -34,13 +32,14 @@ from tidegate.simulate.explore import (
     order_varies,
     run_once,
 )
-from tidegate.simulate.findings import Statement, clash_finding, hang_finding
+from tidegate.simulate.findings import clash_finding, hang_finding
 from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
 from tidegate.simulate.position import shape_of
 from tidegate.simulate.queues import Rules, rules_of
 from tidegate.simulate.races import Verdicts, Watch, in_order
 from tidegate.simulate.regions import Regions
+from tidegate.simulate.statements import is_early_end, meets_all, statements_of
 from tidegate.simulate.steps import Step
 from tidegate.simulate.unroll import MOST_POINTS, Endless, Misstep, Surroundings, unroll
 from tidegate.targets import Target
@@ -314,32 +313,3 @@ def _show(number: int) -> str:
 def with_configuration(finding: Finding, configuration: Configuration) -> Finding:
     """The finding with the sizes and flags that showed it."""
     return replace(finding, witness=(*finding.witness, ("configuration", configuration.env)))
-
-
-def is_early_end(point: g.Point) -> bool:
-    return isinstance(point.action, g.End) and point.label == "exit"
-
-
-def meets_all(point: g.Point) -> bool:
-    """Whether waves meet at the workgroup's barrier here."""
-    match point.action:
-        case g.Sync(ops.WorkgroupBarrier() | ops.SharedMemoryBarrier() | ops.ConditionalBarrier()):
-            return True
-        case g.Sync(ops.Signal(barrier=barrier)):
-            return isinstance(barrier, int)
-    return False
-
-
-def statements_of(graph: g.SyncGraph) -> tuple[Statement, ...]:
-    """Where each point comes from. Its text is its label, or what it does."""
-    buffers = {each.name: each for each in graph.buffers}
-    found = []
-    for number, point in enumerate(graph.points):
-        memory = point.action.footprint.place.base if isinstance(point.action, g.Access) else ""
-        lies = (each.offset or 0, each.slot_bytes, each.slots) if (each := buffers.get(memory)) else ()
-        if isinstance(point.action, g.Sync):
-            text = show_action(point.action).removeprefix("sync ")
-        else:
-            text = point.label or show_action(point.action)
-        found.append(Statement(point.at, text if point.at.line else f"{number}: {text}", memory, *lies))
-    return tuple(found)
