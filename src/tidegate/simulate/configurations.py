@@ -83,6 +83,13 @@ def find_configurations(graph: g.SyncGraph, seed: int = 0, sizes: Mapping[str, i
     return _Finder(graph, random.Random(seed), sizes or {}).find()
 
 
+def find_open(graph: g.SyncGraph) -> Configurations:
+    """What runs decide themselves, whatever their configuration; none is chosen."""
+    finder = _Finder(graph, random.Random(0), {})
+    finder.leave_open()
+    return finder.found
+
+
 class _Finder:
     def __init__(self, graph: g.SyncGraph, rng: random.Random, fixed: Mapping[str, int]) -> None:
         self.graph, self.rng = graph, rng
@@ -93,10 +100,11 @@ class _Finder:
         self.used = {name for expr in expressions_in(graph) for name in names(expr)}
         self.bounding = bounding_names(graph)
         self.found = Configurations([])
+        needed = (self.trips.trips_needed(each) for each in range(len(graph.loops)))
+        self.found.most_trips = max(needed, default=4)
 
     def find(self) -> Configurations:
         found = self.found
-        found.most_trips = max((self.trips.trips_needed(each) for each in range(len(self.graph.loops))), default=4)
         sizes, flags, numbers = self.trips.sizes(), self.all_flags(), self.all_numbers()
         start = dict.fromkeys((each.name for each in self.graph.free), 0)
         envs = [

@@ -216,8 +216,7 @@ def hang_finding(machine: Machine, statements: Sequence[Statement], name: str, n
     for wave, step in machine.blocked():
         here.setdefault(step.where, []).append(wave)
         parity = step.parity if isinstance(step, Await) else None
-        what = machine.barriers.waits_for(wave, step.barrier, parity)
-        alike.setdefault(f"in `{statements[step.where].text}` for {what}", []).append(wave)
+        alike.setdefault(f"in `{statements[step.where].text}` for {machine.waits_for(wave, step)}", []).append(wave)
         helps.append(machine.barriers.what_helps(step.barrier, parity))
     labels = [Label(statements[where].at, f"{_who(waves)} here") for where, waves in here.items()]
     said = [f"{_who(waves)} {what}" for what, waves in alike.items()]

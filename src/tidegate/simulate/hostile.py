@@ -26,13 +26,12 @@ from typing import Any
 import numpy as np
 
 from tidegate.diag import Finding
-from tidegate.graph.model import Access as GraphAccess
 from tidegate.graph.model import SyncGraph
 from tidegate.index import LANE, WAVE, WORKGROUP
 from tidegate.language.ops import Kernel
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.clocks import Id
-from tidegate.simulate.configurations import find_configurations
+from tidegate.simulate.configurations import find_open
 from tidegate.simulate.findings import Statement, clash_finding, hang_finding
 from tidegate.simulate.inorder import workgroups
 from tidegate.simulate.inputs import Sizes, bind_arguments, check_assumptions, check_machine, fill_sizes
@@ -44,6 +43,7 @@ from tidegate.simulate.position import shape_of
 from tidegate.simulate.queues import Rules, rules_of
 from tidegate.simulate.races import Verdicts, Watch, in_order
 from tidegate.simulate.regions import Regions
+from tidegate.simulate.statements import crosses_proxies
 from tidegate.simulate.statements import statements_of as graph_statements
 from tidegate.simulate.statistics import Listener, Silent, Statistics, Tally
 from tidegate.simulate.steps import Arrive, Await, Depart, Drain, End, Issue, Step, Touch
@@ -93,8 +93,11 @@ class HostileRun:
 
     def _where(self, what: object) -> tuple[str, ...]:
         place = self.places.get(what)
-        single = place is None or self.statistics.workgroups == 1
-        return () if place is None or single else (f"in workgroup ({', '.join(map(str, place))})",)
+        return (
+            ()
+            if place is None or self.statistics.workgroups == 1
+            else (f"in workgroup ({', '.join(map(str, place))})",)
+        )
 
 
 def run_hostile(
@@ -146,10 +149,9 @@ def run_graph(
     values = {size.name: size.default for size in graph.sizes} | dict(sizes or {})
     check_assumptions(graph.name, graph.where, {**dict.fromkeys((each.name for each in graph.free), 0), **values})
     rng, regions = random.Random(seed), Regions()
-    about, shape = find_configurations(graph, seed), shape_of(graph)
+    about, shape = find_open(graph), shape_of(graph)
     grid = workgroups(graph.name, graph.grid, values)
     run = _Run(rules_of(target), rng, Tally(graph.waves, listener or Silent()), progress or _quiet, len(grid))
-    crosses = any(isinstance(each.action, GraphAccess) and each.action.proxy != "generic" for each in graph.points)
     missteps: dict[str, Finding] = {}
     for place in grid:
         env = {
@@ -166,7 +168,7 @@ def run_graph(
             missteps.setdefault(f"{finding.code} {finding.at} {finding.message}", finding)
 
         sources = [Listed(unroll(around, wave, choices, report)) for wave in range(graph.waves)]
-        run.workgroup(place, sources, [], regions, crosses)
+        run.workgroup(place, sources, [], regions, crosses_proxies(graph))
         if run.hang is not None:
             break
     statements, counted = graph_statements(graph), run.tally.statistics()
@@ -232,8 +234,7 @@ class _Run:
         machine.on_step, machine.on_perform = on_step, on_perform
         self._schedule(machine, data)
         for wave, held in machine.blocked():
-            parity = held.parity if isinstance(held, Await) else None
-            tally.listener.hangs(tally.time, wave, held, machine.barriers.waits_for(wave, held.barrier, parity))
+            tally.listener.hangs(tally.time, wave, held, machine.waits_for(wave, held))
         tally.end()
         self.progress(tally.groups, self.total)
         for statements, clash in verdicts.clashes.items():

@@ -39,7 +39,7 @@ from tidegate.simulate.position import shape_of
 from tidegate.simulate.queues import Rules, rules_of
 from tidegate.simulate.races import Verdicts, Watch, in_order
 from tidegate.simulate.regions import Regions
-from tidegate.simulate.statements import is_early_end, meets_all, statements_of
+from tidegate.simulate.statements import crosses_proxies, is_early_end, meets_all, statements_of
 from tidegate.simulate.steps import Step
 from tidegate.simulate.unroll import MOST_POINTS, Endless, Misstep, Surroundings, unroll
 from tidegate.targets import Target
@@ -107,9 +107,7 @@ class _Judge:
         self.regions = Regions()
         self.statements = statements_of(graph)
         self.rng = random.Random(limits.seed)
-        self.proxies = self.rules.proxies and any(
-            isinstance(point.action, g.Access) and point.action.proxy != "generic" for point in graph.points
-        )
+        self.proxies = self.rules.proxies and crosses_proxies(graph)
         self.meets = any(meets_all(point) for point in graph.points) or not graph.objects
         self.endless = ""
         self.cost = 0

@@ -237,6 +237,10 @@ class Machine:
             state.clock = state.clock.join(clock)
         self.watch.forget([None if each.ended else each.clock for each in self.waves], [w.last for w in self.waves])
 
+    def waits_for(self, wave: int, step: Depart | Await) -> str:
+        """What holds a wave, in words."""
+        return self.barriers.waits_for(wave, step.barrier, step.parity if isinstance(step, Await) else None)
+
     def blocked(self) -> Iterator[tuple[int, Depart | Await]]:
         """The waves that a barrier holds."""
         for wave in range(len(self.waves)):

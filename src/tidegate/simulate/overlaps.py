@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.simulate.clocks import Clock, Id
-from tidegate.simulate.races import Kind, Party, Record, Watch, as_clash, conflict, why_unsure
+from tidegate.simulate.races import Party, Record, Watch, Why, why_unsure
 from tidegate.simulate.steps import Touch
 
 
@@ -37,18 +37,7 @@ class Overlaps(Watch):
     def landed(self, at: Id) -> None:
         self.flying.discard(at)
 
-    def meet(self, record: Record, party: Party, clock: Clock) -> None:
-        one, other = record.party, party
-        own = one.wave == other.wave
-        if own and not (one.touch.is_async or other.touch.is_async):
-            return
-        bytes_ = conflict(one.touch, other.touch, self.regions)
-        if bytes_ is None:
-            return
-        crossing = self.proxies and one.touch.proxy == "generic" and other.touch.proxy == "async"
-        unfenced = crossing and why_unsure(record, party.wave, clock, crossing) == "unfenced"
-        if (one.wave, one.number) in self.flying or unfenced:
-            kind: Kind = "own" if own else "race"
-            self.verdicts.add(as_clash(kind, one, other, bytes_, "unfenced" if unfenced else "unmet"))
-        elif not own:
-            self.ordered(one, other, bytes_)
+    def unsure(self, record: Record, wave: int, clock: Clock, crossing: bool) -> Why | None:
+        if crossing and why_unsure(record, wave, clock, crossing) == "unfenced":
+            return "unfenced"
+        return "unmet" if (record.party.wave, record.party.number) in self.flying else None

@@ -46,16 +46,14 @@ def stands_alone(machine: Machine, way: int | Id) -> bool:
 
 
 def _arrival_stands_alone(others: _Others, barrier: Barrier) -> bool:
-    filled = others.barriers.filled(barrier) + others.arrivals.get(barrier, 0)
-    return filled < barrier.arrivals and not others.waited_for(barrier) and barrier not in others.reported
+    return not others.completes(barrier) and not others.waited_for(barrier) and barrier not in others.reported
 
 
 def _landing_stands_alone(others: _Others, barrier: Barrier) -> bool:
-    filled = others.barriers.filled(barrier) + others.arrivals.get(barrier, 0)
     return (
         others.barriers.outstanding(barrier) > 0
         and barrier not in others.reported
-        and filled <= barrier.arrivals
+        and others.filled(barrier) <= barrier.arrivals
         and not others.waited_for(barrier)
     )
 
@@ -102,7 +100,11 @@ class _Others:
 
     def completes(self, barrier: Barrier) -> bool:
         """Whether a phase may become complete meanwhile."""
-        return self.barriers.filled(barrier) + self.arrivals.get(barrier, 0) >= barrier.arrivals
+        return self.filled(barrier) >= barrier.arrivals
+
+    def filled(self, barrier: Barrier) -> int:
+        """Arrivals in the phase that is not complete yet, made or possible."""
+        return self.barriers.filled(barrier) + self.arrivals.get(barrier, 0)
 
     def waited_for(self, barrier: Barrier) -> bool:
         """Whether somebody may wait for the phase that is complete now."""

@@ -213,10 +213,7 @@ class Watch:
         for wave, clock in enumerate(clocks):
             if clock is None:
                 continue
-            if wave == own:
-                if touch.is_async and record.performed is None:
-                    return False
-            elif may_still_come(last[wave], touch.key):
+            if wave != own and may_still_come(last[wave], touch.key):
                 return False
             if why_unsure(record, wave, clock, self.proxies and touch.proxy == "generic") is not None:
                 return False
@@ -231,12 +228,16 @@ class Watch:
         if bytes_ is None:
             return
         crossing = self.proxies and one.proxy == "generic" and other.proxy == "async"
-        why = why_unsure(record, party.wave, clock, crossing)
+        why = self.unsure(record, party.wave, clock, crossing)
         if why is not None:
             kind: Kind = "own" if own else "race"
             self.verdicts.add(as_clash(kind, record.party, party, bytes_, why))
         elif not own:
             self.ordered(record.party, party, bytes_)
+
+    def unsure(self, record: Record, wave: int, clock: Clock, crossing: bool) -> Why | None:
+        """Why the first of two accesses may still be in flight when a wave issues the second; None if it is over."""
+        return why_unsure(record, wave, clock, crossing)
 
     def ordered(self, earlier: Party, later: Party, bytes_: Stretch) -> None:
         """One is sure to be performed before the other is issued, at least in runs like this one."""

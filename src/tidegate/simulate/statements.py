@@ -27,6 +27,11 @@ def meets_all(point: g.Point) -> bool:
     return False
 
 
+def crosses_proxies(graph: g.SyncGraph) -> bool:
+    """Whether anything goes through the other proxy: else nothing needs to be remembered until a fence."""
+    return any(isinstance(each.action, g.Access) and each.action.proxy != "generic" for each in graph.points)
+
+
 def statements_of(graph: g.SyncGraph) -> tuple[Statement, ...]:
     """Where each point comes from. Its text is its label, or what it does."""
     buffers = {each.name: each for each in graph.buffers}

@@ -32,6 +32,7 @@ from tidegate.simulate.steps import (
     End,
     Fence,
     Issue,
+    Manner,
     Queue,
     Step,
     Touch,
@@ -286,8 +287,7 @@ class _Walker:
                 yield from _meet(number, key)
             case ops.ConditionalBarrier(half=half):
                 if (self.wave < self.graph.waves // 2) == (half == "low"):
-                    yield Arrive(number, WORKGROUP, 0, "half", key)
-                    yield Depart(number, WORKGROUP, key)
+                    yield from _meet(number, key, "half")
             case ops.Signal(barrier=barrier):
                 yield Arrive(number, self.named(barrier, point), 0, "signal", key)
             case ops.Wait(barrier=barrier):
@@ -344,6 +344,6 @@ def agrees(graph: g.SyncGraph, branch: int) -> bool:
     return all(rank(graph.points[each].under) <= rank(point.under) for each in point.successors)
 
 
-def _meet(number: int, key: tuple[int, ...]) -> Iterator[Step]:
-    yield Arrive(number, WORKGROUP, 0, "whole", key)
+def _meet(number: int, key: tuple[int, ...], manner: Manner = "whole") -> Iterator[Step]:
+    yield Arrive(number, WORKGROUP, 0, manner, key)
     yield Depart(number, WORKGROUP, key)
