@@ -15,23 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import get_args
 
+from tidegate.graph import model as g
 from tidegate.language import ops
 from tidegate.language.ops import Block, Kernel, Op
 from tidegate.language.show import show_op
 
-SYNC = (
-    ops.WorkgroupBarrier,
-    ops.SharedMemoryBarrier,
-    ops.Signal,
-    ops.Wait,
-    ops.ConditionalBarrier,
-    ops.WaitCount,
-    ops.Fence,
-    ops.CommitGroup,
-    ops.MbarrierArrive,
-    ops.MbarrierWait,
-)
+# What orders nothing by itself can be left out of the changes.
+IDLE = (ops.SchedulingBarrier, ops.SetWavePrio, ops.NullAsyncDep)
+SYNC = tuple(each for each in get_args(g.GraphSyncOp) if each not in IDLE)
 
 
 @dataclass(frozen=True, slots=True)

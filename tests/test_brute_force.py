@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -795,21 +795,7 @@ def test_states_are_counted_right() -> None:
 # --- random small graphs ------------------------------------------------------------------------------------------
 
 SAMPLE = 300
-SYNC = (
-    ops.WorkgroupBarrier,
-    ops.SharedMemoryBarrier,
-    ops.Signal,
-    ops.Wait,
-    ops.ConditionalBarrier,
-    ops.WaitCount,
-    ops.Fence,
-    ops.SchedulingBarrier,
-    ops.SetWavePrio,
-    ops.CommitGroup,
-    ops.MbarrierArrive,
-    ops.MbarrierWait,
-    ops.NullAsyncDep,
-)
+SYNC = get_args(g.GraphSyncOp)
 FEATURES = """
     drain-alone drain-counts drain-all drain-deps id-1 id-other id-named count-0 count-some count-groups
     deps-wait group-token expects fence-wave fence-proxy_async low high dispatch programs call either

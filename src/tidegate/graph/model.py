@@ -127,11 +127,15 @@ class Unknown:
     reaches: tuple[str, ...] = ()
 
 
+# What may stand in a `Sync`: all synchronization of the kernel language, and what belongs to copies and objects.
+GraphSyncOp = SyncOp | CommitGroup | MbarrierArrive | MbarrierWait | NullAsyncDep
+
+
 @dataclass(frozen=True, slots=True)
 class Sync:
     """Synchronization that stands in the program."""
 
-    op: SyncOp | CommitGroup | MbarrierArrive | MbarrierWait | NullAsyncDep
+    op: GraphSyncOp
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,12 @@ Cost    linear
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding
 from tidegate.graph import model as g
 from tidegate.index import ZERO, Index
-from tidegate.language import ops
 from tidegate.language.ops import Size, Value
 from tidegate.language.parse import Parser
 from tidegate.language.types import DEP, FLAG, BarrierObject
@@ -244,7 +243,7 @@ class _Reader(Parser):
     def sync(self) -> g.Action:
         start = self.cursor.position
         op = self.op()
-        if not isinstance(op, _SYNC_OPS):
+        if not isinstance(op, get_args(g.GraphSyncOp)):
             self.cursor.fail("this operation synchronizes nothing", at=self.cursor.span(start))
         return g.Sync(op)
 
@@ -313,21 +312,6 @@ class _Reader(Parser):
         return tuple(items)
 
 
-_SYNC_OPS = (
-    ops.WorkgroupBarrier,
-    ops.SharedMemoryBarrier,
-    ops.Signal,
-    ops.Wait,
-    ops.ConditionalBarrier,
-    ops.WaitCount,
-    ops.Fence,
-    ops.SchedulingBarrier,
-    ops.SetWavePrio,
-    ops.CommitGroup,
-    ops.MbarrierArrive,
-    ops.MbarrierWait,
-    ops.NullAsyncDep,
-)
 _DECLARATIONS: dict[str, Callable[[_Reader], Any]] = {
     "free": _Reader.free,
     "buffer": _Reader.buffer,
