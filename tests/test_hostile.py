@@ -24,8 +24,8 @@ from tidegate.graph.build import build_graph
 from tidegate.language.ops import Kernel, walk_ops
 from tidegate.language.parse import parse
 from tidegate.language.show import show, show_op
+from tidegate.simulate.barriers import WORKGROUP
 from tidegate.simulate.choices import Choices
-from tidegate.simulate.events import WORKGROUP
 from tidegate.simulate.faults import SimulationError
 from tidegate.simulate.hostile import HostileRun, run_hostile
 from tidegate.simulate.inorder import make_inputs, run

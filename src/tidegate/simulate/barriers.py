@@ -13,7 +13,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.simulate.clocks import Clock
-from tidegate.simulate.events import Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A barrier that waves can arrive at. `arrivals` of 0 means: one arrival of every wave that has not ended."""
+
+    name: str
+    arrivals: int = 0
+    slot: int | None = None
+
+    def __str__(self) -> str:
+        if self == WORKGROUP:
+            return "the workgroup barrier"
+        if not self.arrivals:
+            return f"barrier {self.name}"
+        return f"`{self.name}`" if self.slot is None else f"`{self.name}[{self.slot}]`"
+
+
+# `workgroup_barrier`, `shared_memory_barrier`, `conditional_barrier` and `signal -1` all arrive here.
+WORKGROUP = Barrier("-1")
 
 
 @dataclass(slots=True)

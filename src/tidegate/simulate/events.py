@@ -14,31 +14,12 @@ from typing import Literal
 
 from tidegate.language.ops import CommitGroup, CopyOp, Count, MemoryOp, Op
 from tidegate.language.ops import Fence as FenceOp
+from tidegate.simulate.barriers import Barrier
 from tidegate.simulate.memory import Cells
 from tidegate.simulate.tiles import Array
 from tidegate.simulate.values import Pending
 
 Kind = Literal["read", "write", "atomic"]
-
-
-@dataclass(frozen=True, slots=True)
-class Barrier:
-    """A barrier that waves can arrive at. `arrivals` of 0 means: one arrival of every wave that has not ended."""
-
-    name: str
-    arrivals: int = 0
-    slot: int | None = None
-
-    def __str__(self) -> str:
-        if self == WORKGROUP:
-            return "the workgroup barrier"
-        if not self.arrivals:
-            return f"barrier {self.name}"
-        return f"`{self.name}`" if self.slot is None else f"`{self.name}[{self.slot}]`"
-
-
-# `workgroup_barrier`, `shared_memory_barrier`, `conditional_barrier` and `signal -1` all arrive here.
-WORKGROUP = Barrier("-1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,8 +18,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import factorial
 
+from tidegate.simulate.barriers import WORKGROUP
 from tidegate.simulate.clocks import Clock, Id
-from tidegate.simulate.events import WORKGROUP
 from tidegate.simulate.machine import Machine
 from tidegate.simulate.persistent import stands_alone
 from tidegate.simulate.program_order import Key

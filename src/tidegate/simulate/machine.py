@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
-from tidegate.simulate.barriers import Barriers
+from tidegate.simulate.barriers import WORKGROUP, Barriers
 from tidegate.simulate.clocks import Clock, Id, start
-from tidegate.simulate.events import WORKGROUP
 from tidegate.simulate.program_order import START, Key
 from tidegate.simulate.queues import InFlight, Rules
 from tidegate.simulate.races import Party, Watch

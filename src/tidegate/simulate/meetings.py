@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidegate.simulate.events import WORKGROUP, Barrier
+from tidegate.simulate.barriers import WORKGROUP, Barrier
 from tidegate.simulate.steps import Arrive, Await, Depart, End, Step
 
 

@@ -21,9 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tidegate.simulate.barriers import Barriers
+from tidegate.simulate.barriers import Barrier, Barriers
 from tidegate.simulate.clocks import Id
-from tidegate.simulate.events import Barrier
 from tidegate.simulate.machine import Listed, Machine
 from tidegate.simulate.steps import Arrive, Await, Depart, End, Issue, Step
 

@@ -39,15 +39,14 @@ from tidegate.language.ops import (
 )
 from tidegate.simulate import events
 from tidegate.simulate.address import Guard, locate, single
+from tidegate.simulate.barriers import WORKGROUP, Barrier
 from tidegate.simulate.compute import tile_type
 from tidegate.simulate.events import (
-    WORKGROUP,
     Access,
     Answer,
     Arrive,
     Asking,
     AwaitPhase,
-    Barrier,
     Commit,
     Copy,
     Depart,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tidegate.simulate.events import Barrier
+from tidegate.simulate.barriers import Barrier
 from tidegate.simulate.races import Clash
 from tidegate.simulate.steps import Arrive, Await, Depart, Issue, Step, Touch
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tidegate.simulate.events import Barrier
+from tidegate.simulate.barriers import Barrier
 from tidegate.simulate.program_order import START, Key
 from tidegate.simulate.regions import Region
 

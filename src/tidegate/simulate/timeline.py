@@ -34,7 +34,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.simulate.events import Barrier
+from tidegate.simulate.barriers import Barrier
 from tidegate.simulate.findings import Statement
 from tidegate.simulate.races import Clash
 from tidegate.simulate.steps import Arrive, Await, Depart, Issue, Step, Touch

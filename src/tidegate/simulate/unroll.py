@@ -17,8 +17,8 @@ from tidegate.graph import model as g
 from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index, evaluate, holds
 from tidegate.language import ops
 from tidegate.language.types import BarrierObject
+from tidegate.simulate.barriers import WORKGROUP, Barrier
 from tidegate.simulate.choices import Choices
-from tidegate.simulate.events import WORKGROUP, Barrier
 from tidegate.simulate.graph_memory import GraphMemory, PlaceNow
 from tidegate.simulate.position import Position, Shape
 from tidegate.simulate.regions import Regions
