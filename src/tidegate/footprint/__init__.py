@@ -1,0 +1,1 @@
+"""Which bytes each wave touches at each access, and which accesses can meet."""
