@@ -199,7 +199,7 @@ def small_program(rng: random.Random, shape: str) -> tuple[g.SyncGraph, Target]:
 
     Every condition and every symbolic trip count is a name of its own, and a condition in a loop is decided each time
     anew: all paths can be taken. Footprints are exact, loops say truly how often they run, and constant trips are so
-    many that all that is reused is reused. No two of a wave's accesses conflict with each other only.
+    many that every slot is used again.
     """
     while True:
         made = _Small(rng, shape)
@@ -308,13 +308,13 @@ class _Small:
                 self.branch()
             else:
                 with self.loop(least=self.rng.choice((0, 1, 2))):
-                    self.accesses(1, 2)
+                    self.accesses(1, 3)
                     if kind == "nest":
                         with self.loop(least=self.rng.choice((0, 1, 2))):
                             self.accesses(1, 2)
                     elif kind == "loop with branch" and self.trips <= 4:
                         self.branch()
-        self.accesses(0, 1)
+        self.accesses(1, 2)
 
     @contextmanager
     def loop(self, least: int = 1) -> Iterator[None]:
@@ -327,9 +327,9 @@ class _Small:
             self.sizes += 1
             size = self.b.size(f"N{self.sizes}", 3, *self.sizes_where(least))
             upper: Index = Binary("-", size, Const(1)) if least == 0 else size
-            trips, least = self.slots + 2, least
+            trips = self.slots + 2
         else:
-            trips = rng.choice((enough, enough + 1)) if not self.counters else max(2, enough - 1)
+            trips = rng.choice((enough, enough + 1)) if not self.counters else enough
             upper, least = Const(trips), trips
         before, self.trips = self.trips, self.trips * trips
         with self.b.loop(counter, lower, upper):
@@ -383,11 +383,15 @@ class _Small:
         next_one = Binary("*", Binary("mod", Binary("+", Name("wave"), Const(1)), Const(self.waves)), Const(UNIT))
         slot = self.slot(self.slots_of[base])
         if effect == "write":
-            self.b.write(base, slot=slot, offset=self.rng.choice((mine, mine, next_one)), bytes=UNIT, label="local_write")
+            self.b.write(
+                base, slot=slot, offset=self.rng.choice((mine, mine, next_one)), bytes=UNIT, label="local_write"
+            )
         elif self.chance(0.3):
             self.b.read(base, slot=slot, bytes=self.waves * UNIT, label="local_read")
         else:
-            self.b.read(base, slot=slot, offset=self.rng.choice((mine, next_one, next_one)), bytes=UNIT, label="local_read")
+            self.b.read(
+                base, slot=slot, offset=self.rng.choice((mine, next_one, next_one)), bytes=UNIT, label="local_read"
+            )
 
     def slot(self, slots: int) -> Index:
         if slots == 1:

@@ -111,7 +111,7 @@ class _Maker:
         self.target = load_target(rng.choice(TARGETS))
         self.waves = rng.choice((2, 2, 2, 3, 4))
         self.slots = rng.choice((1, 1, 2, 2, 2, 3, 3, 4))
-        self.left = rng.choice((3, 4, 5, 6, 8, 10))
+        self.left = rng.choice((3, 4, 5, 6, 7, 8))
         self.b = GraphBuilder("program", waves=self.waves, target=self.target.name)
         self.tags: set[str] = set()
         self.offsets: set[int] = set()
@@ -242,7 +242,7 @@ class _Maker:
             self.uniform_branch()
         elif kind < 0.54:
             self.parting()
-        elif kind < 0.57 and self.trips == 1:
+        elif kind < 0.57 and self.trips == 1 and len(self.counters) < 3:
             self.irreducible()
         elif kind < 0.59 and not self.counters:
             self.early_exit()
@@ -296,10 +296,11 @@ class _Maker:
             steps = self.carry()
             lower, upper, most, least = self.bounds()
             counter = self.fresh("k")
-            with self.b.loop(counter, lower, upper, self.rng.choice((1, 1, 1, 2)) if most <= 3 else 1):
+            constant = isinstance(upper, Const)
+            with self.b.loop(counter, lower, upper, self.rng.choice((1, 1, 2)) if constant else 1):
                 head = len(self.b.points) - 1
-                if least and self.chance(0.7):
-                    self.b.counted[head] = replace(self.b.counted[head], least=max(least, self.b.counted[head].least))
+                if not constant and self.chance(0.7):  # whoever made the graph may know it, or not
+                    self.b.counted[head] = replace(self.b.counted[head], least=least)
                 with self.inside(most, counter):
                     early = self.chance(0.2)
                     if early:
@@ -311,7 +312,11 @@ class _Maker:
     def bounds(self) -> tuple[Index, Index, int, int]:
         """Bounds of a loop, how often it runs at most, when judged, and at least."""
         rng = self.rng
-        if self.sizes < (2 if self.trips == 1 and self.slots < 3 and self.chance(0.3) else 1) and self.chance(0.45):
+        if (
+            self.trips <= 3
+            and self.sizes < (2 if self.trips == 1 and self.slots < 3 and self.chance(0.3) else 1)
+            and self.chance(0.45)
+        ):
             self.tag("symbolic trips")
             most = self.slots + 2
             if self.chance(0.1):
@@ -326,7 +331,8 @@ class _Maker:
             least = least if where else 1
             if self.chance(0.4):
                 self.tag(*(("zero trips possible",) if least < 2 else ()))
-                return rng.choice(((ZERO, binary("-", size, 1)), (ONE, size))) + (most, least - 1)
+                low, high = rng.choice(((ZERO, binary("-", size, 1)), (ONE, size)))
+                return low, high, most, least - 1
             return ZERO, size, most, least
         trips = rng.choice((0, 1, 2, 2, 3, 3)) if self.trips <= 3 else rng.choice((0, 1, 2, 2))
         self.tag("constant trips" if trips else "never runs")
@@ -348,7 +354,9 @@ class _Maker:
             count = rng.choice((2, self.slots))
             names = [self.fresh("r") for _ in range(count)]
             starts = rng.sample(range(self.slots), count)
-            self.b.add(g.Assign(tuple((name, Const(at)) for name, at in zip(names, starts, strict=True))), label="start")
+            self.b.add(
+                g.Assign(tuple((name, Const(at)) for name, at in zip(names, starts, strict=True))), label="start"
+            )
             self.carried += names
             steps.append(tuple((name, Name(after)) for name, after in zip(names, names[1:] + names[:1], strict=True)))
             self.tag("carried rotation")
@@ -490,7 +498,9 @@ class _Maker:
     def on_wave(self, single: bool) -> Cond:
         one = Compare("==", WAVE, Const(self.rng.randrange(self.waves)))
         if single:
-            return self.rng.choice((one, Compare("<", WAVE, ONE), Logic("and", one, self.flag("%f")) if self.chance(0.5) else one))
+            return self.rng.choice(
+                (one, Compare("<", WAVE, ONE), Logic("and", one, self.flag("%f")) if self.chance(0.5) else one)
+            )
         return self.rng.choice((one, Compare("==", binary("mod", WAVE, 2), ZERO), Compare(">", WAVE, ZERO)))
 
     def apart_accesses(self, group: Sequence[str], alone: bool = False, copies: bool = True) -> None:
@@ -617,7 +627,9 @@ class _Maker:
     def touch(self, base: str, slot: Index) -> None:
         """An access by all waves, of which no two instances of one moment conflict."""
         rng, kinds = self.rng, self.kinds()
-        kind = rng.choice(("local_read", "local_read", "local_read", "local_write", "local_write", "local_write", "atomic"))
+        kind = rng.choice(
+            ("local_read", "local_read", "local_read", "local_write", "local_write", "local_write", "atomic")
+        )
         if kinds and self.chance(0.3):
             kind = rng.choice(kinds)
         if kind == "atomic":
@@ -643,7 +655,9 @@ class _Maker:
         elif choice < 0.45:
             self.columns(kind, base, slot)
         else:
-            self.emit(kind, g.Ref(base, slot, self.anywhere() if self.chance(0.8) else self.mine()), (), ROW, masked=True)
+            self.emit(
+                kind, g.Ref(base, slot, self.anywhere() if self.chance(0.8) else self.mine()), (), ROW, masked=True
+            )
 
     def write(self, kind: str, base: str, slot: Index) -> None:
         choice = self.rng.random()
@@ -700,7 +714,10 @@ class _Maker:
         if kind in ("local_read", "local_write"):
             self.add_access(g.Access(kind.removeprefix("local_"), foot), kind)
             return
-        effect, proxy = ("read" if kind == "lds_to_global" else "write"), self.target.operations[kind].proxy or "generic"
+        effect, proxy = (
+            ("read" if kind == "lds_to_global" else "write"),
+            self.target.operations[kind].proxy or "generic",
+        )
         self.tag("copy out" if effect == "read" else "copy in", *(("proxies",) if proxy != "generic" else ()))
         self.add_access(g.Access(effect, foot, True, proxy), kind)
         grouped = [name for name, each in self.target.counters.items() if each.unit == "groups"]
@@ -727,3 +744,287 @@ class _Maker:
             return (g.Issue(counter, 0, 0, in_order),)
         least = self.rng.choice((1, 1, 2))
         return (g.Issue(counter, least, least + self.rng.choice((0, 0, 1)), in_order),)
+
+
+# --- programs with some synchronization ---------------------------------------------------------------------------
+
+
+def partly_synchronized(rng: random.Random) -> tuple[g.SyncGraph, Target, Features]:
+    """A program in which barriers stand already: whole or bare, some pinned; pairs with one step between; waits."""
+    maker = _Maker(rng)
+    graph = maker.make()
+    places = [n for n, point in enumerate(graph.points) if point.insertable and point.under == "uniform"]
+    edits: dict[int, tuple[ops.SyncOp, ...]] = {}
+    for place in rng.sample(places, min(len(places), rng.choice((1, 1, 2, 3)))):
+        after = _next_alone(graph, place)
+        if maker.target.barrier.split and rng.random() < 0.6 and after in places:
+            if not edits.keys() & {place, after}:
+                edits[place] = (*_drain(rng, maker.target), ops.Signal(-1, rng.random() < 0.2))
+                edits[after] = (ops.Wait(-1),)
+                maker.tag("standing pair")
+        elif place not in edits:
+            edits[place] = _standing(rng, maker)
+    plan = Plan(tuple(Insert(place, op) for place, added in sorted(edits.items()) for op in added))
+    graph = apply_to_graph(plan, graph)
+    return graph, maker.target, maker.features(graph)
+
+
+def _next_alone(graph: g.SyncGraph, place: int) -> int:
+    """The point after this one, if no other point leads there and this one leads nowhere else."""
+    action, following = graph.points[place].action, graph.points[place].successors
+    if not isinstance(action, g.Access | g.Compute | g.Assign) or following == (place,):
+        return -1
+    return following[0] if g.predecessors(graph)[following[0]] == [place] else -1
+
+
+def _standing(rng: random.Random, maker: _Maker) -> tuple[ops.SyncOp, ...]:
+    pinned = rng.random() < 0.25
+    if pinned:
+        maker.tag("standing pinned")
+    kind = rng.random()
+    if kind < 0.4:
+        maker.tag("standing barrier")
+        return (ops.SharedMemoryBarrier(wait_async_ops=rng.random() < 0.4, pinned=pinned),)
+    if kind < 0.8:
+        maker.tag("standing bare")
+        return *_drain(rng, maker.target), ops.WorkgroupBarrier(pinned)
+    maker.tag("standing wait")
+    return _drain(rng, maker.target, least=1)
+
+
+def _drain(rng: random.Random, target: Target, least: int = 0) -> tuple[ops.SyncOp, ...]:
+    """Waits for some of what the wave has in flight, or for nothing."""
+    waits: list[ops.SyncOp] = [ops.Fence("wave")]
+    waits += (ops.WaitCount(((name, rng.choice((0, 0, 1))),)) for name in target.counters if _counts(target, name))
+    return tuple(rng.sample(waits, rng.choice((least, 1))))
+
+
+def _counts(target: Target, name: str) -> bool:
+    kinds = (*COPIES, "local_read")
+    return any(target.has(each) and target.counter_of(each) == name for each in kinds)
+
+
+# --- kernels ------------------------------------------------------------------------------------------------------
+
+
+def random_kernel_program(rng: random.Random) -> tuple[Kernel, Target, Features]:
+    """A kernel without synchronization, with the promises of `random_program`."""
+    maker = _KernelMaker(rng)
+    return maker.make(), maker.target, maker.features()
+
+
+ELEMENTS = 2  # of a row, four bytes each
+ROW_TILE = Tile((1, ELEMENTS), i32)
+
+
+class _KernelMaker:
+    """Builds one kernel: rows by wave, slots by counter or carried, conditions, copies."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.target = load_target(rng.choice(TARGETS))
+        self.waves = rng.choice((2, 2, 3, 4))
+        self.slots = rng.choice((1, 1, 2, 2, 3))
+        self.left = rng.choice((3, 4, 5, 6, 8))
+        self.b = Builder(spans=False)
+        self.counters: list[str] = []
+        self.carried: list[str] = []
+        self.tags: set[str] = set()
+        self.offsets: set[int] = set()
+        self.depth = self.nested = self.accesses = 0
+        self.trips = 1
+        self.sizes: list[Size] = []
+        self.where: list[Cond] = []
+
+    def chance(self, of: float) -> bool:
+        return self.rng.random() < of
+
+    def features(self) -> Features:
+        offsets = tuple(sorted(self.offsets))
+        tags = frozenset(self.tags)
+        return Features(self.target.name, self.waves, self.depth, self.slots, offsets, self.accesses, tags)
+
+    def make(self) -> Kernel:
+        rows = Lds((self.waves, ELEMENTS), i32, self.slots)
+        self.source = Value("%X", Global((self.waves, ELEMENTS), i32))
+        self.dest = Value("%Y", Global((self.waves, ELEMENTS), i32))
+        self.flag = Value("%flag", FLAG)
+        self.buffers = [self.b.fresh("lds", rows), self.b.fresh("lds", replace(rows, slots=1))]
+        for buffer in self.buffers:
+            self.b.emit(ops.Alloc(buffer))
+        self.tile, self.mask = self.b.fresh("tile", ROW_TILE), self.b.fresh("mask", Tile(ROW_TILE.shape, i1))
+        self.b.emit(ops.Fill(self.tile, 1.0))
+        self.b.emit(ops.Fill(self.mask, 1.0))
+        while self.left > 0:
+            self.part()
+        return self.b.kernel(
+            "program",
+            (self.source, self.dest, self.flag),
+            self.waves,
+            sizes=tuple(self.sizes),
+            where=tuple(self.where),
+            target=self.target.name,
+        )
+
+    def part(self) -> None:
+        kind = self.rng.random() if self.left > 0 and self.nested < MOST_NESTED else 1.0
+        if kind < 0.3 and len(self.counters) < 3 and self.trips <= 6:
+            self.loop()
+        elif kind < 0.4:
+            self.tags.add("flag")
+            self.conditional(self.uniform_cond(), self.parts)
+        elif kind < 0.5:
+            self.tags.add("per wave")
+            self.conditional(Compare("==", WAVE, Const(self.rng.randrange(self.waves))), self.own_access)
+        elif kind < 0.53 and not self.counters:
+            self.tags.add("early exit")
+            self.conditional(Flag("%flag"), lambda: self.b.emit(ops.Exit()))
+        else:
+            self.access()
+
+    def parts(self) -> None:
+        for _ in range(self.rng.choice((1, 2, 3))):
+            self.part()
+
+    def uniform_cond(self) -> Cond:
+        if self.counters and self.chance(0.5):
+            self.tags.add("counter condition")
+            return Compare(">", Name(self.rng.choice(self.counters)), ZERO)
+        return Flag("%flag")
+
+    def conditional(self, cond: Cond, then: Callable[[], None]) -> None:
+        kept = len(self.carried)
+        self.nested += 1
+        self.b.open()
+        then()
+        arm = self.b.close()
+        self.nested -= 1
+        del self.carried[kept:]
+        self.b.branch(cond, arm, ops.Block())
+
+    def loop(self) -> None:
+        rng, kept = self.rng, len(self.carried)
+        self.tags.update(("loop", "nest") if self.counters else ("loop",))
+        lower, upper, trips = self.bounds()
+        carried = []
+        if self.slots > 1 and self.chance(0.5):
+            carried.append(Carried(self.b.fresh("s", INDEX), Const(rng.randrange(self.slots))))
+            self.carried.append(carried[0].value.name)
+        counter = self.b.counter("k")
+        self.counters.append(counter.name)
+        self.depth = max(self.depth, len(self.counters))
+        before, self.trips = self.trips, self.trips * trips
+        self.nested += 1
+        self.b.open()
+        self.parts()
+        body = self.b.close([self.stepped(each.value.name) for each in carried])
+        self.nested -= 1
+        self.trips = before
+        self.counters.pop()
+        del self.carried[kept:]
+        results = self.b.loop(lower, upper, body, counter, tuple(carried))
+        self.carried += [each.name for each in results if not self.nested]
+
+    def bounds(self) -> tuple[Index, Index, int]:
+        if not self.sizes and self.chance(0.5):
+            self.tags.add("symbolic trips")
+            self.sizes.append(Size("N", 2))
+            least = self.rng.choice((1, 1, 2))
+            self.where += [Compare(">=", Name("N"), Const(least))] * (least > 1)
+            if self.chance(0.4):
+                self.tags.update(("zero trips possible",) if least < 2 else ())
+                return ONE, Name("N"), self.slots + 2
+            return ZERO, Name("N"), self.slots + 2
+        trips = self.rng.choice((0, 1, 2, 3))
+        self.tags.add("constant trips" if trips else "never runs")
+        return ZERO, Const(trips), max(1, trips)
+
+    def stepped(self, name: str) -> Index:
+        after = binary("+", Name(name), 1)
+        form = self.rng.choice(FORMS)
+        self.tags.add(f"carried {form}")
+        op = {"equal": "==", "at_least": ">=", "less": "<"}.get(form)
+        if op is None:
+            return binary("mod", after, self.slots)
+        test = Compare(op, after, Const(self.slots))
+        return Select(test, after, ZERO) if form == "less" else Select(test, ZERO, after)
+
+    # --- accesses ---
+
+    def slot(self, buffer: Value) -> Index:
+        assert isinstance(buffer.type, Lds)
+        slots = buffer.type.slots
+        if slots == 1:
+            return ZERO
+        if self.carried and self.chance(0.5):
+            return Name(self.rng.choice(self.carried))
+        if not self.counters or self.chance(0.2):
+            self.tags.add("slot constant")
+            return Const(self.rng.randrange(slots))
+        ahead = self.rng.randrange(slots)
+        self.offsets.add(ahead)
+        self.tags.add("slot k + c" if ahead else "slot k mod n")
+        counter = Name(self.counters[-1])
+        return binary("mod", binary("+", counter, ahead) if ahead else counter, slots)
+
+    def place(self, row: Index) -> Place:
+        buffer = self.rng.choice((self.buffers[0], self.buffers[0], self.buffers[1]))
+        return Place(buffer, self.slot(buffer), (row, ZERO))
+
+    def other_row(self) -> Index:
+        return binary("mod", binary("+", WAVE, self.rng.randrange(1, self.waves)), self.waves)
+
+    def own_access(self) -> None:
+        """An access that no other wave's can conflict with."""
+        self.count()
+        if self.chance(0.5):
+            self.b.emit(ops.LocalWrite(self.tile, self.place(WAVE)))
+        else:
+            self.b.emit(ops.LocalRead(self.b.fresh("read", ROW_TILE), self.place(WAVE)))
+
+    def count(self) -> None:
+        self.left -= 1
+        self.accesses += 1
+
+    def access(self) -> None:
+        self.count()
+        rng = self.rng
+        copies = [each for each in COPIES if self.target.has(each) and self.waits_for(each)]
+        kind = rng.choice(("read", "read", "write", "write", "atomic", "all", *copies[:2]))
+        mask = self.mask if self.chance(0.15) else None
+        row = self.other_row() if self.chance(0.6) else WAVE
+        match kind:
+            case "read":
+                self.b.emit(ops.LocalRead(self.b.fresh("read", ROW_TILE), self.place(row), (), mask))
+            case "all":
+                self.tags.add("read all")
+                tile = Tile((self.waves, ELEMENTS), i32)
+                self.b.emit(ops.LocalRead(self.b.fresh("read", tile), self.place(ZERO)))
+            case "write":
+                self.tags.update(("permuted write",) if row != WAVE else ())
+                self.b.emit(ops.LocalWrite(self.tile, self.place(row), (), mask))
+            case "atomic":
+                fetched = self.b.fresh("before", ROW_TILE) if self.chance(0.5) else None
+                self.tags.add("atomic" if fetched else "commuting atomic")
+                self.b.emit(ops.AtomicAdd(fetched, self.tile, self.place(row)))
+            case _:
+                self.copy(kind, row)
+        if mask is not None and kind in ("read", "write"):
+            self.tags.add("masked")
+
+    def waits_for(self, kind: str) -> bool:
+        return bool(self.target.counter_of(kind)) or not self.target.counters
+
+    def copy(self, kind: str, row: Index) -> None:
+        far = Place(self.source if kind != "lds_to_global" else self.dest, ZERO, (WAVE, ZERO))
+        if kind == "lds_to_global":
+            self.tags.add("copy out")
+            self.b.emit(ops.LdsToGlobal(None, self.place(row), far, ROW_TILE))
+        else:
+            self.tags.add("copy in")
+            made = ops.GatherToLds if kind == "gather_to_lds" else ops.TensorLoadToLds
+            self.b.emit(made(None, far, self.place(row), ROW_TILE))
+        if self.target.operations[kind].proxy not in ("", "generic"):
+            self.tags.add("proxies")
+        if any(each.unit == "groups" for each in self.target.counters.values()) and self.chance(0.7):
+            self.b.emit(ops.CommitGroup())
