@@ -1,0 +1,284 @@
+"""Answers to questions: by looking, by trying everything, by isl, in this order.
+
+Needs   a question
+Gives   for each kind of pair of waves that can meet its least distance, and an example
+Keeps   each question is answered once; what isl cannot decide is answered yes, and marked
+Cost    microseconds for the first two, milliseconds for isl; `queries` and `seconds` count what isl takes
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tidegate.footprint.arithmetic import Arithmetic
+from tidegate.footprint.boxes import reach
+from tidegate.footprint.meetings import KINDS, Pairs
+from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
+from tidegate.footprint.questions import Question, Side
+from tidegate.index import TRUE, Binary, Compare, Cond, Const, Index, Logic, Name, names, why_not_affine
+from tidegate.language.points import Undecided, find_point
+
+MOST_STEPS = 24  # towards a lesser distance, where isl cannot name the least at once
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One kind of pair meets: how far apart, in which rounds at the earliest, where for example."""
+
+    distance: int
+    rounds: tuple[int, ...]
+    point: Mapping[str, int]
+    exact: bool
+
+
+Answer = dict[Pairs, Found]
+
+
+class Judge:
+    """Answers questions and remembers them."""
+
+    def __init__(self) -> None:
+        self.known: dict[Question, Answer] = {}
+        self.points: dict[tuple[tuple[Cond, ...], tuple[str, ...]], dict[str, int] | Undecided | None] = {}
+        self.queries = 0
+        self.seconds = 0.0
+        self.cheap = 0
+        self.undecided = 0
+
+    def answer(self, question: Question) -> Answer:
+        if question not in self.known:
+            before = self.queries
+            self.known[question] = self.decide(question)
+            self.cheap += self.queries == before
+        return self.known[question]
+
+    def decide(self, question: Question) -> Answer:
+        if question.carried and question.most is not None and question.most < 2:
+            return {}
+        if any(low is not None and high is not None and high < low for _, low, high in question.ranges):
+            return {}
+        if _lie_apart(question):
+            return {}
+        kinds = kinds_there_are(question.waves)
+        if not question.own:
+            return self.search(question, kinds)
+        return {**self.search(alone(question), kinds & Pairs.OWN), **self.search(question, kinds & ~Pairs.OWN)}
+
+    def search(self, question: Question, kinds: Pairs) -> Answer:
+        tried = try_all(question, kinds)
+        if tried is not None and not tried.found:
+            return {}
+        if tried is not None and not tried.loose:
+            return self.confirm(question, tried)
+        if _is_affine(question):
+            wanted = [kind for kind in KINDS if (kind in tried.found if tried else kind in kinds)]
+            answer: Answer = {}
+            for kind in wanted:
+                example = tried.found[kind] if tried else None
+                found = self.by_isl(question, kind, example)
+                if found is not None:
+                    answer[kind] = found
+            return answer
+        if tried is not None:
+            return {kind: _found(each, False) for kind, each in tried.found.items()}
+        return {kind: replace(each, exact=False) for kind, each in self.search(_widened(question), kinds).items()}
+
+    def confirm(self, question: Question, tried: Tried) -> Answer:
+        """What was tried is exact, if the conditions on other names can hold at all."""
+        rest = [cond for cond in tried.rest if not why_not_affine(cond)]
+        exact = len(rest) == len(tried.rest)
+        used = {name for cond in rest for name in names(cond)}
+        conds = (*rest, *_ranged(question, used), *_later(question, used))
+        point = self.ask(conds, ("d", *question.rounds)) if rest else {}
+        if point is None:
+            return {}
+        if isinstance(point, Undecided):
+            self.undecided += 1
+            point, exact = {}, False
+        elif "d" in point:
+            point, sure = self.least(conds, point, ("d", *question.rounds))
+            exact = exact and sure
+            point = point if sure else {**point, "d": 1}
+        rounds = {name: self.least_round(conds, name, point) for name in question.rounds if name in point}
+        answer: Answer = {}
+        for kind, each in tried.found.items():
+            distance = point.get("d", each.distance) if "d" not in tried.names else each.distance
+            first = tuple(rounds.get(name, least) for name, least in zip(question.rounds, each.rounds, strict=True))
+            answer[kind] = Found(distance, first, {**point, **each.point}, exact)
+        return answer
+
+    # --- isl ---
+
+    def by_isl(self, question: Question, kind: Pairs, example: Example | None) -> Found | None:
+        asked = alone(question) if kind == Pairs.OWN else question
+        conds = _conds(asked, kind)
+        affine = [cond for cond in conds if not why_not_affine(cond)]
+        order = ("d", *asked.rounds, "u", "v", "i")
+        point = self.ask(tuple(affine), order)
+        if point is None:
+            return None
+        if isinstance(point, Undecided):
+            self.undecided += 1
+            least = example.distance if example else int(asked.carried)
+            return Found(least, tuple(0 for _ in asked.rounds), dict(example.point) if example else {}, False)
+        point, sure = self.least(affine, point, order) if asked.carried else (point, True)
+        rounds = tuple(self.least_round(affine, name, point) for name in asked.rounds)
+        distance = point.get("d", 1) if asked.carried else 0
+        return Found(distance if sure else 1, rounds, point, sure and len(affine) == len(conds))
+
+    def least(
+        self, conds: Sequence[Cond], point: dict[str, int], order: tuple[str, ...]
+    ) -> tuple[dict[str, int], bool]:
+        """isl names the least distance only if nothing else runs to minus infinity; else one asks for a lesser one."""
+        for _ in range(MOST_STEPS):
+            if point.get("d", 1) <= 1:
+                return point, True
+            nearer = self.ask((*conds, Compare("<", Name("d"), Const(point["d"]))), order)
+            if nearer is None:
+                return point, True
+            if isinstance(nearer, Undecided):
+                return point, False
+            point = nearer
+        return point, False
+
+    def least_round(self, conds: Sequence[Cond], name: str, point: dict[str, int]) -> int:
+        """The first iteration of a loop around y in which the two meet; 0 where nobody can tell."""
+        least = point.get(name, 0)
+        for _ in range(MOST_STEPS):
+            if least <= 0:
+                return 0
+            found = self.ask((*conds, Compare("<", Name(name), Const(least))), (name,))
+            if found is None:
+                return least
+            if isinstance(found, Undecided):
+                return 0
+            least = found[name]
+        return 0
+
+    def ask(self, conds: tuple[Cond, ...], order: tuple[str, ...]) -> dict[str, int] | Undecided | None:
+        used = {name for cond in conds for name in names(cond)}
+        key = (conds, tuple(name for name in order if name in used))
+        if key not in self.points:
+            began = time.perf_counter()
+            self.points[key] = find_point(*key)
+            self.queries += 1
+            self.seconds += time.perf_counter() - began
+        return self.points[key]
+
+
+def alone(question: Question) -> Question:
+    """The same question about one wave: y's wave is x's, and so are its own numbers."""
+    by: dict[str, Index] = {"v": Name("u")}
+    by.update({other: Name(one) for one, other in question.own})
+    math = Arithmetic({})
+    side = question.y
+    spans = tuple(replace(span, limit=None if span.limit is None else math.put(span.limit, by)) for span in side.spans)
+    facts = tuple(math.put_cond(fact, by) for fact in side.facts)
+    y = Side(math.put_cond(side.cond, by), math.put(side.start, by), spans, side.width, facts, side.room)
+    return replace(question, y=y, own=())
+
+
+def _found(example: Example, exact: bool) -> Found:
+    return Found(example.distance, example.rounds, example.point, exact)
+
+
+def _widened(question: Question) -> Question:
+    """A side that isl cannot follow is taken as far as it can reach, whatever its names are."""
+    return replace(question, x=_wide(question, question.x), y=_wide(question, question.y))
+
+
+def _wide(question: Question, side: Side) -> Side:
+    if not any(why_not_affine(expr) for expr in side.expressions()):
+        return side
+    low, high = _math(question).bounds(side.start)
+    back, ahead = reach(side)
+    first, last = side.room
+    if low is not None and high is not None:
+        first, last = max(first, low + back), min(last, high + ahead)
+    return Side(TRUE, Const(first), (), max(0, last - first), side.facts, side.room)
+
+
+def _math(question: Question) -> Arithmetic:
+    return Arithmetic({name: (low, high) for name, low, high in question.ranges})
+
+
+def _lie_apart(question: Question) -> bool:
+    math, found = _math(question), []
+    for side in (question.x, question.y):
+        low, high = math.bounds(side.start)
+        back, ahead = reach(side)
+        if side.width == 0 or any(span.count == 0 for span in side.spans):
+            return True
+        found.append((None if low is None else low + back, None if high is None else high + ahead))
+    (a, b), (c, d) = found
+    return (b is not None and c is not None and b <= c) or (d is not None and a is not None and d <= a)
+
+
+def _is_affine(question: Question) -> bool:
+    return not any(why_not_affine(expr) for expr in (*question.x.expressions(), *question.y.expressions()))
+
+
+# --- conditions for isl -------------------------------------------------------------------------------------------
+
+
+def _conds(question: Question, kind: Pairs) -> list[Cond]:
+    x, y = question.x, question.y
+    conds = [*x.facts, *y.facts, *question.around, x.cond, y.cond]
+    first, second = (_piece(side, name, conds) for side, name in ((x, "e"), (y, "f")))
+    conds.append(Compare("<", first, Binary("+", second, Const(y.width))))
+    conds.append(Compare("<", second, Binary("+", first, Const(x.width))))
+    conds += _paired(question.waves, kind)
+    used = {name for cond in conds for name in names(cond)}
+    conds += _later(question, used)
+    used |= {"d"} if question.carried else set()
+    return [*conds, *_ranged(question, used)]
+
+
+def _piece(side: Side, name: str, conds: list[Cond]) -> Index:
+    """Where one piece of a box starts; its steps are new variables."""
+    found = side.start
+    for place, span in enumerate(side.spans):
+        step = Name(f"{name}{place}")
+        conds += [Compare(">=", step, Const(0)), Compare("<", step, Const(span.count))]
+        if span.limit is not None:
+            conds.append(Compare("<", step, span.limit))
+        found = Binary("+", found, Binary("*", step, Const(span.stride)))
+    return found
+
+
+def _paired(waves: int, kind: Pairs) -> list[Cond]:
+    u, v, half = Name("u"), Name("v"), Const(waves // 2)
+    x_low, y_low = Compare("<", u, half), Compare("<", v, half)
+    x_high, y_high = Compare(">=", u, half), Compare(">=", v, half)
+    match kind:
+        case Pairs.OWN:
+            return [Compare("==", u, v)]
+        case Pairs.WITHIN:
+            return [Compare("!=", u, v), Logic("or", Logic("and", x_low, y_low), Logic("and", x_high, y_high))]
+        case Pairs.BACK:
+            return [x_high, y_low]
+    return [x_low, y_high]
+
+
+def _later(question: Question, used: set[str]) -> list[Cond]:
+    if not question.carried or ("i" not in used and question.most is None):
+        return []
+    found: list[Cond] = [Compare(">=", Name("d"), Const(1)), Compare(">=", Name("i"), Const(0))]
+    if question.most is not None:
+        found.append(Compare("<", Binary("+", Name("i"), Name("d")), Const(question.most)))
+    return found
+
+
+def _ranged(question: Question, used: set[str]) -> list[Cond]:
+    found: list[Cond] = []
+    ranges = {name: (low, high) for name, low, high in question.ranges}
+    ranges.setdefault("u", (0, question.waves - 1))
+    ranges.setdefault("v", (0, question.waves - 1))
+    for name, (low, high) in sorted(ranges.items()):
+        if name in used and low is not None:
+            found.append(Compare(">=", Name(name), Const(low)))
+        if name in used and high is not None:
+            found.append(Compare("<=", Name(name), Const(high)))
+    return found

@@ -1,0 +1,230 @@
+"""Meetings found by trying everything, where everything is little.
+
+Needs   a question whose places depend on counters and sizes through remainders alone, or on numbers with small ranges
+Gives   the pairs of waves that meet, each at its least distance, with an example; None where there is too much to try
+Keeps   no meeting is missed; `loose` says that what holds of the numbers was not all taken into account, so that a
+        meeting may be none; any operator is followed, `xor` too
+Cost    at most `MOST_TRIED` combinations, each a shift of a large number
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import lcm, prod
+
+from tidegate.footprint.boxes import bytes_at, reach
+from tidegate.footprint.meetings import NO_PAIRS, Pairs
+from tidegate.footprint.questions import Question, Side
+from tidegate.footprint.sequences import period_in
+from tidegate.index import Cond, Index, evaluate, holds, names
+
+MOST_TRIED = 60_000
+MOST_EVALUATED = 4096
+MOST_VALUES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Numbers under which two accesses meet."""
+
+    distance: int
+    rounds: tuple[int, ...]
+    point: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What trying found. `rest` holds conditions on other names, `loose` that some speak of names that were tried."""
+
+    found: dict[Pairs, Example]
+    rest: tuple[Cond, ...]
+    loose: bool
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Domain:
+    values: range
+    is_full: bool  # all values, not one for each remainder
+    period: int
+
+
+def try_all(question: Question, kinds: Pairs) -> Tried | None:
+    """All meetings of some kinds of pairs."""
+    expressions = [*question.x.expressions(), *question.y.expressions()]
+    domains = _domains(question, expressions)
+    if domains is None:
+        return None
+    conds = [*question.x.facts, *question.y.facts, *question.around]
+    checked = [cond for cond in conds if _is_checked(cond, domains)]
+    rest = tuple(cond for cond in dict.fromkeys(conds) if cond not in checked)
+    known = frozenset(domains)
+    loose = any(known.intersection(names(cond)) for cond in rest) or not _ends_late(question, domains)
+    search = _Search(question, domains, list(dict.fromkeys(checked)))
+    found = search.run(kinds)
+    return None if found is None else Tried(found, rest, loose, known)
+
+
+def _domains(question: Question, expressions: list[Index | Cond]) -> dict[str, _Domain] | None:
+    ranges = {name: (low, high) for name, low, high in question.ranges}
+    waves = _Domain(range(question.waves), True, 1)
+    found = {"u": waves, "v": waves}
+    used = dict.fromkeys(name for expr in expressions for name in names(expr))
+    if "i" in used:
+        used["d"] = None
+    for name in used:
+        if name in found:
+            continue
+        low, high = ranges.get(name, (0, None))
+        if name in ("i", "d") and question.most is not None:
+            high = question.most - 1
+        if low is not None and high is not None and high - low < MOST_VALUES:
+            found[name] = _Domain(range(low, high + 1), True, 1)
+            continue
+        periods = [period_in(expr, name) for expr in expressions]
+        if any(each is None for each in periods):
+            return None
+        period = lcm(*(each or 1 for each in periods))
+        if period > MOST_VALUES:
+            return None
+        found[name] = _Domain(range(low or 0, (low or 0) + period), False, period)
+    return found
+
+
+def _is_checked(cond: Cond, domains: Mapping[str, _Domain]) -> bool:
+    for name in names(cond):
+        domain = domains.get(name)
+        if domain is None:
+            return False
+        if not domain.is_full and domain.period % (period_in(cond, name) or domain.period + 1):
+            return False
+    return True
+
+
+def _ends_late(question: Question, domains: Mapping[str, _Domain]) -> bool:
+    """Whether the carried loop may run as long as what was tried."""
+    if question.most is None or "i" not in domains or domains["i"].is_full:
+        return True
+    return question.most > 2 * domains["i"].period
+
+
+class _Search:
+    def __init__(self, question: Question, domains: dict[str, _Domain], checked: list[Cond]) -> None:
+        self.question, self.domains = question, domains
+        x = {"u", *(name for expr in question.x.expressions() for name in names(expr))}
+        y = {"v", *(name for expr in question.y.expressions() for name in names(expr))}
+        if "i" in domains:
+            y.update(("i", "d"))
+            x.add("i")
+        self.early: list[Cond] = []
+        self.late: list[Cond] = []
+        self.x_conds: list[Cond] = [question.x.cond]
+        self.y_conds: list[Cond] = [question.y.cond]
+        for cond in checked:
+            mine = set(names(cond))
+            (self.x_conds if mine <= x else self.y_conds if mine <= y else self.late).append(cond)
+        self.shared = [name for name in domains if name in x and name in y]
+        self.x_names = [name for name in domains if name in x and name not in y]
+        self.y_names = [name for name in domains if name in y and name not in x]
+        self.x_names += [name for name in domains if name not in x and name not in y]
+
+    def run(self, kinds: Pairs) -> dict[Pairs, Example] | None:
+        sizes = {name: len(domain.values) for name, domain in self.domains.items()}
+        each = [prod(sizes[name] for name in part) for part in (self.shared, self.x_names, self.y_names)]
+        if prod(each) > MOST_TRIED or each[0] * (each[1] + each[2]) > MOST_EVALUATED:
+            return None
+        found: dict[Pairs, Example] = {}
+        for values in self.combinations(self.shared):
+            self.compare(values, kinds, found)
+        return found
+
+    def combinations(self, given: Iterable[str]) -> Iterator[dict[str, int]]:
+        listed = list(given)
+        for values in product(*(self.domains[name].values for name in listed)):
+            yield dict(zip(listed, values, strict=True))
+
+    def compare(self, shared: dict[str, int], kinds: Pairs, found: dict[Pairs, Example]) -> None:
+        question = self.question
+        xs = list(self.envs(shared, self.x_names, self.x_conds))
+        ys = list(self.envs(shared, self.y_names, self.y_conds))
+        if not xs or not ys:
+            return
+        starts = [
+            (side, env, evaluate(side.start, env))
+            for side, envs in ((question.x, xs), (question.y, ys))
+            for env in envs
+        ]
+        zero = min(start + reach(side)[0] for side, _, start in starts)
+        x_masks = _grouped(question.x, xs, zero, ())
+        y_masks = _grouped(question.y, ys, zero, ("d", *question.rounds))
+        for (x_bits, _), x_envs in x_masks.items():
+            for (y_bits, _), y_envs in y_masks.items():
+                if x_bits & y_bits:
+                    self.note(x_envs, y_envs, kinds, found)
+
+    def envs(self, shared: dict[str, int], given: list[str], conds: list[Cond]) -> Iterator[dict[str, int]]:
+        most = self.question.most
+        for own in self.combinations(given):
+            env = {**shared, **own}
+            if most is not None and "d" in env and env["i"] + env["d"] >= most and self.domains["i"].is_full:
+                continue
+            if all(holds(cond, env) for cond in conds):
+                yield env
+
+    def note(
+        self, xs: list[dict[str, int]], ys: list[dict[str, int]], kinds: Pairs, found: dict[Pairs, Example]
+    ) -> None:
+        for x in xs:
+            for y in ys:
+                kind = kind_of(x["u"], y["v"] if "v" in y else x["u"], self.question.waves)
+                if kind not in kinds:
+                    continue
+                distance = y.get("d", 1) if self.question.carried else 0
+                old = found.get(kind)
+                if old is not None and not self.question.rounds and old.distance <= distance:
+                    continue
+                env = {**x, **y}
+                if all(holds(cond, env) for cond in self.late):
+                    rounds = tuple(y.get(name, 0) for name in self.question.rounds)
+                    found[kind] = _nearer(old, Example(distance, rounds, env))
+
+
+def _grouped(
+    side: Side, envs: list[dict[str, int]], zero: int, apart: tuple[str, ...]
+) -> dict[tuple[int, tuple[int, ...]], list[dict[str, int]]]:
+    """Values that give the same bytes, but for those names that must be told apart."""
+    found: dict[tuple[int, tuple[int, ...]], list[dict[str, int]]] = {}
+    for env in envs:
+        bits = bytes_at(side, env, zero)
+        if bits:
+            found.setdefault((bits, tuple(env.get(name, 0) for name in apart)), []).append(env)
+    return found
+
+
+def _nearer(old: Example | None, new: Example) -> Example:
+    """The lesser distance, and the least of each number of rounds at it."""
+    if old is None or new.distance < old.distance:
+        return new
+    if new.distance > old.distance:
+        return old
+    rounds = tuple(min(a, b) for a, b in zip(old.rounds, new.rounds, strict=True))
+    return Example(old.distance, rounds, old.point)
+
+
+def kind_of(u: int, v: int, waves: int) -> Pairs:
+    half = waves // 2
+    if u == v:
+        return Pairs.OWN
+    if (u < half) == (v < half):
+        return Pairs.WITHIN
+    return Pairs.FORTH if u < half else Pairs.BACK
+
+
+def kinds_there_are(waves: int) -> Pairs:
+    found = NO_PAIRS
+    for u in range(waves):
+        for v in (u, u + 1, 0, waves - 1):
+            found |= kind_of(u, min(v, waves - 1), waves)
+    return found

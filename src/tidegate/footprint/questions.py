@@ -1,0 +1,204 @@
+"""When do two accesses meet? The question without the names of the program it comes from.
+
+Needs   two accesses, the loops that are in the same iteration on both sides, and the loop that is not
+Gives   `Question`: two boxes of bytes over variables, what holds of them, and which are the same on both sides
+Keeps   accesses that differ in names of loops, buffers and opaque numbers only give equal questions
+Cost    linear in the expressions
+
+    u, v       the two waves                i, d        x's iteration of the carried loop; y's is i + d
+    s0, s1     loops in one iteration       x0, y0      loops of one side
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
+from tidegate.footprint.model import Footprints, Span, Touch
+from tidegate.footprint.values import Spot, iteration
+from tidegate.graph import model as g
+from tidegate.index import WAVE, WORKGROUP, Binary, Compare, Cond, Const, Index, Name, names
+from tidegate.language.types import FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One access: a box of bytes where a condition holds, and what holds anyway. `room` is where its buffer lies."""
+
+    cond: Cond
+    start: Index
+    spans: tuple[Span, ...]
+    width: int
+    facts: tuple[Cond, ...]
+    room: tuple[int, int]
+
+    def expressions(self) -> list[Index | Cond]:
+        return [self.cond, self.start, *(span.limit for span in self.spans if span.limit is not None)]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    waves: int
+    carried: bool
+    most: int | None  # iterations of the carried loop
+    x: Side
+    y: Side
+    around: tuple[Cond, ...]  # what holds of names that both sides share
+    ranges: tuple[tuple[str, int | None, int | None], ...]
+    own: tuple[tuple[str, str], ...]  # the same number on both sides if the wave is the same
+    rounds: tuple[str, ...]  # iterations of loops around y alone
+
+
+class Asker:
+    """Makes questions about the accesses of one flow."""
+
+    def __init__(self, footprints: Footprints) -> None:
+        self.footprints, self.flow = footprints, footprints.flow
+        self.graph = footprints.flow.graph
+        self.buffers = {buffer.name: buffer for buffer in self.graph.buffers}
+        self.where = (*self.graph.where, *_grid(self.graph))
+        self.sizes = {size.name for size in self.graph.sizes}
+        self.flags = {value.name for value in self.graph.free if value.type == FLAG}
+
+    def shared_from(self, one: Spot, other: Spot) -> int | None:
+        """Where the second buffer begins, seen from the first; None if they can have no bytes in common."""
+        a, b = self.buffers[one.buffer], self.buffers[other.buffer]
+        if a is b:
+            return 0
+        if a.offset is None or b.offset is None:
+            return None
+        return b.offset - a.offset
+
+    def ask(
+        self, x: Touch, y: Touch, spots: tuple[Spot, Spot], shift: int, same: Sequence[int], loop: int
+    ) -> tuple[Question, dict[str, int]]:
+        """The question, and which loop each of its counters stands for."""
+        renamed = _Renaming(self, same, loop)
+        first = self.side(x, spots[0], 0, renamed.of_x(x))
+        second = self.side(y, spots[1], shift, renamed.of_y(y))
+        used: dict[str, None] = {}
+        for side in (first, second):
+            for expr in (*side.expressions(), *side.facts):
+                used.update(dict.fromkeys(names(expr)))
+        around = _closed([*self.where], used)
+        for cond in around:
+            used.update(dict.fromkeys(names(cond)))
+        ranges = tuple((name, *renamed.range_of(name)) for name in sorted(used))
+        most = self.flow.loops[loop].most if loop >= 0 else None
+        rounds = tuple(name for name in renamed.y_loops(y) if name in used)
+        own = tuple(sorted((one, other) for one, other in renamed.own if one in used and other in used))
+        question = Question(self.graph.waves, loop >= 0, most, first, second, around, ranges, own, rounds)
+        return question, renamed.loop_names()
+
+    def side(self, touch: Touch, spot: Spot, shift: int, by: dict[str, Index]) -> Side:
+        math = Arithmetic({})
+        facts = tuple(math.put_cond(fact, by) for fact in touch.facts)
+        cond, size = math.put_cond(spot.cond, by), self.buffers[spot.buffer].bytes
+        room = (shift, shift + size)
+        if spot.start is None:
+            return Side(cond, Const(shift), (), size, facts, room)
+        spans = tuple(
+            Span(span.count, span.stride, None if span.limit is None else math.put(span.limit, by))
+            for span in touch.extents
+        )
+        start = math.binary("+", math.put(spot.start, by), Const(shift))
+        return Side(cond, start, spans, touch.width, facts, room)
+
+
+class _Renaming:
+    """From canonical names to variables of a question."""
+
+    def __init__(self, asker: Asker, same: Sequence[int], loop: int) -> None:
+        self.asker, self.same, self.loop = asker, {each: f"s{place}" for place, each in enumerate(same)}, loop
+        self.opaques: dict[tuple[str, str], str] = {}
+        self.own: set[tuple[str, str]] = set()
+        self.ranges: dict[str, Range] = {}
+        self.alone: dict[str, dict[int, str]] = {"x": {}, "y": {}}
+        self.ahead: Index = Binary("+", Name("d"), Name("i"))
+
+    def of_x(self, touch: Touch) -> dict[str, Index]:
+        return self.of("x", touch, Name("u"), Name("i"))
+
+    def of_y(self, touch: Touch) -> dict[str, Index]:
+        return self.of("y", touch, Name("v"), self.ahead)
+
+    def of(self, side: str, touch: Touch, wave: Index, now: Index) -> dict[str, Index]:
+        by: dict[str, Index] = {WAVE: wave}
+        last = self.asker.graph.waves - 1
+        self.ranges["u" if side == "x" else "v"] = (0, last)
+        for loop in touch.loops:
+            by[iteration(loop)] = now if loop == self.loop else Name(self.counter(side, loop))
+        for name in _opaques_in(touch):
+            by[name] = Name(self.opaque(side, name))
+        return by
+
+    def counter(self, side: str, loop: int) -> str:
+        most = self.asker.flow.loops[loop].most
+        alone = self.alone[side]
+        name = self.same.get(loop) or alone.setdefault(loop, f"{side}{len(alone)}")
+        self.ranges[name] = (0, None if most is None else most - 1)
+        return name
+
+    def y_loops(self, touch: Touch) -> list[str]:
+        return [self.alone["y"][loop] for loop in touch.loops if loop in self.alone["y"]]
+
+    def loop_names(self) -> dict[str, int]:
+        found = {name: loop for loop, name in self.same.items()}
+        for alone in self.alone.values():
+            found.update({name: loop for loop, name in alone.items()})
+        return found
+
+    def opaque(self, side: str, name: str) -> str:
+        known = self.asker.footprints.opaques[name]
+        still = known.loops <= self.same.keys()
+        key = ("", name) if still and known.agree else (side, name)
+        if key not in self.opaques:
+            number = sum(each[0] == key[0] for each in self.opaques)
+            self.opaques[key] = f"{key[0]}?{number}"
+        if still and not known.agree and ("x", name) in self.opaques and ("y", name) in self.opaques:
+            self.own.add((self.opaques["x", name], self.opaques["y", name]))
+        self.ranges[self.opaques[key]] = (known.low, known.high)
+        return self.opaques[key]
+
+    def range_of(self, name: str) -> Range:
+        if name in self.ranges:
+            return self.ranges[name]
+        if name in self.asker.sizes:
+            return 1, None
+        if name in ("i", "d"):
+            return (1 if name == "d" else 0), None
+        if name in self.asker.flags:
+            return 0, 1
+        return (0, None) if name in WORKGROUP else ANY
+
+
+def _opaques_in(touch: Touch) -> list[str]:
+    found: dict[str, None] = {}
+    for spot in touch.places:
+        found.update(dict.fromkeys(names(spot.cond)))
+        if spot.start is not None:
+            found.update(dict.fromkeys(names(spot.start)))
+    for span in touch.extents:
+        if span.limit is not None:
+            found.update(dict.fromkeys(names(span.limit)))
+    for fact in touch.facts:
+        found.update(dict.fromkeys(names(fact)))
+    return [name for name in found if name.startswith("?")]
+
+
+def _grid(graph: g.SyncGraph) -> list[Cond]:
+    return [Compare("<", Name(f"wg{axis}"), size) for axis, size in enumerate(graph.grid[:3])]
+
+
+def _closed(conds: list[Cond], used: dict[str, None]) -> tuple[Cond, ...]:
+    """The conditions that speak of names in use, of names in those, and so on."""
+    reached, found, rest = set(used), [], conds
+    while True:
+        now = [cond for cond in rest if reached.intersection(names(cond))]
+        if not now:
+            return tuple(cond for cond in conds if cond in found)
+        found += now
+        rest = [cond for cond in rest if cond not in now]
+        for cond in now:
+            reached.update(names(cond))

@@ -1,0 +1,124 @@
+"""The bytes that every access touches, as quasi-affine expressions where that can be said.
+
+Needs   a flow
+Gives   `Footprints`: for each access its places, its extents and what holds there, over canonical names; notes
+Keeps   every byte that a wave can touch is in its footprint; what cannot be computed is the whole buffer, and noted
+Cost    near-linear in the nodes: one walk, then one look at each access
+
+    write %a[%s] + wave * 64      in loop 2, where %s goes 0, 1, 2, 0, ...
+    becomes %a + #2 mod 3 * 1024 + wave * 64
+"""
+
+from __future__ import annotations
+
+from tidegate.collecting import no_collecting
+from tidegate.footprint.model import Footprints, Note, Shape, Span, Touch
+from tidegate.footprint.solve import Solver
+from tidegate.footprint.values import View
+from tidegate.footprint.walk import Facts, Raw, Walk
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow
+from tidegate.index import TRUE, Cond, Index
+
+__all__ = ["Footprints", "find_footprints"]
+
+
+def find_footprints(flow: Flow) -> Footprints:
+    """What each access touches."""
+    with no_collecting():
+        walk = Walk(flow)
+        solver = Solver(walk)
+        walk.run()
+        return _Finish(walk, solver).footprints()
+
+
+class _Finish:
+    """Closes what the walk found."""
+
+    def __init__(self, walk: Walk, solver: Solver) -> None:
+        self.walk, self.solver, self.flow = walk, solver, walk.flow
+        self.facts: dict[int, tuple[Cond, ...]] = {}  # by identity
+        self.shapes: dict[tuple[View, tuple[Index | None, ...], int], tuple[View, tuple[Index | None, ...]]] = {}
+        self.notes: dict[Note, None] = {}
+        self.classes: dict[object, int] = {}
+
+    def footprints(self) -> Footprints:
+        touches = {node: self.touch(node, raw) for node, raw in sorted(self.walk.raw.items())}
+        trips = tuple(self.trips(loop) for loop in range(len(self.flow.loops)))
+        self.settle()
+        classes = {node: self.class_of(node, touch) for node, touch in touches.items()}
+        return Footprints(self.flow, touches, classes, self.walk.book.opaques, trips, tuple(self.notes))
+
+    def trips(self, loop: int) -> Index | None:
+        known = self.flow.loops[loop].facts
+        if loop not in self.walk.started or known is None:
+            return None
+        found = self.solver.trips(loop)
+        if found is None:
+            return None
+        closed = self.solver.close(found)
+        return None if isinstance(closed, tuple) else closed
+
+    def settle(self) -> None:
+        """Heads of loops are registered with what they depend on, so that agreement can be decided."""
+        book = self.walk.book
+        work = [name for used in book.depends.values() for name in used]
+        while work:
+            name = work.pop()
+            if name not in self.walk.heads or name in book.depends:
+                continue
+            parts = [each for each in (self.solver.start(name), self.solver.next(name)) if each is not None]
+            book.depends[name] = {each for part in parts for each in self.solver.mentioned(part)}
+            work.extend(book.depends[name])
+        book.settle()
+
+    def touch(self, node: int, raw: Raw) -> Touch:
+        action = self.flow.action(node)
+        view, limits = self.closed(raw)
+        loops = self.walk.chains[self.flow.loop_of[node]]
+        facts = self.facts_of(raw.facts)
+        reason = raw.reason or ("" if all(spot.start is not None for spot in view) else "its place cannot be computed")
+        if reason:
+            reached = ", ".join(dict.fromkeys(spot.buffer for spot in view if spot.start is None)) or "nothing"
+            self.notes[Note(node, f"{reason}: taken as all of {reached}")] = None
+        if not isinstance(action, g.Access):
+            return Touch(node, "unknown", Shape(view, (), 0), True, False, facts, loops)
+        foot = action.footprint
+        spans = tuple(Span(each.count, each.stride, limit) for each, limit in zip(foot.extents, limits, strict=True))
+        lost = any(old.limit is not None and new is None for old, new in zip(foot.extents, limits, strict=True))
+        may = foot.may or lost or bool(reason)
+        return Touch(node, action.effect, Shape(view, spans, foot.width), may, not reason, facts, loops)
+
+    def closed(self, raw: Raw) -> tuple[View, tuple[Index | None, ...]]:
+        key = (raw.view, raw.limits, 0)
+        if key not in self.shapes:
+            view = self.solver.close(raw.view)
+            assert isinstance(view, tuple)
+            limits = tuple(self.limit(each) for each in raw.limits)
+            self.shapes[key] = (self.walk.sharp(view), limits)
+        return self.shapes[key]
+
+    def limit(self, limit: Index | None) -> Index | None:
+        """A limit that differs inside a wave limits nothing that can be told."""
+        if limit is None:
+            return None
+        closed = self.solver.close(limit)
+        assert not isinstance(closed, tuple)
+        return None if self.walk.book.is_differing(closed) else closed
+
+    def facts_of(self, facts: Facts | None) -> tuple[Cond, ...]:
+        chain: list[Facts] = []
+        while facts is not None and id(facts) not in self.facts:
+            chain.append(facts)
+            facts = facts.before
+        found = self.facts[id(facts)] if facts is not None else ()
+        for each in reversed(chain):
+            cond = self.solver.close_cond(each.cond)
+            if cond != TRUE and cond not in found and not self.walk.book.is_differing(cond):
+                found = (*found, cond)
+            self.facts[id(each)] = found
+        return found
+
+    def class_of(self, node: int, touch: Touch) -> int:
+        key = (touch.shape, touch.may, touch.exact, self.flow.loop_of[node], touch.facts)
+        return self.classes.setdefault(key, len(self.classes))

@@ -1,0 +1,432 @@
+"""What names hold at the head of a loop, as functions of its iteration.
+
+Needs   a walk that has passed the loop: for each name its value on the way in, and the next one, over the values at
+        the head
+Gives   a closed form over `#loop`, or an opaque number that varies in the loop, with its range where one is inductive
+Keeps   a closed form is the value in every iteration; views and indices alike
+Cost    linear in the names of a loop that somebody asks for; orbits end after `MOST_STEPS`
+
+    next %s                                   in iteration #2
+    %s + 4                                    start + #2 * 4
+    select(%s + 1 == 3, 0, %s + 1)            (start + #2) mod 3     if the start lies in 0..2
+    %t, where the next %t is %s               start of %s, start of %t, and so on in turn
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import lcm
+
+from tidegate.footprint.sequences import MOST_PERIOD, follows, period_in, rotation_of, sequence
+from tidegate.footprint.values import Spot, Value, View, is_head, iteration
+from tidegate.footprint.walk import Walk
+from tidegate.graph import model as g
+from tidegate.index import (
+    TRUE,
+    ZERO,
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Index,
+    Name,
+    constant,
+    evaluate,
+    names,
+    walk,
+)
+
+MOST_STEPS = 96
+
+
+class Solver:
+    """Closed forms, each found once. A name whose solution is being looked for is not asked again."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk, self.flow, self.book, self.math = walk, walk.flow, walk.book, walk.math
+        self.solved: dict[str, Value] = {}
+        self.solving: set[str] = set()
+        self.nexts: dict[str, Value | None] = {}
+        self.counts: dict[int, Index | None] = {}
+        self.leaving: dict[int, set[int]] = {}
+        walk.exit_value = self.exit_value
+
+    # --- the way out of a loop ---
+
+    def exit_value(self, value: Value, before: int, loop: int) -> Value:
+        """What a value is after the loop, which the edge from `before` leaves."""
+        chain = self.walk.chains[self.flow.loop_of[before]]
+        inside = chain[chain.index(loop) :]
+        closed = value
+        for each in reversed(inside):
+            closed = self.close_one(closed, each)
+            trips = self.trips(each)
+            if trips is not None and self.flow.loops[each].head == before and self.leaving_from(each) == {before}:
+                closed = self.put(closed, {iteration(each): trips})
+        if not self.varies(closed, inside):
+            return closed
+        if isinstance(closed, tuple):
+            return self.whole(closed)
+        around = self.walk.chains[self.flow.loops[loop].parent]
+        on = {*names(closed), *self.walk.steering[loop]}
+        return self.book.opaque(before, self.text(value), around, on, self.math.bounds(closed), self.differs(closed))
+
+    def leaving_from(self, loop: int) -> set[int]:
+        if loop not in self.leaving:
+            chains, found = self.walk.chains, set()
+            for node in self.members(loop):
+                if any(loop not in chains[self.flow.loop_of[each]] for each in self.flow.successors[node]):
+                    found.add(node)
+            self.leaving[loop] = found
+        return self.leaving[loop]
+
+    def members(self, loop: int) -> list[int]:
+        """The nodes of a loop, found backwards from its ends."""
+        head = self.flow.loops[loop].head
+        seen, stack = {head}, [head, *self.flow.loops[loop].latches]
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+            if node != head:
+                stack.extend(each for each in self.flow.before[node] if each not in seen)
+                seen.update(self.flow.before[node])
+        chains = self.walk.chains
+        return [node for node in seen if loop in chains[self.flow.loop_of[node]]]
+
+    def trips(self, loop: int) -> Index | None:
+        """How often the loop runs, over what is known outside of it."""
+        if loop not in self.counts:
+            self.counts[loop] = self.count_trips(loop)
+        return self.counts[loop]
+
+    def count_trips(self, loop: int) -> Index | None:
+        known = self.flow.loops[loop].facts
+        if known is None:
+            return None
+        if known.least == known.most:
+            return Const(known.least)
+        counter = self.walk.names.number.get(known.counter)
+        test = self.flow.action(self.flow.loops[loop].head)
+        if counter is None or test != g.Branch(Compare("<", Name(known.counter), known.upper)):
+            return None
+        symbol = f"@{loop}.{known.counter}"
+        start, after = self.walk.started[loop].get(counter), self.next(symbol)
+        if isinstance(start, tuple | None) or after != self.math.binary("+", Name(symbol), Const(known.step)):
+            return None
+        head = self.walk.entered[self.flow.loops[loop].head]
+        upper = self.walk.value(known.upper, head, self.flow.loops[loop].head)
+        if any(self.walk.heads.get(name, (-1, 0))[0] == loop for name in names(upper)) or self.varies(upper, (loop,)):
+            return None
+        gap = self.math.binary("+", self.math.binary("-", upper, start), Const(known.step - 1))
+        return self.math.binary("max", ZERO, self.math.binary("//", gap, Const(known.step)))
+
+    # --- solutions ---
+
+    def close(self, value: Value) -> Value:
+        """A value over canonical names only."""
+        while True:
+            loops = {self.walk.heads[name][0] for name in self.mentioned(value) if is_head(name)}
+            if not loops:
+                return value
+            value = self.close_one(value, max(loops, key=lambda loop: len(self.walk.chains[loop])))
+
+    def close_cond(self, cond: Cond) -> Cond:
+        while True:
+            heads = [name for name in dict.fromkeys(names(cond)) if is_head(name)]
+            if not heads:
+                return cond
+            deepest = max(len(self.walk.chains[self.walk.heads[name][0]]) for name in heads)
+            now = [name for name in heads if len(self.walk.chains[self.walk.heads[name][0]]) == deepest]
+            cond = self.math.put_cond(cond, {name: self.index(name) for name in now})
+
+    def close_one(self, value: Value, loop: int) -> Value:
+        heads = [name for name in self.mentioned(value) if self.walk.heads.get(name, (-1, 0))[0] == loop]
+        if not heads:
+            return value
+        found = {name: self.solve(name) for name in heads}
+        indices = {name: each for name, each in found.items() if not isinstance(each, tuple)}
+        views = {name: each for name, each in found.items() if isinstance(each, tuple)}
+        return self.put(value, indices, views)
+
+    def index(self, name: str) -> Index:
+        found = self.solve(name)
+        assert not isinstance(found, tuple)
+        return found
+
+    def solve(self, symbol: str) -> Value:
+        if symbol not in self.solved:
+            self.solving.add(symbol)
+            found = self.find(symbol)
+            self.solving.discard(symbol)
+            self.solved[symbol] = found if found is not None else self.give_up(symbol)
+        return self.solved[symbol]
+
+    def try_solve(self, symbol: str) -> Value | None:
+        """The solution, unless it is the one being looked for, or opaque in its loop."""
+        if symbol in self.solving:
+            return None
+        found = self.solve(symbol)
+        return None if self.is_opaque_in(found, self.walk.heads[symbol][0]) else found
+
+    def next(self, symbol: str) -> Value | None:
+        """The value at the end of the loop's body, over those at its head."""
+        if symbol not in self.nexts:
+            loop, key = self.walk.heads[symbol]
+            ways = [each for each in self.flow.loops[loop].latches if each in self.walk.left]
+            head = self.flow.loops[loop].head
+            known = [(way, self.walk.along(way, head).get(key)) for way in ways]
+            given = [(way, value) for way, value in known if value is not None]
+            found = self.walk.merge(given, head, loop) if given else None
+            if given and found is None:
+                found = self.walk.no_value(head, self.walk.names.given[key])
+            self.nexts[symbol] = found
+        return self.nexts[symbol]
+
+    def start(self, symbol: str) -> Value | None:
+        loop, key = self.walk.heads[symbol]
+        found = self.walk.started[loop].get(key)
+        name = self.walk.names.given[key]
+        return Name(name) if found is None and name in self.walk.outside else found
+
+    def find(self, symbol: str) -> Value | None:
+        loop, start, after = self.walk.heads[symbol][0], self.start(symbol), self.next(symbol)
+        if after is None:
+            return start
+        if self.is_symbol(after) == symbol:
+            return start
+        own = [name for name in self.mentioned(after) if self.walk.heads.get(name, (-1, 0))[0] == loop]
+        if self.is_opaque_in(after, loop):
+            return None
+        if not own:
+            return follows(self.book, loop, [start], after)
+        if own == [symbol]:
+            found = self.advancing(symbol, start, after) or self.rotating(symbol, start, after)
+            if found is not None:
+                return found
+        return self.chain(symbol) or self.behind(symbol, own) or self.orbit(symbol)
+
+    def advancing(self, symbol: str, start: Value | None, after: Value) -> Value | None:
+        """A constant is added in every iteration."""
+        loop = self.walk.heads[symbol][0]
+        if start is None:
+            return None
+        if isinstance(after, tuple):
+            if len(after) != 1 or after[0].cond != TRUE or after[0].buffer != symbol or after[0].start is None:
+                return None
+            step = constant(after[0].start)
+        else:
+            difference = self.math.binary("-", after, Name(symbol))
+            step = difference.value if isinstance(difference, Const) else None
+        if step is None:
+            return None
+        gone = self.math.binary("*", Name(iteration(loop)), Const(step))
+        return self.book.moved(start, gone) if isinstance(start, tuple) else self.math.binary("+", start, gone)
+
+    def rotating(self, symbol: str, start: Value | None, after: Value) -> Value | None:
+        """A counter that goes round: the next value depends on nothing but this one."""
+        if isinstance(after, tuple) or isinstance(start, tuple | None) or any(name != symbol for name in names(after)):
+            return None
+        sizes = {buffer.slots for buffer in self.walk.graph.buffers}
+        found = rotation_of(after, symbol, sizes, self.math.bounds(start))
+        if found is None:
+            return None
+        step, size = found
+        loop = self.walk.heads[symbol][0]
+        gone = self.math.binary("*", Name(iteration(loop)), Const(step))
+        return self.math.mod(self.math.binary("+", start, gone), size)
+
+    def chain(self, symbol: str) -> Value | None:
+        """Names that hand their values on: what a name holds now, another one held before."""
+        loop = self.walk.heads[symbol][0]
+        passed, now = [symbol], symbol
+        while True:
+            after = self.next(now)
+            following = "" if after is None else self.is_symbol(after)
+            if not following or self.walk.heads[following][0] != loop or len(passed) > MOST_PERIOD:
+                break
+            if following in passed:
+                starts = [self.start(each) for each in passed]
+                return sequence(self.book, loop, starts, passed.index(following))
+            passed.append(following)
+            now = following
+        if len(passed) == 1:
+            return None
+        last = self.try_solve(passed[-1])
+        if last is None:
+            return None
+        shifted = self.put(last, {iteration(loop): self.earlier(loop, len(passed) - 1)})
+        return follows(self.book, loop, [self.start(each) for each in passed[:-1]], shifted)
+
+    def behind(self, symbol: str, own: list[str]) -> Value | None:
+        """The next value is a function of other names that are solved."""
+        loop, after = self.walk.heads[symbol][0], self.next(symbol)
+        if symbol in own or after is None:
+            return None
+        for each in own:
+            if self.try_solve(each) is None:
+                return None
+        closed = self.put(self.close_one(after, loop), {iteration(loop): self.earlier(loop, 1)})
+        return follows(self.book, loop, [self.start(symbol)], closed)
+
+    def orbit(self, symbol: str) -> Value | None:
+        """Names that start with numbers and depend on one another alone come round sooner or later."""
+        loop = self.walk.heads[symbol][0]
+        nexts = self.together(symbol)
+        starts = {each: self.start(each) for each in nexts}
+        if not nexts or not all(isinstance(each, Const) for each in starts.values()):
+            return None
+        periods = [period_in(after, iteration(loop)) for after in nexts.values()]
+        period = lcm(*(each or 0 for each in periods))
+        if not 0 < period <= MOST_PERIOD:
+            return None
+        now = {each: start.value for each, start in starts.items() if isinstance(start, Const)}
+        seen: dict[tuple[int, ...], int] = {}
+        values: list[Value | None] = []
+        for step in range(MOST_STEPS * period):
+            state = (step % period, *now.values())
+            if state in seen:
+                return sequence(self.book, loop, values, seen[state])
+            if len(values) > MOST_STEPS:
+                break
+            seen[state] = step
+            values.append(Const(now[symbol]))
+            env = {**now, iteration(loop): step}
+            try:
+                now = {each: evaluate(after, env) for each, after in nexts.items()}
+            except ZeroDivisionError:
+                return None
+        return None
+
+    def together(self, symbol: str) -> dict[str, Index]:
+        """The names that a name depends on, with their next values; those that advance evenly are replaced."""
+        loop = self.walk.heads[symbol][0]
+        found: dict[str, Index] = {}
+        work = [symbol]
+        while work:
+            each = work.pop()
+            after = self.next(each)
+            if each in found or after is None or isinstance(after, tuple):
+                if each not in found:
+                    return {}
+                continue
+            by: dict[str, Index] = {}
+            for name in dict.fromkeys(names(after)):
+                if not is_head(name) or self.walk.heads[name][0] != loop:
+                    continue
+                even = None if name == symbol else self.evenly(name)
+                if even is not None:
+                    by[name] = even
+                else:
+                    work.append(name)
+            found[each] = self.math.put(after, by)
+        inner = {iteration(loop), *found}
+        return found if all(name in inner for each in found.values() for name in names(each)) else {}
+
+    def evenly(self, symbol: str) -> Index | None:
+        start, after = self.start(symbol), self.next(symbol)
+        if start is None or after is None or isinstance(start, tuple) or isinstance(after, tuple):
+            return None
+        if after == Name(symbol):
+            return start
+        found = self.advancing(symbol, start, after)
+        return None if isinstance(found, tuple) else found
+
+    # --- where nothing helps ---
+
+    def give_up(self, symbol: str) -> Value:
+        loop, key = self.walk.heads[symbol]
+        start, after = self.start(symbol), self.next(symbol)
+        name = self.walk.names.given[key]
+        if name in self.walk.names.views:
+            return self.whole((Spot(TRUE, symbol, None),))
+        parts = [each for each in (start, after) if each is not None and not isinstance(each, tuple)]
+        on = {each for part in parts for each in names(part)} - {symbol}
+        differs = any(self.differs(part) for part in parts)
+        within = self.inductive(symbol, start, after) or (None, None)
+        head = self.flow.loops[loop].head
+        return self.book.opaque(head, name, self.walk.chains[loop], on, within, differs)
+
+    def inductive(self, symbol: str, start: Value | None, after: Value | None) -> tuple[int, int] | None:
+        """A range 0 up to N - 1 that the next value never leaves."""
+        if after is None or isinstance(after, tuple) or isinstance(start, tuple):
+            return None
+        low, high = (0, 0) if start is None else self.math.bounds(start)
+        sizes = {each.value + more for each in _constants(after) for more in (0, 1)}
+        sizes |= {buffer.slots for buffer in self.walk.graph.buffers}
+        for size in sorted(each for each in sizes if 0 < each <= 64):
+            if low is None or high is None or low < 0 or high >= size:
+                continue
+            inside = [self.math.bounds(self.math.put(after, {symbol: Const(value)})) for value in range(size)]
+            if all(a is not None and b is not None and a >= 0 and b < size for a, b in inside):
+                return 0, size - 1
+        return None
+
+    def whole(self, view: View) -> View:
+        """Every buffer that a view may lie in, wherever in it."""
+        seen: set[str] = set()
+        found: list[str] = []
+        work = [spot.buffer for spot in reversed(view)]
+        while work:
+            base = work.pop()
+            if base in seen:
+                continue
+            seen.add(base)
+            if not is_head(base):
+                found.append(base)
+                continue
+            for part in (self.start(base), self.next(base)):
+                work.extend(spot.buffer for spot in part or ()) if isinstance(part, tuple) else None
+        return self.book.trim(Spot(TRUE, base, None) for base in found)
+
+    # --- asking about values ---
+
+    def put(self, value: Value, by: dict[str, Index], views: dict[str, View] | None = None) -> Value:
+        if isinstance(value, tuple):
+            return self.book.put_view(value, by, views or {})
+        return self.math.put(value, by)
+
+    def earlier(self, loop: int, by: int) -> Index:
+        return Binary("+", Name(iteration(loop)), Const(-by))
+
+    def mentioned(self, value: Value) -> list[str]:
+        """All names and views in a value, in order."""
+        if not isinstance(value, tuple):
+            return list(dict.fromkeys(names(value)))
+        found: dict[str, None] = {}
+        for spot in value:
+            found[spot.buffer] = None
+            found.update(dict.fromkeys(names(spot.cond)))
+            if spot.start is not None:
+                found.update(dict.fromkeys(names(spot.start)))
+        return list(found)
+
+    def is_symbol(self, value: Value) -> str:
+        """The head's name that a value is, or an empty text."""
+        match value:
+            case Name(name) if is_head(name):
+                return name
+            case (Spot(cond=cond, buffer=base, start=start),) if cond == TRUE and start == ZERO and is_head(base):
+                return base
+        return ""
+
+    def varies(self, value: Value, loops: Iterable[int]) -> bool:
+        own = {iteration(loop) for loop in loops}
+        return any(name in own or self.is_opaque(name, loops) for name in self.mentioned(value))
+
+    def is_opaque_in(self, value: Value, loop: int) -> bool:
+        return any(self.is_opaque(name, (loop,)) for name in self.mentioned(value))
+
+    def is_opaque(self, name: str, loops: Iterable[int]) -> bool:
+        found = self.book.opaques.get(name)
+        return found is not None and any(loop in found.loops for loop in loops)
+
+    def differs(self, value: Value) -> bool:
+        return any(name in self.book.differing for name in self.mentioned(value))
+
+    def text(self, value: Value) -> str:
+        return "value after a loop" if isinstance(value, tuple) else "result of a loop"
+
+
+def _constants(index: Index) -> list[Const]:
+    return [node for node in walk(index) if isinstance(node, Const)]
