@@ -27,7 +27,7 @@ from tidegate.index import (
     walk,
 )
 from tidegate.language import ops
-from tidegate.simulate.joins import find_joins
+from tidegate.graph.joins import find_joins
 
 
 def assigned_names(graph: g.SyncGraph) -> set[str]:

@@ -85,6 +85,7 @@ class Judgement:
     all_orders: bool = True  # whether every run was decided for all orders of its waves
     steps: int = 0
     at_the_barrier: list[Finding] = field(default_factory=list)  # hangs in which all wait at the workgroup's barrier
+    pairs: set[tuple[int, int]] = field(default_factory=set)  # points whose accesses clash
 
 
 # Called with the number of configurations done and of all.
@@ -217,6 +218,7 @@ class _Judge:
                 self.hang(explored.hang, configuration)
         verdicts.settle()
         for clash in in_order(verdicts.clashes.values()):
+            self.result.pairs.add(clash.statements[1:])
             if clash.statements not in self.found:
                 found = clash_finding(clash, self.statements, self.where(configuration), phases=self.meets)
                 self.found[clash.statements] = with_configuration(found, configuration)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.graph.model import Branch, SyncGraph
-from tidegate.simulate.joins import find_joins
+from tidegate.graph.joins import find_joins
 from tidegate.simulate.program_order import Key, arm
 
 

@@ -1,0 +1,1 @@
+"""Every ordered pair of accesses that needs order, and how much of it."""

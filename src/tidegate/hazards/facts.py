@@ -1,0 +1,119 @@
+"""What a hazard needs beside bytes: when its producer is performed, and how many arrivals lie between its ends.
+
+Needs   a flow, its target, an assumed stagger
+Gives   `Performed` of a pair of accesses; the demand of a pair of waves; the kind of a pair of effects
+Keeps   only what is certain counts: a copy that reports to an mbarrier and to nothing else cannot be drained
+Cost    linear in the nodes, once
+
+The stagger at a node is how many more conditional arrivals the high half has made before it than the low half. A
+hazard from the half that is behind to the half in front needs as many arrivals more.
+"""
+
+from __future__ import annotations
+
+from tidegate.footprint.meetings import Pairs
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow
+from tidegate.hazards.model import Kind, Performed
+from tidegate.language.ops import ConditionalBarrier
+from tidegate.targets import Target
+
+ACROSS = Pairs.WITHIN | Pairs.BACK | Pairs.FORTH
+
+
+class PairFacts:
+    """What depends on the ends of a pair, and on nothing between them."""
+
+    def __init__(self, flow: Flow, target: Target, stagger: int = 0, atomics: str = "order") -> None:
+        self.flow, self.target, self.atomics = flow, target, atomics
+        self.by_arrival = target.barrier.performs == "ordinary"
+        self.ahead = _ahead(flow)
+        self.assumed = stagger
+
+    def kind(self, first: int, second: int) -> Kind | None:
+        """The kind of a pair of accesses in this order; None if they may come in any order."""
+        x, y = _effect(self.flow, first), _effect(self.flow, second)
+        if x == "read":
+            return None if y == "read" else Kind.WAR
+        if y == "read":
+            return Kind.RAW
+        if x == y == "atomic":
+            return None if self.commute(first, second) else Kind.WAW
+        return Kind.RAW if y == "atomic" else Kind.WAW
+
+    def commute(self, first: int, second: int) -> bool:
+        one, other = self.flow.action(first), self.flow.action(second)
+        assert isinstance(one, g.Access)
+        assert isinstance(other, g.Access)
+        if self.atomics != "commute" or one.operator != other.operator:
+            return False
+        return not (one.fetches or other.fetches)
+
+    def performed(self, first: int, second: int) -> Performed:
+        x, y = self.flow.action(first), self.flow.action(second)
+        if not isinstance(x, g.Access):
+            return Performed(by_arrival=self.by_arrival)
+        point = self.flow.point(first)
+        counters = tuple(each.counter for each in point.issues)
+        crosses = x.proxy == "generic" and isinstance(y, g.Access) and y.proxy != "generic"
+        return Performed(
+            x.is_async,
+            counters,
+            x.token,
+            not x.is_async or bool(counters) or not self.target.counters,
+            self.by_arrival and not x.is_async,
+            crosses and self.target.fence.proxy_needed,
+        )
+
+    def within_a_wave(self, first: int, second: int) -> bool:
+        """Whether order within one wave needs anything at all."""
+        x, y = self.flow.action(first), self.flow.action(second)
+        return (isinstance(x, g.Access) and x.is_async) or (isinstance(y, g.Access) and y.is_async)
+
+    def demand(self, pairs: Pairs, second: int) -> int:
+        """Arrivals that must lie between; 0 if only a wave and itself meet."""
+        stagger = self.ahead.get(second, 0)
+        if self.flow.loop_of[second] >= 0:
+            stagger += self.assumed
+        needed = [0]
+        if pairs & Pairs.WITHIN:
+            needed.append(1)
+        if pairs & Pairs.BACK:
+            needed.append(1 + max(0, stagger))
+        if pairs & Pairs.FORTH:
+            needed.append(1 + max(0, -stagger))
+        return max(needed)
+
+    @property
+    def most(self) -> int:
+        """No hazard needs more arrivals than this."""
+        return 1 + self.assumed + max((abs(each) for each in self.ahead.values()), default=0)
+
+
+def _effect(flow: Flow, node: int) -> str:
+    action = flow.action(node)
+    return action.effect if isinstance(action, g.Access) else "write"
+
+
+def _ahead(flow: Flow) -> dict[int, int]:
+    """By node, how far the high half is held back before it; nodes where it is not are left out."""
+    shift = {
+        node: 1 if action.op.half == "high" else -1
+        for node in range(len(flow.origin))
+        if isinstance(action := flow.action(node), g.Sync) and isinstance(action.op, ConditionalBarrier)
+    }
+    if not shift:
+        return {}
+    found = dict.fromkeys(flow.entries, 0)
+    stack = list(flow.entries)
+    bound = len(shift)
+    while stack:
+        node = stack.pop()
+        after = found[node] + shift.get(node, 0)
+        for successor in flow.successors[node]:
+            known = found.get(successor)
+            # Where ways disagree the program is wrong; the larger one is safe.
+            if known is None or (abs(after) > abs(known) and abs(after) <= bound):
+                found[successor] = after
+                stack.append(successor)
+    return {node: each for node, each in found.items() if each}

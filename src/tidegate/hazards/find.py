@@ -1,0 +1,331 @@
+"""Every hazard of a flow, as windows from a producer to a consumer.
+
+Needs   a flow, its footprints, its target
+Gives   hazards, and conflicts that no barrier can order
+Keeps   a barrier set that serves these hazards serves every conflicting pair: a pair is left out only if another one
+        lies within it on every walk and asks for no less
+Cost    near-linear in the accesses plus hazards for nested regions: of accesses that touch the same bytes in the same
+        region only the latest can matter as a producer and the first as a consumer; quadratic in the accesses elsewhere
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tidegate.footprint.conflicts import Conflicts, Meeting
+from tidegate.footprint.model import Footprints
+from tidegate.footprint.resolve import find_footprints
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow
+from tidegate.hazards.facts import ACROSS, PairFacts
+from tidegate.hazards.model import Hazard, Performed, Unplaced
+from tidegate.hazards.regions import Regions, find_regions
+from tidegate.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Hazards:
+    """What was found in one flow."""
+
+    flow: Flow
+    regions: Regions | None
+    hazards: tuple[Hazard, ...]
+    unplaced: tuple[Unplaced, ...]
+    footprints: Footprints
+    conflicts: Conflicts
+
+
+def find_hazards(flow: Flow, target: Target, *, atomics: str = "order", stagger: int = 0) -> Hazards:
+    """All hazards of a flow."""
+    footprints = find_footprints(flow)
+    conflicts = Conflicts(flow, footprints)
+    facts = PairFacts(flow, target, stagger, atomics)
+    regions = find_regions(flow)
+    finder: _Finder = (
+        _InRegions(flow, facts, footprints, conflicts, regions)
+        if regions
+        else _Anywhere(flow, facts, footprints, conflicts)
+    )
+    finder.find()
+    return Hazards(flow, regions, tuple(finder.hazards), tuple(finder.unplaced), footprints, conflicts)
+
+
+class _Finder:
+    """What both ways of finding have in common: from meetings to hazards."""
+
+    def __init__(self, flow: Flow, facts: PairFacts, footprints: Footprints, conflicts: Conflicts) -> None:
+        self.flow, self.facts, self.footprints, self.conflicts = flow, facts, footprints, conflicts
+        self.hazards: list[Hazard] = []
+        self.unplaced: list[Unplaced] = []
+
+    def find(self) -> None:
+        raise NotImplementedError
+
+    def from_meetings(self, first: int, second: int, loop: int, found: Iterable[Meeting]) -> Iterator[Hazard]:
+        """The hazards of a pair: those between waves, and those within one where a copy takes part."""
+        kind = self.facts.kind(first, second)
+        if kind is None:
+            return
+        for meeting in found:
+            pairs = meeting.pairs if self.facts.within_a_wave(first, second) else meeting.pairs & ACROSS
+            if not pairs:
+                continue
+            yield Hazard(
+                kind,
+                first,
+                second,
+                loop,
+                meeting.distance,
+                self.facts.demand(pairs, second),
+                pairs,
+                self.facts.performed(first, second),
+                meeting.rounds,
+                meeting.witness,
+                meeting.exact,
+            )
+
+    def at_once(self, node: int) -> None:
+        """One statement that touches the same bytes in two waves: nothing can order it."""
+        for hazard in self.from_meetings(node, node, -1, self.conflicts.same_iteration(node, node)):
+            if hazard.pairs & ACROSS:
+                why = "one statement touches the same bytes in two waves"
+                self.unplaced.append(Unplaced(hazard, why))
+                break
+
+
+Class = tuple[bool, tuple[str, ...], bool, int]
+
+
+def _class_of(performed: Performed, node: int) -> Class:
+    """Producers of one class are performed by the same waits. A copy that nothing drains is alone in its class."""
+    alone = node if performed.is_async and not performed.drainable else -1
+    return (performed.is_async, performed.counters, performed.needs_fence, alone)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Accesses of one class of bytes in one region, in text order."""
+
+    region: int
+    nodes: list[int] = field(default_factory=list)
+    served: set[tuple[int, bool]] = field(default_factory=set)  # regions of consumers after the last one
+
+
+class _InRegions(_Finder):
+    def __init__(
+        self, flow: Flow, facts: PairFacts, footprints: Footprints, conflicts: Conflicts, regions: Regions
+    ) -> None:
+        super().__init__(flow, facts, footprints, conflicts)
+        self.regions = regions
+        self.clusters = _Clusters(flow.graph, footprints)
+        self.up = [tuple(regions.up(each.number)) for each in regions.regions]
+        self.follows: dict[int, set[tuple[int, bool]]] = {}  # producer → regions of consumers behind it
+        self.precedes: dict[tuple[int, Class], set[int]] = {}  # consumer → regions of producers before it
+        self.members: dict[int, list[tuple[int, _Group]]] = {}  # region → (cluster, group) in its own sequence
+
+    def find(self) -> None:
+        live: dict[int, dict[object, _Group]] = {}
+        accesses = self.footprints.accesses
+        for node in self.regions.text:
+            if node not in accesses:
+                continue
+            for cluster in self.clusters.of(node):
+                groups = live.setdefault(cluster, {})
+                self.within_an_iteration(node, groups)
+                self.enter(node, cluster, groups)
+            self.at_once(node)
+        for region in self.regions.regions:
+            if region.loop >= 0:
+                self.round_a_loop(region.number, region.loop)
+
+    def enter(self, node: int, cluster: int, groups: dict[object, _Group]) -> None:
+        """The access is the latest of its group now, and its group the latest of all."""
+        region = self.regions.region_of[node]
+        key = (self.footprints.class_of(node), self.signature(node), region)
+        group = groups.pop(key, None)
+        if group is None:
+            group = _Group(region)
+            self.members.setdefault(region, []).append((cluster, group))
+        group.nodes.append(node)
+        group.served = set()
+        groups[key] = group
+
+    def signature(self, node: int) -> object:
+        """What beside its bytes makes an access like another."""
+        action = self.flow.action(node)
+        if not isinstance(action, g.Access):
+            return None
+        counters = tuple(each.counter for each in self.flow.point(node).issues)
+        told = action.mbarrier is not None and node
+        return (action.effect, action.is_async, action.proxy, action.operator, action.fetches, counters, told)
+
+    # --- within an iteration ---
+
+    def within_an_iteration(self, second: int, groups: dict[object, _Group]) -> None:
+        region = self.regions.region_of[second]
+        above = self.up[region]
+        settled: dict[Class, bool] = {}
+        for group in reversed(groups.values()):
+            first = group.nodes[-1]
+            if self.facts.kind(first, second) is None or not self.in_order(group.region, region, first, second):
+                continue
+            performed = self.facts.performed(first, second)
+            of = _class_of(performed, first)
+            if of in settled or any((each, performed.needs_fence) in group.served for each in above):
+                continue
+            for hazard in self.from_meetings(first, second, -1, self.conflicts.same_iteration(first, second)):
+                self.hazards.append(hazard)
+                if hazard.demand == 0 or hazard.rounds or hazard.demand < self.facts.most:
+                    continue
+                group.served.add((region, performed.needs_fence))
+                self.follows.setdefault(first, set()).add((region, performed.needs_fence))
+                self.precedes.setdefault((second, of), set()).add(group.region)
+                if group.region in above:
+                    settled[of] = True
+
+    def in_order(self, one: int, other: int, first: int, second: int) -> bool:
+        """Whether a walk leads from one to the other without going round a loop. Reports arms that waves part into."""
+        meet, below_one, below_other = self.regions.meet(one, other)
+        regions = self.regions.regions
+        for each in self.up[one][: self.up[one].index(meet)]:
+            if regions[each].ends:
+                return False
+        if below_one < 0 or below_other < 0 or below_one == below_other:
+            return True
+        here, there = regions[below_one], regions[below_other]
+        if here.branch < 0 or here.branch != there.branch:
+            return True
+        if (
+            self.flow.graph.points[self.flow.origin[self.regions.text[here.first]]].under != "uniform"
+            and here.first < here.last
+        ):
+            self.in_two_arms(first, second)
+        return False
+
+    def in_two_arms(self, first: int, second: int) -> None:
+        for hazard in self.from_meetings(first, second, -1, self.conflicts.same_iteration(first, second)):
+            if hazard.pairs & ACROSS:
+                self.unplaced.append(Unplaced(hazard, "they lie in two arms that different waves take at once"))
+
+    # --- round loops ---
+
+    def round_a_loop(self, body: int, loop: int) -> None:
+        inside = self.regions_inside(body)
+        by_cluster: dict[int, list[_Group]] = {}
+        for region in inside:
+            for cluster, group in self.members.get(region, ()):
+                by_cluster.setdefault(cluster, []).append(group)
+        place = self.regions.place
+        for groups in by_cluster.values():
+            producers = sorted(groups, key=lambda each: -place[each.nodes[-1]])
+            served: set[tuple[int, bool]] = set()
+            for consumer in sorted(groups, key=lambda each: place[each.nodes[0]]):
+                self.carried_to(consumer, producers, body, loop, served)
+
+    def carried_to(
+        self, consumer: _Group, producers: list[_Group], body: int, loop: int, served: set[tuple[int, bool]]
+    ) -> None:
+        second = consumer.nodes[0]
+        settled: set[Class] = set()
+        for group in producers:
+            first = group.nodes[-1]
+            if self.facts.kind(first, second) is None or self.leaves(group.region, body):
+                continue
+            performed = self.facts.performed(first, second)
+            of, fence = _class_of(performed, first), performed.needs_fence
+            if of in settled or (first, fence) in served:
+                continue
+            if (body, fence) in self.follows.get(first, ()) or body in self.precedes.get((second, of), ()):
+                continue
+            for hazard in self.from_meetings(first, second, loop, self.conflicts.carried(first, second, loop)):
+                self.hazards.append(hazard)
+                if hazard.demand < self.facts.most or hazard.distance > 1:
+                    continue
+                if group.region == body:
+                    settled.add(of)
+                if consumer.region == body:
+                    served.add((first, fence))
+
+    def leaves(self, region: int, body: int) -> bool:
+        """Whether an arm on the way up to the loop's body ends the wave."""
+        return any(self.regions.regions[each].ends for each in self.up[region][: self.up[region].index(body)])
+
+    def regions_inside(self, body: int) -> list[int]:
+        found, stack = [], [body]
+        while stack:
+            number = stack.pop()
+            found.append(number)
+            stack.extend(self.regions.regions[number].children)
+        return sorted(found)
+
+
+class _Anywhere(_Finder):
+    """Any graph: every pair of accesses that conflict, along all walks that its loops allow."""
+
+    def find(self) -> None:
+        clusters = _Clusters(self.flow.graph, self.footprints)
+        by_cluster: dict[int, list[int]] = {}
+        for node in self.footprints.accesses:
+            for cluster in clusters.of(node):
+                by_cluster.setdefault(cluster, []).append(node)
+            self.at_once(node)
+        seen: set[tuple[int, int]] = set()
+        for nodes in by_cluster.values():
+            for first in nodes:
+                for second in nodes:
+                    if (first, second) not in seen and self.facts.kind(first, second) is not None:
+                        seen.add((first, second))
+                        self.pair(first, second)
+
+    def pair(self, first: int, second: int) -> None:
+        common = [each for each in self.flow.loops_around(first) if each in self.flow.loops_around(second)]
+        loops = self.flow.loops
+        wild = next((each for each in common if not loops[each].reducible), -1)
+        if wild < 0:
+            if first != second:
+                self.add(first, second, -1, self.conflicts.same_iteration(first, second))
+            for loop in common:
+                self.add(first, second, loop, self.conflicts.carried(first, second, loop))
+            return
+        for loop in common[: common.index(wild)]:
+            self.add(first, second, loop, self.conflicts.carried(first, second, loop))
+        # In a loop with several ways in there are no iterations to count: every walk in it may be the one.
+        self.add(first, second, wild, self.conflicts.same_iteration(first, second))
+
+    def add(self, first: int, second: int, loop: int, meetings: Iterable[Meeting]) -> None:
+        self.hazards += self.from_meetings(first, second, loop, meetings)
+
+
+class _Clusters:
+    """Buffers that may share bytes, and those that one access may touch either of, belong together."""
+
+    def __init__(self, graph: g.SyncGraph, footprints: Footprints) -> None:
+        self.names = {buffer.name: number for number, buffer in enumerate(graph.buffers)}
+        self.leader = list(range(len(graph.buffers)))
+        placed = sorted(
+            (buffer.offset, buffer.offset + buffer.bytes, number)
+            for number, buffer in enumerate(graph.buffers)
+            if buffer.offset is not None
+        )
+        reach, last = -1, -1
+        for start, end, number in placed:
+            if last >= 0 and start < reach:
+                self.join(last, number)
+            if end > reach:
+                reach, last = end, number
+        self.touched = {
+            node: tuple(dict.fromkeys(self.find(self.names[place.buffer]) for place in touch.places))
+            for node, touch in footprints.accesses.items()
+        }
+
+    def find(self, number: int) -> int:
+        while self.leader[number] != number:
+            number = self.leader[number]
+        return number
+
+    def join(self, one: int, other: int) -> None:
+        self.leader[self.find(other)] = self.find(one)
+
+    def of(self, node: int) -> tuple[int, ...]:
+        return self.touched[node]

@@ -1,0 +1,1 @@
+"""Where barriers go, of which kind, and what they cost."""

@@ -1,0 +1,166 @@
+"""What each barrier has to drain, and waits where no barrier is needed: the weakest kind that is enough.
+
+Needs   hazards, and where waves meet: what is put in, and what stands there
+Gives   for each arrival what is drained before it; waits for hazards within one wave; hazards that nothing serves
+Keeps   a drain stands at the latest arrival that is early enough
+Cost    a search for each hazard, and one more for each drain
+
+A bare barrier comes first. A walk on which a producer is still in flight when it has to be performed asks for a drain
+before one arrival on it. What stands in the program and drains too little is upgraded, never doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidegate.hazards.model import Hazard
+from tidegate.language.ops import Fence as FenceOp
+from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount
+from tidegate.placement.events import Arrive, Depart, Drain, Event, Fence, all_events
+from tidegate.placement.walks import Walk, Walks
+from tidegate.targets import Target
+
+ORDINARY, COPIES, PROXY = "ordinary", "copies", "proxy"
+LDS_OPERATIONS = ("local_read", "local_write", "atomic_add")
+
+Meets = Mapping[int, Sequence[Event]]  # point → arrivals and departures that are put before it
+
+
+@dataclass(slots=True)
+class Drains:
+    """What is drained where, by the point before which an arrival is put or at which one stands."""
+
+    at_new: dict[int, set[str]] = field(default_factory=dict)
+    at_old: dict[int, set[str]] = field(default_factory=dict)
+    waits: dict[int, tuple[SyncOp, ...]] = field(default_factory=dict)  # put before a point, for its wave alone
+    failed: list[Hazard] = field(default_factory=list)
+
+
+def find_drains(walks: Walks, hazards: Sequence[Hazard], meets: Meets) -> Drains:
+    """Hazards between waves first: what they drain may be enough for those within one."""
+    return _Finder(walks, meets).find(sorted(hazards, key=lambda each: each.demand == 0))
+
+
+def put_before(walks: Walks, meets: Meets, drains: Drains) -> dict[int, tuple[Event, ...]]:
+    """Everything that is put before nodes, as a walk meets it."""
+    by_point: dict[int, list[Event]] = {}
+    for point, events in meets.items():
+        found = by_point.setdefault(point, [])
+        drained = point not in drains.at_new
+        for event in events:
+            if isinstance(event, Arrive) and not drained:
+                found += drain_events(drains.at_new[point])
+                drained = True
+            found.append(event)
+    for point, wait in drains.waits.items():
+        by_point.setdefault(point, []).extend(all_events(wait))
+    for point, what in drains.at_old.items():
+        by_point.setdefault(point, []).extend(drain_events(what))
+    return {node: tuple(by_point[point]) for node, point in enumerate(walks.flow.origin) if point in by_point}
+
+
+def drain_events(what: set[str]) -> list[Event]:
+    found: list[Event] = []
+    if what & {ORDINARY, COPIES}:
+        found.append(Drain(ORDINARY in what, COPIES in what))
+    if PROXY in what:
+        found.append(Fence(True))
+    return found
+
+
+def drain_ops(target: Target, what: set[str], counters: Sequence[str]) -> tuple[SyncOp, ...] | None:
+    """Operations that drain without meeting anybody; None if the target has none. `counters`: those of copies."""
+    found: list[SyncOp] = []
+    counts: dict[str, int] = {}
+    if ORDINARY in what:
+        counts.update(dict.fromkeys(lds_counters(target), 0))
+        if not counts:
+            if "wave" not in target.fence.kinds:
+                return None
+            found.append(FenceOp("wave"))
+    if COPIES in what:
+        if not counters or any(name not in target.counters for name in counters):
+            return None
+        counts.update(dict.fromkeys(counters, 0))
+    if counts:
+        found.append(WaitCount(tuple(sorted(counts.items()))))
+    if PROXY in what:
+        found.append(FenceOp("proxy_async"))
+    return tuple(found)
+
+
+def lds_counters(target: Target) -> list[str]:
+    named = (target.counter_of(each) for each in LDS_OPERATIONS if target.has(each))
+    return list(dict.fromkeys(name for name in named if name))
+
+
+class _Finder:
+    def __init__(self, walks: Walks, meets: Meets) -> None:
+        self.walks, self.meets = walks, meets
+        self.drains = Drains()
+        self.before = put_before(walks, meets, self.drains)
+
+    def find(self, hazards: Sequence[Hazard]) -> Drains:
+        for hazard in hazards:
+            while (walk := self.walks.unserved(hazard, self.before)) is not None:
+                if not (self.at_arrival(hazard, walk) if hazard.demand else self.within_a_wave(hazard, walk)):
+                    self.drains.failed.append(hazard)
+                    break
+                self.before = put_before(self.walks, self.meets, self.drains)
+        return self.drains
+
+    def at_arrival(self, hazard: Hazard, walk: Walk) -> bool:
+        """Asks the last arrival on a walk that is early enough to drain; whether that says anything new."""
+        arrivals = self.arrivals(walk)
+        if len(arrivals) < hazard.demand:
+            return False
+        point, is_new = arrivals[-hazard.demand]
+        what = (self.drains.at_new if is_new else self.drains.at_old).setdefault(point, set())
+        needed = _needed(hazard)
+        if needed <= what:
+            return False
+        what |= needed
+        return True
+
+    def arrivals(self, walk: Walk) -> list[tuple[int, bool]]:
+        """Where the barriers that a walk meets were arrived at: points, and whether they are put there."""
+        pending: dict[int | str, tuple[int, bool]] = {}
+        found: list[tuple[int, bool]] = []
+        for node in walk.nodes:
+            point = self.walks.flow.origin[node]
+            own = self.walks.own.get(node, ()) if node != walk.nodes[-1] else ()
+            for events, is_new in ((self.meets.get(point, ()), True), (own, False)):
+                for event in events if self.walks.uniform[node] else ():
+                    if isinstance(event, Arrive):
+                        pending[event.barrier] = (point, is_new)
+                    elif isinstance(event, Depart) and event.barrier in pending:
+                        found.append(pending.pop(event.barrier))
+        return found
+
+    def within_a_wave(self, hazard: Hazard, walk: Walk) -> bool:
+        """A wait at the latest place on a walk, for whichever wave comes there."""
+        target, graph = self.walks.target, self.walks.flow.graph
+        points = [self.walks.flow.origin[node] for node in walk.nodes]
+        for point in reversed(points):
+            if not graph.points[point].insertable:
+                continue
+            wait = drain_ops(target, _needed(hazard), hazard.performed.counters)
+            known = self.drains.waits.get(point, ())
+            if wait is not None and not set(wait) <= set(known):
+                self.drains.waits[point] = (*known, *(each for each in wait if each not in known))
+                return True
+            full = SharedMemoryBarrier(wait_async_ops=hazard.performed.is_async)
+            if graph.points[point].under == "uniform" and full not in known:
+                self.drains.waits[point] = (*known, full)
+                return True
+            return False
+        return False
+
+
+def _needed(hazard: Hazard) -> set[str]:
+    performed = hazard.performed
+    needed = {COPIES} if performed.is_async else set() if performed.by_arrival and hazard.demand else {ORDINARY}
+    if performed.needs_fence:
+        needed = (needed - {ORDINARY}) | {PROXY}
+    return needed

@@ -1,0 +1,102 @@
+"""Arrivals, departures and drains as edits of a program.
+
+Needs   what is put before which point, what is drained where, and the hazards served there
+Gives   a `Plan`
+Keeps   the weakest operation that does it: a bare barrier where nothing is to be drained, LDS only, or copies too. A
+        barrier that stands there is changed; before a pinned one, and before a signal, a wait is put instead
+Cost    linear in the edits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow
+from tidegate.graph.plan import Change, Delete, Edit, Insert, Plan
+from tidegate.hazards.model import Hazard
+from tidegate.hazards.show import name_hazard
+from tidegate.language.ops import Fence as FenceOp
+from tidegate.language.ops import SharedMemoryBarrier, Signal, SyncOp, Wait, WorkgroupBarrier
+from tidegate.placement.drains import COPIES, ORDINARY, PROXY, Drains, Meets, drain_ops
+from tidegate.placement.events import Arrive, Depart, Event
+from tidegate.targets import Target
+
+
+def make_plan(
+    flow: Flow,
+    target: Target,
+    meets: Meets,
+    drains: Drains,
+    serves: Mapping[int, Sequence[Hazard]],
+    removed: frozenset[int] = frozenset(),
+) -> Plan:
+    """Edits in the order of points."""
+    writer = _Writer(flow, target)
+    edits: list[Edit] = []
+    for point in sorted({*meets, *drains.waits, *drains.at_old, *removed}):
+        why = tuple(dict.fromkeys(name_hazard(each, flow) for each in serves.get(point, ())))
+        for op in writer.meet(meets.get(point, ()), drains.at_new.get(point, set())):
+            edits.append(Insert(point, op, why))
+        edits += [Insert(point, op, why) for op in drains.waits.get(point, ())]
+        if point in drains.at_old:
+            edits += writer.upgrade(point, drains.at_old[point], why)
+        if point in removed:
+            edits.append(Delete(point, ("redundant",)))
+    return Plan(tuple(edits))
+
+
+class _Writer:
+    def __init__(self, flow: Flow, target: Target) -> None:
+        self.flow, self.target = flow, target
+        self.counters = sorted(
+            {
+                issue.counter
+                for point in flow.graph.points
+                if isinstance(point.action, g.Access) and point.action.is_async
+                for issue in point.issues
+            }
+        )
+
+    def meet(self, events: Sequence[Event], what: set[str]) -> list[SyncOp]:
+        """Barriers and halves of pairs; the first arrival drains."""
+        found: list[SyncOp] = []
+        rest = list(events)
+        while rest:
+            event = rest.pop(0)
+            if isinstance(event, Depart):
+                found.append(Wait(event.barrier))
+            elif isinstance(event, Arrive):
+                if rest and rest[0] == Depart(event.barrier):
+                    rest.pop(0)
+                    found += self.barrier(what)
+                else:
+                    found += drain_ops(self.target, what, self.counters) or ()
+                    found.append(Signal(event.barrier))
+                what = set()
+        return found
+
+    def barrier(self, what: set[str]) -> list[SyncOp]:
+        fence: list[SyncOp] = [FenceOp("proxy_async")] if PROXY in what else []
+        if what & {ORDINARY, COPIES}:
+            return [*fence, SharedMemoryBarrier(wait_async_ops=COPIES in what)]
+        return [*fence, WorkgroupBarrier()]
+
+    def upgrade(self, point: int, what: set[str], why: tuple[str, ...]) -> list[Edit]:
+        """Makes what stands at a point drain more."""
+        action = self.flow.graph.points[point].action
+        assert isinstance(action, g.Sync)
+        edits: list[Edit] = [Insert(point, FenceOp("proxy_async"), why)] if PROXY in what else []
+        what = what - {PROXY}
+        if not what:
+            return edits
+        alone = drain_ops(self.target, what, self.counters)
+        match action.op:
+            case SharedMemoryBarrier() as op:
+                return [*edits, Change(point, replace(op, wait_async_ops=True), why)]
+            case WorkgroupBarrier(pinned=False) as op:
+                return [*edits, Change(point, SharedMemoryBarrier(wait_async_ops=COPIES in what), why)]
+            case WorkgroupBarrier() if alone is None:
+                return [*edits, Change(point, SharedMemoryBarrier(wait_async_ops=COPIES in what, pinned=True), why)]
+        return [*edits, *(Insert(point, op, why) for op in alone or ())]

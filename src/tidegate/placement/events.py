@@ -1,0 +1,74 @@
+"""Synchronization as a walk meets it: drains, arrivals, departures, fences.
+
+Needs   operations that stand in a program or are about to be put there
+Gives   for each the events that decide whether a hazard is served
+Keeps   only what holds for every wave is an event: named barriers, mbarriers and conditional barriers are none
+Cost    constant for each operation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidegate.language import ops
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Performs accesses of the own wave: ordinary ones, all copies, counters down to a count, single copies."""
+
+    ordinary: bool = False
+    copies: bool = False
+    counts: tuple[tuple[str, int], ...] = ()
+    tokens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    barrier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Depart:
+    barrier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Performs ordinary accesses; `proxy`: the other proxy may follow."""
+
+    proxy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Closes a group of copies."""
+
+
+Event = Drain | Arrive | Depart | Fence | Commit
+MEET = (Arrive(-1), Depart(-1))
+
+
+def events_of(op: object) -> tuple[Event, ...]:
+    """What an operation does to those who walk past it."""
+    match op:
+        case ops.WorkgroupBarrier():
+            return MEET
+        case ops.SharedMemoryBarrier(counts, wait_async_ops, deps):
+            return (Drain(True, wait_async_ops, counts, tuple(each.name for each in deps)), *MEET)
+        case ops.Signal(int(barrier)):
+            return (Arrive(barrier),)
+        case ops.Wait(int(barrier)):
+            return (Depart(barrier),)
+        case ops.WaitCount(counts, deps):
+            return (Drain(counts=counts, tokens=tuple(each.name for each in deps)),)
+        case ops.Fence(kind):
+            return (Fence(kind == "proxy_async"),)
+        case ops.CommitGroup():
+            return (Commit(),)
+    return ()
+
+
+def all_events(found: Iterable[object]) -> tuple[Event, ...]:
+    return tuple(event for op in found for event in events_of(op))

@@ -1,0 +1,127 @@
+"""The least weight of barriers on any graph, with the bound that proves it.
+
+Needs   hazards, walks, where barriers may stand and what they cost, a plan to start from
+Gives   how many barriers to put before which point, their weight, and a bound below which no plan is
+Keeps   the bound holds whatever is found; when it equals the weight, the plan is optimal
+Cost    an integer program each round (HiGHS); a round adds, for every hazard that the last solution leaves unserved on
+        some walk, the cut that this walk asks for: the barriers on it, as often as it passes them, must be enough
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.hazards.model import Hazard
+from tidegate.placement.anywhere import Chosen, Slots
+from tidegate.placement.walks import Walk, Walks
+
+TIME_LIMIT = 20.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    chosen: Chosen
+    weight: float
+    bound: float
+    rounds: int
+    cuts: int
+    proven: bool
+
+
+def place_optimally(
+    walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, seconds: float = TIME_LIMIT
+) -> Optimum:
+    return _Program(walks, hazards, slots, start, seconds).solve()
+
+
+class _Program:
+    def __init__(self, walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, seconds: float) -> None:
+        self.walks, self.hazards, self.slots, self.start = walks, hazards, slots, start
+        self.ends = time.monotonic() + seconds
+        self.columns: dict[int, int] = {}  # point → column
+        self.rows: set[tuple[tuple[tuple[int, int], ...], int]] = set()
+        self.most = max((each.demand for each in hazards), default=1)
+        self.solver = _new_solver()
+        positive = [weight for weight in slots.weight.values() if weight > 0]
+        # Of equal weights the fewest barriers: a share of the least weight that all of them together cannot reach.
+        self.tie = min(positive, default=1.0) / (1000 * (len(slots.weight) + 1))
+
+    def solve(self) -> Optimum:
+        bound, rounds = 0.0, 0
+        chosen: Chosen = Counter()
+        while True:
+            cut = self.cuts(chosen)
+            if not cut:
+                return self.found(chosen, None, rounds)
+            rounds += 1
+            left = self.ends - time.monotonic()
+            if left <= 0:
+                return self.found(self.start, bound, rounds)
+            solved = self.run(left)
+            if solved is None:
+                return self.found(self.start, bound, rounds)
+            chosen, bound = solved
+
+    def found(self, chosen: Chosen, bound: float | None, rounds: int) -> Optimum:
+        weight = self.slots.cost(chosen)[0]
+        proven = bound is None or bound >= weight - 1e-9
+        return Optimum(chosen, weight, weight if proven else max(0.0, bound or 0.0), rounds, len(self.rows), proven)
+
+    def cuts(self, chosen: Mapping[int, int]) -> int:
+        """Adds a row for each hazard that is not served; how many."""
+        before = self.slots.before(chosen)
+        added = 0
+        for hazard in self.hazards:
+            walk = self.walks.unserved(hazard, before, drained=True)
+            if walk is not None:
+                added += self.cut(hazard, walk, chosen)
+        return added
+
+    def cut(self, hazard: Hazard, walk: Walk, chosen: Mapping[int, int]) -> int:
+        passed = Counter(point for node in walk.nodes if (point := self.walks.flow.origin[node]) in self.slots.weight)
+        stands = walk.met - sum(chosen.get(point, 0) * count for point, count in passed.items())
+        row = (tuple(sorted(passed.items())), hazard.demand - stands)
+        if row in self.rows:
+            return 0
+        self.rows.add(row)
+        places = [self.column(point) for point, _ in row[0]]
+        self.solver.addRow(row[1], 1e30, len(places), places, [float(count) for _, count in row[0]])
+        return 1
+
+    def column(self, point: int) -> int:
+        import highspy
+
+        if point not in self.columns:
+            number = self.columns[point] = len(self.columns)
+            self.solver.addVar(0.0, float(self.most))
+            self.solver.changeColCost(number, self.slots.weight[point] + self.tie)
+            self.solver.changeColIntegrality(number, highspy.HighsVarType.kInteger)
+        return self.columns[point]
+
+    def run(self, seconds: float) -> tuple[Chosen, float] | None:
+        """The best barriers for the rows so far, and their weight as a bound; None if there was no time."""
+        import highspy
+
+        self.solver.setOptionValue("time_limit", self.solver.getRunTime() + seconds)
+        self.solver.run()
+        if self.solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        values = self.solver.getSolution().col_value
+        chosen = Counter({point: round(values[column]) for point, column in self.columns.items()})
+        chosen = +chosen
+        return chosen, self.slots.cost(chosen)[0]
+
+
+def _new_solver() -> Any:
+    import highspy
+
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("mip_rel_gap", 0.0)
+    solver.setOptionValue("mip_abs_gap", 1e-9)
+    solver.setOptionValue("threads", 1)
+    return solver

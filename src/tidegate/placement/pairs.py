@@ -1,0 +1,286 @@
+"""Barriers pulled apart: signal as early, wait as late as the hazards allow.
+
+Needs   barriers that serve all hazards, as few as there can be
+Gives   signals and waits, no more of them than barriers, with as much between the two as there can be
+Keeps   every hazard is served; on every path signals and waits take turns; the two of a pair stand in one region, or on
+        both sides of a loop's end, then with a signal before the loop and a wait behind it
+Cost    for each barrier a search for each step up and down, over the hazards that it serves
+
+    shared_memory_barrier        signal                 wait           signal before the loop, wait behind it
+    global_read                  global_read            local_read
+    local_read           or      wait           or      local_write
+    local_write                  local_read             signal
+    mma                          ...                    mma
+
+A pair covers no more than a barrier at either of its places would, so the fewest pairs are as many as the fewest
+barriers. A copy has to be waited for before the signal, so a barrier that serves one is left whole, at its latest.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.graph import model as g
+from tidegate.hazards.find import Hazards
+from tidegate.hazards.model import Hazard
+from tidegate.hazards.regions import Region, Regions
+from tidegate.placement.anywhere import Slots
+from tidegate.placement.events import MEET, Arrive, Depart, Event
+from tidegate.placement.walks import Walks
+
+WHOLE = -1  # the barrier that every target with split pairs has
+UP, DOWN = Arrive(WHOLE), Depart(WHOLE)
+
+
+def split(
+    found: Hazards, walks: Walks, slots: Slots, hazards: Sequence[Hazard], meets: Mapping[int, Sequence[Event]]
+) -> dict[int, tuple[Event, ...]]:
+    """The same barriers as pairs. What cannot be taken apart stays whole."""
+    whole = {point: tuple(events) for point, events in meets.items()}
+    if found.regions is None or not take_turns(walks, {}):
+        return whole
+    splitter = _Splitter(found.regions, walks, slots, hazards, whole)
+    splitter.run()
+    result = {point: events for point, events in splitter.events.items() if events}
+    return result if take_turns(walks, slots_before(slots, result)) else whole
+
+
+def slots_before(slots: Slots, events: Mapping[int, tuple[Event, ...]]) -> dict[int, tuple[Event, ...]]:
+    return {node: each for point, each in events.items() for node in slots.nodes[point]}
+
+
+@dataclass(slots=True)
+class _Pair:
+    """Where a pair stands: points, in one region."""
+
+    region: int
+    signal: int
+    wait: int
+
+
+class _Splitter:
+    def __init__(
+        self,
+        regions: Regions,
+        walks: Walks,
+        slots: Slots,
+        hazards: Sequence[Hazard],
+        meets: Mapping[int, tuple[Event, ...]],
+    ) -> None:
+        self.regions, self.walks, self.slots = regions, walks, slots
+        self.events: dict[int, tuple[Event, ...]] = dict(meets)
+        self.before = slots_before(slots, self.events)
+        self.lines: dict[int, list[tuple[int, int]]] = {}  # region → (place, point) of its own slots
+        for point, nodes in slots.nodes.items():
+            node = nodes[0]
+            if len(nodes) == 1 and node not in walks.head_of:
+                region = regions.region_of[node]
+                self.lines.setdefault(region, []).append((regions.place[node], point))
+        for line in self.lines.values():
+            line.sort()
+        self.stands = sorted(
+            regions.place[node]
+            for node, events in walks.own.items()
+            if node in regions.place and any(isinstance(each, Arrive | Depart) for each in events)
+        )
+        self.used = sorted(self.place(point) for point in self.events)
+        self.served: dict[int, list[Hazard]] = {}  # point → hazards served there
+        for hazard in hazards:
+            for node in walks.served_at(hazard, self.before, drained=True) or ():
+                self.served.setdefault(walks.flow.origin[node], []).append(hazard)
+
+    def run(self) -> None:
+        order = sorted(self.events, key=self.place)
+        pairs = [pair for point in order if (pair := self.pull(point)) is not None]
+        for pair in sorted(pairs, key=lambda each: -self.regions.depth[each.region]):
+            self.wrap(pair, pairs)
+
+    def place(self, point: int) -> int:
+        return self.regions.place[self.slots.nodes[point][0]]
+
+    # --- within a region ---
+
+    def pull(self, point: int) -> _Pair | None:
+        """Moves the signal of a barrier up and its wait down."""
+        region = self.regions.region_of[self.slots.nodes[point][0]]
+        hazards = self.served.get(point, [])
+        if self.events[point] != MEET or any(each.performed.is_async for each in hazards):
+            return None
+        self.put(point, ())
+        pair = _Pair(region, point, point)
+        for signal in self.upwards(region, self.place(point)):
+            if not self.works(hazards, signal, point):
+                break
+            pair.signal = signal
+        for wait in self.downwards(region, self.place(point)):
+            if not self.works(hazards, pair.signal, wait):
+                break
+            pair.wait = wait
+        self.add_pair(pair.signal, pair.wait)
+        return pair
+
+    def upwards(self, region: int, place: int) -> list[int]:
+        """Points of a region's own sequence before a place, up to where waves meet otherwise."""
+        line = self.lines.get(region, [])
+        at = bisect_left(line, (place, -1))
+        found = []
+        for where, point in reversed(line[:at]):
+            if self.meets_between(where, place):
+                break
+            found.append(point)
+            if self.events.get(point):
+                break
+        return found
+
+    def downwards(self, region: int, place: int) -> list[int]:
+        line = self.lines.get(region, [])
+        at = bisect_left(line, (place + 1, -1))
+        found = []
+        for where, point in line[at:]:
+            if self.meets_between(place, where):
+                break
+            found.append(point)
+            if self.events.get(point):
+                break
+        return found
+
+    def meets_between(self, first: int, last: int) -> bool:
+        """Whether anything behind one place and before the other meets: what stands there, or is put there."""
+        stands = bisect_left(self.stands, last) - bisect_left(self.stands, first)
+        inside = [each for each in self.events if self.events[each] and first < self.place(each) < last]
+        return stands > 0 or bool(inside)
+
+    def works(self, hazards: Sequence[Hazard], signal: int, wait: int) -> bool:
+        kept = {each: self.events.get(each, ()) for each in (signal, wait)}
+        self.add_pair(signal, wait)
+        served = all(self.walks.is_served(each, self.before, drained=True) for each in hazards)
+        for point, events in kept.items():
+            self.put(point, events)
+        return served
+
+    def add_pair(self, signal: int, wait: int) -> None:
+        if signal == wait:
+            self.put(signal, (*self.events.get(signal, ()), *MEET))
+            return
+        self.put(signal, (*self.events.get(signal, ()), UP))
+        self.put(wait, (DOWN, *self.events.get(wait, ())))
+
+    def put(self, point: int, events: tuple[Event, ...]) -> None:
+        self.events[point] = events
+        for node in self.slots.nodes[point]:
+            self.before[node] = events
+
+    # --- round a loop ---
+
+    def wrap(self, pair: _Pair, pairs: list[_Pair]) -> None:
+        """Moves the signal of a loop's first pair to the end of the iteration before, if that leaves more between."""
+        region = self.regions.regions[pair.region]
+        if region.loop < 0 or self.meets_between(region.first - 1, self.place(pair.signal)):
+            return
+        around = self.outside(region)
+        if around is None or not self.after_last(region):
+            return
+        kept = dict(self.events)
+        hazards = list(dict.fromkeys(h for each in pairs for h in self.served_near(each)))
+        self.take(pair)
+        prologue, epilogue = around
+        self.put(prologue, (*self.events.get(prologue, ()), UP))
+        self.put(epilogue, (DOWN, *self.events.get(epilogue, ())))
+        self.put(pair.wait, (DOWN, *self.events.get(pair.wait, ())))
+        signal = self.latest_signal(region, hazards)
+        old = self.place(pair.wait) - self.place(pair.signal)
+        if signal is not None:
+            self.put(signal, (*self.events.get(signal, ()), UP))
+            self.drop_others(pair, pairs, hazards)
+            new = region.last - self.place(signal) + self.place(pair.wait) - region.first
+            if self.cost(self.events) <= self.cost(kept) and new > old and self.all_served(hazards):
+                return
+        for point in {*kept, *self.events}:
+            self.put(point, kept.get(point, ()))
+
+    def served_near(self, pair: _Pair) -> list[Hazard]:
+        return [each for point in {pair.signal, pair.wait} for each in self.served.get(point, [])] + [
+            each for point, found in self.served.items() if self.between(pair, point) for each in found
+        ]
+
+    def between(self, pair: _Pair, point: int) -> bool:
+        return point in self.slots.nodes and self.place(pair.signal) <= self.place(point) <= self.place(pair.wait)
+
+    def outside(self, region: Region) -> tuple[int, int] | None:
+        """The points right before and right behind a loop."""
+        before = self.upwards(region.parent, region.first)
+        behind = self.downwards(region.parent, region.last - 1)
+        return (before[0], behind[0]) if before and behind else None
+
+    def after_last(self, region: Region) -> list[int]:
+        """Points of a body behind the last barrier in it."""
+        return self.upwards(region.number, region.last)
+
+    def latest_signal(self, region: Region, hazards: Sequence[Hazard]) -> int | None:
+        """The earliest point at the end of a body from which on a signal serves everything."""
+        best = None
+        for point in self.after_last(region):
+            self.put(point, (*self.events.get(point, ()), UP))
+            works = self.all_served(hazards)
+            self.put(point, self.events[point][:-1])
+            if not works:
+                break
+            best = point
+        return best
+
+    def take(self, pair: _Pair) -> None:
+        """Takes a pair away."""
+        if pair.signal == pair.wait:
+            events = list(self.events[pair.signal])
+            at = next(i for i in range(len(events) - 1) if events[i : i + 2] == list(MEET))
+            self.put(pair.signal, tuple(events[:at] + events[at + 2 :]))
+            return
+        self.put(pair.signal, self.events[pair.signal][:-1])
+        self.put(pair.wait, self.events[pair.wait][1:])
+
+    def drop_others(self, pair: _Pair, pairs: list[_Pair], hazards: Sequence[Hazard]) -> None:
+        """Takes away pairs around the loop that its new signal and wait have made needless."""
+        parent = self.regions.regions[pair.region].parent
+        for other in [each for each in pairs if each.region == parent]:
+            kept = {point: self.events[point] for point in (other.signal, other.wait)}
+            self.take(other)
+            if self.all_served(hazards):
+                pairs.remove(other)
+                continue
+            for point, events in kept.items():
+                self.put(point, events)
+
+    def all_served(self, hazards: Sequence[Hazard]) -> bool:
+        return all(self.walks.is_served(each, self.before, drained=True) for each in hazards)
+
+    def cost(self, events: Mapping[int, tuple[Event, ...]]) -> float:
+        return sum(self.slots.weight[point] * each.count(UP) for point, each in events.items())
+
+
+def take_turns(walks: Walks, before: Mapping[int, Sequence[Event]]) -> bool:
+    """Whether on every path signals and waits of the barrier take turns, and none is left over."""
+    flow = walks.flow
+    waiting: dict[int, bool] = {}
+    stack: list[tuple[int, bool]] = [(entry, False) for entry in flow.entries]
+    while stack:
+        node, signalled = stack.pop()
+        if node in waiting:
+            if waiting[node] != signalled:
+                return False
+            continue
+        waiting[node] = signalled
+        for event in (*before.get(node, ()), *(walks.own.get(node, ()) if walks.uniform[node] else ())):
+            if isinstance(event, Arrive) and event.barrier == WHOLE:
+                if signalled:
+                    return False
+                signalled = True
+            elif isinstance(event, Depart) and event.barrier == WHOLE:
+                if not signalled:
+                    return False
+                signalled = False
+        if isinstance(flow.action(node), g.End) and signalled:
+            return False
+        stack.extend((successor, signalled) for successor in flow.successors[node])
+    return True

@@ -1,0 +1,228 @@
+"""A plan for a graph: where barriers go, of which kind, and which hazards each serves.
+
+Needs   the hazards of a flow, a target, a strategy
+Gives   a `Placed`: the plan, what could not be served, what it costs, the bound where one is known
+Keeps   every hazard that can be served is served by the plan, checked once more on all walks; what stands in the
+        program and is pinned stays
+Cost    that of the strategy, and one search for each hazard
+
+Barriers that stand in the program count, as if they drained what has to be drained: they are upgraded where they do
+not. New ones are added for what is left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow
+from tidegate.graph.plan import Plan
+from tidegate.hazards.find import Hazards
+from tidegate.hazards.model import Hazard, Unplaced
+from tidegate.language.ops import Signal, Wait
+from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
+from tidegate.placement.drains import Drains, Meets, find_drains, put_before
+from tidegate.placement.edits import make_plan
+from tidegate.placement.events import MEET
+from tidegate.placement.nests import place_in_nest
+from tidegate.placement.optimal import TIME_LIMIT, Optimum, place_optimally
+from tidegate.placement.pairs import split
+from tidegate.placement.redundant import find_redundant
+from tidegate.placement.walks import Walks
+from tidegate.targets import Target
+
+STRATEGIES = ("minimal", "intersecting", "optimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to place. An empty strategy is the target's own."""
+
+    strategy: str = ""
+    remove_redundant: bool = False
+    seconds: float = TIME_LIMIT
+
+
+@dataclass(slots=True)
+class Placed:
+    """What came of it. `optimum` is there for the strategy that proves something."""
+
+    plan: Plan
+    strategy: str
+    weight: float
+    hazards: tuple[Hazard, ...]
+    unplaced: tuple[Unplaced, ...]
+    serves: dict[int, tuple[Hazard, ...]] = field(default_factory=dict)  # point → hazards served there
+    optimum: Optimum | None = None
+    notes: tuple[str, ...] = ()
+
+
+def place(found: Hazards, target: Target, options: Options | None = None) -> Placed:
+    return _Placer(found, target, options or Options()).place()
+
+
+def default_strategy(target: Target) -> str:
+    """Split pairs where the target has them."""
+    return "intersecting" if target.barrier.split else "minimal"
+
+
+def find_slots(flow: Flow) -> Slots:
+    """Where barriers may stand: before points that all waves come to."""
+    nodes: dict[int, list[int]] = {}
+    if len(flow.entries) == 1:
+        reached = _reached(flow)
+        for node, point in enumerate(flow.origin):
+            if node in reached:
+                nodes.setdefault(point, []).append(node)
+    points, taken = flow.graph.points, between_halves(flow)
+    usable = {
+        each: found
+        for each, found in nodes.items()
+        if points[each].insertable and points[each].under == "uniform" and taken.isdisjoint(found)
+    }
+    return Slots({each: sum(map(flow.weight, found)) for each, found in usable.items()}, usable)
+
+
+def between_halves(flow: Flow) -> frozenset[int]:
+    """Nodes between a signal and its wait, where no wave may arrive again."""
+    signalled: set[int] = set()
+    stack = [
+        successor
+        for node in range(len(flow.origin))
+        if _half(flow.action(node)) == "signal"
+        for successor in flow.successors[node]
+    ]
+    while stack:
+        node = stack.pop()
+        if node not in signalled:
+            signalled.add(node)
+            if _half(flow.action(node)) != "wait":
+                stack.extend(flow.successors[node])
+    return frozenset(signalled)
+
+
+def _half(action: g.Action) -> str:
+    match action:
+        case g.Sync(Signal(barrier=int())):
+            return "signal"
+        case g.Sync(Wait(barrier=int())):
+            return "wait"
+    return ""
+
+
+def _reached(flow: Flow) -> set[int]:
+    seen, stack = set(flow.entries), list(flow.entries)
+    while stack:
+        for successor in flow.successors[stack.pop()]:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append(successor)
+    return seen
+
+
+class _Placer:
+    def __init__(self, found: Hazards, target: Target, options: Options) -> None:
+        self.found, self.target, self.options = found, target, options
+        self.flow = found.flow
+        self.walks = Walks(found.flow, target)
+        self.slots = find_slots(found.flow)
+        self.unplaced = list(found.unplaced)
+        self.notes: list[str] = []
+        self.optimum: Optimum | None = None
+
+    def place(self) -> Placed:
+        strategy = self.options.strategy or default_strategy(self.target)
+        hazards = self.servable()
+        between = [each for each in hazards if each.demand]
+        removed = self.redundant(between)
+        if removed:
+            self.walks.own = {n: each for n, each in self.walks.own.items() if self.flow.origin[n] not in removed}
+        left = self.left(between)
+        chosen = self.choose(strategy, left)
+        meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
+        if strategy == "intersecting" and self.target.barrier.split:
+            meets = split(self.found, self.walks, self.slots, between, meets)
+        drains = find_drains(self.walks, hazards, meets)
+        for hazard in drains.failed:
+            self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
+        serves = self.serves(hazards, meets, drains)
+        plan = make_plan(self.flow, self.target, meets, drains, serves, removed)
+        weight = self.slots.cost(chosen)[0]
+        return Placed(
+            plan, strategy, weight, tuple(hazards), tuple(self.unplaced), serves, self.optimum, tuple(self.notes)
+        )
+
+    # --- hazards ---
+
+    def servable(self) -> list[Hazard]:
+        """Hazards that barriers at all the places there are would serve. The others are reported."""
+        everywhere = self.slots.before(dict.fromkeys(self.slots.weight, 1))
+        most = max((each.demand for each in self.found.hazards), default=1)
+        if most > 1:
+            everywhere = self.slots.before(dict.fromkeys(self.slots.weight, most))
+        kept: list[Hazard] = []
+        for hazard in dict.fromkeys(self.found.hazards):
+            if hazard.demand and not self.walks.is_served(hazard, everywhere, drained=True):
+                why = "no barrier that all waves come to can stand between them"
+                self.unplaced.append(Unplaced(hazard, why))
+            else:
+                kept.append(hazard)
+        return kept
+
+    def left(self, hazards: Sequence[Hazard]) -> list[Hazard]:
+        """What the barriers that stand in the program do not serve, even if they drain."""
+        if not any(self.walks.own.values()):
+            return list(hazards)
+        return [each for each in hazards if not self.walks.is_served(each, drained=True)]
+
+    def redundant(self, hazards: Sequence[Hazard]) -> frozenset[int]:
+        return find_redundant(self.walks, hazards) if self.options.remove_redundant else frozenset()
+
+    # --- strategies ---
+
+    def choose(self, strategy: str, hazards: Sequence[Hazard]) -> Chosen:
+        chosen = self.fewest(hazards)
+        if strategy == "optimal":
+            self.optimum = place_optimally(self.walks, hazards, self.slots, chosen, self.options.seconds)
+            chosen = self.optimum.chosen
+        return chosen
+
+    def fewest(self, hazards: Sequence[Hazard]) -> Chosen:
+        """Exact for nests; anything else is served without waste."""
+        regions = self.found.regions
+        if regions is None or any(each >= 0 for each in self.flow.calls):
+            return place_anywhere(self.walks, hazards, self.slots)
+        places = [nodes[0] for nodes in self.slots.nodes.values() if not self.is_head(nodes[0])]
+        found = place_in_nest(regions, hazards, places, self.existing())
+        if found is None:
+            return place_anywhere(self.walks, hazards, self.slots)
+        chosen: Chosen = Counter({self.flow.origin[node]: count for node, count in found.items()})
+        if any(each.branch >= 0 for each in regions.regions):
+            chosen = exchange(self.walks, hazards, self.slots, chosen)
+        return chosen
+
+    def is_head(self, node: int) -> bool:
+        return node in self.walks.head_of
+
+    def existing(self) -> Mapping[int, int]:
+        """Arrivals at nodes where all waves meet at once."""
+        return {node: 1 for node, events in self.walks.own.items() if self.walks.uniform[node] and events[-2:] == MEET}
+
+    # --- the result ---
+
+    def serves(self, hazards: Sequence[Hazard], meets: Meets, drains: Drains) -> dict[int, tuple[Hazard, ...]]:
+        """By point, the hazards that are served there; also the last check that all of them are."""
+        before = put_before(self.walks, meets, drains)
+        failed = set(map(id, drains.failed))
+        found: dict[int, list[Hazard]] = {}
+        for hazard in hazards:
+            if id(hazard) in failed:
+                continue
+            nodes = self.walks.served_at(hazard, before)
+            if nodes is None:
+                raise AssertionError(f"a hazard is left: {hazard}")
+            for point in sorted({self.flow.origin[node] for node in nodes}):
+                found.setdefault(point, []).append(hazard)
+        return {point: tuple(each) for point, each in found.items()}

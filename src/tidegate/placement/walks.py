@@ -1,0 +1,337 @@
+"""Is a hazard served on every walk from its producer to its consumer? If not, on which walk is it not?
+
+Needs   a flow, a hazard, and events that stand in the program or before its nodes
+Gives   a walk on which the hazard is not served, or None
+Keeps   exact for the walks that a hazard means: `distance` times round its loop, loops that run at least once entered;
+        a drain or a fence that not all waves pass counts only for the wave that is still on its own way
+Cost    the nodes that can be reached before the hazard is served, times the states of a walk: performed or not, arrived
+        where, how often; the search ends there
+
+A walk is served when its producer has been performed and then so many barriers have been met as the hazard demands. At
+a split pair that is: performed before the signal, and the wait behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow
+from tidegate.hazards.model import Hazard, Performed
+from tidegate.placement.events import Arrive, Commit, Depart, Drain, Event, Fence, events_of
+from tidegate.targets import Target
+
+Before = Mapping[int, Sequence[Event]]  # node → events before it
+NOTHING: Before = {}
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What has become of a producer on a walk."""
+
+    performed: bool
+    fenced: bool
+    arrived: tuple[int, ...]  # barriers signalled since it was performed, and not waited for
+    met: int
+    younger: int  # instructions on its counter since, or groups closed; as many as any count asks for
+    own: bool  # whether its wave is certainly still on its own way
+    again: bool  # whether the walk has come past the producer again
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Nodes after the producer up to the consumer, and how many barriers were met."""
+
+    nodes: tuple[int, ...]
+    met: int
+
+
+class Walks:
+    """Answers for one flow. `own` are the events at its nodes."""
+
+    def __init__(self, flow: Flow, target: Target) -> None:
+        self.flow, self.target = flow, target
+        self.around: list[frozenset[int]] = []
+        for number, loop in enumerate(flow.loops):
+            self.around.append((self.around[loop.parent] if loop.parent >= 0 else frozenset()) | {number})
+        self.head_of = {loop.head: number for number, loop in enumerate(flow.loops)}
+        self.own: dict[int, tuple[Event, ...]] = {}
+        self.uniform = [flow.point(node).under == "uniform" for node in range(len(flow.origin))]
+        if len(flow.entries) > 1:
+            self.uniform = [False] * len(self.uniform)
+        for node in range(len(flow.origin)):
+            action = flow.action(node)
+            if isinstance(action, g.Sync) and (events := events_of(action.op)):
+                self.own[node] = events
+        self.entered = {number for number, loop in enumerate(flow.loops) if loop.least >= 1 and self._tested(number)}
+        self.caps = self._caps()
+
+    def loops_around(self, node: int) -> frozenset[int]:
+        loop = self.flow.loop_of[node]
+        return self.around[loop] if loop >= 0 else frozenset()
+
+    def _tested(self, number: int) -> bool:
+        """Whether a loop is left from its head."""
+        head = self.flow.loops[number].head
+        return any(number not in self.loops_around(each) for each in self.flow.successors[head])
+
+    def _caps(self) -> dict[str, int]:
+        """By counter, the largest count that stands in the program and says anything there."""
+        out_of_turn = {
+            issue.counter for point in self.flow.graph.points for issue in point.issues if not issue.in_order
+        }
+        caps: dict[str, int] = {}
+        for events in self.own.values():
+            for event in events:
+                for name, count in event.counts if isinstance(event, Drain) else ():
+                    counter = self.target.counters.get(name)
+                    if counter is None:
+                        continue
+                    most = counter.max - (counter.unit == "instructions") if counter.max else 2**30
+                    if counter.in_order and name not in out_of_turn and count <= most:
+                        caps[name] = max(caps.get(name, 0), count)
+        return caps
+
+    # --- asking ---
+
+    def unserved(
+        self, hazard: Hazard, before: Before = NOTHING, *, own: bool = True, drained: bool = False
+    ) -> Walk | None:
+        """A walk on which the hazard is not served.
+
+        `own`: whether the events at nodes count. `drained`: every barrier is taken to perform what it has to.
+        """
+        return _Search(self, hazard, before, own, drained).run()
+
+    def served_at(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> frozenset[int] | None:
+        """The nodes at or before which walks become served; None if one does not."""
+        search = _Search(self, hazard, before, True, drained)
+        return frozenset(search.served_at) if search.run() is None else None
+
+    def is_served(self, hazard: Hazard, before: Before = NOTHING, *, own: bool = True, drained: bool = False) -> bool:
+        return self.unserved(hazard, before, own=own, drained=drained) is None
+
+
+class _Search:
+    def __init__(self, walks: Walks, hazard: Hazard, before: Before, own: bool, drained: bool) -> None:
+        self.served_at: set[int] = set()
+        self.walks, self.hazard, self.before, self.drained = walks, hazard, before, drained
+        self.flow = walks.flow
+        self.own_events = walks.own if own else {}
+        common = walks.loops_around(hazard.producer) & walks.loops_around(hazard.consumer)
+        outside = self._outside(common)
+        self.frozen = common if hazard.loop < 0 else outside
+        inner = [each for each in common if hazard.loop < 0 or each == hazard.loop]
+        self.bound = max(inner, key=lambda each: len(walks.around[each]), default=-1)
+        self.rounds = dict(hazard.rounds)
+        if hazard.loop >= 0 and hazard.distance:
+            self.rounds[hazard.loop] = hazard.distance
+        self.counted = tuple(self.rounds)
+        self.unit = self._unit(hazard.performed)
+
+    def _outside(self, common: frozenset[int]) -> frozenset[int]:
+        loop = self.hazard.loop
+        return frozenset(each for each in common if loop >= 0 and each in self.walks.around[loop] and each != loop)
+
+    def _unit(self, performed: Performed) -> str:
+        """What the counter of the producer counts."""
+        counters = self.walks.target.counters
+        return next((counters[name].unit for name in performed.counters if name in counters), "")
+
+    def run(self) -> Walk | None:
+        hazard, flow = self.hazard, self.flow
+        fenced = self.drained or not hazard.performed.needs_fence
+        start = State(self.drained, fenced, (), 0, 0, not self.walks.uniform[hazard.producer], False)
+        if self.accepts(start):
+            return None
+        first = (hazard.producer, (0,) * len(self.counted), start)
+        came: dict[tuple[int, tuple[int, ...], State], tuple[int, tuple[int, ...], State] | None] = {first: None}
+        queue = deque([first])
+        count = len(flow.origin)
+        while queue:
+            here = queue.popleft()
+            node, rounds, state = here
+            fresh = node >= count
+            real = flow.loops[node - count].head if fresh else node
+            for successor in flow.successors[real]:
+                if fresh and node - count not in self.walks.loops_around(successor):
+                    continue
+                after = self.step(real, successor, rounds, fresh)
+                if after is None:
+                    continue
+                there, turned = after
+                moved = self.pass_events(state, self.before.get(successor, ()), successor)
+                if moved is None:
+                    self.served_at.add(successor)
+                    continue
+                if successor == hazard.consumer and self.far_enough(turned):
+                    return self.trace(came, here, moved)
+                moved = self.pass_node(moved, successor)
+                if moved is None:
+                    self.served_at.add(successor)
+                    continue
+                key = (there, turned, moved)
+                if key not in came:
+                    came[key] = here
+                    queue.append(key)
+        return None
+
+    def step(
+        self, node: int, successor: int, rounds: tuple[int, ...], fresh: bool
+    ) -> tuple[int, tuple[int, ...]] | None:
+        """Where an edge leads, and how often it has been round which loop; None if the hazard does not go there."""
+        walks = self.walks
+        around = walks.loops_around(successor)
+        if self.bound >= 0 and self.bound not in around:
+            return None
+        loop = walks.head_of.get(successor, -1)
+        if loop < 0:
+            return successor, rounds
+        if loop in walks.loops_around(node):
+            if loop in self.frozen:
+                return None
+            if loop in self.rounds:
+                return self.turn(successor, loop, rounds)
+            return successor, rounds
+        if loop in walks.entered:
+            return len(self.flow.origin) + loop, rounds
+        return successor, rounds
+
+    def turn(self, successor: int, loop: int, rounds: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
+        place = self.counted.index(loop)
+        if rounds[place] < self.rounds[loop]:
+            return successor, (*rounds[:place], rounds[place] + 1, *rounds[place + 1 :])
+        return None if loop == self.hazard.loop else (successor, rounds)
+
+    def far_enough(self, rounds: tuple[int, ...]) -> bool:
+        return all(count >= self.rounds[loop] for count, loop in zip(rounds, self.counted, strict=True))
+
+    # --- what events do ---
+
+    def accepts(self, state: State) -> bool:
+        if self.hazard.demand == 0:
+            return state.performed and state.fenced
+        return state.met >= self.hazard.demand and state.fenced
+
+    def pass_node(self, state: State, node: int) -> State | None:
+        uniform = self.walks.uniform[node]
+        if state.own and uniform:
+            state = _changed(state, own=False)
+        events = self.own_events.get(node, ())
+        moved = self.pass_events(state, events, node) if events else state
+        if moved is None or moved.performed or self.drained:
+            return moved
+        return self.pass_issue(moved, node)
+
+    def pass_issue(self, state: State, node: int) -> State:
+        if node == self.hazard.producer and not state.again:
+            state = _changed(state, again=True)
+        if self.unit == "instructions":
+            for issue in self.flow.point(node).issues:
+                cap = self.walks.caps.get(issue.counter)
+                if cap and issue.counter in self.hazard.performed.counters and state.younger < cap:
+                    state = _changed(state, younger=min(cap, state.younger + issue.least))
+        return state
+
+    def pass_events(self, state: State, events: Sequence[Event], node: int) -> State | None:
+        """The state after some events; None if the hazard is served."""
+        for event in events:
+            all_pass = self.walks.uniform[node]
+            match event:
+                case Arrive(barrier):
+                    if self.hazard.performed.by_arrival and self.counts_here(state, all_pass):
+                        state = _changed(state, performed=True)
+                    if all_pass and state.performed and barrier not in state.arrived:
+                        state = _changed(state, arrived=(*state.arrived, barrier))
+                case Depart(barrier):
+                    if all_pass and barrier in state.arrived:
+                        rest = tuple(each for each in state.arrived if each != barrier)
+                        state = _changed(state, arrived=rest, met=state.met + 1)
+                case Fence(proxy):
+                    state = self.pass_fence(state, proxy, all_pass)
+                case Drain():
+                    if not state.performed and self.counts_here(state, all_pass) and self.performs(event, state):
+                        state = _changed(state, performed=True)
+                case Commit():
+                    if self.unit == "groups":
+                        cap = max(self.walks.caps.values(), default=0) + 1
+                        state = _changed(state, younger=min(cap, state.younger + 1))
+            if self.accepts(state):
+                return None
+        return state
+
+    def counts_here(self, state: State, all_pass: bool) -> bool:
+        return all_pass or state.own or self.hazard.demand == 0
+
+    def pass_fence(self, state: State, proxy: bool, all_pass: bool) -> State:
+        known = self.hazard.demand == 0 or state.met >= self.hazard.demand
+        counts = self.counts_here(state, all_pass)
+        performed = state.performed or (counts and not self.hazard.performed.is_async)
+        fenced = state.fenced or (proxy and (known or (counts and performed)))
+        if performed == state.performed and fenced == state.fenced:
+            return state
+        return _changed(state, performed=performed, fenced=fenced)
+
+    def performs(self, drain: Drain, state: State) -> bool:
+        """Whether a drain is certain to perform the producer."""
+        what = self.hazard.performed
+        if what.is_async and not what.drainable:
+            return False
+        if drain.copies and what.is_async:
+            return True
+        if drain.ordinary and not what.is_async:
+            return True
+        if drain.ordinary and any(each in self.lds_counters() for each in what.counters):
+            return True
+        if what.token and what.token in drain.tokens and not state.again:
+            return True
+        return any(name in what.counters and self.old_enough(name, count, state) for name, count in drain.counts)
+
+    def lds_counters(self) -> frozenset[str]:
+        target = self.walks.target
+        found = (target.counter_of(each) for each in ("local_read", "local_write", "atomic_add") if target.has(each))
+        return frozenset(each for each in found if each)
+
+    def old_enough(self, name: str, count: int, state: State) -> bool:
+        if name not in self.walks.target.counters or count > self.walks.caps.get(name, 0):
+            return False
+        return state.younger > count if self.unit == "groups" else state.younger >= count
+
+    def trace(
+        self,
+        came: Mapping[tuple[int, tuple[int, ...], State], tuple[int, tuple[int, ...], State] | None],
+        last: tuple[int, tuple[int, ...], State],
+        state: State,
+    ) -> Walk:
+        nodes = [self.hazard.consumer]
+        here: tuple[int, tuple[int, ...], State] | None = last
+        count = len(self.flow.origin)
+        while here is not None:
+            nodes.append(self.flow.loops[here[0] - count].head if here[0] >= count else here[0])
+            here = came[here]
+        nodes.pop()  # the producer itself
+        return Walk(tuple(reversed(nodes)), state.met)
+
+
+def _changed(
+    state: State,
+    performed: bool | None = None,
+    fenced: bool | None = None,
+    arrived: tuple[int, ...] | None = None,
+    met: int | None = None,
+    younger: int | None = None,
+    own: bool | None = None,
+    again: bool | None = None,
+) -> State:
+    """As `dataclasses.replace`, which takes several times as long."""
+    return State(
+        state.performed if performed is None else performed,
+        state.fenced if fenced is None else fenced,
+        state.arrived if arrived is None else arrived,
+        state.met if met is None else met,
+        state.younger if younger is None else younger,
+        state.own if own is None else own,
+        state.again if again is None else again,
+    )
