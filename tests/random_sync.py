@@ -203,7 +203,7 @@ class _Maker:
 
     def functions(self) -> None:
         for per_wave in (False, True):
-            if per_wave and not self.chance(0.4):
+            if per_wave and not self.chance(0.5):
                 continue
             name = "own" if per_wave else "touch"
             self.b.function(name, ("%p",))
@@ -334,7 +334,7 @@ class _Maker:
                 low, high = rng.choice(((ZERO, binary("-", size, 1)), (ONE, size)))
                 return low, high, most, least - 1
             return ZERO, size, most, least
-        trips = rng.choice((0, 1, 2, 2, 3, 3)) if self.trips <= 3 else rng.choice((0, 1, 2, 2))
+        trips = rng.choice((0, 1, 2, 2, 2, 3, 3, 3)) if self.trips <= 3 else rng.choice((0, 1, 2, 2, 2))
         self.tag("constant trips" if trips else "never runs")
         lower = rng.choice((0, 0, 1))
         return Const(lower), Const(lower + trips), max(1, trips), trips
@@ -515,7 +515,7 @@ class _Maker:
             self.spend()
             self.b.add(g.Unknown((base,)), label="unknown", insertable=not self.apart)
             self.tag("unknown")
-        elif mode == "call" and calls:
+        elif calls and (mode == "call" or self.chance(0.4)):
             self.b.add(g.Call(calls[0], (("%p", g.Ref(base, slot)),)), label="call")
             self.tag("call per wave")
         else:
