@@ -34,21 +34,20 @@ def names_of(flow: Flow) -> Names:
     sets: list[set[int]] = [set() for _ in flow.loops]
     home: dict[str, int] = {}
     chains = chains_of(flow)
+    by_functions = sorted(_of_functions(flow, views)) if flow.closed else []
     cache: dict[int, tuple[list[str], list[str]]] = {}
     for node, point in enumerate(flow.origin):
         if point not in cache:
             cache[point] = (list(_set_by(flow.graph.points[point].action, views)), list(_read_by(flow, point)))
         given, read = cache[point]
         loop = flow.loop_of[node]
-        for name in given:
+        for name in by_functions if node in flow.closed else given:
             key = number.setdefault(name, len(number))
             for each in chains[loop]:
                 sets[each].add(key)
         for name in read:
             home[name] = _around(chains, home[name], loop) if name in home else loop
-    return Names(
-        number, tuple(number), frozenset(views), tuple(map(frozenset, sets)), home, frozenset(_of_functions(flow))
-    )
+    return Names(number, tuple(number), frozenset(views), tuple(map(frozenset, sets)), home, frozenset(by_functions))
 
 
 def chains_of(flow: Flow) -> dict[int, tuple[int, ...]]:
@@ -125,14 +124,16 @@ def _in_place(where: g.Where) -> Iterator[str]:
                 yield from names(offset)
 
 
-def _of_functions(flow: Flow) -> Iterator[str]:
+def _of_functions(flow: Flow, views: set[str]) -> set[str]:
     """What any function may set, and what the functions that it calls may set."""
+    found: set[str] = set()
     stack = [each.entry for each in flow.graph.functions]
     seen: set[int] = set(stack)
     while stack:
         point = flow.graph.points[stack.pop()]
-        yield from _set_by(point.action, set())
+        found.update(_set_by(point.action, views))
         for each in point.successors:
             if each not in seen:
                 seen.add(each)
                 stack.append(each)
+    return found

@@ -53,8 +53,8 @@ class Solver:
 
     # --- the way out of a loop ---
 
-    def exit_value(self, value: Value, before: int, loop: int) -> Value:
-        """What a value is after the loop, which the edge from `before` leaves."""
+    def exit_value(self, name: str, value: Value, before: int, loop: int) -> Value:
+        """What a name's value is after the loop, which the edge from `before` leaves."""
         chain = self.walk.chains[self.flow.loop_of[before]]
         inside = chain[chain.index(loop) :]
         closed = value
@@ -66,10 +66,10 @@ class Solver:
         if not self.varies(closed, inside):
             return closed
         if isinstance(closed, tuple):
-            return self.whole(closed)
+            return self.whole(closed, loop)
         around = self.walk.chains[self.flow.loops[loop].parent]
         on = {*names(closed), *self.walk.steering[loop]}
-        return self.book.opaque(before, self.text(value), around, on, self.math.bounds(closed), self.differs(closed))
+        return self.book.opaque(before, name, "leaves", around, on, self.math.bounds(closed), self.differs(closed))
 
     def leaving_from(self, loop: int) -> set[int]:
         if loop not in self.leaving:
@@ -191,6 +191,8 @@ class Solver:
 
     def find(self, symbol: str) -> Value | None:
         loop, start, after = self.walk.heads[symbol][0], self.start(symbol), self.next(symbol)
+        if start is None and self.walk.names.given[self.walk.heads[symbol][1]] in self.walk.names.views:
+            return self.book.everything  # a parameter that nobody had set keeps what the callee was given
         if after is None:
             return start
         if self.is_symbol(after) == symbol:
@@ -339,13 +341,13 @@ class Solver:
         start, after = self.start(symbol), self.next(symbol)
         name = self.walk.names.given[key]
         if name in self.walk.names.views:
-            return self.whole((Spot(TRUE, symbol, None),))
+            return self.whole((Spot(TRUE, symbol, None),), loop)
         parts = [each for each in (start, after) if each is not None and not isinstance(each, tuple)]
         on = {each for part in parts for each in names(part)} - {symbol}
         differs = any(self.differs(part) for part in parts)
         within = self.inductive(symbol, start, after) or (None, None)
         head = self.flow.loops[loop].head
-        return self.book.opaque(head, name, self.walk.chains[loop], on, within, differs)
+        return self.book.opaque(head, name, "arrives", self.walk.chains[loop], on, within, differs)
 
     def inductive(self, symbol: str, start: Value | None, after: Value | None) -> tuple[int, int] | None:
         """A range 0 up to N - 1 that the next value never leaves."""
@@ -362,8 +364,8 @@ class Solver:
                 return 0, size - 1
         return None
 
-    def whole(self, view: View) -> View:
-        """Every buffer that a view may lie in, wherever in it."""
+    def whole(self, view: View, loop: int) -> View:
+        """Every buffer that a view may lie in, wherever in it. What loops around this one hold is not known yet."""
         seen: set[str] = set()
         found: list[str] = []
         work = [spot.buffer for spot in reversed(view)]
@@ -372,7 +374,7 @@ class Solver:
             if base in seen:
                 continue
             seen.add(base)
-            if not is_head(base):
+            if not is_head(base) or self.walk.heads[base][0] != loop:
                 found.append(base)
                 continue
             for part in (self.start(base), self.next(base)):
@@ -423,9 +425,6 @@ class Solver:
 
     def differs(self, value: Value) -> bool:
         return any(name in self.book.differing for name in self.mentioned(value))
-
-    def text(self, value: Value) -> str:
-        return "value after a loop" if isinstance(value, tuple) else "result of a loop"
 
 
 def _constants(index: Index) -> list[Const]:

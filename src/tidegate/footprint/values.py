@@ -41,7 +41,8 @@ class Opaque:
 
     name: str
     node: int  # where it comes to be
-    what: str  # the name or the condition that it stands for
+    what: str  # the name or the expression that it stands for
+    when: str  # arrives: what the name holds before the node; leaves: after it; branch: whether the first way is taken
     loops: frozenset[int]  # it is another number in each iteration of these
     agree: bool  # all waves find the same
     low: int | None = None
@@ -76,6 +77,7 @@ class Book:
         self,
         node: int,
         what: str,
+        when: str,
         loops: Iterable[int],
         on: Iterable[str] | None,
         within: Range = ANY,
@@ -83,7 +85,7 @@ class Book:
     ) -> Name:
         """A new opaque name. Waves agree on it if they agree on all names that it depends `on`; None: they do not."""
         name = f"?{len(self.opaques)}"
-        self.opaques[name] = Opaque(name, node, what, frozenset(loops), True, *within, differs)
+        self.opaques[name] = Opaque(name, node, what, when, frozenset(loops), True, *within, differs)
         self.depends[name] = {WAVE} if on is None else set(on)
         if within != ANY:
             self.ranges[name] = within

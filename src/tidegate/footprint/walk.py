@@ -72,7 +72,7 @@ class Walk:
             own = frozenset() if loop.reducible else self.names.set_in[number]
             self.lost[number] = self.lost[loop.parent] | own
         self.heads: dict[str, tuple[int, int]] = {}  # @ name → loop, name
-        self.exit_value: Callable[[Value, int, int], Value]  # set by the solver of loops
+        self.exit_value: Callable[[str, Value, int, int], Value]  # set by the solver of loops
 
     # --- nodes ---
 
@@ -127,13 +127,13 @@ class Walk:
             elif key in self.lost[loop]:
                 new.append((key, self.no_value(node, name)))
             else:
-                new.append((key, self.exit_value(value, before, loop)))
+                new.append((key, self.exit_value(name, value, before, loop)))
         return env.put(new)
 
     def no_value(self, node: int, name: str) -> Value:
         if name in self.names.views:
             return self.book.everything
-        return self.book.opaque(node, name, self.chains[self.flow.loop_of[node]], None)
+        return self.book.opaque(node, name, "arrives", self.chains[self.flow.loop_of[node]], None)
 
     def begin(self, loop: int, env: Env) -> Env:
         """At a head, what is set in the loop stands for itself."""
@@ -280,18 +280,18 @@ class Walk:
             if name in self.names.views:
                 yield self.names.number[name], self.book.everything
             else:
-                new = self.book.opaque(node, name, loops, () if agree else None, differs=True)
+                new = self.book.opaque(node, name, "leaves", loops, () if agree else None, differs=True)
                 yield self.names.number[name], new
 
     def branch(self, cond: Cond | None, env: Env, node: int) -> None:
         loops = self.chains[self.flow.loop_of[node]]
         if cond is None:
             on = () if self.is_agreed(node) else None
-            found: Cond = Flag(self.book.opaque(node, "branch", loops, on, (0, 1)).name)
+            found: Cond = Flag(self.book.opaque(node, "any", "branch", loops, on, (0, 1)).name)
         else:
             found = self.cond(cond, env, node)
             if self.book.is_differing(found) or size_of(found, MOST_SIZE) > MOST_SIZE:
-                found = Flag(self.book.opaque(node, show(cond), loops, names(found), (0, 1)).name)
+                found = Flag(self.book.opaque(node, show(cond), "branch", loops, names(found), (0, 1)).name)
         self.conds[node] = (found, negate(found))
         self.steered(node, names(found))
 
@@ -323,6 +323,7 @@ class Walk:
         return self.book.opaque(
             node,
             show(index),
+            "computed",
             self.chains[self.flow.loop_of[node]],
             names(found),
             self.math.bounds(found),
@@ -338,12 +339,12 @@ class Walk:
             key = self.names.number.get(name)
             if key is None or name in found:
                 continue
-            value = None if key in self.lost[self.flow.loop_of[node]] else env.get(key)
-            if value is None and name in self.outside and key not in self.lost[self.flow.loop_of[node]]:
+            is_lost = key in self.lost[self.flow.loop_of[node]]
+            value = None if is_lost else env.get(key)
+            if value is None and name in self.outside and not is_lost:
                 continue
             if not isinstance(value, INDEX_TYPES):
-                loops = self.chains[self.flow.loop_of[node]]
-                value = self.book.opaque(node, name, loops, None, differs=value is None)
+                value = self.book.opaque(node, name, "arrives", self.chains[self.flow.loop_of[node]], None)
             found[name] = value
         return found
 
