@@ -147,8 +147,8 @@ class _Search:
 
     def compare(self, shared: dict[str, int], kinds: Pairs, found: dict[Pairs, Example]) -> None:
         question = self.question
-        xs = list(self.envs(shared, self.x_names, self.x_conds))
-        ys = list(self.envs(shared, self.y_names, self.y_conds))
+        xs = list(self.envs(question.x, shared, self.x_names, self.x_conds))
+        ys = list(self.envs(question.y, shared, self.y_names, self.y_conds))
         if not xs or not ys:
             return
         starts = [
@@ -164,13 +164,15 @@ class _Search:
                 if x_bits & y_bits:
                     self.note(x_envs, y_envs, kinds, found)
 
-    def envs(self, shared: dict[str, int], given: list[str], conds: list[Cond]) -> Iterator[dict[str, int]]:
+    def envs(
+        self, side: Side, shared: dict[str, int], given: list[str], conds: list[Cond]
+    ) -> Iterator[dict[str, int]]:
         most = self.question.most
         for own in self.combinations(given):
             env = {**shared, **own}
             if most is not None and "d" in env and env["i"] + env["d"] >= most and self.domains["i"].is_full:
                 continue
-            if all(holds(cond, env) for cond in conds):
+            if _has_value(side, env) and all(holds(cond, env) for cond in conds):
                 yield env
 
     def note(
@@ -189,6 +191,19 @@ class _Search:
                 if all(holds(cond, env) for cond in self.late):
                     rounds = tuple(y.get(name, 0) for name in self.question.rounds)
                     found[kind] = _nearer(old, Example(distance, rounds, env))
+
+
+def _has_value(side: Side, env: Mapping[str, int]) -> bool:
+    """Whether nothing is divided by 0 there; a wave that does ends with an error instead."""
+    try:
+        for span in side.spans:
+            if span.limit is not None:
+                evaluate(span.limit, env)
+        evaluate(side.start, env)
+        holds(side.cond, env)
+    except ZeroDivisionError:
+        return False
+    return True
 
 
 def _grouped(

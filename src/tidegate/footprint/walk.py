@@ -96,6 +96,9 @@ class Walk:
             envs.append(self.at_start)
             facts.append(self.program_facts(node))
         scope = self.flow.loops[loop].parent if loop >= 0 else self.flow.loop_of[node]
+        if any(each not in self.left and each not in inside for each in self.flow.before[node]):
+            # A way back into a loop with several entries: nobody has seen yet what holds on it.
+            return self.join(ways, envs, node, scope), None
         return self.join(ways, envs, node, scope), _common(facts)
 
     def along(self, before: int, node: int) -> Env:

@@ -11,7 +11,7 @@ before one arrival on it. What stands in the program and drains too little is up
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.hazards.model import Hazard
@@ -37,9 +37,9 @@ class Drains:
     failed: list[Hazard] = field(default_factory=list)
 
 
-def find_drains(walks: Walks, hazards: Sequence[Hazard], meets: Meets) -> Drains:
+def find_drains(walks: Walks, hazards: Sequence[Hazard], meets: Meets, slots: Container[int]) -> Drains:
     """Hazards between waves first: what they drain may be enough for those within one."""
-    return _Finder(walks, meets).find(sorted(hazards, key=lambda each: each.demand == 0))
+    return _Finder(walks, meets, slots).find(sorted(hazards, key=lambda each: each.demand == 0))
 
 
 def put_before(walks: Walks, meets: Meets, drains: Drains) -> dict[int, tuple[Event, ...]]:
@@ -96,8 +96,8 @@ def lds_counters(target: Target) -> list[str]:
 
 
 class _Finder:
-    def __init__(self, walks: Walks, meets: Meets) -> None:
-        self.walks, self.meets = walks, meets
+    def __init__(self, walks: Walks, meets: Meets, slots: Container[int]) -> None:
+        self.walks, self.meets, self.slots = walks, meets, slots
         self.drains = Drains()
         self.before = put_before(walks, meets, self.drains)
 
@@ -139,22 +139,40 @@ class _Finder:
         return found
 
     def within_a_wave(self, hazard: Hazard, walk: Walk) -> bool:
-        """A wait at the latest place on a walk, for whichever wave comes there."""
-        target, graph = self.walks.target, self.walks.flow.graph
-        points = [self.walks.flow.origin[node] for node in walk.nodes]
-        for point in reversed(points):
-            if not graph.points[point].insertable:
-                continue
-            wait = drain_ops(target, _needed(hazard), hazard.performed.counters)
-            known = self.drains.waits.get(point, ())
-            if wait is not None and not set(wait) <= set(known):
-                self.drains.waits[point] = (*known, *(each for each in wait if each not in known))
+        """A wait at the latest place on a walk; if the target has none that helps, a barrier that drains."""
+        points = list(dict.fromkeys(self.walks.flow.origin[node] for node in reversed(walk.nodes)))
+        return self.wait_at(hazard, walk, points) or self.drain_more(hazard, walk) or self.meet_at(hazard, points)
+
+    def wait_at(self, hazard: Hazard, walk: Walk, points: list[int]) -> bool:
+        """For whichever wave comes there."""
+        wait = drain_ops(self.walks.target, _needed(hazard), hazard.performed.counters)
+        point = next((each for each in points if self.walks.flow.graph.points[each].insertable), -1)
+        known = self.drains.waits.get(point, ())
+        if wait is None or point < 0 or set(wait) <= set(known):
+            return False
+        self.drains.waits[point] = (*known, *(each for each in wait if each not in known))
+        left = self.walks.unserved(hazard, put_before(self.walks, self.meets, self.drains))
+        if left is None or left.nodes != walk.nodes:
+            return True
+        self.drains.waits[point] = known  # a copy that is in no group yet
+        return False
+
+    def drain_more(self, hazard: Hazard, walk: Walk) -> bool:
+        """The last barrier on a walk."""
+        for point, is_new in reversed(self.arrivals(walk)):
+            what = (self.drains.at_new if is_new else self.drains.at_old).setdefault(point, set())
+            if not _needed(hazard) <= what:
+                what |= _needed(hazard)
                 return True
-            full = SharedMemoryBarrier(wait_async_ops=hazard.performed.is_async)
-            if graph.points[point].under == "uniform" and full not in known:
+        return False
+
+    def meet_at(self, hazard: Hazard, points: list[int]) -> bool:
+        full = SharedMemoryBarrier(wait_async_ops=hazard.performed.is_async)
+        for point in points:
+            known = self.drains.waits.get(point, ())
+            if point in self.slots and full not in known:
                 self.drains.waits[point] = (*known, full)
                 return True
-            return False
         return False
 
 

@@ -144,7 +144,7 @@ class _Placer:
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
         if strategy == "intersecting" and self.target.barrier.split:
             meets = split(self.found, self.walks, self.slots, between, meets)
-        drains = find_drains(self.walks, hazards, meets)
+        drains = find_drains(self.walks, hazards, meets, self.slots.weight)
         for hazard in drains.failed:
             self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
         serves = self.serves(hazards, meets, drains)

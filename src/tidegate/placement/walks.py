@@ -248,7 +248,7 @@ class _Search:
                 case Depart(barrier):
                     if all_pass and barrier in state.arrived:
                         rest = tuple(each for each in state.arrived if each != barrier)
-                        state = _changed(state, arrived=rest, met=state.met + 1)
+                        state = _changed(state, arrived=rest, met=min(state.met + 1, self.hazard.demand))
                 case Fence(proxy):
                     state = self.pass_fence(state, proxy, all_pass)
                 case Drain():
