@@ -119,6 +119,7 @@ class _Nest:
         needed = {first, last}
         needed.update(each.end for each in self.windows[number])
         needed.update(self.index(each.first - 1) for each in inside)
+        needed.update(self.index(each.last - 1) for each in inside)
         self.positions = sorted(each for each in needed if first <= each <= last)
         values = self.least(region, inside)
         if values is None:
@@ -175,6 +176,7 @@ class _Nest:
             start, end = self.index(inner.first - 1), self.index(inner.last - 1)
             if start != end:
                 found.append((start, end, -self.inserted[inner.number]))
+                found.append((end, start, self.inserted[inner.number]))
         return found
 
     def relax(self, constraints: list[Constraint], most: int) -> list[int] | None:
@@ -302,6 +304,10 @@ class _Nest:
         solved = self.solved.get(region.number) or self.prepare(region)
         solved.holds = inserted + self.existing(region)
         solved.skipped = solved.total[-1] if solved.total else 0
+        for window in self.windows[region.number]:
+            if window.loop == region.number:  # what goes round is a number from here on
+                window.fixed -= solved.holds + window.rounds * (solved.holds - solved.skipped)
+                window.loop = -1
 
     def skipped_in(self, region: Region) -> int:
         solved = self.solved.get(region.number) or self.prepare(region)
