@@ -196,7 +196,7 @@ def environments(graph: g.SyncGraph, rng: random.Random, count: int) -> Iterator
 
 
 def check_bytes(graph: g.SyncGraph, rng: random.Random, tries: int = 3) -> tuple[int, int]:
-    """Every access that is seen touches what its footprint says. How many were compared, and how many of them exactly."""
+    """Every access that is seen touches what its footprint says. How many were compared, and how many exactly."""
     flow = flow_of(graph)
     footprints = find_footprints(flow)
     sizes = {buffer.name: buffer.bytes for buffer in graph.buffers}

@@ -118,7 +118,6 @@ class _Search:
         if "i" in domains:
             y.update(("i", "d"))
             x.add("i")
-        self.early: list[Cond] = []
         self.late: list[Cond] = []
         self.x_conds: list[Cond] = [question.x.cond]
         self.y_conds: list[Cond] = [question.y.cond]
@@ -164,15 +163,13 @@ class _Search:
                 if x_bits & y_bits:
                     self.note(x_envs, y_envs, kinds, found)
 
-    def envs(
-        self, side: Side, shared: dict[str, int], given: list[str], conds: list[Cond]
-    ) -> Iterator[dict[str, int]]:
+    def envs(self, side: Side, shared: dict[str, int], given: list[str], conds: list[Cond]) -> Iterator[dict[str, int]]:
         most = self.question.most
         for own in self.combinations(given):
             env = {**shared, **own}
             if most is not None and "d" in env and env["i"] + env["d"] >= most and self.domains["i"].is_full:
                 continue
-            if _has_value(side, env) and all(holds(cond, env) for cond in conds):
+            if _is_reached(side, conds, env):
                 yield env
 
     def note(
@@ -188,22 +185,21 @@ class _Search:
                 if old is not None and not self.question.rounds and old.distance <= distance:
                     continue
                 env = {**x, **y}
-                if all(holds(cond, env) for cond in self.late):
+                if _is_reached(self.question.x, self.late, env):
                     rounds = tuple(y.get(name, 0) for name in self.question.rounds)
                     found[kind] = _nearer(old, Example(distance, rounds, env))
 
 
-def _has_value(side: Side, env: Mapping[str, int]) -> bool:
-    """Whether nothing is divided by 0 there; a wave that does ends with an error instead."""
+def _is_reached(side: Side, conds: Iterable[Cond], env: Mapping[str, int]) -> bool:
+    """Whether the conditions hold and the bytes have a place; a wave that divides by 0 ends with an error instead."""
     try:
         for span in side.spans:
             if span.limit is not None:
                 evaluate(span.limit, env)
         evaluate(side.start, env)
-        holds(side.cond, env)
+        return all(holds(cond, env) for cond in conds)
     except ZeroDivisionError:
         return False
-    return True
 
 
 def _grouped(
