@@ -11,15 +11,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import lcm
 
 from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import reach
 from tidegate.footprint.meetings import KINDS, Pairs
 from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
 from tidegate.footprint.questions import Question, Side
-from tidegate.index import TRUE, Binary, Compare, Cond, Const, Index, Logic, Name, names, why_not_affine
+from tidegate.index import TRUE, Binary, Compare, Cond, Const, Index, Logic, Name, holds, names, why_not_affine
 from tidegate.language.points import Undecided, find_point
 
+LARGE = lcm(*range(1, 65))  # has no remainder by anything that is tried
+COUNTING = ("u", "v", "i", "d")
 MOST_STEPS = 24  # towards a lesser distance, where isl cannot name the least at once
 
 
@@ -77,7 +80,7 @@ class Judge:
             answer: Answer = {}
             for kind in wanted:
                 example = tried.found[kind] if tried else None
-                found = self.by_isl(question, kind, example)
+                found = _shown(question, kind, example) or self.by_isl(question, kind, example)
                 if found is not None:
                     answer[kind] = found
             return answer
@@ -166,6 +169,33 @@ class Judge:
             self.queries += 1
             self.seconds += time.perf_counter() - began
         return self.points[key]
+
+
+def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | None:
+    """The least of what was tried, if large sizes make an example of it in which everything holds."""
+    if example is None:
+        return None
+    conds = _conds(alone(question) if kind == Pairs.OWN else question, kind)
+    point = dict(example.point)
+    point.setdefault("v", point.get("u", 0))
+    for name, low, high in question.ranges:
+        if name not in point:
+            point[name] = low or 0
+        if high is None and name not in COUNTING and not name.startswith(("s", "x", "y")):
+            point[name] += LARGE  # a size or a number from outside; its remainders stay
+    if question.carried:
+        point.setdefault("i", 0)
+        point.setdefault("d", example.distance)
+    if not all(name in point for cond in conds for name in names(cond) if name[0] not in "ef"):
+        return None
+    try:
+        facts = (*question.x.facts, *question.y.facts, *question.around, *_ranged(question, set(point)))
+        late = _later(question, set(point))
+        if all(holds(cond, point) for cond in (*facts, *late)):
+            return Found(example.distance, example.rounds, example.point, True)
+    except (KeyError, ZeroDivisionError):
+        pass
+    return None
 
 
 def alone(question: Question) -> Question:

@@ -12,7 +12,7 @@ Cost    linear in the expressions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
 from tidegate.footprint.model import Footprints, Span, Touch
@@ -77,6 +77,7 @@ class Asker:
         renamed = _Renaming(self, same, loop)
         first = self.side(x, spots[0], 0, renamed.of_x(x))
         second = self.side(y, spots[1], shift, renamed.of_y(y))
+        first, second = self.relevant(first, second)
         used: dict[str, None] = {}
         for side in (first, second):
             for expr in (*side.expressions(), *side.facts):
@@ -90,6 +91,33 @@ class Asker:
         own = tuple(sorted((one, other) for one, other in renamed.own if one in used and other in used))
         question = Question(self.graph.waves, loop >= 0, most, first, second, around, ranges, own, rounds)
         return question, renamed.loop_names()
+
+    def relevant(self, x: Side, y: Side) -> tuple[Side, Side]:
+        """The sides with what matters: facts on names that decide where the bytes lie, or that join the two sides.
+
+        A fact that is left out can only make a meeting out of none, so that leaving out is safe; and questions that
+        differ in loops around, whose counters touch nothing, become one.
+        """
+        core = {name for side in (x, y) for expr in side.expressions() for name in names(expr)}
+        one, other = (self.telling(side, core) for side in (x, y))
+        joined = {name for fact in one for name in names(fact)} & {name for fact in other for name in names(fact)}
+        core |= joined - self.sizes
+        return (
+            replace(x, facts=tuple(fact for fact in one if core.intersection(names(fact)))),
+            replace(y, facts=tuple(fact for fact in other if core.intersection(names(fact)))),
+        )
+
+    def telling(self, side: Side, core: set[str]) -> list[Cond]:
+        """Facts other than the bounds of counters that do not matter."""
+        found = []
+        for fact in side.facts:
+            counters = [name for name in dict.fromkeys(names(fact)) if name not in self.sizes]
+            if isinstance(fact, Compare) and fact.op == "<" and len(counters) <= 1 and core.isdisjoint(counters):
+                continue
+            if isinstance(fact, Compare) and set(counters) == {"d", "i"} and core.isdisjoint(counters):
+                continue
+            found.append(fact)
+        return found
 
     def side(self, touch: Touch, spot: Spot, shift: int, by: dict[str, Index]) -> Side:
         math = Arithmetic({})

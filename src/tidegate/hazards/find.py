@@ -240,7 +240,7 @@ class _InRegions(_Finder):
                 continue
             for hazard in self.from_meetings(first, second, loop, self.conflicts.carried(first, second, loop)):
                 self.hazards.append(hazard)
-                if hazard.demand < self.facts.most or hazard.distance > 1:
+                if hazard.demand < self.facts.most or hazard.distance > 1 or hazard.rounds:
                     continue
                 if group.region == body:
                     settled.add(of)
