@@ -1,4 +1,4 @@
-"""Meetings are those that happen: all that walks show are reported, and what is reported as exact is shown by a walk."""
+"""Meetings are those that happen: all that walks show are reported, and what is reported as exact is shown by one."""
 
 from __future__ import annotations
 

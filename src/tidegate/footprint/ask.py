@@ -17,12 +17,11 @@ from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import reach
 from tidegate.footprint.meetings import KINDS, Pairs
 from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
-from tidegate.footprint.questions import Question, Side
+from tidegate.footprint.questions import Question, Side, is_counter
 from tidegate.index import TRUE, Binary, Compare, Cond, Const, Index, Logic, Name, holds, names, why_not_affine
 from tidegate.language.points import Undecided, find_point
 
-LARGE = lcm(*range(1, 65))  # has no remainder by anything that is tried
-COUNTING = ("u", "v", "i", "d")
+LARGE = lcm(*range(1, 65)) << 16  # leaves no remainder by anything that is tried, nor by a usual tile
 MOST_STEPS = 24  # towards a lesser distance, where isl cannot name the least at once
 
 
@@ -179,10 +178,10 @@ def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | 
     point = dict(example.point)
     point.setdefault("v", point.get("u", 0))
     for name, low, high in question.ranges:
-        if name not in point:
-            point[name] = low or 0
-        if high is None and name not in COUNTING and not name.startswith(("s", "x", "y")):
-            point[name] += LARGE  # a size or a number from outside; its remainders stay
+        if high is None and not is_counter(name):
+            point[name] = point.get(name, 0) + LARGE  # a size or a number from outside; its remainders stay
+        else:
+            point.setdefault(name, low or 0)
     if question.carried:
         point.setdefault("i", 0)
         point.setdefault("d", example.distance)

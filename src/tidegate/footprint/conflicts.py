@@ -67,6 +67,8 @@ class Conflicts:
         one, other = self.footprints.accesses[x], self.footprints.accesses[y]
         common = [each for each in one.loops if each in other.loops]
         same = common[: common.index(loop)] if loop >= 0 else common
+        if any(self.flow.loops[each].most == 0 for each in (*one.loops, *other.loops)):
+            return []
         best: dict[Pairs, Meeting] = {}
         for meeting in self.by_places(one, other, same, loop):
             for kind in KINDS:

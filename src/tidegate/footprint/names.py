@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
-from tidegate.index import INDEX_TYPES, names
+from tidegate.index import INDEX_TYPES, Index, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,14 @@ class Names:
     views: frozenset[str]
     set_in: tuple[frozenset[int], ...]  # loop → names set in it, by number
     home: dict[str, int]  # name → the innermost loop that holds all that read it; -1 for none
+    given_in: tuple[dict[int, set[Index | None]], ...]  # loop → name → the indices that it is set to; None: anything
     free_running: frozenset[str]  # what functions set: a call that is not written out may set it
 
 
 def names_of(flow: Flow) -> Names:
     number: dict[str, int] = {}
     views: set[str] = set()
-    sets: list[set[int]] = [set() for _ in flow.loops]
+    sets: list[dict[int, set[Index | None]]] = [{} for _ in flow.loops]
     home: dict[str, int] = {}
     chains = chains_of(flow)
     by_functions = sorted(_of_functions(flow, views)) if flow.closed else []
@@ -44,10 +45,18 @@ def names_of(flow: Flow) -> Names:
         for name in by_functions if node in flow.closed else given:
             key = number.setdefault(name, len(number))
             for each in chains[loop]:
-                sets[each].add(key)
+                sets[each].setdefault(key, set()).add(_given(flow.graph.points[point].action, name))
         for name in read:
             home[name] = _around(chains, home[name], loop) if name in home else loop
-    return Names(number, tuple(number), frozenset(views), tuple(map(frozenset, sets)), home, frozenset(by_functions))
+    return Names(
+        number,
+        tuple(number),
+        frozenset(views),
+        tuple(map(frozenset, sets)),
+        home,
+        tuple(sets),
+        frozenset(by_functions),
+    )
 
 
 def chains_of(flow: Flow) -> dict[int, tuple[int, ...]]:
@@ -67,6 +76,15 @@ def _around(chains: dict[int, tuple[int, ...]], one: int, other: int) -> int:
             break
         found = a
     return found
+
+
+def _given(action: g.Action, name: str) -> Index | None:
+    """The index that a name is set to."""
+    if isinstance(action, g.Assign):
+        for each, value in action.pairs:
+            if each == name and isinstance(value, INDEX_TYPES):
+                return value
+    return None
 
 
 def _set_by(action: g.Action, views: set[str]) -> Iterator[str]:

@@ -59,6 +59,7 @@ class Asker:
         self.buffers = {buffer.name: buffer for buffer in self.graph.buffers}
         self.where = (*self.graph.where, *_grid(self.graph))
         self.sizes = {size.name for size in self.graph.sizes}
+        self.growing = self.sizes - {name for cond in self.graph.where if _limits(cond) for name in names(cond)}
         self.flags = {value.name for value in self.graph.free if value.type == FLAG}
 
     def shared_from(self, one: Spot, other: Spot) -> int | None:
@@ -93,31 +94,32 @@ class Asker:
         return question, renamed.loop_names()
 
     def relevant(self, x: Side, y: Side) -> tuple[Side, Side]:
-        """The sides with what matters: facts on names that decide where the bytes lie, or that join the two sides.
+        """The sides without bounds of counters that nothing else speaks of: questions in different loops become one.
 
-        A fact that is left out can only make a meeting out of none, so that leaving out is safe; and questions that
-        differ in loops around, whose counters touch nothing, become one.
+        A bound that large sizes meet keeps nobody from meeting, as long as the counter decides nothing else.
         """
-        core = {name for side in (x, y) for expr in side.expressions() for name in names(expr)}
-        one, other = (self.telling(side, core) for side in (x, y))
-        joined = {name for fact in one for name in names(fact)} & {name for fact in other for name in names(fact)}
-        core |= joined - self.sizes
-        return (
-            replace(x, facts=tuple(fact for fact in one if core.intersection(names(fact)))),
-            replace(y, facts=tuple(fact for fact in other if core.intersection(names(fact)))),
-        )
+        bounds = {fact for side in (x, y) for fact in side.facts if self.is_mere_bound(fact)}
+        told = {"u", "v", *(name for side in (x, y) for expr in side.expressions() for name in names(expr))}
+        told.update(name for side in (x, y) for fact in side.facts if fact not in bounds for name in names(fact))
+        told -= self.sizes
+        dropped = {fact for fact in bounds if told.isdisjoint(names(fact))}
+        one, other = (replace(side, facts=tuple(fact for fact in side.facts if fact not in dropped)) for side in (x, y))
+        return one, other
 
-    def telling(self, side: Side, core: set[str]) -> list[Cond]:
-        """Facts other than the bounds of counters that do not matter."""
-        found = []
-        for fact in side.facts:
-            counters = [name for name in dict.fromkeys(names(fact)) if name not in self.sizes]
-            if isinstance(fact, Compare) and fact.op == "<" and len(counters) <= 1 and core.isdisjoint(counters):
-                continue
-            if isinstance(fact, Compare) and set(counters) == {"d", "i"} and core.isdisjoint(counters):
-                continue
-            found.append(fact)
-        return found
+    def is_mere_bound(self, fact: Cond) -> bool:
+        """Whether a fact only says that counters are small against a size, or against the most that is known."""
+        if not isinstance(fact, Compare) or fact.op not in ("<", "<="):
+            return False
+        grows = False
+        for atom, factor in Arithmetic({}).sum(fact.left)[0].items():
+            used = set(names(atom))
+            if used <= self.growing:
+                grows = grows or (factor < 0 and (isinstance(atom, Name) or _is_quotient(atom)))
+                if factor > 0:
+                    return False
+            elif not isinstance(atom, Name) or not is_counter(atom.name):
+                return False
+        return grows
 
     def side(self, touch: Touch, spot: Spot, shift: int, by: dict[str, Index]) -> Side:
         math = Arithmetic({})
@@ -199,6 +201,25 @@ class _Renaming:
         if name in self.asker.flags:
             return 0, 1
         return (0, None) if name in WORKGROUP else ANY
+
+
+def is_counter(name: str) -> bool:
+    """Whether a variable of a question is the iteration of a loop."""
+    return name in ("i", "d") or (name[0] in "sxy" and name[1:].isdigit())
+
+
+def _is_quotient(atom: Index) -> bool:
+    return isinstance(atom, Binary) and atom.op == "//" and isinstance(atom.left, Name)
+
+
+def _limits(cond: Cond) -> bool:
+    """Whether an assumption may keep a size from growing: all do but lower bounds and remainders of 0."""
+    match cond:
+        case Compare(">" | ">=", Name(), Const()):
+            return False
+        case Compare("==", Binary("mod", Name(), Const()), Const(0)):
+            return False
+    return True
 
 
 def _opaques_in(touch: Touch) -> list[str]:

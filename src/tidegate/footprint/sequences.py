@@ -16,7 +16,22 @@ from math import gcd, lcm
 
 from tidegate.footprint.arithmetic import Range
 from tidegate.footprint.values import Book, Value, iteration
-from tidegate.index import Binary, Compare, Cond, Const, Flag, Index, Logic, Name, Not, Select, Truth, evaluate, walk
+from tidegate.index import (
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Flag,
+    Index,
+    Logic,
+    Name,
+    Not,
+    Select,
+    Truth,
+    evaluate,
+    names,
+    walk,
+)
 
 MOST_PERIOD = 64
 
@@ -92,6 +107,28 @@ def rotation_of(after: Index, name: str, sizes: Iterable[int], start: Range) -> 
         except (ZeroDivisionError, KeyError):
             return None
     return None
+
+
+def kept_range(given: Iterable[Index | None], name: str, sizes: Iterable[int], start: Range) -> int:
+    """A size such that a name that starts below it is never set to anything else; 0 if none is seen.
+
+    All that the name is set to depends on nothing but the name itself.
+    """
+    low, high = start
+    exprs = list(given)
+    if low is None or high is None or low < 0 or high >= MOST_PERIOD:
+        return 0
+    known = [each for each in exprs if each is not None and all(used == name for used in names(each))]
+    if len(known) < len(exprs):
+        return 0
+    found = {node.value + more for each in known for node in walk(each) if isinstance(node, Const) for more in (0, 1)}
+    for size in sorted(each for each in (*found, *sizes) if high < each <= MOST_PERIOD):
+        try:
+            if all(0 <= evaluate(each, {name: value}) < size for each in known for value in range(size)):
+                return size
+        except ZeroDivisionError:
+            return 0
+    return 0
 
 
 def period_in(expr: Index | Cond, name: str) -> int | None:

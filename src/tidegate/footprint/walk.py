@@ -20,6 +20,7 @@ from tidegate.footprint.arithmetic import both, negate
 from tidegate.footprint.environment import Environment, differences, levels_for
 from tidegate.footprint.names import chains_of, names_of
 from tidegate.footprint.order import order_of
+from tidegate.footprint.sequences import kept_range
 from tidegate.footprint.values import Book, Spot, Value, View, size_of
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
@@ -146,6 +147,12 @@ class Walk:
             name = self.names.given[key]
             symbol = f"@{loop}.{name}"
             self.heads[symbol] = (loop, key)
+            start = env.get(key)
+            if isinstance(start, INDEX_TYPES):
+                sizes = {buffer.slots for buffer in self.graph.buffers}
+                size = kept_range(self.names.given_in[loop][key], name, sizes, self.math.bounds(start))
+                if size:
+                    self.book.ranges[symbol] = (0, size - 1)
             new.append((key, (Spot(TRUE, symbol, ZERO),) if name in self.names.views else Name(symbol)))
         return env.put(new)
 
