@@ -44,7 +44,7 @@ _HOMES = {
     "tidegate.graph.show": "show_graph",
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
-    "tidegate.library": "build_graph check judge make_inputs run run_hostile",
+    "tidegate.library": "build_graph check judge make_inputs run run_hostile sync",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME_OF)
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         i32,
         i64,
     )
-    from tidegate.library import build_graph, check, judge, make_inputs, run, run_hostile
+    from tidegate.library import build_graph, check, judge, make_inputs, run, run_hostile, sync
     from tidegate.targets import load_target
 
 

@@ -64,6 +64,7 @@ CODES: dict[str, str] = {
     "TG312": "index without a value",
     "TG401": "barrier that orders nothing",
     "TG402": "barrier that only orders the schedule",
+    "TG403": "footprint not known exactly",
     "TG501": "a target file cannot be read",
     "TG502": "a target file has a key that does not exist",
     "TG503": "a fact of a target has no source",

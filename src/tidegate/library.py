@@ -1,7 +1,7 @@
 """The functions of `import tidegate` that take a kernel in whatever form a user holds it.
 
 Needs   a traced function, a `CapturedTrace` or a `Kernel`
-Gives   findings, results of a run, a graph
+Gives   findings, results of a run, a graph, the kernel with its synchronization
 Keeps   the target is the one asked for, else the kernel's own, else the default
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidegate.diag import Finding
+from tidegate.diag import BadInput, Finding
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.build import build_graph as _build_graph
 from tidegate.graph.model import SyncGraph
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tidegate.simulate.hostile import HostileRun
     from tidegate.simulate.judge import Judgement, Limits
+    from tidegate.synchronize import Synchronized
 
 KernelLike = Kernel | CapturedTrace | KernelFunction
 
@@ -48,6 +49,40 @@ def judge(program: KernelLike | SyncGraph, target: str | None = None, limits: Li
     if isinstance(program, SyncGraph):
         return judge_graph(program, pick_target(program.target, target), limits)
     return judge_graph(build_graph(program, target).graph, pick_target(kernel_of(program).target, target), limits)
+
+
+def sync(
+    program: KernelLike | SyncGraph,
+    target: str | None = None,
+    strategy: str = "",
+    *,
+    atomics: str = "order",
+    stagger: int = 0,
+    remove_redundant: bool = False,
+    force_barriers: bool = False,
+    bisect: int | None = None,
+    judge: bool = True,
+    time_limit: float = 20.0,
+    limits: Limits | None = None,
+) -> Synchronized:
+    """Puts in the barriers and waits that a kernel or a graph needs, and judges what came of it.
+
+    Gives `.kernel` (for a graph `.after`), `.text` with a reason beside each edit, `.plan`, `.placed` with hazards and
+    weight, and `.checked` with what the judge says. The program itself is not changed. Raises `BadInput` for what has
+    no meaning, or if the target does not have what the program uses.
+    """
+    from tidegate.synchronize import SyncOptions, synchronize
+
+    options = SyncOptions(strategy, atomics, stagger, remove_redundant, force_barriers, bisect, judge, time_limit)
+    if isinstance(program, SyncGraph):
+        unit = Unit(program.name, pick_target(program.target, target), None, program)
+    else:
+        kernel = kernel_of(program)
+        unit = Unit(kernel.name, pick_target(kernel.target, target), kernel, None)
+    result = synchronize(unit, options, limits=limits)
+    if result.after is None:
+        raise BadInput(*result.findings)
+    return result
 
 
 def build_graph(kernel: KernelLike, target: str | None = None) -> KernelGraph:

@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 STAGES = {
     "kernel": "the kernel as `.tide` text",
     "graph": "the SyncGraph as `.sync` text",
+    "footprints": "which bytes each access touches",
+    "hazards": "which accesses need an order",
+    "plan": "what is put in, changed and taken away",
     "judge": "what was run, and what that covers",
 }
+# The stages of each command.
+SHOW_STAGES = ("kernel", "graph")
+CHECK_STAGES = ("kernel", "graph", "judge")
+SYNC_STAGES = ("kernel", "graph", "footprints", "hazards", "plan", "judge")
 
 Show = Callable[[str, str], None]
 
@@ -71,7 +78,7 @@ def pick_target(named: str, asked: str | None) -> Target:
     return load_target(named or default_target())
 
 
-def check_stage(name: str | None, stages: Sequence[str] = tuple(STAGES)) -> None:
+def check_stage(name: str | None, stages: Sequence[str] = CHECK_STAGES) -> None:
     """Raises `BadInput` for a stage that does not exist, or not for this command."""
     if name is not None and name not in stages:
         meant = closest(name, stages)

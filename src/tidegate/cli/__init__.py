@@ -16,6 +16,7 @@ from tidegate.cli.check import check_command
 from tidegate.cli.run import run_command
 from tidegate.cli.say import print_findings, say
 from tidegate.cli.show import demo_command, show_command, targets_command
+from tidegate.cli.sync import sync_command
 
 app = typer.Typer(
     name="tidegate",
@@ -47,6 +48,7 @@ def options(
 
 app.command("targets")(targets_command)
 app.command("show")(show_command)
+app.command("sync")(sync_command)
 app.command("check")(check_command)
 app.command("run")(run_command)
 app.command("demo")(demo_command)

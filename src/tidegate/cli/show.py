@@ -46,9 +46,9 @@ def show_command(
     Examples: `tidegate show gemm.py -o gemm.tide`, `tidegate show gemm.tide --print-after graph`
     """
     from tidegate.files import load
-    from tidegate.passes import check_stage, run_stages, units_of
+    from tidegate.passes import SHOW_STAGES, check_stage, run_stages, units_of
 
-    check_stage(print_after, ("kernel", "graph"))
+    check_stage(print_after, SHOW_STAGES)
     loaded = load(file)
     shown: list[str] = []
     for unit in units_of(loaded, target):

@@ -149,6 +149,12 @@ def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:
     return replace(graph, points=tuple(points), loops=loops, programs=programs, functions=functions)
 
 
+def numbers_after(plan: Plan, graph: SyncGraph) -> tuple[tuple[int, int], ...]:
+    """For every point, what is put before it and the point itself in the graph that `apply_to_graph` gives."""
+    numbers = _Numbers(graph, _collect(plan, graph))
+    return tuple(zip(numbers.first, numbers.own, strict=True))
+
+
 class _Numbers:
     """New numbers for old points, and where an edge to an old point leads now."""
 

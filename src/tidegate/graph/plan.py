@@ -65,6 +65,9 @@ class Reorder:
 
 Edit = Insert | Delete | Change | Move | Reorder
 
+# Where the column of reasons may stand.
+NARROWEST, WIDEST = 46, 72
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -72,23 +75,28 @@ class Plan:
 
 
 def show_plan(plan: Plan) -> str:
-    """One line for each edit."""
-    return "".join(_show_edit(edit) + "\n" for edit in plan.edits)
+    """One line for each edit, reasons in one column; a line that is much longer than the others stands out."""
+    texts = [_show_edit(edit) for edit in plan.edits]
+    width = max((len(text) for text in texts if len(text) <= WIDEST), default=0)
+    lines = (
+        f"{text:<{max(width, NARROWEST)}}  # {'; '.join(edit.serves)}" if edit.serves else text
+        for text, edit in zip(texts, plan.edits, strict=True)
+    )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _show_edit(edit: Edit) -> str:
     match edit:
         case Insert(before, op):
-            text = f"insert {next(show_op(op))} before {before}"
+            return f"insert {next(show_op(op))} before {before}"
         case Delete(point):
-            text = f"delete {point}"
+            return f"delete {point}"
         case Change(point, op):
-            text = f"change {point} to {next(show_op(op))}"
+            return f"change {point} to {next(show_op(op))}"
         case Move(point, before):
-            text = f"move {point} before {before}"
+            return f"move {point} before {before}"
         case Reorder(loop, order):
-            text = f"reorder loop {loop} as {', '.join(map(str, order))}"
-    return f"{text:<46}  # {'; '.join(edit.serves)}" if edit.serves else text
+            return f"reorder loop {loop} as {', '.join(map(str, order))}"
 
 
 def check_plan(plan: Plan, graph: SyncGraph) -> None:

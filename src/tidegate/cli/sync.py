@@ -1,0 +1,238 @@
+"""`tidegate sync`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
+from tidegate.cli.say import print_findings, progress_bar, say, status_of, stop, write
+
+if TYPE_CHECKING:
+    from tidegate.diag import Finding, Sources
+    from tidegate.files import Loaded
+    from tidegate.graph.model import SyncGraph
+    from tidegate.language.ops import Kernel
+    from tidegate.synchronize import Synchronized, SyncOptions
+
+STAGES_HELP = "`kernel`, `graph`, `footprints`, `hazards`, `plan` or `judge`"
+
+
+def sync_command(
+    file: FileArg,
+    target: TargetOption = None,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="`minimal`: the least weight of whole barriers. `intersecting`: split pairs, where the target has "
+            "them. `optimal`: the least weight on any graph, with a bound. Default: split pairs where there are any, "
+            "else `minimal`.",
+            show_default=False,
+        ),
+    ] = "",
+    output: OutOption = None,
+    as_json: JsonOption = False,
+    remove_redundant: Annotated[
+        bool, typer.Option("--remove-redundant", help="Take away barriers that order nothing, unless they are pinned.")
+    ] = False,
+    atomics: Annotated[
+        str,
+        typer.Option(metavar="HOW", help="`order` atomics among themselves, or let those `commute` that do."),
+    ] = "order",
+    stagger: Annotated[
+        int, typer.Option(metavar="S", help="Assume that halves of the waves may be so many arrivals apart.")
+    ] = 0,
+    print_after: Annotated[
+        str | None, typer.Option(metavar="STAGE", help=f"Print what a stage makes: {STAGES_HELP}.")
+    ] = None,
+    stop_after: Annotated[
+        str | None, typer.Option(metavar="STAGE", help="Stop after a stage; before `judge` no program is written.")
+    ] = None,
+    force_barriers: Annotated[
+        bool, typer.Option("--force-barriers", help="A barrier wherever one can stand, whether needed or not.")
+    ] = False,
+    bisect: Annotated[int | None, typer.Option(metavar="N", help="Carry out only the first N edits.")] = None,
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Do not run what came of it.")] = False,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="How long `--strategy optimal` may look; 20 by default."),
+    ] = None,
+) -> None:
+    """Put in the barriers and waits that a program needs, and judge what came of it.
+
+    The program goes to the output, or to OUT; what there is to say about it goes to the error stream, or to the output
+    if there is an OUT. Comments and layout of a `.tide` file stay; each edit stands beside its reason. FILE is never
+    changed unless OUT names it. A Python kernel becomes `.tide` text.
+
+    Exit status: 0 clean, 1 findings (the judge still finds something), 2 bad input.
+
+    Examples: `tidegate sync gemm.tide -o gemm.tide`, `tidegate sync gemm.py::gemm --target gfx1201 > gemm.tide`,
+    `tidegate sync gemm.tide --strategy optimal --time-limit 60`,
+    `tidegate sync gemm.tide --print-after plan --stop-after plan`
+    """
+    from tidegate.passes import SYNC_STAGES, check_stage
+    from tidegate.synchronize import SyncOptions
+
+    check_stage(print_after, SYNC_STAGES)
+    check_stage(stop_after, SYNC_STAGES)
+    if no_judge and "judge" in (print_after, stop_after):
+        stop("`--no-judge` leaves out the stage `judge`", "drop one of them")
+    if time_limit is not None and strategy != "optimal":
+        stop("`--time-limit` is for `--strategy optimal`", "the other strategies need none")
+    options = SyncOptions(
+        strategy,
+        atomics,
+        stagger,
+        remove_redundant,
+        force_barriers,
+        bisect,
+        not no_judge,
+        20.0 if time_limit is None else time_limit,
+    )
+    options.check()
+    work = _Work(file, output, as_json, options, print_after, stop_after)
+    work.run(target)
+    raise typer.Exit(work.status())
+
+
+class _Work:
+    """One file on its way. What is said goes to the error stream if the program goes to the output."""
+
+    def __init__(
+        self,
+        file: str,
+        output: Path | None,
+        as_json: bool,
+        options: SyncOptions,
+        print_after: str | None,
+        stop_after: str | None,
+    ) -> None:
+        self.file, self.output, self.as_json, self.options = file, output, as_json, options
+        self.print_after, self.stop_after = print_after, stop_after
+        ends_early = stop_after is not None and stop_after != "judge"
+        self.err = output is None and not as_json and not ends_early
+        self.results: list[Synchronized] = []
+        self.bad: list[Finding] = []
+        self.text: str | None = None
+
+    def run(self, target: str | None) -> None:
+        from tidegate.diag import BadInput
+        from tidegate.files import load
+        from tidegate.passes import units_of
+        from tidegate.synchronize import propose
+
+        try:
+            loaded = load(self.file)
+            units = units_of(loaded, target)
+            _check_output(self.output, loaded)
+        except BadInput as bad:
+            if not self.as_json:
+                raise
+            self.bad += bad.findings
+            self.say_json()
+            return
+        for unit in units:
+            result = propose(
+                unit,
+                self.options,
+                print_after=self.print_after,
+                stop_after=self.stop_after,
+                show=self.show,
+            )
+            self.results.append(result)
+        sources, programs = loaded.sources, self.write(loaded)
+        if self.text is not None and self.output is not None:
+            sources.texts[str(self.output)] = self.text
+        for result, program in zip(self.results, programs, strict=True):
+            self.judge(result, program)
+        self.finish(sources)
+
+    def show(self, stage: str, text: str) -> None:
+        if not self.as_json:
+            self.say(f"# after {stage}\n{text.rstrip()}")
+
+    def say(self, text: str) -> None:
+        if self.err:
+            print(text, file=sys.stderr)
+        else:
+            say(text)
+
+    # --- the program ---
+
+    def write(self, loaded: Loaded) -> list[Kernel | SyncGraph | None]:
+        """Makes the text, if every program has one; with OUT, the programs as they stand there."""
+        from tidegate.synchronize import write_programs
+
+        nothing: list[Kernel | SyncGraph | None] = [None] * len(self.results)
+        if any(each.after is None for each in self.results):
+            return nothing
+        is_tide = Path(loaded.file).suffix.lower() == ".tide"
+        self.text = write_programs(self.results, loaded.sources.texts[loaded.file] if is_tide else "", loaded.file)
+        if self.output is None:
+            return nothing
+        if loaded.graph is not None:
+            from tidegate.graph.parse import parse_graph
+
+            return [parse_graph(self.text, str(self.output))]
+        from tidegate.language.parse import parse
+
+        by_name = {each.name: each for each in parse(self.text, str(self.output)).kernels}
+        return [by_name[each.unit.name] for each in self.results]
+
+    def judge(self, result: Synchronized, program: Kernel | SyncGraph | None) -> None:
+        from tidegate.synchronize import judge_result
+
+        if result.after is None or not self.options.judge:
+            return
+        with progress_bar(f"judging @{result.unit.name}") as progress:
+            judge_result(result, program, print_after=self.print_after, show=self.show, progress=progress)
+
+    def finish(self, sources: Sources) -> None:
+        from tidegate.cli.sync_report import report
+
+        if self.text is not None and self.output is not None:
+            write(self.output, self.text)
+        elif self.text is not None and not self.as_json:
+            sys.stdout.write(self.text)
+            sys.stdout.flush()
+        if self.as_json:
+            self.say_json()
+            return
+        for result in self.results:
+            print_findings(_findings(result), sources, err=self.err)
+            for line in report(result, printed=self.print_after):
+                self.say(line)
+        if self.output is not None and self.text is None and self.stop_after is None:
+            self.say(f"`{self.output}` is not written")
+
+    def say_json(self) -> None:
+        from tidegate.cli.sync_report import to_json
+
+        findings = [*self.bad, *(finding for each in self.results for finding in _findings(each))]
+        say(json.dumps(to_json(self.file, self.output, self.text, self.results, findings), indent=2))
+
+    def status(self) -> int:
+        return max(status_of(self.bad), *(status_of(_findings(each)) for each in self.results), 0)
+
+
+def _findings(result: Synchronized) -> list[Finding]:
+    """Of the program as it is now, if it was judged; else of the one that was given."""
+    from tidegate.synchronize.said import find_widened
+
+    return [*(result.checked.findings if result.checked else result.findings), *find_widened(result)]
+
+
+def _check_output(output: Path | None, loaded: Loaded) -> None:
+    """What is written must be readable under its name."""
+    if output is None:
+        return
+    wanted, suffix = ".sync" if loaded.graph is not None else ".tide", output.suffix.lower()
+    if output.is_dir():
+        stop(f"`{output}` cannot be written: is a directory")
+    if suffix != wanted and suffix in (".py", ".tide", ".sync"):
+        stop(f"`{output}` would hold `{wanted}` text", f"name a `{wanted}` file")

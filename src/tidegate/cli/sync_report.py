@@ -1,0 +1,198 @@
+"""What `sync` says about a program, as lines and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate.diag import Finding
+    from tidegate.graph.flow import Flow
+    from tidegate.graph.plan import Edit
+    from tidegate.hazards.model import Hazard
+    from tidegate.synchronize import Synchronized
+
+MOST_LINES = 5
+
+
+def report(result: Synchronized, *, printed: str | None = None) -> list[str]:
+    """What was done, why nothing was, and what the judge covered."""
+    unit = result.unit
+    who = f"@{unit.name} on {unit.target.name or 'no target'}"
+    if result.placed is None and not result.plan.edits and result.why_not:
+        return [f"{who}: not synchronized: {result.why_not}"]
+    lines = [f"{who}, {_how(result)}: {_counts(result)}"]
+    lines += [f"  {line}" for line in (*_weight(result), *_unplaced(result))]
+    lines += [f"  note: {note}" for note in result.notes]
+    lines += [f"  {line}" for line in _judged(result, printed)]
+    return lines
+
+
+def _how(result: Synchronized) -> str:
+    return result.placed.strategy if result.placed is not None else "forced"
+
+
+def _counts(result: Synchronized) -> str:
+    from tidegate.synchronize.said import count_edits
+
+    parts = [f"{_listed(found)} {what}" for what, found in count_edits(result).items() if found]
+    return ", ".join(parts) or "nothing changed"
+
+
+def _listed(found: Counter[str]) -> str:
+    return " and ".join(f"{count} `{word}`" for word, count in sorted(found.items()))
+
+
+def _weight(result: Synchronized) -> list[str]:
+    """What the new barriers cost, and whether less would do."""
+    placed = result.placed
+    if placed is None or result.left_out:
+        return []
+    weight = f"weight {placed.weight:g}"
+    if placed.optimum is None:
+        return [weight] if placed.weight else []
+    best = placed.optimum
+    if best.proven:
+        return [f"{weight}, bound {best.bound:g}: no plan weighs less"]
+    gap = f"{(best.weight - best.bound) / best.weight:.0%}" if best.weight else "0%"
+    return [f"{weight}, bound {best.bound:g}: a plan may weigh up to {gap} less; the time limit ended the search"]
+
+
+def _unplaced(result: Synchronized) -> list[str]:
+    from tidegate.synchronize.said import describe_unplaced
+
+    found = describe_unplaced(result)
+    judged = "; the judge finds no race there" if result.checked is not None else ""
+    lines = [f"not ordered: {each}{judged}" for each in found[:MOST_LINES]]
+    return [*lines, *([f"and {len(found) - MOST_LINES} more"] if len(found) > MOST_LINES else [])]
+
+
+def _judged(result: Synchronized, printed: str | None) -> list[str]:
+    from tidegate.passes import show_judgement
+
+    if result.checked is None:
+        return [f"not judged: {result.why_not or '`--no-judge`'}"]
+    if result.checked.judgement is None:
+        return [f"not judged: {result.checked.why_not}"]
+    errors = sum(each.severity == "error" for each in result.checked.findings)
+    verdict = f"{errors} finding{'s' * (errors != 1)}" if errors else "no findings"
+    return [
+        f"{verdict} afterwards",
+        *(show_judgement(result.checked.judgement).splitlines() if printed != "judge" else []),
+    ]
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+
+def to_json(
+    file: str, output: Path | None, text: str | None, results: list[Synchronized], findings: list[Finding]
+) -> dict[str, object]:
+    """A versioned document; `docs/json.md` describes its fields."""
+    from tidegate.diag import findings_to_json
+
+    facts: dict[str, object] = {
+        "file": file,
+        "output": str(output) if output is not None and text is not None else None,
+        "text": text,
+        "programs": [_program(each) for each in results],
+    }
+    return findings_to_json(findings, **facts)
+
+
+def _program(result: Synchronized) -> dict[str, object]:
+    from tidegate.synchronize.said import unplaced_of
+
+    placed, found = result.placed, result.hazards
+    hazards = placed.hazards if placed is not None else found.hazards if found is not None else ()
+    optimum = placed.optimum if placed is not None else None
+    flow = found.flow if found is not None else None
+    return {
+        "program": f"@{result.unit.name} on {result.unit.target.name or 'no target'}",
+        "strategy": _how(result) if result.plan.edits or placed is not None else None,
+        "plan": _plan(result, hazards),
+        "left_out": result.left_out,
+        "hazards": [_hazard(each, flow) for each in hazards if flow is not None],
+        "unplaced": [{**_hazard(each.hazard, flow), "why": each.why} for each in unplaced_of(result) if flow],
+        "weight": placed.weight if placed is not None else None,
+        "bound": optimum.bound if optimum is not None else None,
+        "proven": optimum.proven if optimum is not None else None,
+        "notes": list(result.notes),
+        "why_not": result.why_not or None,
+        "judged": _judgement(result),
+    }
+
+
+def _judgement(result: Synchronized) -> dict[str, object] | None:
+    ran = result.checked.judgement if result.checked is not None else None
+    if ran is None:
+        return None
+    return {
+        "configurations": ran.configurations,
+        "runs": ran.runs,
+        "steps": ran.steps,
+        "orders": ran.orders,
+        "covered": ran.covered,
+        "bounded": ran.bounded,
+    }
+
+
+def _plan(result: Synchronized, hazards: tuple[Hazard, ...]) -> list[dict[str, object]]:
+    from tidegate.synchronize.written import hazards_served
+
+    numbers = {id(each): number for number, each in enumerate(hazards)}
+    served = hazards_served(result)
+    return [
+        {**_edit(edit, result), "serves": [numbers[id(each)] for each in why], "why": list(edit.serves)}
+        for edit, why in zip(result.plan.edits, served, strict=True)
+    ]
+
+
+def _edit(edit: Edit, result: Synchronized) -> dict[str, object]:
+    from tidegate.graph.model import Sync
+    from tidegate.graph.plan import Change, Delete, Insert
+    from tidegate.language.show import show_op
+
+    assert result.graph is not None
+    assert isinstance(edit, Insert | Change | Delete)
+    point = edit.before if isinstance(edit, Insert) else edit.point
+    old = result.graph.points[point].action
+    op = old.op if isinstance(edit, Delete) and isinstance(old, Sync) else getattr(edit, "op", None)
+    return {
+        "edit": type(edit).__name__.lower(),
+        "op": next(show_op(op)) if op is not None else "",
+        "point": point,
+        "line": result.graph.points[point].at.line or None,
+    }
+
+
+def _hazard(hazard: Hazard, flow: Flow) -> dict[str, object]:
+    from tidegate.hazards.show import loop_name
+
+    witness = hazard.witness
+    return {
+        "kind": hazard.kind.name,
+        "producer": _end(flow, hazard.producer, witness.x_wave, witness.x_iterations),
+        "consumer": _end(flow, hazard.consumer, witness.y_wave, witness.y_iterations),
+        "loop": loop_name(flow, hazard.loop) if hazard.loop >= 0 else None,
+        "distance": hazard.distance,
+        "demand": hazard.demand,
+        "buffer": witness.buffer,
+        "bytes": [witness.first, witness.last],
+        "sizes": dict(witness.sizes),
+        "exact": hazard.exact,
+    }
+
+
+def _end(flow: Flow, node: int, wave: int, iterations: tuple[tuple[int, int], ...]) -> dict[str, object]:
+    from tidegate.hazards.show import loop_name
+
+    point = flow.point(node)
+    return {
+        "point": flow.origin[node],
+        "line": point.at.line or None,
+        "statement": point.label,
+        "wave": wave,
+        "iterations": {loop_name(flow, loop): number for loop, number in iterations},
+    }

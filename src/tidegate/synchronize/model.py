@@ -1,0 +1,83 @@
+"""What `sync` is asked for, and what comes of it.
+
+Needs   the values of the stages
+Gives   `SyncOptions`, and `Synchronized` for one program, before and after
+Keeps   options that mean nothing are refused before anything is done
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.diag import BadInput, Finding
+from tidegate.graph import model as g
+from tidegate.graph.build import KernelGraph
+from tidegate.graph.plan import Plan
+from tidegate.hazards.find import Hazards
+from tidegate.hazards.model import Unplaced
+from tidegate.language.ops import Kernel
+from tidegate.passes import Checked, Unit
+from tidegate.placement.place import STRATEGIES, Placed
+
+ATOMICS = ("order", "commute")
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOptions:
+    """What to do, and how far to look afterwards."""
+
+    strategy: str = ""
+    atomics: str = "order"
+    stagger: int = 0
+    remove_redundant: bool = False
+    force_barriers: bool = False
+    bisect: int | None = None  # carry out only so many edits
+    judge: bool = True
+    seconds: float = 20.0  # that the strategy `optimal` may take
+
+    def check(self) -> None:
+        """Raises `BadInput` for what has no meaning."""
+        if self.strategy and self.strategy not in STRATEGIES:
+            _refuse(f"there is no strategy `{self.strategy}`", f"one of: {', '.join(STRATEGIES)}")
+        if self.atomics not in ATOMICS:
+            _refuse(f"atomics cannot be `{self.atomics}`", "`order` or `commute`")
+        if self.stagger < 0:
+            _refuse(f"a stagger cannot be {self.stagger}", "0 or more arrivals")
+        if self.bisect is not None and self.bisect < 0:
+            _refuse(f"{self.bisect} edits cannot be carried out", "0 or more")
+        if not self.seconds > 0:
+            _refuse(f"a time limit cannot be {self.seconds:g} seconds", "more than 0")
+        if self.force_barriers and (self.strategy or self.remove_redundant):
+            _refuse("forced barriers stand before every access: there is no strategy, and nothing is redundant")
+
+
+def _refuse(message: str, help: str = "") -> None:
+    raise BadInput(Finding("TG022", message, (), help=help))
+
+
+@dataclass(slots=True)
+class Synchronized:
+    """One program, before and after. `why_not`: why there is nothing after."""
+
+    unit: Unit
+    options: SyncOptions
+    findings: list[Finding]  # of the program as it was given, without running it
+    hazards: Hazards | None = None
+    placed: Placed | None = None  # None where barriers were forced
+    plan: Plan = field(default_factory=Plan)
+    left_out: int = 0  # edits that `bisect` left out
+    built: KernelGraph | None = None  # as it was given, if it was a kernel
+    graph: g.SyncGraph | None = None  # as it was given
+    after: g.SyncGraph | None = None
+    kernel: Kernel | None = None  # after, if it was a kernel
+    checked: Checked | None = None
+    explained: tuple[Unplaced, ...] = ()  # conflicts that findings speak of
+    notes: tuple[str, ...] = ()
+    why_not: str = ""
+
+    @property
+    def text(self) -> str:
+        """The program after, each edit with its reason; empty if there is none."""
+        from tidegate.synchronize.written import write_programs
+
+        return write_programs([self]) if self.after is not None else ""

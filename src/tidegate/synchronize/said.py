@@ -1,0 +1,106 @@
+"""What is said about a result beside its text: why a race could not be ordered, which footprints were widened.
+
+Needs   what came of it
+Gives   findings, with a note where placement knows more than the judge; advice; counts of edits
+Keeps   the judge's findings stay: only notes are added
+Cost    linear in the program and its findings
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from tidegate.diag import Finding, Label, Span
+from tidegate.graph import model as g
+from tidegate.graph.plan import Change, Delete, Insert
+from tidegate.hazards.model import Unplaced
+from tidegate.hazards.show import name_hazard
+from tidegate.language.ops import Kernel, walk_ops
+from tidegate.language.syntax import form_of
+from tidegate.synchronize.model import Synchronized
+
+RACES = ("TG101", "TG102", "TG103", "TG104", "TG105")
+
+
+def unplaced_of(result: Synchronized) -> tuple[Unplaced, ...]:
+    """Conflicts that no barrier of the plan orders, and why."""
+    if result.placed is not None:
+        return result.placed.unplaced
+    return result.hazards.unplaced if result.hazards is not None else ()
+
+
+def say_why(result: Synchronized, judged: Kernel | g.SyncGraph) -> list[Finding]:
+    """The judge's findings, with a note on those about accesses that no barrier can order."""
+    assert result.checked is not None
+    assert result.hazards is not None
+    flow, places = result.hazards.flow, _places(result, judged)
+    known: dict[tuple[Span, ...], list[Unplaced]] = {}
+    for each in unplaced_of(result):
+        ends = (flow.point(each.hazard.producer).at, flow.point(each.hazard.consumer).at)
+        known.setdefault(_pair([places.get(end, end) for end in ends]), []).append(each)
+    found, explained = [], []
+    for finding in result.checked.findings:
+        reasons = known.get(_pair([label.at for label in finding.labels]), []) if finding.code in RACES else []
+        explained += reasons
+        notes = dict.fromkeys(f"`sync` cannot order them: {each.why}" for each in reasons)
+        found.append(replace(finding, notes=(*finding.notes, *notes)))
+    result.explained = tuple(explained)
+    return found
+
+
+def _pair(places: list[Span]) -> tuple[Span, ...]:
+    return tuple(sorted(set(places), key=lambda at: (at.file, at.line, at.column)))
+
+
+def _places(result: Synchronized, judged: Kernel | g.SyncGraph) -> dict[Span, Span]:
+    """From places in what was given to places in what was judged, if that was read from another text."""
+    if isinstance(judged, Kernel) and result.kernel is not None:
+        pairs = zip(walk_ops(result.kernel.body), walk_ops(judged.body), strict=True)
+        return {old.at: new.at for old, new in pairs if old.at.line}
+    if isinstance(judged, g.SyncGraph) and result.after is not None:
+        points = zip(result.after.points, judged.points, strict=True)
+        return {before.at: after.at for before, after in points if before.at.line}
+    return {}
+
+
+def find_widened(result: Synchronized) -> list[Finding]:
+    """Advice: accesses of which it is not known what they touch, so that barriers may stand for nothing."""
+    if result.hazards is None:
+        return []
+    flow, found = result.hazards.flow, {}
+    widened = (*result.hazards.footprints.notes, *result.hazards.conflicts.notes)
+    for note in widened:
+        point = flow.point(note.node)
+        labels = (Label(point.at, note.text),)
+        message = f"which bytes `{point.label or flow.origin[note.node]}` touches is not known exactly"
+        help = "barriers may stand here for bytes that no two waves share; an index that is affine tells them apart"
+        notes = () if point.at.line else (note.text,)
+        found[flow.origin[note.node], note.text] = Finding("TG403", message, labels, notes, help)
+    return list(found.values())
+
+
+def count_edits(result: Synchronized) -> dict[str, Counter[str]]:
+    """How many operations of which kind were put in, changed and removed."""
+    counts: dict[str, Counter[str]] = {"put in": Counter(), "changed": Counter(), "removed": Counter()}
+    assert result.graph is not None
+    for edit in result.plan.edits:
+        match edit:
+            case Insert(_, op):
+                counts["put in"][form_of(type(op)).word] += 1
+            case Change(_, op):
+                counts["changed"][form_of(type(op)).word] += 1
+            case Delete(point):
+                action = result.graph.points[point].action
+                assert isinstance(action, g.Sync)
+                counts["removed"][form_of(type(action.op)).word] += 1
+    return counts
+
+
+def describe_unplaced(result: Synchronized) -> list[str]:
+    """One line for each conflict that no barrier can order and that no finding speaks of."""
+    if result.hazards is None:
+        return []
+    flow = result.hazards.flow
+    left = [each for each in unplaced_of(result) if each not in result.explained]
+    return [f"{name_hazard(each.hazard, flow)}: {each.why}" for each in left]

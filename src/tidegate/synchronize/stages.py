@@ -1,0 +1,219 @@
+"""From a program with little or no synchronization to one that is correct: propose, apply, judge.
+
+Needs   a program and its target
+Gives   the plan with its reasons, the program with the plan carried out, and what the judge says of that
+Keeps   the input is not changed; what no barrier can order is left to the judge, and reported if it races; what barrier
+        objects order, as far as the judge can see, gets no other barrier
+Cost    that of the stages; the judge takes most of it
+
+    kernel or graph ─▶ footprints ─▶ hazards ─▶ placement ─▶ plan ─▶ the program, synchronized ─▶ judge
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.diag import BadInput
+from tidegate.footprint.model import show_footprints
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_plan, apply_to_graph
+from tidegate.graph.build import build_graph
+from tidegate.graph.flow import Flow, flow_of
+from tidegate.graph.plan import Plan, show_plan
+from tidegate.hazards.find import Hazards, find_hazards
+from tidegate.hazards.show import show_hazards
+from tidegate.language.ops import Kernel
+from tidegate.passes import NOT_THERE, SYNC_STAGES, Show, Unit, check_stage, pick_target, run_stages
+from tidegate.placement.place import Options, Placed, place
+from tidegate.placement.trusted import by_objects
+from tidegate.simulate.judge import Limits, Progress, judge
+from tidegate.synchronize.forced import force
+from tidegate.synchronize.model import Synchronized, SyncOptions
+from tidegate.synchronize.said import say_why
+from tidegate.targets import Target, known_targets
+
+EARLY = ("kernel", "graph")
+
+
+def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
+    """Hazards and placement for one graph; nothing is judged, nothing applied."""
+    options = options or SyncOptions()
+    return _place(_find(graph, target, options), target, options, None)
+
+
+def synchronize(
+    unit: Unit,
+    options: SyncOptions | None = None,
+    *,
+    print_after: str | None = None,
+    stop_after: str | None = None,
+    show: Show = lambda *_: None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> Synchronized:
+    """All stages in order, for one program."""
+    result = propose(unit, options, print_after=print_after, stop_after=stop_after, show=show, limits=limits)
+    if result.after is not None and result.options.judge:
+        judge_result(result, print_after=print_after, show=show, limits=limits, progress=progress)
+    return result
+
+
+def propose(
+    unit: Unit,
+    options: SyncOptions | None = None,
+    *,
+    print_after: str | None = None,
+    stop_after: str | None = None,
+    show: Show = lambda *_: None,
+    limits: Limits | None = None,
+) -> Synchronized:
+    """The stages up to the plan, which is carried out unless it is the last."""
+    options = options or SyncOptions()
+    options.check()
+    for stage in (print_after, stop_after):
+        check_stage(stage, SYNC_STAGES)
+    early = print_after if print_after in EARLY else None
+    seen = run_stages(unit, print_after=early, stop_after=stop_after if stop_after in EARLY else "graph", show=show)
+    result = Synchronized(unit, options, seen.findings)
+    if any(each.is_bad_input for each in seen.findings) or stop_after in EARLY:
+        result.why_not = seen.why_not
+        return result
+    if any(each.code in NOT_THERE for each in seen.findings):
+        result.why_not = "the target does not have what the program uses"
+        return result
+    result.built = build_graph(unit.kernel, unit.target) if unit.kernel is not None else None
+    result.graph = result.built.graph if result.built else unit.graph
+    _make_plan(result, show_if(show, print_after), limits, stop_after)
+    if stop_after in ("footprints", "hazards", "plan"):
+        result.why_not = f"stopped after `{stop_after}`"
+    else:
+        _apply(result)
+    return result
+
+
+def judge_result(
+    result: Synchronized,
+    program: Kernel | g.SyncGraph | None = None,
+    *,
+    print_after: str | None = None,
+    show: Show = lambda *_: None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Runs what came of it; `program` is the same as it was read from the text that was written."""
+    found = program or result.kernel or result.after
+    assert found is not None
+    kernel, graph = (found, None) if isinstance(found, Kernel) else (None, found)
+    unit = Unit(result.unit.name, result.unit.target, kernel, graph)
+    print_after = print_after if print_after == "judge" else None
+    result.checked = run_stages(
+        unit, print_after=print_after, stop_after=None, show=show, limits=limits, progress=progress
+    )
+    result.checked.findings = say_why(result, found)
+
+
+def show_if(show: Show, wanted: str | None) -> Show:
+    """Shows one stage and no other."""
+    return lambda stage, text: show(stage, text) if stage == wanted else None
+
+
+# --- the plan -----------------------------------------------------------------------------------------------------
+
+
+def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_after: str | None) -> None:
+    graph, target, options = result.graph, result.unit.target, result.options
+    assert graph is not None
+    result.hazards = found = _find(graph, target, options)
+    show("footprints", show_footprints(found.footprints))
+    show("hazards", show_hazards(found))
+    if stop_after in ("footprints", "hazards"):
+        return
+    if options.force_barriers:
+        plan = force(found.flow, target)
+        result.notes = ("barriers were forced: what the program needs was not asked",)
+    else:
+        result.placed = _place(found, target, options, limits)
+        plan = result.placed.plan
+        result.notes = (*result.placed.notes, *_notes(result.placed, found, target, options))
+    result.plan = Plan(plan.edits[: options.bisect])
+    result.left_out = len(plan.edits) - len(result.plan.edits)
+    if options.bisect is not None:
+        result.notes = (*result.notes, f"{len(result.plan.edits)} of {len(plan.edits)} edits carried out")
+    show("plan", show_plan(result.plan))
+
+
+def _find(graph: g.SyncGraph, target: Target, options: SyncOptions) -> Hazards:
+    return find_hazards(flow_of(graph), target, atomics=options.atomics, stagger=options.stagger)
+
+
+def _place(found: Hazards, target: Target, options: SyncOptions, limits: Limits | None) -> Placed:
+    found, trusted = trust(found, target, limits)
+    placed = place(found, target, Options(options.strategy, options.remove_redundant, options.seconds))
+    if trusted:
+        note = f"{trusted} pair{'s' * (trusted != 1)} of accesses left to the barrier objects between them"
+        placed.notes = (*placed.notes, note)
+    return placed
+
+
+def trust(hazards: Hazards, target: Target, limits: Limits | None) -> tuple[Hazards, int]:
+    """Without the hazards that barrier objects order: each walk passes one, and the judge finds no race as it is."""
+    if not hazards.flow.graph.objects:
+        return hazards, 0
+    passing = by_objects(hazards, target)
+    if not passing:
+        return hazards, 0
+    racing = judge(hazards.flow.graph, target, limits).pairs
+    origin = hazards.flow.origin
+    kept = []
+    for hazard in hazards.hazards:
+        ends = (origin[hazard.producer], origin[hazard.consumer])
+        if hazard not in passing or ends in racing or ends[::-1] in racing:
+            kept.append(hazard)
+    return replace(hazards, hazards=tuple(kept)), len(hazards.hazards) - len(kept)
+
+
+def _notes(placed: Placed, found: Hazards, target: Target, options: SyncOptions) -> list[str]:
+    """What a user would want to know about how barriers were placed."""
+    notes = []
+    if placed.strategy == "intersecting" and not target.barrier.split:
+        notes.append(f"{target.name or 'the empty target'} has no split barriers: whole ones are put in")
+    commuting = sum(_commute(found.flow, each.producer, each.consumer) for each in placed.hazards)
+    if options.atomics == "order" and commuting:
+        pairs = f"{commuting} pair{'s' * (commuting != 1)} of atomics"
+        notes.append(f"{pairs} ordered that would give the same in any order: `--atomics commute` leaves them")
+    return notes
+
+
+def _commute(flow: Flow, first: int, second: int) -> bool:
+    match flow.action(first), flow.action(second):
+        case g.Access(effect="atomic", fetches=False, operator=one), g.Access(
+            effect="atomic", fetches=False, operator=other
+        ):
+            return one == other
+    return False
+
+
+# --- carrying it out ----------------------------------------------------------------------------------------------
+
+
+def _apply(result: Synchronized) -> None:
+    assert result.graph is not None
+    target = target_after(result.unit)
+    if result.built is not None:
+        result.kernel = replace(apply_plan(result.plan, result.built), target=target)
+        result.after = build_graph(result.kernel, result.unit.target).graph
+    else:
+        result.after = replace(apply_to_graph(result.plan, result.graph), target=target)
+
+
+def target_after(unit: Unit) -> str:
+    """The target that the program names afterwards: what it was synchronized for, if a program can name that."""
+    program = unit.kernel or unit.graph
+    assert program is not None
+    asked = unit.target.name
+    if not asked or asked not in known_targets():
+        return program.target
+    try:
+        return program.target if pick_target(program.target, None).name == asked else asked
+    except BadInput:
+        return asked

@@ -1,0 +1,126 @@
+"""What was synchronized, as text: the author's own where there is one, with the reason beside each edit.
+
+Needs   results of `propose`, and the text that the kernels were read from, if they were
+Gives   the text of a file
+Keeps   it parses to the kernels that the plans give: text in which an edit cannot be carried out is printed anew, with
+        the same reasons, and without any if even that says something else
+Cost    linear in the text plus the edits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.diag import BadInput
+from tidegate.graph.apply import numbers_after
+from tidegate.graph.build import Path
+from tidegate.graph.patch import Edited, Reason, comment_graph, patch
+from tidegate.graph.plan import Change, Delete, Edit, Insert, Move
+from tidegate.graph.show import show_graph
+from tidegate.hazards.model import Hazard
+from tidegate.hazards.show import loop_name, name_hazard
+from tidegate.language.ops import Kernel, Module
+from tidegate.language.parse import parse
+from tidegate.language.show import show
+from tidegate.synchronize.model import Synchronized
+
+
+def write_programs(results: Sequence[Synchronized], text: str = "", file: str = "<text>") -> str:
+    """The programs after. With the text of their file, all of that, in which other kernels stay as they are."""
+    if results[0].built is None:
+        return _write_graph(results[0])
+    known = {each.unit.name: each for each in results}
+    if text:
+        kernels = parse(text, file).kernels
+        wanted = tuple(_after(known[each.name]) if each.name in known else each for each in kernels)
+        found = _patched(text, file, kernels, wanted, known)
+        if found:
+            return found
+    else:
+        kernels = tuple(each.built.kernel for each in results if each.built)
+        wanted = tuple(map(_after, results))
+    text = show(Module(kernels))
+    return _patched(text, file, parse(text, file).kernels, wanted, known) or show(Module(wanted))
+
+
+def _after(result: Synchronized) -> Kernel:
+    assert result.kernel is not None
+    return result.kernel
+
+
+def _patched(
+    text: str, file: str, kernels: Sequence[Kernel], wanted: Sequence[Kernel], known: dict[str, Synchronized]
+) -> str:
+    """The text with the plans carried out, or nothing if it does not say what they ask for."""
+    edited = [
+        _edited(kernel, known[kernel.name]) if kernel.name in known else Edited(kernel, kernel.target)
+        for kernel in kernels
+    ]
+    try:
+        found = patch(text, file, edited)
+        return found if parse(found, file).kernels == tuple(wanted) else ""
+    except BadInput:
+        return ""
+
+
+def _edited(kernel: Kernel, result: Synchronized) -> Edited:
+    assert result.built is not None
+    paths, target = result.built.paths, _after(result).target
+    return Edited(kernel, target, paths, result.plan, reasons_of(result, paths))
+
+
+def _write_graph(result: Synchronized) -> str:
+    assert result.graph is not None
+    assert result.after is not None
+    numbers = numbers_after(result.plan, result.graph)
+    reasons = reasons_of(result, tuple((number,) for number in range(len(numbers))))
+    why: dict[int, tuple[Reason, ...]] = {}
+    put: dict[int, int] = {}
+    for edit, each in zip(result.plan.edits, reasons, strict=True):
+        if isinstance(edit, Insert | Move):
+            first, before = numbers[edit.before][0], put.get(edit.before, 0)
+            put[edit.before] = before + 1
+            why[first + before] = each
+        elif isinstance(edit, Change):
+            why[numbers[edit.point][1]] = each
+    return comment_graph(show_graph(result.after), why, [own for _, own in numbers])
+
+
+# --- reasons ------------------------------------------------------------------------------------------------------
+
+
+def hazards_served(result: Synchronized) -> list[tuple[Hazard, ...]]:
+    """The hazards of each edit of the plan."""
+    if result.placed is None or result.hazards is None:
+        return [()] * len(result.plan.edits)
+    named: dict[str, Hazard] = {}
+    for hazard in result.placed.hazards:
+        named.setdefault(name_hazard(hazard, result.hazards.flow), hazard)
+    return [tuple(named[name] for name in edit.serves if name in named) for edit in result.plan.edits]
+
+
+def reasons_of(result: Synchronized, paths: Sequence[Path]) -> tuple[tuple[Reason, ...], ...]:
+    """Why each edit stands. What only prepares a barrier, a drain or a signal, stands for the reasons of that one."""
+    found: list[tuple[Reason, ...]] = []
+    following: tuple[Reason, ...] = ()
+    for edit, hazards in zip(reversed(result.plan.edits), reversed(hazards_served(result)), strict=True):
+        reasons = tuple(_reason(each, result, paths) for each in hazards)
+        if not reasons and isinstance(edit, Insert) and not edit.serves:
+            reasons = following
+        elif not reasons:
+            reasons = tuple(map(Reason, _words(edit)))
+        following = reasons if isinstance(edit, Insert) else ()
+        found.append(reasons)
+    return tuple(reversed(found))
+
+
+def _words(edit: Edit) -> tuple[str, ...]:
+    return () if isinstance(edit, Delete) else edit.serves
+
+
+def _reason(hazard: Hazard, result: Synchronized, paths: Sequence[Path]) -> Reason:
+    assert result.hazards is not None
+    flow = result.hazards.flow
+    ends = (paths[flow.origin[hazard.producer]], paths[flow.origin[hazard.consumer]])
+    later = f" at {loop_name(flow, hazard.loop)} + {hazard.distance}" if hazard.loop >= 0 and hazard.distance else ""
+    return Reason(f"{hazard.kind.name} {hazard.witness.buffer}", ends, later)
