@@ -8,6 +8,7 @@ is not. Shapes are what is left of a kernel when only shared memory and synchron
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 import tidegate as tg
 from conftest import ROOT
+from tidegate import seeds
 from tidegate.diag import BadInput
 from tidegate.graph.apply import apply_plan
 from tidegate.graph.build import build_graph
@@ -689,3 +691,23 @@ def without_barriers(kernel: tg.Kernel) -> tg.Kernel:
     points = enumerate(graph.graph.points)
     edits = [Delete(n) for n, point in points if isinstance(point.action, Sync) and isinstance(point.action.op, gone)]
     return apply_plan(Plan(tuple(edits)), graph)
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+PUBLIC = [name for name, item in vars(seeds).items() if getattr(item, "__module__", "") == seeds.__name__]
+PUBLIC = [name for name in PUBLIC if not name.startswith("_") and name not in ("Analysis", "BarrierPosition")]
+
+
+def test_the_page_names_what_there_is() -> None:
+    page = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
+    source = ROOT / "src/tidegate"
+    files = set(re.findall(r"`([a-z_/]+\.py)`", page))
+    assert {each for each in files if not (source / each).exists() and not (ROOT / each).exists()} == set()
+    named = re.findall(r"`([\w.]+)` in `([a-z_/]+\.py)`", page)
+    assert len(named) > 10
+    for name, file in named:
+        assert re.search(rf"\b{name.split('.')[-1]}\b", (source / file).read_text(encoding="utf-8")), (name, file)
+    for name in PUBLIC:
+        assert f"`{name}" in page, name
