@@ -236,6 +236,21 @@ def test_a_callee_at_two_offsets() -> None:
     assert conflicts.same_iteration(second, read)[0].pairs == ALL
 
 
+def test_a_parameter_that_was_set_on_one_way_only_may_be_the_callees() -> None:
+    b = builder()
+    b.function("f", ("%p",))
+    b.add(g.Return())
+    b.program(0, 4)
+    with b.branch(Flag("%f")):
+        b.add(g.Assign((("%p", g.Ref("%a", Const(1))),)))
+    b.add(g.Call("f", (("%p", g.Ref("%b")),)))
+    b.write("%p", bytes=4)
+    b.read("%b", bytes=4)
+    flow, footprints = footprints_of(b)
+    write, read = sorted(footprints.accesses)
+    assert Conflicts(flow, footprints).same_iteration(write, read)
+
+
 # --- what is not quasi-affine -------------------------------------------------------------------------------------
 
 

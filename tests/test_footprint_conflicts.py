@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 
 from random_graphs import built_graph
@@ -45,6 +46,12 @@ def absolute(graph: g.SyncGraph, event: Event) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
+def inside(graph: g.SyncGraph, event: Event) -> Event:
+    """An access without what lies outside of its buffer."""
+    sizes = {each.name: each.bytes for each in graph.buffers}
+    return replace(event, bytes=frozenset(each for each in event.bytes if 0 <= each[1] < sizes[each[0]]))
+
+
 def share(one: tuple[tuple[str, int], ...], other: tuple[tuple[str, int], ...]) -> bool:
     return any(a & b for space, a in one for place, b in other if space == place)
 
@@ -84,6 +91,10 @@ def check_pair(flow: Flow, conflicts: Conflicts, x: Event, y: Event, seen: Seen)
     seen.setdefault((x.node, y.node, loop, kind), set()).add(distance)
     where = (x.node, y.node, loop, distance, kind, x.known, y.known)
     reported = [each for each in meetings_between(conflicts, x.node, y.node, loop) if kind in each.pairs]
+    if not reported and not all(conflicts.footprints.accesses[each.node].exact for each in (x, y)):
+        # Where a place is not known, its buffer is all that is claimed; these two meet outside of theirs.
+        assert not share(*(absolute(flow.graph, inside(flow.graph, each)) for each in (x, y))), where
+        return False
     assert reported, where
     assert reported[0].distance <= distance, (*where, reported)
     for each in reported:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from tidegate.collecting import no_collecting
 from tidegate.footprint.ask import Found, Judge
 from tidegate.footprint.boxes import bytes_at, first_run, reach
+from tidegate.footprint.forms import Forms, absolute, relative
 from tidegate.footprint.meetings import KINDS, NO_PAIRS, Meeting, Pairs, Witness
 from tidegate.footprint.model import Footprints, Note, Touch
 from tidegate.footprint.questions import Asker, Question, Side
@@ -34,6 +35,8 @@ class Conflicts:
         self.known: dict[tuple[int, int, int], tuple[Meeting, ...]] = {}
         self.asked: dict[object, tuple[Question, dict[str, int]]] = {}
         self.notes: dict[Note, None] = {}
+        self.forms = Forms(flow, self.asker.is_mere_bound)
+        self.by_form: dict[object, list[Meeting]] = {}
 
     @property
     def isl_queries(self) -> int:
@@ -69,6 +72,15 @@ class Conflicts:
         same = common[: common.index(loop)] if loop >= 0 else common
         if any(self.flow.loops[each].most == 0 for each in (*one.loops, *other.loops)):
             return []
+        first, second = (self.forms.of(self.footprints.accesses[each], self.footprints.class_of(each)) for each in (x, y))
+        if first is None or second is None or first.buffer != second.buffer:
+            return self.meet(one, other, same, loop)
+        key = self.forms.key(first, second, same, loop)
+        if key not in self.by_form:
+            self.by_form[key] = [relative(each, first, second) for each in self.meet(one, other, same, loop)]
+        return [absolute(each, one, other, first, second) for each in self.by_form[key]]
+
+    def meet(self, one: Touch, other: Touch, same: list[int], loop: int) -> list[Meeting]:
         best: dict[Pairs, Meeting] = {}
         for meeting in self.by_places(one, other, same, loop):
             for kind in KINDS:

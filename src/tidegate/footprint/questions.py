@@ -204,8 +204,8 @@ class _Renaming:
 
 
 def is_counter(name: str) -> bool:
-    """Whether a variable of a question is the iteration of a loop."""
-    return name in ("i", "d") or (name[0] in "sxy" and name[1:].isdigit())
+    """Whether a variable is the iteration of a loop, in a question or in a flow."""
+    return name in ("i", "d") or (name[0] in "sxy#" and name[1:].isdigit())
 
 
 def _is_quotient(atom: Index) -> bool:

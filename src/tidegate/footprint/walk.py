@@ -59,6 +59,7 @@ class Walk:
         self.book = Book(flow.graph, len(flow.loops))
         self.math = self.book.math
         self.buffers = {buffer.name: buffer for buffer in flow.graph.buffers}
+        self.params = {name for each in flow.graph.functions for name in each.params}
         self.outside = {each.name for each in flow.graph.free} | {each.name for each in flow.graph.sizes}
         self.at_start: Env = Environment(levels_for(len(self.names.number)))
         self.entered: dict[int, Env] = {}  # node → its environment, before it acts
@@ -167,8 +168,11 @@ class Walk:
             known = [(way, value) for way, value in zip(ways, values, strict=True) if value is not None]
             if key in self.lost[scope]:
                 continue  # every node makes up its own
-            found = self.merge(known, node, scope)
-            new.append((key, found if found is not None else self.no_value(node, self.names.given[key])))
+            name = self.names.given[key]
+            # A parameter that nobody had set keeps what the callee was given, on this way or on that.
+            is_sure = len(known) == len(values) or name not in self.params
+            found = self.merge(known, node, scope) if is_sure else None
+            new.append((key, found if found is not None else self.no_value(node, name)))
         return envs[0].put(new)
 
     def merge(self, known: list[tuple[int, Value]], node: int, scope: int) -> Value | None:

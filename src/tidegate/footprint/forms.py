@@ -1,0 +1,146 @@
+"""Accesses without the names of their loops: equal pairs of forms meet in equal ways.
+
+Needs   accesses of one flow
+Gives   for a pair a key that is equal for pairs which differ in loops and buffers only; meetings from one to the other
+Keeps   equal keys have equal answers: a counter that matters through its remainder alone is as good as any other of
+        the same role, once its loop runs twice as long as the remainder takes to come again
+Cost    linear in the expressions, once for each class of accesses; then a few look-ups for each pair
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import lcm
+
+from tidegate.footprint.arithmetic import Arithmetic
+from tidegate.footprint.meetings import Meeting
+from tidegate.footprint.model import Touch
+from tidegate.footprint.sequences import period_in
+from tidegate.footprint.values import iteration
+from tidegate.graph.flow import Flow
+from tidegate.index import WAVE, Compare, Cond, Const, Index, Name, names
+from tidegate.language.types import FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """An access over counters c0, c1, ... in the order of their use. `number` stands for all of it but the loops."""
+
+    number: int
+    loops: tuple[int, ...]  # which loop each counter counts
+    periods: tuple[int, ...]  # after how many iterations each is the same again; 0: never
+    buffer: str
+
+
+class Forms:
+    def __init__(self, flow: Flow, is_bound: Callable[[Cond], bool]) -> None:
+        self.flow, self.is_bound = flow, is_bound
+        self.rooms = {buffer.name: buffer.bytes for buffer in flow.graph.buffers}
+        self.plain = {WAVE, *(value.name for value in flow.graph.free if value.type == FLAG)}
+        self.numbers: dict[object, int] = {}
+        self.known: dict[int, Form | None] = {}
+
+    def of(self, touch: Touch, number: int) -> Form | None:
+        """The form of a class of accesses; None if it has none: several places, or numbers that nobody knows."""
+        if number not in self.known:
+            self.known[number] = self.find(touch)
+        return self.known[number]
+
+    def find(self, touch: Touch) -> Form | None:
+        if len(touch.places) != 1 or touch.places[0].start is None:
+            return None
+        spot = touch.places[0]
+        assert spot.start is not None
+        facts = [fact for fact in touch.facts if not (self.is_bound(fact) or self.is_most(fact, touch))]
+        limits = [span.limit for span in touch.extents if span.limit is not None]
+        parts: list[Index | Cond] = [spot.cond, spot.start, *limits, *facts]
+        used = dict.fromkeys(name for part in parts for name in names(part))
+        counters = {iteration(loop): loop for loop in touch.loops if iteration(loop) in used}
+        order = [name for name in used if name in counters]
+        if not used.keys() <= counters.keys() | self.plain:
+            return None  # a size that decides more than how long a loop runs
+        by: dict[str, Index] = {name: Name(f"c{place}") for place, name in enumerate(order)}
+        math = Arithmetic({})
+        form = (
+            math.put_cond(spot.cond, by),
+            math.put(spot.start, by),
+            tuple((s.count, s.stride, None if s.limit is None else math.put(s.limit, by)) for s in touch.extents),
+            touch.width,
+            tuple(math.put_cond(fact, by) for fact in facts),
+            touch.exact,
+            self.rooms[spot.buffer],
+        )
+        periods = tuple(lcm(*(period_in(part, name) or 0 for part in parts)) for name in order)
+        loops = tuple(counters[name] for name in order)
+        return Form(self.numbers.setdefault(form, len(self.numbers)), loops, periods, spot.buffer)
+
+    def is_most(self, fact: Cond, touch: Touch) -> bool:
+        """Whether a fact says of a counter what is known of its loop anyway."""
+        match fact:
+            case Compare("<", Name(name), Const(most)):
+                return any(iteration(loop) == name and self.flow.loops[loop].most == most for loop in touch.loops)
+        return False
+
+    def key(self, x: Form, y: Form, same: Sequence[int], loop: int) -> object:
+        """What a meeting of two forms in one buffer depends on."""
+        shared: dict[int, int] = {}
+        roles = []
+        for form in (x, y):
+            for each, period in zip(form.loops, form.periods, strict=True):
+                if each == loop:
+                    role = -1
+                elif each in same and each in x.loops and each in y.loops:
+                    role = shared.setdefault(each, len(shared))
+                else:
+                    role = -2
+                roles.append((role, period, self.long(each, x, y)))
+        most = self.flow.loops[loop].most if loop >= 0 else None
+        uses = loop in x.loops or loop in y.loops
+        carried = (loop >= 0, self.long(loop, x, y) if uses else None if most is None else min(most, 2))
+        return (x.number, y.number, tuple(roles), carried)
+
+    def long(self, loop: int, x: Form, y: Form) -> int | None:
+        """How often a loop runs at most, or None if that is longer than anything about it can matter."""
+        most = self.flow.loops[loop].most
+        if most is None:
+            return None
+        found = [
+            period for form in (x, y) for each, period in zip(form.loops, form.periods, strict=True) if each == loop
+        ]
+        period = lcm(*found)
+        return None if period and most >= 2 * period else most
+
+
+def relative(meeting: Meeting, x_form: Form, y_form: Form) -> Meeting:
+    """A meeting with counters in place of loops, kept for other pairs."""
+    return replace(
+        meeting,
+        rounds=tuple((y_form.loops.index(loop), first) for loop, first in meeting.rounds),
+        witness=replace(
+            meeting.witness,
+            x_iterations=_counted(meeting.witness.x_iterations, x_form),
+            y_iterations=_counted(meeting.witness.y_iterations, y_form),
+        ),
+    )
+
+
+def _counted(found: Sequence[tuple[int, int]], form: Form) -> tuple[tuple[int, int], ...]:
+    return tuple((form.loops.index(loop), count) for loop, count in found if loop in form.loops)
+
+
+def absolute(meeting: Meeting, x: Touch, y: Touch, x_form: Form, y_form: Form) -> Meeting:
+    """The same for a pair in its own loops; counters that do not matter are at 0."""
+    witness = meeting.witness
+    x_counts = {x_form.loops[place]: count for place, count in witness.x_iterations}
+    y_counts = {y_form.loops[place]: count for place, count in witness.y_iterations}
+    return replace(
+        meeting,
+        rounds=tuple((y_form.loops[place], first) for place, first in meeting.rounds),
+        witness=replace(
+            witness,
+            buffer=x_form.buffer,
+            x_iterations=tuple((loop, x_counts.get(loop, 0)) for loop in x.loops),
+            y_iterations=tuple((loop, y_counts.get(loop, 0)) for loop in y.loops),
+        ),
+    )
