@@ -45,7 +45,8 @@ def sync_command(
         typer.Option(metavar="HOW", help="`order` atomics among themselves, or let those `commute` that do."),
     ] = "order",
     stagger: Annotated[
-        int, typer.Option(metavar="S", help="Assume that halves of the waves may be so many arrivals apart.")
+        int,
+        typer.Option(metavar="S", help="Assume that in loops the high half of the waves is so many arrivals behind."),
     ] = 0,
     print_after: Annotated[
         str | None, typer.Option(metavar="STAGE", help=f"Print what a stage makes: {STAGES_HELP}.")
@@ -171,8 +172,8 @@ class _Work:
         nothing: list[Kernel | SyncGraph | None] = [None] * len(self.results)
         if any(each.after is None for each in self.results):
             return nothing
-        is_tide = Path(loaded.file).suffix.lower() == ".tide"
-        self.text = write_programs(self.results, loaded.sources.texts[loaded.file] if is_tide else "", loaded.file)
+        is_text = Path(loaded.file).suffix.lower() != ".py"
+        self.text = write_programs(self.results, loaded.sources.texts[loaded.file] if is_text else "", loaded.file)
         if self.output is None:
             return nothing
         if loaded.graph is not None:

@@ -22,7 +22,8 @@ def report(result: Synchronized, *, printed: str | None = None) -> list[str]:
     who = f"@{unit.name} on {unit.target.name or 'no target'}"
     if result.placed is None and not result.plan.edits and result.why_not:
         return [f"{who}: not synchronized: {result.why_not}"]
-    lines = [f"{who}, {_how(result)}: {_counts(result)}"]
+    planned = ", planned" if result.after is None else ""
+    lines = [f"{who}, {_how(result)}{planned}: {_counts(result)}"]
     lines += [f"  {line}" for line in (*_weight(result), *_unplaced(result))]
     lines += [f"  note: {note}" for note in result.notes]
     lines += [f"  {line}" for line in _judged(result, printed)]
@@ -37,11 +38,11 @@ def _counts(result: Synchronized) -> str:
     from tidegate.synchronize.said import count_edits
 
     parts = [f"{_listed(found)} {what}" for what, found in count_edits(result).items() if found]
-    return ", ".join(parts) or "nothing changed"
+    return "; ".join(parts) or "nothing changed"
 
 
 def _listed(found: Counter[str]) -> str:
-    return " and ".join(f"{count} `{word}`" for word, count in sorted(found.items()))
+    return ", ".join(f"{count} `{word}`" for word, count in found.items())
 
 
 def _weight(result: Synchronized) -> list[str]:

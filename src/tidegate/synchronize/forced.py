@@ -32,7 +32,7 @@ def force(flow: Flow, target: Target) -> Plan:
         if any(each <= number for each in point.successors):
             wanted[number] = None
     ops: list[SyncOp] = [SharedMemoryBarrier(wait_async_ops=True)]
-    if target.fence.proxy_needed:
+    if target.fence.proxy_needed and (not target.name or "proxy_async" in target.fence.kinds):
         ops.append(Fence("proxy_async"))
     return Plan(tuple(Insert(number, op, ("forced",)) for number in sorted(wanted) if number in allowed for op in ops))
 

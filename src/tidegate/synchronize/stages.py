@@ -30,7 +30,7 @@ from tidegate.simulate.judge import Limits, Progress, judge
 from tidegate.synchronize.forced import force
 from tidegate.synchronize.model import Synchronized, SyncOptions
 from tidegate.synchronize.said import say_why
-from tidegate.targets import Target, known_targets
+from tidegate.targets import Target, default_target, known_targets
 
 EARLY = ("kernel", "graph")
 
@@ -199,6 +199,9 @@ def _commute(flow: Flow, first: int, second: int) -> bool:
 def _apply(result: Synchronized) -> None:
     assert result.graph is not None
     target = target_after(result.unit)
+    if _means(target) != result.unit.target.name:
+        named = target or default_target()
+        result.notes = (*result.notes, f"the program is taken for {named}: it cannot name the target asked for")
     if result.built is not None:
         result.kernel = replace(apply_plan(result.plan, result.built), target=target)
         result.after = build_graph(result.kernel, result.unit.target).graph
@@ -213,7 +216,12 @@ def target_after(unit: Unit) -> str:
     asked = unit.target.name
     if not asked or asked not in known_targets():
         return program.target
+    return program.target if _means(program.target) == asked else asked
+
+
+def _means(name: str) -> str | None:
+    """The target that a name in a program stands for."""
     try:
-        return program.target if pick_target(program.target, None).name == asked else asked
+        return pick_target(name, None).name
     except BadInput:
-        return asked
+        return None

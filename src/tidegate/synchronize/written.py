@@ -2,8 +2,8 @@
 
 Needs   results of `propose`, and the text that the kernels were read from, if they were
 Gives   the text of a file
-Keeps   it parses to the kernels that the plans give: text in which an edit cannot be carried out is printed anew, with
-        the same reasons, and without any if even that says something else
+Keeps   it parses to the programs that the plans give: text in which an edit cannot be carried out is printed anew, with
+        the same reasons, and without any if even that says something else. A graph is printed anew if anything changes
 Cost    linear in the text plus the edits
 """
 
@@ -28,7 +28,7 @@ from tidegate.synchronize.model import Synchronized
 def write_programs(results: Sequence[Synchronized], text: str = "", file: str = "<text>") -> str:
     """The programs after. With the text of their file, all of that, in which other kernels stay as they are."""
     if results[0].built is None:
-        return _write_graph(results[0])
+        return text if text and results[0].after == results[0].graph else _write_graph(results[0])
     known = {each.unit.name: each for each in results}
     if text:
         kernels = parse(text, file).kernels
