@@ -91,11 +91,10 @@ def check_pair(flow: Flow, conflicts: Conflicts, x: Event, y: Event, seen: Seen)
     seen.setdefault((x.node, y.node, loop, kind), set()).add(distance)
     where = (x.node, y.node, loop, distance, kind, x.known, y.known)
     reported = [each for each in meetings_between(conflicts, x.node, y.node, loop) if kind in each.pairs]
-    if not reported and not all(conflicts.footprints.accesses[each.node].exact for each in (x, y)):
+    if not reported:
         # Where a place is not known, its buffer is all that is claimed; these two meet outside of theirs.
         assert not share(*(absolute(flow.graph, inside(flow.graph, each)) for each in (x, y))), where
         return False
-    assert reported, where
     assert reported[0].distance <= distance, (*where, reported)
     for each in reported:
         for inner, first in each.rounds:

@@ -225,7 +225,7 @@ def _wide(question: Question, side: Side) -> Side:
     back, ahead = reach(side)
     first, last = side.room
     if low is not None and high is not None:
-        first, last = max(first, low + back), min(last, high + ahead)
+        first, last = low + back, high + ahead
     return Side(TRUE, Const(first), (), max(0, last - first), side.facts, side.room)
 
 

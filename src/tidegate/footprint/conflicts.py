@@ -72,7 +72,9 @@ class Conflicts:
         same = common[: common.index(loop)] if loop >= 0 else common
         if any(self.flow.loops[each].most == 0 for each in (*one.loops, *other.loops)):
             return []
-        first, second = (self.forms.of(self.footprints.accesses[each], self.footprints.class_of(each)) for each in (x, y))
+        first, second = (
+            self.forms.of(self.footprints.accesses[each], self.footprints.class_of(each)) for each in (x, y)
+        )
         if first is None or second is None or first.buffer != second.buffer:
             return self.meet(one, other, same, loop)
         key = self.forms.key(first, second, same, loop)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from itertools import product
 from math import lcm, prod
 
+from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import bytes_at, reach
 from tidegate.footprint.meetings import NO_PAIRS, Pairs
-from tidegate.footprint.questions import Question, Side
+from tidegate.footprint.questions import Question, Side, is_counter
 from tidegate.footprint.sequences import period_in
-from tidegate.index import Cond, Index, evaluate, holds, names
+from tidegate.index import Binary, Compare, Cond, Index, Name, evaluate, holds, names
 
 MOST_TRIED = 60_000
 MOST_EVALUATED = 4096
@@ -49,15 +50,16 @@ class _Domain:
     values: range
     is_full: bool  # all values, not one for each remainder
     period: int
+    reach: int = -1  # comparisons with numbers up to this one come out the same for all values beyond
 
 
 def try_all(question: Question, kinds: Pairs) -> Tried | None:
     """All meetings of some kinds of pairs."""
     expressions = [*question.x.expressions(), *question.y.expressions()]
-    domains = _domains(question, expressions)
+    conds = [*question.x.facts, *question.y.facts, *question.around]
+    domains = _domains(question, expressions, _reaches(conds))
     if domains is None:
         return None
-    conds = [*question.x.facts, *question.y.facts, *question.around]
     checked = [cond for cond in conds if _is_checked(cond, domains)]
     rest = tuple(cond for cond in dict.fromkeys(conds) if cond not in checked)
     known = frozenset(domains)
@@ -67,11 +69,37 @@ def try_all(question: Question, kinds: Pairs) -> Tried | None:
     return None if found is None else Tried(found, rest, loose, known)
 
 
-def _domains(question: Question, expressions: list[Index | Cond]) -> dict[str, _Domain] | None:
+def _reaches(conds: Iterable[Cond]) -> dict[str, int]:
+    """By counter, the largest number that it is compared with, alone or as `d + i`."""
+    found: dict[str, int] = {}
+    for cond in conds:
+        if (compared := _compared(cond)) is not None:
+            for name in compared[0]:
+                found[name] = max(found.get(name, 0), compared[1])
+    if "d" in found or "i" in found:
+        found["d"] = found["i"] = max(found.get("d", 0), found.get("i", 0))
+    return found
+
+
+def _compared(cond: Cond) -> tuple[tuple[str, ...], int] | None:
+    """The counters that a condition compares with a number; None if it is no such condition."""
+    if not isinstance(cond, Compare):
+        return None
+    terms, rest = Arithmetic({}).sum(Binary("-", cond.left, cond.right))
+    given = tuple(atom.name for atom in terms if isinstance(atom, Name) and is_counter(atom.name))
+    if len(given) != len(terms) or not given or len(set(terms.values())) > 1 or abs(next(iter(terms.values()))) != 1:
+        return None
+    return (given, abs(rest)) if len(given) == 1 or set(given) == {"d", "i"} else None
+
+
+def _domains(
+    question: Question, expressions: list[Index | Cond], reaches: Mapping[str, int]
+) -> dict[str, _Domain] | None:
     ranges = {name: (low, high) for name, low, high in question.ranges}
     waves = _Domain(range(question.waves), True, 1)
     found = {"u": waves, "v": waves}
     used = dict.fromkeys(name for expr in expressions for name in names(expr))
+    used.update(dict.fromkeys(reaches))
     if "i" in used:
         used["d"] = None
     for name in used:
@@ -89,11 +117,18 @@ def _domains(question: Question, expressions: list[Index | Cond]) -> dict[str, _
         period = lcm(*(each or 1 for each in periods))
         if period > MOST_VALUES:
             return None
-        found[name] = _Domain(range(low or 0, (low or 0) + period), False, period)
+        # Beyond all that it is compared with, a counter is as good as the one a period less.
+        more = reaches.get(name, -1) + 1
+        if period + more > MOST_VALUES:
+            return None
+        found[name] = _Domain(range(low or 0, (low or 0) + period + more), False, period, more - 1)
     return found
 
 
 def _is_checked(cond: Cond, domains: Mapping[str, _Domain]) -> bool:
+    compared = _compared(cond)
+    if compared is not None and all(name in domains and _decides(domains[name], compared[1]) for name in compared[0]):
+        return True
     for name in names(cond):
         domain = domains.get(name)
         if domain is None:
@@ -101,6 +136,10 @@ def _is_checked(cond: Cond, domains: Mapping[str, _Domain]) -> bool:
         if not domain.is_full and domain.period % (period_in(cond, name) or domain.period + 1):
             return False
     return True
+
+
+def _decides(domain: _Domain, number: int) -> bool:
+    return domain.is_full or domain.reach >= number
 
 
 def _ends_late(question: Question, domains: Mapping[str, _Domain]) -> bool:
@@ -151,7 +190,7 @@ class _Search:
         if not xs or not ys:
             return
         starts = [
-            (side, env, evaluate(side.start, env))
+            (side, env, to_function(side.start)(env))
             for side, envs in ((question.x, xs), (question.y, ys))
             for env in envs
         ]
@@ -195,8 +234,8 @@ def _is_reached(side: Side, conds: Iterable[Cond], env: Mapping[str, int]) -> bo
     try:
         for span in side.spans:
             if span.limit is not None:
-                evaluate(span.limit, env)
-        evaluate(side.start, env)
+                to_function(span.limit)(env)
+        to_function(side.start)(env)
         return all(holds(cond, env) for cond in conds)
     except ZeroDivisionError:
         return False
