@@ -517,7 +517,7 @@ def test_run_saves_nothing_after_a_hang(command: Command) -> None:
     assert not Path("out.npz").exists()
 
 
-@pytest.mark.parametrize("name", ["targets", "show", "check", "run", "demo"])
+@pytest.mark.parametrize("name", ["targets", "show", "sync", "check", "run", "demo"])
 def test_help_shows_examples(command: Command, name: str) -> None:
     status, out, _ = command(name, "--help")
     assert status == 0
@@ -531,7 +531,7 @@ def test_help_shows_examples(command: Command, name: str) -> None:
 def test_help_lists_every_command(command: Command) -> None:
     status, out, _ = command("--help")
     assert status == 0
-    for name in ("targets", "show", "check", "run", "demo"):
+    for name in ("targets", "show", "sync", "check", "run", "demo"):
         assert re.search(rf"^  {name} ", out, re.MULTILINE)
 
 

@@ -289,7 +289,8 @@ def test_the_glossary_has_the_words_of_the_code() -> None:
     text = page("docs/glossary.md")
     for word in (
         "access footprint hazard RAW WAR WAW window barrier signal wait queue counter phase stagger wave slot view "
-        "demand pinned drain performed issued insertable judge configuration clash order race inversion"
+        "demand distance pinned drain performed issued insertable judge configuration clash order race inversion "
+        "placement upgrade weight"
     ).split():
         assert re.search(rf"\*\*[^*]*\b{word}\b", text, re.IGNORECASE), word
 
