@@ -15,11 +15,12 @@ from itertools import product
 from math import lcm, prod
 
 from tidegate.footprint.arithmetic import Arithmetic
-from tidegate.footprint.boxes import bytes_at, reach
+from tidegate.footprint.boxes import box, reach
+from tidegate.footprint.compiled import to_function
 from tidegate.footprint.meetings import NO_PAIRS, Pairs
 from tidegate.footprint.questions import Question, Side, is_counter
 from tidegate.footprint.sequences import period_in
-from tidegate.index import Binary, Compare, Cond, Index, Name, evaluate, holds, names
+from tidegate.index import Binary, Compare, Cond, Index, Name, names
 
 MOST_TRIED = 60_000
 MOST_EVALUATED = 4096
@@ -152,17 +153,19 @@ def _ends_late(question: Question, domains: Mapping[str, _Domain]) -> bool:
 class _Search:
     def __init__(self, question: Question, domains: dict[str, _Domain], checked: list[Cond]) -> None:
         self.question, self.domains = question, domains
-        x = {"u", *(name for expr in question.x.expressions() for name in names(expr))}
-        y = {"v", *(name for expr in question.y.expressions() for name in names(expr))}
+        x = {"u", *(name for expr in (*question.x.expressions(), *question.x.facts) for name in names(expr))}
+        y = {"v", *(name for expr in (*question.y.expressions(), *question.y.facts) for name in names(expr))}
         if "i" in domains:
             y.update(("i", "d"))
             x.add("i")
-        self.late: list[Cond] = []
-        self.x_conds: list[Cond] = [question.x.cond]
-        self.y_conds: list[Cond] = [question.y.cond]
+        late: list[Cond] = []
+        x_conds: list[Cond] = [question.x.cond]
+        y_conds: list[Cond] = [question.y.cond]
         for cond in checked:
             mine = set(names(cond))
-            (self.x_conds if mine <= x else self.y_conds if mine <= y else self.late).append(cond)
+            (x_conds if mine <= x else y_conds if mine <= y else late).append(cond)
+        self.x, self.y = _Ready(question.x, x_conds), _Ready(question.y, y_conds)
+        self.late = [to_function(cond) for cond in late]
         self.shared = [name for name in domains if name in x and name in y]
         self.x_names = [name for name in domains if name in x and name not in y]
         self.y_names = [name for name in domains if name in y and name not in x]
@@ -185,30 +188,25 @@ class _Search:
 
     def compare(self, shared: dict[str, int], kinds: Pairs, found: dict[Pairs, Example]) -> None:
         question = self.question
-        xs = list(self.envs(question.x, shared, self.x_names, self.x_conds))
-        ys = list(self.envs(question.y, shared, self.y_names, self.y_conds))
+        xs = list(self.envs(self.x, shared, self.x_names))
+        ys = list(self.envs(self.y, shared, self.y_names))
         if not xs or not ys:
             return
-        starts = [
-            (side, env, to_function(side.start)(env))
-            for side, envs in ((question.x, xs), (question.y, ys))
-            for env in envs
-        ]
-        zero = min(start + reach(side)[0] for side, _, start in starts)
-        x_masks = _grouped(question.x, xs, zero, ())
-        y_masks = _grouped(question.y, ys, zero, ("d", *question.rounds))
+        zero = min(side.lowest(env) for side, envs in ((self.x, xs), (self.y, ys)) for env in envs)
+        x_masks = _grouped(self.x, xs, zero, ())
+        y_masks = _grouped(self.y, ys, zero, ("d", *question.rounds))
         for (x_bits, _), x_envs in x_masks.items():
             for (y_bits, _), y_envs in y_masks.items():
                 if x_bits & y_bits:
                     self.note(x_envs, y_envs, kinds, found)
 
-    def envs(self, side: Side, shared: dict[str, int], given: list[str], conds: list[Cond]) -> Iterator[dict[str, int]]:
+    def envs(self, side: _Ready, shared: dict[str, int], given: list[str]) -> Iterator[dict[str, int]]:
         most = self.question.most
         for own in self.combinations(given):
             env = {**shared, **own}
             if most is not None and "d" in env and env["i"] + env["d"] >= most and self.domains["i"].is_full:
                 continue
-            if _is_reached(side, conds, env):
+            if side.is_reached(env):
                 yield env
 
     def note(
@@ -224,30 +222,53 @@ class _Search:
                 if old is not None and not self.question.rounds and old.distance <= distance:
                     continue
                 env = {**x, **y}
-                if _is_reached(self.question.x, self.late, env):
+                if all(cond(env) for cond in self.late):
                     rounds = tuple(y.get(name, 0) for name in self.question.rounds)
                     found[kind] = _nearer(old, Example(distance, rounds, env))
 
 
-def _is_reached(side: Side, conds: Iterable[Cond], env: Mapping[str, int]) -> bool:
-    """Whether the conditions hold and the bytes have a place; a wave that divides by 0 ends with an error instead."""
-    try:
-        for span in side.spans:
-            if span.limit is not None:
-                to_function(span.limit)(env)
-        to_function(side.start)(env)
-        return all(holds(cond, env) for cond in conds)
-    except ZeroDivisionError:
-        return False
+class _Ready:
+    """One side, its expressions as functions."""
+
+    def __init__(self, side: Side, conds: Iterable[Cond]) -> None:
+        self.start = to_function(side.start)
+        self.spans = [
+            (each.count, each.stride, to_function(each.limit) if each.limit is not None else None)
+            for each in side.spans
+        ]
+        self.conds = [to_function(cond) for cond in conds]
+        self.width, self.back = side.width, reach(side)[0]
+
+    def is_reached(self, env: Mapping[str, int]) -> bool:
+        """Whether the conditions hold and the bytes have a place; a wave that divides by 0 ends with an error."""
+        try:
+            for _, _, limit in self.spans:
+                if limit is not None:
+                    limit(env)
+            self.start(env)
+            return all(cond(env) for cond in self.conds)
+        except ZeroDivisionError:
+            return False
+
+    def lowest(self, env: Mapping[str, int]) -> int:
+        return int(self.start(env)) + self.back
+
+    def bits(self, env: Mapping[str, int], zero: int) -> int:
+        """The bytes; bit 0 stands for byte `zero`."""
+        steps = [
+            (count if limit is None else max(0, min(count, limit(env))), stride) for count, stride, limit in self.spans
+        ]
+        bits, before = box(tuple(steps), self.width)
+        return bits << (self.start(env) - before - zero) if bits else 0
 
 
 def _grouped(
-    side: Side, envs: list[dict[str, int]], zero: int, apart: tuple[str, ...]
+    side: _Ready, envs: list[dict[str, int]], zero: int, apart: tuple[str, ...]
 ) -> dict[tuple[int, tuple[int, ...]], list[dict[str, int]]]:
     """Values that give the same bytes, but for those names that must be told apart."""
     found: dict[tuple[int, tuple[int, ...]], list[dict[str, int]]] = {}
     for env in envs:
-        bits = bytes_at(side, env, zero)
+        bits = side.bits(env, zero)
         if bits:
             found.setdefault((bits, tuple(env.get(name, 0) for name in apart)), []).append(env)
     return found

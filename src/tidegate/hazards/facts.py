@@ -51,11 +51,11 @@ class PairFacts:
 
     def performed(self, first: int, second: int) -> Performed:
         x, y = self.flow.action(first), self.flow.action(second)
+        crosses = isinstance(y, g.Access) and y.proxy != "generic"
         if not isinstance(x, g.Access):
-            return Performed(by_arrival=self.by_arrival)
-        point = self.flow.point(first)
-        counters = tuple(each.counter for each in point.issues)
-        crosses = x.proxy == "generic" and isinstance(y, g.Access) and y.proxy != "generic"
+            return Performed(by_arrival=self.by_arrival, needs_fence=crosses and self.target.fence.proxy_needed)
+        counters = tuple(each.counter for each in self.flow.point(first).issues)
+        crosses = crosses and x.proxy == "generic"
         return Performed(
             x.is_async,
             counters,

@@ -11,7 +11,7 @@ before one arrival on it. What stands in the program and drains too little is up
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.hazards.model import Hazard
@@ -44,20 +44,23 @@ def find_drains(walks: Walks, hazards: Sequence[Hazard], meets: Meets, slots: Co
 
 def put_before(walks: Walks, meets: Meets, drains: Drains) -> dict[int, tuple[Event, ...]]:
     """Everything that is put before nodes, as a walk meets it."""
-    by_point: dict[int, list[Event]] = {}
-    for point, events in meets.items():
-        found = by_point.setdefault(point, [])
-        drained = point not in drains.at_new
-        for event in events:
-            if isinstance(event, Arrive) and not drained:
-                found += drain_events(drains.at_new[point])
-                drained = True
-            found.append(event)
-    for point, wait in drains.waits.items():
-        by_point.setdefault(point, []).extend(all_events(wait))
-    for point, what in drains.at_old.items():
-        by_point.setdefault(point, []).extend(drain_events(what))
-    return {node: tuple(by_point[point]) for node, point in enumerate(walks.flow.origin) if point in by_point}
+    points = {*meets, *drains.waits, *drains.at_old}
+    return {node: events for point in points for node, events in put_at(walks, meets, drains, point)}
+
+
+def put_at(walks: Walks, meets: Meets, drains: Drains, point: int) -> Iterator[tuple[int, tuple[Event, ...]]]:
+    """What is put before the nodes of one point: arrivals, the first one drained, then waits."""
+    found: list[Event] = []
+    drained = False
+    for event in meets.get(point, ()):
+        if isinstance(event, Arrive) and not drained:
+            found += drain_events(drains.at_new.get(point, set()))
+            drained = True
+        found.append(event)
+    found += all_events(drains.waits.get(point, ()))
+    found += drain_events(drains.at_old.get(point, set()))
+    for node in walks.nodes[point]:
+        yield node, tuple(found)
 
 
 def drain_events(what: set[str]) -> list[Event]:
@@ -107,8 +110,11 @@ class _Finder:
                 if not (self.at_arrival(hazard, walk) if hazard.demand else self.within_a_wave(hazard, walk)):
                     self.drains.failed.append(hazard)
                     break
-                self.before = put_before(self.walks, self.meets, self.drains)
         return self.drains
+
+    def update(self, point: int) -> bool:
+        self.before.update(put_at(self.walks, self.meets, self.drains, point))
+        return True
 
     def at_arrival(self, hazard: Hazard, walk: Walk) -> bool:
         """Asks the last arrival on a walk that is early enough to drain; whether that says anything new."""
@@ -121,7 +127,7 @@ class _Finder:
         if needed <= what:
             return False
         what |= needed
-        return True
+        return self.update(point)
 
     def arrivals(self, walk: Walk) -> list[tuple[int, bool]]:
         """Where the barriers that a walk meets were arrived at: points, and whether they are put there."""
@@ -151,10 +157,12 @@ class _Finder:
         if wait is None or point < 0 or set(wait) <= set(known):
             return False
         self.drains.waits[point] = (*known, *(each for each in wait if each not in known))
-        left = self.walks.unserved(hazard, put_before(self.walks, self.meets, self.drains))
+        self.update(point)
+        left = self.walks.unserved(hazard, self.before)
         if left is None or left.nodes != walk.nodes:
             return True
         self.drains.waits[point] = known  # a copy that is in no group yet
+        self.update(point)
         return False
 
     def drain_more(self, hazard: Hazard, walk: Walk) -> bool:
@@ -163,7 +171,7 @@ class _Finder:
             what = (self.drains.at_new if is_new else self.drains.at_old).setdefault(point, set())
             if not _needed(hazard) <= what:
                 what |= _needed(hazard)
-                return True
+                return self.update(point)
         return False
 
     def meet_at(self, hazard: Hazard, points: list[int]) -> bool:
@@ -172,7 +180,7 @@ class _Finder:
             known = self.drains.waits.get(point, ())
             if point in self.slots and full not in known:
                 self.drains.waits[point] = (*known, full)
-                return True
+                return self.update(point)
         return False
 
 

@@ -22,7 +22,7 @@ def find_redundant(walks: Walks, hazards: Sequence[Hazard]) -> frozenset[int]:
     kept = dict(walks.own)
     removed: list[int] = []
     for point in sorted(_candidates(walks), key=lambda each: (-walks.flow.graph.points[each].weight, each)):
-        nodes = [node for node, origin in enumerate(walks.flow.origin) if origin == point]
+        nodes = walks.nodes[point]
         gone = {node: walks.own.pop(node) for node in nodes}
         affected = [hazard for hazard, found in served.items() if found & set(nodes)]
         after = {hazard: walks.served_at(hazard, drained=True) for hazard in affected}
@@ -41,7 +41,7 @@ def _candidates(walks: Walks) -> list[int]:
     for number, point in enumerate(walks.flow.graph.points):
         match point.action:
             case g.Sync(WorkgroupBarrier(pinned=False) | SharedMemoryBarrier(pinned=False)):
-                if point.under == "uniform" and any(origin == number for origin in walks.flow.origin):
+                if point.under == "uniform" and number in walks.nodes:
                     found.append(number)
             case _:
                 pass

@@ -58,6 +58,9 @@ class Walks:
             self.around.append((self.around[loop.parent] if loop.parent >= 0 else frozenset()) | {number})
         self.head_of = {loop.head: number for number, loop in enumerate(flow.loops)}
         self.own: dict[int, tuple[Event, ...]] = {}
+        self.nodes: dict[int, list[int]] = {}  # of each point
+        for node, point in enumerate(flow.origin):
+            self.nodes.setdefault(point, []).append(node)
         self.uniform = [flow.point(node).under == "uniform" for node in range(len(flow.origin))]
         if len(flow.entries) > 1:
             self.uniform = [False] * len(self.uniform)
