@@ -57,10 +57,16 @@ class Asker:
         self.footprints, self.flow = footprints, footprints.flow
         self.graph = footprints.flow.graph
         self.buffers = {buffer.name: buffer for buffer in self.graph.buffers}
+        self.opaques: dict[int, list[str]] = {}  # of each access
         self.where = (*self.graph.where, *_grid(self.graph))
         self.sizes = {size.name for size in self.graph.sizes}
         self.growing = self.sizes - {name for cond in self.graph.where if _limits(cond) for name in names(cond)}
         self.flags = {value.name for value in self.graph.free if value.type == FLAG}
+
+    def opaques_of(self, touch: Touch) -> list[str]:
+        if touch.node not in self.opaques:
+            self.opaques[touch.node] = _opaques_in(touch)
+        return self.opaques[touch.node]
 
     def shared_from(self, one: Spot, other: Spot) -> int | None:
         """Where the second buffer begins, seen from the first; None if they can have no bytes in common."""
@@ -159,7 +165,7 @@ class _Renaming:
         self.ranges["u" if side == "x" else "v"] = (0, last)
         for loop in touch.loops:
             by[iteration(loop)] = now if loop == self.loop else Name(self.counter(side, loop))
-        for name in _opaques_in(touch):
+        for name in self.asker.opaques_of(touch):
             by[name] = Name(self.opaque(side, name))
         return by
 
