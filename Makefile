@@ -22,7 +22,7 @@ $(DOCS_READY): $(READY)
 	$(PIP) -e '.[docs]'
 	@touch $@
 
-demo: $(READY)  ## one kernel from Python to its graph
+demo: $(READY)  ## one kernel: run, judged, without its barriers, with them again
 	$(BIN)/tidegate demo
 
 check: $(READY) lint types fast  ## lint, types and fast tests: before every commit

@@ -1,4 +1,4 @@
-"""`tidegate demo`: one kernel, from Python to its graph, in a minute.
+"""`tidegate demo`: one kernel, from Python to its graph, with and without its barriers, in a minute.
 
 Needs   nothing but Tidegate
 Gives   text for the terminal, and 0 if every step went as told
@@ -13,17 +13,18 @@ from collections.abc import Callable
 
 from tidegate.diag import BadInput, Sources, show_findings, sort_findings
 from tidegate.graph.build import build_graph
-from tidegate.graph.plan import Insert, Plan, show_plan
 from tidegate.graph.show import show_graph
+from tidegate.hazards.show import show_hazards
 from tidegate.language import api as tg
 from tidegate.language.check import check
-from tidegate.language.ops import Kernel, SharedMemoryBarrier
+from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
 from tidegate.language.regions import iterate
 from tidegate.language.show import show
 from tidegate.language.trace import Global, kernel
 from tidegate.language.types import f16, f32
 from tidegate.passes import Checked, Unit, run_stages, show_judgement
+from tidegate.synchronize import synchronize, write_programs
 from tidegate.targets import default_target, list_targets, load_target
 
 Print = Callable[[str], None]
@@ -51,7 +52,7 @@ def gemm(A: Global[M, K, f16], B: Global[N, K, f16], C: Global[M, N, f32]) -> No
 
 def run_demo(say: Print) -> int:
     """The steps in order; the first that fails ends it."""
-    steps = (_show_kernel, _run_kernel, _judge_kernel, _break_kernel, _show_graph, _edit)
+    steps = (_show_kernel, _run_kernel, _judge_kernel, _synchronize, _break_kernel, _show_graph)
     try:
         good = all(step(say) for step in steps)
     except BadInput as bad:
@@ -97,7 +98,7 @@ def _judge_kernel(say: Print) -> bool:
     assert good.judgement is not None
     say("3. Is it right for other sizes, and whoever is faster? `tidegate check`:\n")
     say(f"   {len(good.findings)} findings\n   " + show_judgement(good.judgement).replace("\n", "\n   ") + "\n")
-    text = show(gemm.trace().kernel).replace("    shared_memory_barrier\n", "")
+    text = _strip(gemm.trace().kernel)
     found = _check(text, "racy.tide").findings
     wrong = sum(_run(parse(text).kernels[0], seed) > 1e-3 for seed in range(20))
     say(f"   Without its barrier, {wrong} of 20 such runs give other numbers. `check` needs no luck; it says first:\n")
@@ -111,8 +112,36 @@ def _check(text: str, name: str) -> Checked:
     return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
 
 
+def _strip(program: Kernel) -> str:
+    """The kernel's text without a single barrier."""
+    return "".join(line for line in show(program).splitlines(keepends=True) if "barrier" not in line)
+
+
+def _synchronize(say: Print) -> bool:
+    """Barriers are taken away and put back, in the text as it is, with reasons."""
+    text = _strip(gemm.trace().kernel)
+    program = parse(text, "bare.tide").kernels[0]
+    result = synchronize(Unit(program.name, load_target(program.target), program, None))
+    assert result.placed is not None
+    assert result.checked is not None
+    assert result.checked.judgement is not None
+    say("4. Who puts the barriers in? `tidegate sync`, given that text without any: the hazards it finds, then what it")
+    say("   makes of the loop. Each barrier says why it stands.\n")
+    assert result.hazards is not None
+    say("   " + show_hazards(result.hazards).rstrip().replace("\n", "\n   ") + "\n")
+    lines = write_programs([result], text, "bare.tide").splitlines()
+    start = next(number for number, line in enumerate(lines) if "iterate" in line)
+    end = next(number for number, line in enumerate(lines) if line == "  }")
+    say("\n".join(lines[start : end + 1]) + "\n")
+    say(f"   weight {result.placed.weight:g}, judged again: {len(result.checked.findings)} findings")
+    say("   " + show_judgement(result.checked.judgement).replace("\n", "\n   "))
+    same = result.kernel == gemm.trace().kernel
+    say(f"   The same kernel as written by hand: {same}. Targets to choose from: {len(list_targets())}.\n")
+    return not result.checked.findings and same
+
+
 def _break_kernel(say: Print) -> bool:
-    say("4. Two other mistakes, found without running anything: a buffer that is too small, and a barrier that only")
+    say("5. Two other mistakes, found without running anything: a buffer that is too small, and a barrier that only")
     say("   some waves reach.\n")
     text = show(gemm.trace().kernel).replace("lds<64x32xf16, slots = 2>", "lds<48x32xf16, slots = 2>", 1)
     text = text.replace(
@@ -129,23 +158,9 @@ def _break_kernel(say: Print) -> bool:
 def _show_graph(say: Print) -> bool:
     built = build_graph(gemm.trace().kernel, load_target(default_target()))
     lines = show_graph(built.graph).splitlines()
-    say("5. What synchronization depends on, whatever a kernel was written in: its SyncGraph (the loop's points).\n")
+    say("6. What synchronization depends on, whatever a kernel was written in: its SyncGraph (the loop's points).\n")
     for line in lines:
         if " loop 0" in line:
             say("   " + line.strip())
     say("")
     return True
-
-
-def _edit(say: Print) -> bool:
-    from tidegate.graph.apply import apply_plan
-
-    built = build_graph(gemm.trace().kernel, load_target(default_target()))
-    end = next(number for number, point in enumerate(built.graph.points) if point.label == "next")
-    plan = Plan((Insert(end, SharedMemoryBarrier(), ("an example: this barrier is not needed",)),))
-    edited = apply_plan(plan, built)
-    say("6. A plan is a list of edits with reasons; it applies to the kernel and gives a kernel.\n")
-    say("   " + show_plan(plan))
-    barriers = show(edited).count("shared_memory_barrier")
-    say(f"   Barriers before and after: 1 and {barriers}. Targets that come with Tidegate: {len(list_targets())}.")
-    return barriers == 2

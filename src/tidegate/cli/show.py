@@ -68,7 +68,7 @@ def show_command(
 
 
 def demo_command() -> None:
-    """A walk through one kernel: write it, check it, break it, run it, see its graph.
+    """A walk through one kernel: run it, check it, take its barriers away and put them back, break it, see its graph.
 
     Examples: `tidegate demo`
     """
