@@ -314,6 +314,21 @@ def test_findings_name_places_in_the_file_that_was_written(command: Command) -> 
     assert f"--> same.tide:{line}:3" in err
 
 
+def test_advice_names_places_in_the_file_that_was_written(command: Command) -> None:
+    """Judged or not: the old lines are gone."""
+    text = WIDE.replace("  global_write", "  %c = local_read %tile[wave + 1] : tile<64xf32>\n  global_write")
+    for more in ((), ("--no-judge",)):
+        Path("wide.tide").write_text(text, encoding="utf-8")
+        status, out, _ = command("sync", "wide.tide", "-o", "wide.tide", *more)
+        assert status == 1
+        assert read("wide.tide") != text
+        for code, words in (("warning[TG403]", "inexact(%i)"), ("error[TG301]", "wave + 1]")):
+            line = next(number for number, each in enumerate(read("wide.tide").split("\n"), 1) if words in each)
+            found = out[out.index(code) :]
+            assert found.split("\n")[1].strip() == f"--> wide.tide:{line}:3"
+            assert f"{line} |   %" in found
+
+
 def test_nothing_is_written_when_nothing_could_be_synchronized(command: Command) -> None:
     """Not even the kernels that could be: a file that looks done should be done."""
     Path("some.tide").write_text(RACE + "\n" + FILES["split.tide"].partition("\n\n")[2].replace("@shift", "@other"))

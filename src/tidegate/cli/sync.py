@@ -188,7 +188,7 @@ class _Work:
     def judge(self, result: Synchronized, program: Kernel | SyncGraph | None) -> None:
         from tidegate.synchronize import judge_result
 
-        if result.after is None or not self.options.judge:
+        if result.after is None or (program is None and not self.options.judge):
             return
         with progress_bar(f"judging @{result.unit.name}") as progress:
             judge_result(result, program, print_after=self.print_after, show=self.show, progress=progress)

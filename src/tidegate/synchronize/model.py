@@ -70,6 +70,7 @@ class Synchronized:
     graph: g.SyncGraph | None = None  # as it was given
     after: g.SyncGraph | None = None
     kernel: Kernel | None = None  # after, if it was a kernel
+    written: Kernel | g.SyncGraph | None = None  # the program after, as it was read from the file that holds it
     checked: Checked | None = None
     explained: tuple[Unplaced, ...] = ()  # conflicts that findings speak of
     notes: tuple[str, ...] = ()

@@ -30,11 +30,11 @@ def unplaced_of(result: Synchronized) -> tuple[Unplaced, ...]:
     return result.hazards.unplaced if result.hazards is not None else ()
 
 
-def say_why(result: Synchronized, judged: Kernel | g.SyncGraph) -> list[Finding]:
+def say_why(result: Synchronized) -> list[Finding]:
     """The judge's findings, with a note on those about accesses that no barrier can order."""
     assert result.checked is not None
     assert result.hazards is not None
-    flow, places = result.hazards.flow, _places(result, judged)
+    flow, places = result.hazards.flow, _places(result)
     known: dict[tuple[Span, ...], list[Unplaced]] = {}
     for each in unplaced_of(result):
         ends = (flow.point(each.hazard.producer).at, flow.point(each.hazard.consumer).at)
@@ -53,13 +53,14 @@ def _pair(places: list[Span]) -> tuple[Span, ...]:
     return tuple(sorted(set(places), key=lambda at: (at.file, at.line, at.column)))
 
 
-def _places(result: Synchronized, judged: Kernel | g.SyncGraph) -> dict[Span, Span]:
-    """From places in what was given to places in what was judged, if that was read from another text."""
-    if isinstance(judged, Kernel) and result.kernel is not None:
-        pairs = zip(walk_ops(result.kernel.body), walk_ops(judged.body), strict=True)
+def _places(result: Synchronized) -> dict[Span, Span]:
+    """From places in what was given to places in the file that was written, if one was."""
+    written = result.written
+    if isinstance(written, Kernel) and result.kernel is not None:
+        pairs = zip(walk_ops(result.kernel.body), walk_ops(written.body), strict=True)
         return {old.at: new.at for old, new in pairs if old.at.line}
-    if isinstance(judged, g.SyncGraph) and result.after is not None:
-        points = zip(result.after.points, judged.points, strict=True)
+    if isinstance(written, g.SyncGraph) and result.after is not None:
+        points = zip(result.after.points, written.points, strict=True)
         return {before.at: after.at for before, after in points if before.at.line}
     return {}
 
@@ -68,11 +69,11 @@ def find_widened(result: Synchronized) -> list[Finding]:
     """Advice: accesses of which it is not known what they touch, so that barriers may stand for nothing."""
     if result.hazards is None:
         return []
-    flow, found = result.hazards.flow, {}
+    flow, places, found = result.hazards.flow, _places(result), {}
     widened = (*result.hazards.footprints.notes, *result.hazards.conflicts.notes)
     for note in widened:
         point = flow.point(note.node)
-        labels = (Label(point.at, note.text),)
+        labels = (Label(places.get(point.at, point.at), note.text),)
         message = f"which bytes `{point.label or flow.origin[note.node]}` touches is not known exactly"
         help = "barriers may stand here for bytes that no two waves share; an index that is affine tells them apart"
         notes = () if point.at.line else (note.text,)

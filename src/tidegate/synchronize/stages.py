@@ -100,16 +100,23 @@ def judge_result(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Runs what came of it; `program` is the same as it was read from the text that was written."""
+    """Runs what came of it; `program` is the same as it was read from a file, in which findings then have their places.
+
+    Without the judge only those places are brought up to date.
+    """
+    result.written = program
     found = program or result.kernel or result.after
     assert found is not None
     kernel, graph = (found, None) if isinstance(found, Kernel) else (None, found)
     unit = Unit(result.unit.name, result.unit.target, kernel, graph)
+    if not result.options.judge:
+        result.findings = run_stages(unit, print_after=None, stop_after="graph", show=show).findings
+        return
     print_after = print_after if print_after == "judge" else None
     result.checked = run_stages(
         unit, print_after=print_after, stop_after=None, show=show, limits=limits, progress=progress
     )
-    result.checked.findings = say_why(result, found)
+    result.checked.findings = say_why(result)
 
 
 def show_if(show: Show, wanted: str | None) -> Show:

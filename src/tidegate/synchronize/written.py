@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from tidegate.diag import BadInput
 from tidegate.graph.apply import numbers_after
 from tidegate.graph.build import Path
+from tidegate.graph.flow import Flow
 from tidegate.graph.patch import Edited, Reason, comment_graph, patch
-from tidegate.graph.plan import Change, Delete, Edit, Insert, Move
+from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Reorder
 from tidegate.graph.show import show_graph
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name, name_hazard
@@ -93,10 +94,24 @@ def hazards_served(result: Synchronized) -> list[tuple[Hazard, ...]]:
     """The hazards of each edit of the plan."""
     if result.placed is None or result.hazards is None:
         return [()] * len(result.plan.edits)
-    named: dict[str, Hazard] = {}
-    for hazard in result.placed.hazards:
-        named.setdefault(name_hazard(hazard, result.hazards.flow), hazard)
-    return [tuple(named[name] for name in edit.serves if name in named) for edit in result.plan.edits]
+    anywhere = _by_name(result.placed.hazards, result.hazards.flow)
+    found = []
+    for edit in result.plan.edits:
+        # Names are lines and may be shared; what is served at the very point comes first.
+        here = _by_name(result.placed.serves.get(_point(edit), ()), result.hazards.flow)
+        found.append(tuple(each for name in edit.serves for each in here.get(name) or anywhere.get(name, [])[:1]))
+    return found
+
+
+def _by_name(hazards: Sequence[Hazard], flow: Flow) -> dict[str, list[Hazard]]:
+    found: dict[str, list[Hazard]] = {}
+    for hazard in hazards:
+        found.setdefault(name_hazard(hazard, flow), []).append(hazard)
+    return found
+
+
+def _point(edit: Edit) -> int:
+    return edit.before if isinstance(edit, Insert | Move) else -1 if isinstance(edit, Reorder) else edit.point
 
 
 def reasons_of(result: Synchronized, paths: Sequence[Path]) -> tuple[tuple[Reason, ...], ...]:
