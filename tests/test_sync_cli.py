@@ -30,6 +30,7 @@ from tidegate.language.show import show
 from tidegate.passes import SYNC_STAGES, Unit
 from tidegate.placement.optimal import Optimum
 from tidegate.synchronize import SyncOptions, propose, synchronize, write_programs
+from tidegate.synchronize.written import reasons_of
 from tidegate.targets import load_target
 
 GOLDEN = Path(__file__).parent / "golden" / "sync"
@@ -642,6 +643,24 @@ def test_new_orders_are_printed_anew() -> None:
     result.plan, result.placed = Plan((Reorder(0, (3, 2)),)), None
     result.kernel = apply_plan(result.plan, result.built)
     assert write_programs([result], text) == show(result.kernel)
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES, *BROKEN], ids=lambda path: path.stem)
+def test_each_edit_says_why_it_stands(path: Path) -> None:
+    (kernel,) = parse(path.read_text(encoding="utf-8"), "a.tide").kernels
+    result = propose(Unit(path.stem, load_target(kernel.target), kernel, None))
+    why = reasons_of(result, result.built.paths if result.built is not None else ())
+    assert len(why) == len(result.plan.edits)
+    assert all(why)
+
+
+def test_a_signal_stands_for_what_its_wait_orders() -> None:
+    found, _ = synchronized(LATE)
+    assert re.findall(r"(wait_count|signal|wait) .*  # (.*)", found) == [
+        ("wait_count", "RAW %tile: line 6 → 11"),
+        ("signal", "RAW %tile: line 6 → 11"),
+        ("wait", "RAW %tile: line 6 → 11"),
+    ]
 
 
 def test_reasons_are_few_and_the_shortest_first() -> None:

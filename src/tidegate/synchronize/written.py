@@ -20,10 +20,12 @@ from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Reorder
 from tidegate.graph.show import show_graph
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name, name_hazard
-from tidegate.language.ops import Kernel, Module
+from tidegate.language.ops import Kernel, Module, Signal, Wait
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.synchronize.model import Synchronized
+
+PREPARES = "performs what a later barrier orders"
 
 
 def write_programs(results: Sequence[Synchronized], text: str = "", file: str = "<text>") -> str:
@@ -115,16 +117,20 @@ def _point(edit: Edit) -> int:
 
 
 def reasons_of(result: Synchronized, paths: Sequence[Path]) -> tuple[tuple[Reason, ...], ...]:
-    """Why each edit stands. What only prepares a barrier, a drain or a signal, stands for the reasons of that one."""
+    """Why each edit stands. A signal has the reasons of its wait, and a drain those of what it is put in with."""
     found: list[tuple[Reason, ...]] = []
-    following: tuple[Reason, ...] = ()
+    waits: dict[object, tuple[Reason, ...]] = {}
+    following: tuple[int, tuple[Reason, ...]] = (-1, ())
     for edit, hazards in zip(reversed(result.plan.edits), reversed(hazards_served(result)), strict=True):
-        reasons = tuple(_reason(each, result, paths) for each in hazards)
-        if not reasons and isinstance(edit, Insert) and not edit.serves:
-            reasons = following
-        elif not reasons:
-            reasons = tuple(map(Reason, _words(edit)))
-        following = reasons if isinstance(edit, Insert) else ()
+        reasons = tuple(_reason(each, result, paths) for each in hazards) or tuple(map(Reason, _words(edit)))
+        if not reasons and isinstance(edit, Insert):
+            reasons = waits.get(edit.op.barrier, ()) if isinstance(edit.op, Signal) else ()
+            reasons = reasons or (following[1] if following[0] == edit.before else ())
+        if not reasons and not isinstance(edit, Delete):
+            reasons = (Reason(PREPARES),)
+        if isinstance(edit, Insert) and isinstance(edit.op, Wait):
+            waits[edit.op.barrier] = reasons
+        following = (_point(edit), reasons)
         found.append(reasons)
     return tuple(reversed(found))
 
