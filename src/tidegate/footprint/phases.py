@@ -101,12 +101,13 @@ def _domains(
     found = {"u": waves, "v": waves}
     used = dict.fromkeys(name for expr in expressions for name in names(expr))
     used.update(dict.fromkeys(reaches))
+    used.update(dict.fromkeys(name for name, low, high in question.ranges if (low, high) == (0, 1)))  # flags
     if "i" in used:
         used["d"] = None
     for name in used:
         if name in found:
             continue
-        low, high = ranges.get(name, (0, None))
+        low, high = ranges.get(name, (int(name == "d"), None))
         if name in ("i", "d") and question.most is not None:
             high = question.most - 1
         if low is not None and high is not None and high - low < MOST_VALUES:

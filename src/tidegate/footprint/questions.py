@@ -84,7 +84,8 @@ class Asker:
         renamed = _Renaming(self, same, loop)
         first = self.side(x, spots[0], 0, renamed.of_x(x))
         second = self.side(y, spots[1], shift, renamed.of_y(y))
-        first, second = self.relevant(first, second)
+        most = self.flow.loops[loop].most if loop >= 0 else None
+        first, second = self.relevant(first, second, renamed, most)
         used: dict[str, None] = {}
         for side in (first, second):
             for expr in (*side.expressions(), *side.facts):
@@ -93,22 +94,23 @@ class Asker:
         for cond in around:
             used.update(dict.fromkeys(names(cond)))
         ranges = tuple((name, *renamed.range_of(name)) for name in sorted(used))
-        most = self.flow.loops[loop].most if loop >= 0 else None
         rounds = tuple(name for name in renamed.y_loops(y) if name in used)
         own = tuple(sorted((one, other) for one, other in renamed.own if one in used and other in used))
         question = Question(self.graph.waves, loop >= 0, most, first, second, around, ranges, own, rounds)
         return question, renamed.loop_names()
 
-    def relevant(self, x: Side, y: Side) -> tuple[Side, Side]:
-        """The sides without bounds of counters that nothing else speaks of: questions in different loops become one.
+    def relevant(self, x: Side, y: Side, renamed: _Renaming, most: int | None) -> tuple[Side, Side]:
+        """The sides without bounds that say nothing new: questions in different loops become one.
 
-        A bound that large sizes meet keeps nobody from meeting, as long as the counter decides nothing else.
+        A bound that large sizes meet keeps nobody from meeting, as long as the size decides nothing else; and one by a
+        number is known of the counter's loop.
         """
-        bounds = {fact for side in (x, y) for fact in side.facts if self.is_mere_bound(fact)}
-        told = {"u", "v", *(name for side in (x, y) for expr in side.expressions() for name in names(expr))}
-        told.update(name for side in (x, y) for fact in side.facts if fact not in bounds for name in names(fact))
-        told -= self.sizes
-        dropped = {fact for fact in bounds if told.isdisjoint(names(fact))}
+        facts = {fact for side in (x, y) for fact in side.facts}
+        dropped = {fact for fact in facts if _is_known(fact, renamed, most)}
+        bounds = {fact for fact in facts - dropped if self.is_mere_bound(fact)}
+        told = {name for side in (x, y) for expr in side.expressions() for name in names(expr)}
+        told.update(name for fact in facts - bounds - dropped for name in names(fact))
+        dropped |= {fact for fact in bounds if told.isdisjoint(self.sizes.intersection(names(fact)))}
         one, other = (replace(side, facts=tuple(fact for fact in side.facts if fact not in dropped)) for side in (x, y))
         return one, other
 
@@ -207,6 +209,17 @@ class _Renaming:
         if name in self.asker.flags:
             return 0, 1
         return (0, None) if name in WORKGROUP else ANY
+
+
+def _is_known(fact: Cond, renamed: _Renaming, most: int | None) -> bool:
+    """Whether a fact says of a counter what is known of its loop anyway."""
+    match fact:
+        case Compare("<", Name(name), Const(bound)) if is_counter(name):
+            high = most - 1 if name == "i" and most is not None else renamed.range_of(name)[1]
+            return high is not None and high < bound
+        case Compare("<", ahead, Const(bound)) if ahead == renamed.ahead:
+            return most is not None and most <= bound
+    return False
 
 
 def is_counter(name: str) -> bool:
