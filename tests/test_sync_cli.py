@@ -24,7 +24,7 @@ from tidegate.graph.model import Sync
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.patch import Edited, Reason, patch
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, show_plan
-from tidegate.language.ops import Kernel, SharedMemoryBarrier, SyncOp, WorkgroupBarrier, walk_ops
+from tidegate.language.ops import Kernel, SharedMemoryBarrier, SyncOp, Wait, WorkgroupBarrier, walk_ops
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.passes import SYNC_STAGES, Unit
@@ -687,6 +687,27 @@ def test_plans_keep_their_reasons_in_one_column() -> None:
     op = SharedMemoryBarrier((("vmcnt", 1),), wait_async_ops=True)
     found = show_plan(Plan((Insert(3, BARRIER, ("one",)), Change(7, op, ("two",)), Delete(9))))
     assert len({line.index("#") for line in found.splitlines() if "#" in line}) == 1
+
+
+def weight_of(kernel: Kernel) -> float:
+    """How often waves meet at the workgroup's barrier."""
+    met = (SharedMemoryBarrier, WorkgroupBarrier, Wait)
+    points = tg.build_graph(kernel).graph.points
+    return sum(each.weight for each in points if isinstance(each.action, Sync) and isinstance(each.action.op, met))
+
+
+@pytest.mark.parametrize("strategy", ["minimal", "intersecting", "optimal"])
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_barriers_of_examples_come_back_at_the_same_weight(path: Path, strategy: str) -> None:
+    """Taken away, and put back by `sync`. The ping-pong loses its stagger, which is a schedule, and is lighter."""
+    text = path.read_text(encoding="utf-8")
+    (hand,), (bare,) = (parse(each).kernels for each in (text, without_barriers(text)))
+    result = tg.sync(bare, strategy=strategy, atomics="commute")
+    assert result.kernel is not None
+    assert result.checked is not None
+    assert result.checked.findings == []
+    wanted, found = weight_of(hand), weight_of(result.kernel)
+    assert found < wanted if path.stem == "gemm_pingpong" else found == wanted
 
 
 # --- the library --------------------------------------------------------------------------------------------------
