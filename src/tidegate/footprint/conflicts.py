@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.collecting import no_collecting
 from tidegate.footprint.ask import Found, Judge
 from tidegate.footprint.boxes import bytes_at, first_run, reach
 from tidegate.footprint.forms import Forms, absolute, relative
@@ -37,6 +36,7 @@ class Conflicts:
         self.notes: dict[Note, None] = {}
         self.forms = Forms(flow, self.asker.is_mere_bound)
         self.by_form: dict[object, list[Meeting]] = {}
+        self.never = {number for number, loop in enumerate(flow.loops) if loop.most == 0}
 
     @property
     def isl_queries(self) -> int:
@@ -61,19 +61,20 @@ class Conflicts:
 
     def meetings(self, x: int, y: int, loop: int) -> tuple[Meeting, ...]:
         key = (self.footprints.class_of(x), self.footprints.class_of(y), loop)
-        if key not in self.known:
-            with no_collecting():
-                self.known[key] = tuple(self.find(x, y, loop))
-        return self.known[key]
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = tuple(self.find(x, y, loop))
+        return known
 
     def find(self, x: int, y: int, loop: int) -> list[Meeting]:
         one, other = self.footprints.accesses[x], self.footprints.accesses[y]
+        if not (self.never.isdisjoint(one.loops) and self.never.isdisjoint(other.loops)):
+            return []
         common = [each for each in one.loops if each in other.loops]
         same = common[: common.index(loop)] if loop >= 0 else common
-        if any(self.flow.loops[each].most == 0 for each in (*one.loops, *other.loops)):
-            return []
         first, second = (
-            self.forms.of(self.footprints.accesses[each], self.footprints.class_of(each)) for each in (x, y)
+            self.forms.of(one, self.footprints.class_of(x)),
+            self.forms.of(other, self.footprints.class_of(y)),
         )
         if first is None or second is None or first.buffer != second.buffer:
             return self.meet(one, other, same, loop)
@@ -186,5 +187,7 @@ def _together(meetings: list[Meeting]) -> Meeting:
     for each in meetings[1:]:
         others = dict(each.rounds)
         rounds = {loop: min(first, others[loop]) for loop, first in rounds.items() if loop in others}
-    first = meetings[0]
-    return Meeting(first.distance, pairs, tuple(rounds.items()), first.witness, all(each.exact for each in meetings))
+    # Two waves say more than one that meets itself.
+    shown = next((each for each in meetings if each.witness.x_wave != each.witness.y_wave), meetings[0])
+    exact = all(each.exact for each in meetings)
+    return Meeting(shown.distance, pairs, tuple(rounds.items()), shown.witness, exact)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from tidegate.footprint.arithmetic import Arithmetic
-from tidegate.footprint.meetings import Meeting
+from tidegate.footprint.meetings import Meeting, Witness
 from tidegate.footprint.model import Touch
 from tidegate.footprint.sequences import period_in
 from tidegate.footprint.values import iteration
@@ -88,13 +88,15 @@ class Forms:
         roles = []
         for form in (x, y):
             for each, period in zip(form.loops, form.periods, strict=True):
+                both = each in x.loops and each in y.loops
                 if each == loop:
                     role = -1
-                elif each in same and each in x.loops and each in y.loops:
+                elif both and each in same:
                     role = shared.setdefault(each, len(shared))
                 else:
                     role = -2
-                roles.append((role, period, self.long(each, x, y)))
+                longest = self.long(each, x, y) if both else self.limit(each, period)
+                roles.append((role, period, longest))
         most = self.flow.loops[loop].most if loop >= 0 else None
         uses = loop in x.loops or loop in y.loops
         carried = (loop >= 0, self.long(loop, x, y) if uses else None if most is None else min(most, 2))
@@ -102,14 +104,14 @@ class Forms:
 
     def long(self, loop: int, x: Form, y: Form) -> int | None:
         """How often a loop runs at most, or None if that is longer than anything about it can matter."""
-        most = self.flow.loops[loop].most
-        if most is None:
-            return None
         found = [
             period for form in (x, y) for each, period in zip(form.loops, form.periods, strict=True) if each == loop
         ]
-        period = lcm(*found)
-        return None if period and most >= 2 * period else most
+        return self.limit(loop, lcm(*found))
+
+    def limit(self, loop: int, period: int) -> int | None:
+        most = self.flow.loops[loop].most
+        return None if most is None or (period and most >= 2 * period) else most
 
 
 def relative(meeting: Meeting, x_form: Form, y_form: Form) -> Meeting:
@@ -134,13 +136,15 @@ def absolute(meeting: Meeting, x: Touch, y: Touch, x_form: Form, y_form: Form) -
     witness = meeting.witness
     x_counts = {x_form.loops[place]: count for place, count in witness.x_iterations}
     y_counts = {y_form.loops[place]: count for place, count in witness.y_iterations}
-    return replace(
-        meeting,
-        rounds=tuple((y_form.loops[place], first) for place, first in meeting.rounds),
-        witness=replace(
-            witness,
-            buffer=x_form.buffer,
-            x_iterations=tuple((loop, x_counts.get(loop, 0)) for loop in x.loops),
-            y_iterations=tuple((loop, y_counts.get(loop, 0)) for loop in y.loops),
-        ),
+    shown = Witness(
+        witness.x_wave,
+        witness.y_wave,
+        x_form.buffer,
+        witness.first,
+        witness.last,
+        tuple([(loop, x_counts.get(loop, 0)) for loop in x.loops]),
+        tuple([(loop, y_counts.get(loop, 0)) for loop in y.loops]),
+        witness.sizes,
     )
+    rounds = tuple([(y_form.loops[place], first) for place, first in meeting.rounds])
+    return Meeting(meeting.distance, meeting.pairs, rounds, shown, meeting.exact)

@@ -38,7 +38,8 @@ class _Finish:
     def __init__(self, walk: Walk, solver: Solver) -> None:
         self.walk, self.solver, self.flow = walk, solver, walk.flow
         self.facts: dict[int, tuple[Cond, ...]] = {}  # by identity
-        self.shapes: dict[tuple[View, tuple[Index | None, ...], int], tuple[View, tuple[Index | None, ...]]] = {}
+        self.shapes: dict[tuple[int, tuple[Index | None, ...]], tuple[View, tuple[Index | None, ...]]] = {}
+        self.kept: list[View] = []  # so that no other view comes to have the identity of one of them
         self.notes: dict[Note, None] = {}
         self.classes: dict[object, int] = {}
 
@@ -90,12 +91,13 @@ class _Finish:
         return Touch(node, action.effect, Shape(view, spans, foot.width), may, not reason, facts, loops)
 
     def closed(self, raw: Raw) -> tuple[View, tuple[Index | None, ...]]:
-        key = (raw.view, raw.limits, 0)
+        key = (id(raw.view), raw.limits)
         if key not in self.shapes:
             view = self.solver.close(raw.view)
             assert isinstance(view, tuple)
             limits = tuple(self.limit(each) for each in raw.limits)
             self.shapes[key] = (self.walk.sharp(view), limits)
+            self.kept.append(raw.view)
         return self.shapes[key]
 
     def limit(self, limit: Index | None) -> Index | None:

@@ -69,6 +69,8 @@ class Walk:
         self.started: dict[int, Env] = {}  # loop → the environment in which it is entered
         self.steering: list[set[str]] = [set() for _ in flow.loops]  # loop → names that decide where waves go in it
         self.raw: dict[int, Raw] = {}
+        self.computed: dict[tuple[Index, tuple[int, ...]], tuple[Index, tuple[Index, ...]]] = {}
+        self.spots: dict[tuple[str, int, int], tuple[View, Index, Index]] = {}
         self.lost: dict[int, frozenset[int]] = {-1: frozenset()}  # loop → names without a value: a loop has no head
         for number, loop in enumerate(flow.loops):
             own = frozenset() if loop.reducible else self.names.set_in[number]
@@ -331,7 +333,19 @@ class Walk:
     # --- expressions ---
 
     def value(self, index: Index, env: Env, node: int) -> Index:
-        found = self.math.put(index, self.bindings(index, env, node))
+        if isinstance(index, Const):
+            return index
+        by = self.bindings(index, env, node)
+        # The same expression over the same values: most accesses of a loop are alike. Values are kept, so that no other
+        # one can come to have their identity.
+        key = (index, tuple(map(id, by.values())))
+        known = self.computed.get(key)
+        if known is None:
+            known = self.computed[key] = (self.compute(index, by, node), tuple(by.values()))
+        return known[0]
+
+    def compute(self, index: Index, by: dict[str, Index], node: int) -> Index:
+        found = self.math.put(index, by)
         if size_of(found, MOST_SIZE) <= MOST_SIZE:
             return found
         return self.book.opaque(
@@ -371,13 +385,19 @@ class Walk:
             case g.Ref(base, slot, offset):
                 by = self.value(offset, env, node)
                 if base in self.buffers:
-                    bytes_ = self.math.binary("*", self.value(slot, env, node), Const(self.buffers[base].slot_bytes))
-                    view: View = (Spot(TRUE, base, self.math.binary("+", bytes_, by)),)
-                else:
-                    key = self.names.number.get(base, -1)
-                    found = None if key < 0 or key in self.lost[self.flow.loop_of[node]] else env.get(key)
-                    view = self.book.moved(found, by) if isinstance(found, tuple) else self.book.everything
-                return self.sharp(view)
+                    return self.spot(base, self.value(slot, env, node), by)
+                key = self.names.number.get(base, -1)
+                found = None if key < 0 or key in self.lost[self.flow.loop_of[node]] else env.get(key)
+                return self.sharp(self.book.moved(found, by) if isinstance(found, tuple) else self.book.everything)
+
+    def spot(self, base: str, slot: Index, by: Index) -> View:
+        """Bytes into a slot of a buffer."""
+        key = (base, id(slot), id(by))
+        if key not in self.spots:
+            bytes_ = self.math.binary("*", slot, Const(self.buffers[base].slot_bytes))
+            view = self.sharp((Spot(TRUE, base, self.math.binary("+", bytes_, by)),))
+            self.spots[key] = (view, slot, by)
+        return self.spots[key][0]
 
     def sharp(self, view: View) -> View:
         """What differs inside a wave is no place: all of the buffer is."""

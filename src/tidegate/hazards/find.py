@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tidegate.collecting import no_collecting
 from tidegate.footprint.conflicts import Conflicts, Meeting
 from tidegate.footprint.model import Footprints
 from tidegate.footprint.resolve import find_footprints
@@ -38,6 +39,11 @@ class Hazards:
 
 def find_hazards(flow: Flow, target: Target, *, atomics: str = "order", stagger: int = 0) -> Hazards:
     """All hazards of a flow."""
+    with no_collecting():
+        return _find(flow, target, atomics, stagger)
+
+
+def _find(flow: Flow, target: Target, atomics: str, stagger: int) -> Hazards:
     footprints = find_footprints(flow)
     conflicts = Conflicts(flow, footprints)
     facts = PairFacts(flow, target, stagger, atomics)

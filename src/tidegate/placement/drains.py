@@ -35,6 +35,7 @@ class Drains:
     at_old: dict[int, set[str]] = field(default_factory=dict)
     waits: dict[int, tuple[SyncOp, ...]] = field(default_factory=dict)  # put before a point, for its wave alone
     failed: list[Hazard] = field(default_factory=list)
+    served: dict[Hazard, frozenset[int]] = field(default_factory=dict)  # hazard → nodes at which walks become served
 
 
 def find_drains(walks: Walks, hazards: Sequence[Hazard], meets: Meets, slots: Container[int]) -> Drains:
@@ -106,10 +107,12 @@ class _Finder:
 
     def find(self, hazards: Sequence[Hazard]) -> Drains:
         for hazard in hazards:
-            while (walk := self.walks.unserved(hazard, self.before)) is not None:
+            while isinstance(walk := self.walks.served_at(hazard, self.before), Walk):
                 if not (self.at_arrival(hazard, walk) if hazard.demand else self.within_a_wave(hazard, walk)):
                     self.drains.failed.append(hazard)
                     break
+            else:
+                self.drains.served[hazard] = walk
         return self.drains
 
     def update(self, point: int) -> bool:

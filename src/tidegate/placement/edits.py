@@ -37,8 +37,8 @@ def make_plan(
     edits: list[Edit] = []
     for point in sorted({*meets, *drains.waits, *drains.at_old, *removed}):
         why = tuple(dict.fromkeys(name_hazard(each, flow) for each in serves.get(point, ())))
-        for op in writer.meet(meets.get(point, ()), drains.at_new.get(point, set())):
-            edits.append(Insert(point, op, why))
+        meet = writer.meet(meets.get(point, ()), drains.at_new.get(point, set()))
+        edits += [Insert(point, op, why) for op in meet]
         edits += [Insert(point, op, why) for op in drains.waits.get(point, ())]
         if point in drains.at_old:
             edits += writer.upgrade(point, drains.at_old[point], why)

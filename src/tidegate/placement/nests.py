@@ -2,7 +2,7 @@
 
 Needs   regions, hazards with their demands, the places where barriers may stand
 Gives   how many barriers to put before which node, or None if no number of them is enough
-Keeps   every walk of every hazard meets as many barriers as it demands. Least weight on straight lines; on single loops,
+Keeps   every walk of every hazard meets as many barriers as it demands. Least weight on straight lines, on single loops
         for any demands, distances and existing barriers; on nests without branches whose hazards demand one barrier
         each and whose loops run at least twice
 Cost    for each level of nesting a few sweeps over its hazards (bench: placement)
@@ -165,10 +165,8 @@ class _Nest:
     def constraints(
         self, region: Region, inside: list[Region], carried: Sequence[_Window], count: int = 0
     ) -> list[Constraint]:
-        found: list[Constraint] = []
-        for each in self.windows[region.number]:
-            if each.loop != region.number:
-                found.append((each.end, each.start, each.fixed))
+        windows = (each for each in self.windows[region.number] if each.loop != region.number)
+        found: list[Constraint] = [(each.end, each.start, each.fixed) for each in windows]
         holds = count + self.existing(region)
         through = holds - self.skipped_in(region)
         found += [(each.end, each.start, each.fixed - holds - each.rounds * through) for each in carried]

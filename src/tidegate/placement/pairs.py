@@ -28,7 +28,7 @@ from tidegate.hazards.model import Hazard
 from tidegate.hazards.regions import Region, Regions
 from tidegate.placement.anywhere import Slots
 from tidegate.placement.events import MEET, Arrive, Depart, Event
-from tidegate.placement.walks import Walks
+from tidegate.placement.walks import Walk, Walks
 
 WHOLE = -1  # the barrier that every target with split pairs has
 UP, DOWN = Arrive(WHOLE), Depart(WHOLE)
@@ -88,7 +88,8 @@ class _Splitter:
         self.used = sorted(self.place(point) for point in self.events)
         self.served: dict[int, list[Hazard]] = {}  # point → hazards served there
         for hazard in hazards:
-            for node in walks.served_at(hazard, self.before, drained=True) or ():
+            at = walks.served_at(hazard, self.before, drained=True)
+            for node in () if isinstance(at, Walk) else at:
                 self.served.setdefault(walks.flow.origin[node], []).append(hazard)
 
     def run(self) -> None:

@@ -2,8 +2,8 @@
 
 Needs   the hazards of a flow, a target, a strategy
 Gives   a `Placed`: the plan, what could not be served, what it costs, the bound where one is known
-Keeps   every hazard that can be served is served by the plan, checked once more on all walks; what stands in the
-        program and is pinned stays
+Keeps   every hazard that can be served is served by the plan, on all walks, drains included; what stands in the program
+        and is pinned stays
 Cost    that of the strategy, and one search for each hazard
 
 Barriers that stand in the program count, as if they drained what has to be drained: they are upgraded where they do
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tidegate.collecting import no_collecting
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.graph.plan import Plan
@@ -23,14 +24,14 @@ from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
 from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
-from tidegate.placement.drains import Drains, Meets, find_drains, put_before
+from tidegate.placement.drains import Drains, Meets, find_drains
 from tidegate.placement.edits import make_plan
 from tidegate.placement.events import MEET
 from tidegate.placement.nests import place_in_nest
 from tidegate.placement.optimal import TIME_LIMIT, Optimum, place_optimally
 from tidegate.placement.pairs import split
 from tidegate.placement.redundant import find_redundant
-from tidegate.placement.walks import Walks
+from tidegate.placement.walks import Before, Walks
 from tidegate.targets import Target
 
 STRATEGIES = ("minimal", "intersecting", "optimal")
@@ -60,7 +61,8 @@ class Placed:
 
 
 def place(found: Hazards, target: Target, options: Options | None = None) -> Placed:
-    return _Placer(found, target, options or Options()).place()
+    with no_collecting():
+        return _Placer(found, target, options or Options()).place()
 
 
 def default_strategy(target: Target) -> str:
@@ -147,7 +149,7 @@ class _Placer:
         drains = find_drains(self.walks, hazards, meets, self.slots.weight)
         for hazard in drains.failed:
             self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
-        serves = self.serves(hazards, meets, drains)
+        serves = self.serves(drains)
         plan = make_plan(self.flow, self.target, meets, drains, serves, removed)
         weight = self.slots.cost(chosen)[0]
         return Placed(
@@ -164,12 +166,17 @@ class _Placer:
             everywhere = self.slots.before(dict.fromkeys(self.slots.weight, most))
         kept: list[Hazard] = []
         for hazard in dict.fromkeys(self.found.hazards):
-            if hazard.demand and not self.walks.is_served(hazard, everywhere, drained=True):
+            if hazard.demand and not self.may_be_served(hazard, everywhere):
                 why = "no barrier that all waves come to can stand between them"
                 self.unplaced.append(Unplaced(hazard, why))
             else:
                 kept.append(hazard)
         return kept
+
+    def may_be_served(self, hazard: Hazard, everywhere: Before) -> bool:
+        """A barrier may stand right before the consumer, or somewhere on every walk to it."""
+        stands = self.flow.origin[hazard.consumer] in self.slots.weight
+        return stands or self.walks.is_served(hazard, everywhere, drained=True)
 
     def left(self, hazards: Sequence[Hazard]) -> list[Hazard]:
         """What the barriers that stand in the program do not serve, even if they drain."""
@@ -212,17 +219,10 @@ class _Placer:
 
     # --- the result ---
 
-    def serves(self, hazards: Sequence[Hazard], meets: Meets, drains: Drains) -> dict[int, tuple[Hazard, ...]]:
-        """By point, the hazards that are served there; also the last check that all of them are."""
-        before = put_before(self.walks, meets, drains)
-        failed = set(map(id, drains.failed))
+    def serves(self, drains: Drains) -> dict[int, tuple[Hazard, ...]]:
+        """By point, the hazards that are served there."""
         found: dict[int, list[Hazard]] = {}
-        for hazard in hazards:
-            if id(hazard) in failed:
-                continue
-            nodes = self.walks.served_at(hazard, before)
-            if nodes is None:
-                raise AssertionError(f"a hazard is left: {hazard}")
+        for hazard, nodes in drains.served.items():
             for point in sorted({self.flow.origin[node] for node in nodes}):
                 found.setdefault(point, []).append(hazard)
         return {point: tuple(each) for point, each in found.items()}

@@ -13,26 +13,34 @@ from collections.abc import Sequence
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
-from tidegate.placement.walks import Walks
+from tidegate.placement.walks import Walk, Walks
 
 
 def find_redundant(walks: Walks, hazards: Sequence[Hazard]) -> frozenset[int]:
     """Points whose barriers can be deleted. `walks` is left as it was."""
-    served = {each: found for each in hazards if (found := walks.served_at(each, drained=True)) is not None}
+    at = ((each, walks.served_at(each, drained=True)) for each in hazards)
+    served = {each: found for each, found in at if not isinstance(found, Walk)}
     kept = dict(walks.own)
     removed: list[int] = []
-    for point in sorted(_candidates(walks), key=lambda each: (-walks.flow.graph.points[each].weight, each)):
+    weight = {each: walks.flow.graph.points[each].weight for each in _candidates(walks)}
+    for point in sorted(weight, key=lambda each: (-weight[each], _drains(walks, each), each)):
         nodes = walks.nodes[point]
         gone = {node: walks.own.pop(node) for node in nodes}
         affected = [hazard for hazard, found in served.items() if found & set(nodes)]
         after = {hazard: walks.served_at(hazard, drained=True) for hazard in affected}
-        if all(found is not None for found in after.values()):
+        if not any(isinstance(found, Walk) for found in after.values()):
             removed.append(point)
-            served.update({hazard: found for hazard, found in after.items() if found is not None})
+            served.update({hazard: found for hazard, found in after.items() if not isinstance(found, Walk)})
         else:
             walks.own.update(gone)
     walks.own = kept
     return frozenset(removed)
+
+
+def _drains(walks: Walks, point: int) -> bool:
+    """Whether a barrier does more than meet: of two that will do, that one stays."""
+    action = walks.flow.graph.points[point].action
+    return isinstance(action, g.Sync) and isinstance(action.op, SharedMemoryBarrier)
 
 
 def _candidates(walks: Walks) -> list[int]:

@@ -108,10 +108,10 @@ class Walks:
         """
         return _Search(self, hazard, before, own, drained).run()
 
-    def served_at(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> frozenset[int] | None:
-        """The nodes at or before which walks become served; None if one does not."""
+    def served_at(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> frozenset[int] | Walk:
+        """The nodes at or before which walks become served; or a walk that does not."""
         search = _Search(self, hazard, before, True, drained)
-        return frozenset(search.served_at) if search.run() is None else None
+        return search.run() or frozenset(search.served_at)
 
     def is_served(self, hazard: Hazard, before: Before = NOTHING, *, own: bool = True, drained: bool = False) -> bool:
         return self.unserved(hazard, before, own=own, drained=drained) is None
