@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.graph import model as g
+from tidegate.graph.joins import find_joins
 from tidegate.index import (
     COND_TYPES,
     INDEX_TYPES,
@@ -27,7 +28,6 @@ from tidegate.index import (
     walk,
 )
 from tidegate.language import ops
-from tidegate.graph.joins import find_joins
 
 
 def assigned_names(graph: g.SyncGraph) -> set[str]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidegate.graph.model import Branch, SyncGraph
 from tidegate.graph.joins import find_joins
+from tidegate.graph.model import Branch, SyncGraph
 from tidegate.simulate.program_order import Key, arm
 
 
