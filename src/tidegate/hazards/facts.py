@@ -29,10 +29,12 @@ class PairFacts:
         self.by_arrival = target.barrier.performs == "ordinary"
         self.ahead = _ahead(flow)
         self.assumed = stagger
+        self.effects: dict[int, str] = {}
+        self.known: dict[tuple[int, bool], Performed] = {}
 
     def kind(self, first: int, second: int) -> Kind | None:
         """The kind of a pair of accesses in this order; None if they may come in any order."""
-        x, y = _effect(self.flow, first), _effect(self.flow, second)
+        x, y = self.effect(first), self.effect(second)
         if x == "read":
             return None if y == "read" else Kind.WAR
         if y == "read":
@@ -49,20 +51,33 @@ class PairFacts:
             return False
         return not (one.fetches or other.fetches)
 
+    def effect(self, node: int) -> str:
+        known = self.effects.get(node)
+        if known is None:
+            action = self.flow.action(node)
+            known = self.effects[node] = action.effect if isinstance(action, g.Access) else "write"
+        return known
+
     def performed(self, first: int, second: int) -> Performed:
-        x, y = self.flow.action(first), self.flow.action(second)
-        crosses = isinstance(y, g.Access) and y.proxy != "generic"
+        y = self.flow.action(second)
+        crosses = self.target.fence.proxy_needed and isinstance(y, g.Access) and y.proxy != "generic"
+        known = self.known.get((first, crosses))
+        if known is None:
+            known = self.known[first, crosses] = self.find_performed(first, crosses)
+        return known
+
+    def find_performed(self, first: int, crosses: bool) -> Performed:
+        x = self.flow.action(first)
         if not isinstance(x, g.Access):
-            return Performed(by_arrival=self.by_arrival, needs_fence=crosses and self.target.fence.proxy_needed)
+            return Performed(by_arrival=self.by_arrival, needs_fence=crosses)
         counters = tuple(each.counter for each in self.flow.point(first).issues)
-        crosses = crosses and x.proxy == "generic"
         return Performed(
             x.is_async,
             counters,
             x.token,
             not x.is_async or bool(counters) or not self.target.counters,
             self.by_arrival and not x.is_async,
-            crosses and self.target.fence.proxy_needed,
+            crosses and x.proxy == "generic",
         )
 
     def within_a_wave(self, first: int, second: int) -> bool:
@@ -88,11 +103,6 @@ class PairFacts:
     def most(self) -> int:
         """No hazard needs more arrivals than this."""
         return 1 + self.assumed + max((abs(each) for each in self.ahead.values()), default=0)
-
-
-def _effect(flow: Flow, node: int) -> str:
-    action = flow.action(node)
-    return action.effect if isinstance(action, g.Access) else "write"
 
 
 def _ahead(flow: Flow) -> dict[int, int]:

@@ -172,13 +172,16 @@ class _InRegions(_Finder):
         region = self.regions.region_of[second]
         above = self.up[region]
         settled: dict[Class, bool] = {}
+        reads = self.facts.effect(second) == "read"
         for group in reversed(groups.values()):
             first = group.nodes[-1]
-            if self.facts.kind(first, second) is None or not self.in_order(group.region, region, first, second):
+            if reads and self.facts.effect(first) == "read":
                 continue
             performed = self.facts.performed(first, second)
             of = _class_of(performed, first)
-            if of in settled or any((each, performed.needs_fence) in group.served for each in above):
+            if of in settled or self.is_served(group, above, performed.needs_fence):
+                continue
+            if self.facts.kind(first, second) is None or not self.in_order(group.region, region, first, second):
                 continue
             for hazard in self.from_meetings(first, second, -1, self.conflicts.same_iteration(first, second)):
                 self.hazards.append(hazard)
@@ -190,8 +193,15 @@ class _InRegions(_Finder):
                 if group.region in above:
                     settled[of] = True
 
+    @staticmethod
+    def is_served(group: _Group, above: tuple[int, ...], fence: bool) -> bool:
+        """Whether a consumer that every walk passes has been found behind the group's last access."""
+        return bool(group.served) and any((each, fence) in group.served for each in above)
+
     def in_order(self, one: int, other: int, first: int, second: int) -> bool:
         """Whether a walk leads from one to the other without going round a loop. Reports arms that waves part into."""
+        if one == other:
+            return True
         meet, below_one, below_other = self.regions.meet(one, other)
         regions = self.regions.regions
         for each in self.up[one][: self.up[one].index(meet)]:
@@ -233,16 +243,19 @@ class _InRegions(_Finder):
         self, consumer: _Group, producers: list[_Group], body: int, loop: int, served: set[tuple[int, bool]]
     ) -> None:
         second = consumer.nodes[0]
+        reads = self.facts.effect(second) == "read"
         settled: set[Class] = set()
         for group in producers:
             first = group.nodes[-1]
-            if self.facts.kind(first, second) is None or self.leaves(group.region, body):
+            if reads and self.facts.effect(first) == "read":
                 continue
             performed = self.facts.performed(first, second)
             of, fence = _class_of(performed, first), performed.needs_fence
             if of in settled or (first, fence) in served:
                 continue
             if (body, fence) in self.follows.get(first, ()) or body in self.precedes.get((second, of), ()):
+                continue
+            if self.facts.kind(first, second) is None or self.leaves(group.region, body):
                 continue
             for hazard in self.from_meetings(first, second, loop, self.conflicts.carried(first, second, loop)):
                 self.hazards.append(hazard)
