@@ -4,9 +4,6 @@ Needs   a flow, its target, an assumed stagger
 Gives   `Performed` of a pair of accesses; the demand of a pair of waves; the kind of a pair of effects
 Keeps   only what is certain counts: a copy that reports to an mbarrier and to nothing else cannot be drained
 Cost    linear in the nodes, once
-
-The stagger at a node is how many more conditional arrivals the high half has made before it than the low half. A
-hazard from the half that is behind to the half in front needs as many arrivals more.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from tidegate.footprint.meetings import Pairs
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.hazards.model import Kind, Performed
-from tidegate.language.ops import ConditionalBarrier
+from tidegate.hazards.stagger import Stagger
 from tidegate.targets import Target
 
 ACROSS = Pairs.WITHIN | Pairs.BACK | Pairs.FORTH
@@ -27,8 +24,7 @@ class PairFacts:
     def __init__(self, flow: Flow, target: Target, stagger: int = 0, atomics: str = "order") -> None:
         self.flow, self.target, self.atomics = flow, target, atomics
         self.by_arrival = target.barrier.performs == "ordinary"
-        self.ahead = _ahead(flow)
-        self.assumed = stagger
+        self.stagger = Stagger(flow, stagger)
         self.effects: dict[int, str] = {}
         self.known: dict[tuple[int, bool], Performed] = {}
 
@@ -87,43 +83,9 @@ class PairFacts:
 
     def demand(self, pairs: Pairs, second: int) -> int:
         """Arrivals that must lie between; 0 if only a wave and itself meet."""
-        stagger = self.ahead.get(second, 0)
-        if self.flow.loop_of[second] >= 0:
-            stagger += self.assumed
-        needed = [0]
-        if pairs & Pairs.WITHIN:
-            needed.append(1)
-        if pairs & Pairs.BACK:
-            needed.append(1 + max(0, stagger))
-        if pairs & Pairs.FORTH:
-            needed.append(1 + max(0, -stagger))
-        return max(needed)
+        return self.stagger.demand(pairs, second)
 
     @property
     def most(self) -> int:
         """No hazard needs more arrivals than this."""
-        return 1 + self.assumed + max((abs(each) for each in self.ahead.values()), default=0)
-
-
-def _ahead(flow: Flow) -> dict[int, int]:
-    """By node, how far the high half is held back before it; nodes where it is not are left out."""
-    shift = {
-        node: 1 if action.op.half == "high" else -1
-        for node in range(len(flow.origin))
-        if isinstance(action := flow.action(node), g.Sync) and isinstance(action.op, ConditionalBarrier)
-    }
-    if not shift:
-        return {}
-    found = dict.fromkeys(flow.entries, 0)
-    stack = list(flow.entries)
-    bound = len(shift)
-    while stack:
-        node = stack.pop()
-        after = found[node] + shift.get(node, 0)
-        for successor in flow.successors[node]:
-            known = found.get(successor)
-            # Where ways disagree the program is wrong; the larger one is safe.
-            if known is None or (abs(after) > abs(known) and abs(after) <= bound):
-                found[successor] = after
-                stack.append(successor)
-    return {node: each for node, each in found.items() if each}
+        return self.stagger.most

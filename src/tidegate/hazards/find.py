@@ -22,6 +22,7 @@ from tidegate.graph.flow import Flow
 from tidegate.hazards.facts import ACROSS, PairFacts
 from tidegate.hazards.model import Hazard, Performed, Unplaced
 from tidegate.hazards.regions import Regions, find_regions
+from tidegate.hazards.stagger import Stagger
 from tidegate.targets import Target
 
 
@@ -35,6 +36,7 @@ class Hazards:
     unplaced: tuple[Unplaced, ...]
     footprints: Footprints
     conflicts: Conflicts
+    stagger: Stagger
 
 
 def find_hazards(flow: Flow, target: Target, *, atomics: str = "order", stagger: int = 0) -> Hazards:
@@ -54,7 +56,7 @@ def _find(flow: Flow, target: Target, atomics: str, stagger: int) -> Hazards:
         else _Anywhere(flow, facts, footprints, conflicts)
     )
     finder.find()
-    return Hazards(flow, regions, tuple(finder.hazards), tuple(finder.unplaced), footprints, conflicts)
+    return Hazards(flow, regions, tuple(finder.hazards), tuple(finder.unplaced), footprints, conflicts, facts.stagger)
 
 
 class _Finder:
@@ -92,7 +94,10 @@ class _Finder:
             )
 
     def at_once(self, node: int) -> None:
-        """One statement that touches the same bytes in two waves: nothing can order it."""
+        """One statement that touches the same bytes in two waves: nothing orders it, and atomics need no order."""
+        action = self.flow.action(node)
+        if isinstance(action, g.Access) and action.effect == "atomic" and not action.fetches:
+            return
         for hazard in self.from_meetings(node, node, -1, self.conflicts.same_iteration(node, node)):
             if hazard.pairs & ACROSS:
                 why = "one statement touches the same bytes in two waves"

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import Fence as FenceOp
-from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount
+from tidegate.language.ops import SharedMemoryBarrier, Signal, SyncOp, WaitCount
 from tidegate.placement.events import Arrive, Depart, Drain, Event, Fence, all_events
 from tidegate.placement.walks import Walk, Walks
 from tidegate.targets import Target
@@ -36,6 +37,7 @@ class Drains:
     waits: dict[int, tuple[SyncOp, ...]] = field(default_factory=dict)  # put before a point, for its wave alone
     failed: list[Hazard] = field(default_factory=list)
     served: dict[Hazard, frozenset[int]] = field(default_factory=dict)  # hazard → nodes at which walks become served
+    asked: dict[int, list[Hazard]] = field(default_factory=dict)  # point → hazards that asked for what is drained there
 
 
 def find_drains(walks: Walks, hazards: Sequence[Hazard], meets: Meets, slots: Container[int]) -> Drains:
@@ -73,8 +75,13 @@ def drain_events(what: set[str]) -> list[Event]:
     return found
 
 
-def drain_ops(target: Target, what: set[str], counters: Sequence[str]) -> tuple[SyncOp, ...] | None:
-    """Operations that drain without meeting anybody; None if the target has none. `counters`: those of copies."""
+def drain_ops(
+    target: Target, what: set[str], counters: Sequence[str], in_groups: bool = True
+) -> tuple[SyncOp, ...] | None:
+    """Operations that drain without meeting anybody; None if the target has none. `counters`: those of copies.
+
+    `in_groups`: all copies are in groups; else a counter of groups drains nothing for certain.
+    """
     found: list[SyncOp] = []
     counts: dict[str, int] = {}
     if ORDINARY in what:
@@ -85,6 +92,8 @@ def drain_ops(target: Target, what: set[str], counters: Sequence[str]) -> tuple[
             found.append(FenceOp("wave"))
     if COPIES in what:
         if not counters or any(name not in target.counters for name in counters):
+            return None
+        if not in_groups and any(target.counters[name].unit == "groups" for name in counters):
             return None
         counts.update(dict.fromkeys(counters, 0))
     if counts:
@@ -120,17 +129,26 @@ class _Finder:
         return True
 
     def at_arrival(self, hazard: Hazard, walk: Walk) -> bool:
-        """Asks the last arrival on a walk that is early enough to drain; whether that says anything new."""
+        """Asks the last arrival on a walk that is early enough to drain; an earlier one if that is not enough."""
         arrivals = self.arrivals(walk)
-        if len(arrivals) < hazard.demand:
-            return False
-        point, is_new = arrivals[-hazard.demand]
-        what = (self.drains.at_new if is_new else self.drains.at_old).setdefault(point, set())
+        return any(self.ask(hazard, *each) for each in reversed(arrivals[: len(arrivals) - hazard.demand + 1]))
+
+    def ask(self, hazard: Hazard, point: int, is_new: bool) -> bool:
+        """Asks an arrival to drain for a hazard; whether it can, and that is new."""
         needed = _needed(hazard)
+        alone = not is_new and self.is_signal(point)
+        if alone and drain_ops(self.walks.target, needed, hazard.performed.counters, False) is None:
+            return False
+        what = (self.drains.at_new if is_new else self.drains.at_old).setdefault(point, set())
         if needed <= what:
             return False
         what |= needed
+        self.drains.asked.setdefault(point, []).append(hazard)
         return self.update(point)
+
+    def is_signal(self, point: int) -> bool:
+        action = self.walks.flow.graph.points[point].action
+        return isinstance(action, g.Sync) and isinstance(action.op, Signal)
 
     def arrivals(self, walk: Walk) -> list[tuple[int, bool]]:
         """Where the barriers that a walk meets were arrived at: points, and whether they are put there."""
@@ -156,35 +174,36 @@ class _Finder:
         """For whichever wave comes there."""
         wait = drain_ops(self.walks.target, _needed(hazard), hazard.performed.counters)
         point = next((each for each in points if self.walks.flow.graph.points[each].insertable), -1)
-        known = self.drains.waits.get(point, ())
-        if wait is None or point < 0 or set(wait) <= set(known):
+        if wait is None or point < 0 or not self.put_wait(hazard, point, wait):
             return False
-        self.drains.waits[point] = (*known, *(each for each in wait if each not in known))
-        self.update(point)
         left = self.walks.unserved(hazard, self.before)
         if left is None or left.nodes != walk.nodes:
             return True
-        self.drains.waits[point] = known  # a copy that is in no group yet
-        self.update(point)
+        self.drains.waits[point] = tuple(each for each in self.drains.waits[point] if each not in wait)
+        self.update(point)  # a copy that is in no group yet
         return False
 
+    def put_wait(self, hazard: Hazard, point: int, wait: tuple[SyncOp, ...]) -> bool:
+        """Waits before a point, each once; fences stand behind what is waited for."""
+        known = self.drains.waits.get(point, ())
+        if set(wait) <= set(known):
+            return False
+        self.drains.waits[point] = tuple(sorted(dict.fromkeys((*known, *wait)), key=_is_proxy_fence))
+        self.drains.asked.setdefault(point, []).append(hazard)
+        return self.update(point)
+
     def drain_more(self, hazard: Hazard, walk: Walk) -> bool:
-        """The last barrier on a walk."""
-        for point, is_new in reversed(self.arrivals(walk)):
-            what = (self.drains.at_new if is_new else self.drains.at_old).setdefault(point, set())
-            if not _needed(hazard) <= what:
-                what |= _needed(hazard)
-                return self.update(point)
-        return False
+        """The last barrier on a walk that can."""
+        return any(self.ask(hazard, *each) for each in reversed(self.arrivals(walk)))
 
     def meet_at(self, hazard: Hazard, points: list[int]) -> bool:
         full = SharedMemoryBarrier(wait_async_ops=hazard.performed.is_async)
-        for point in points:
-            known = self.drains.waits.get(point, ())
-            if point in self.slots and full not in known:
-                self.drains.waits[point] = (*known, full)
-                return self.update(point)
-        return False
+        fence = (FenceOp("proxy_async"),) if hazard.performed.needs_fence else ()
+        return any(self.put_wait(hazard, point, (full, *fence)) for point in points if point in self.slots)
+
+
+def _is_proxy_fence(op: SyncOp) -> bool:
+    return isinstance(op, FenceOp) and op.kind == "proxy_async"
 
 
 def _needed(hazard: Hazard) -> set[str]:

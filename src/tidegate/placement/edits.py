@@ -36,7 +36,8 @@ def make_plan(
     writer = _Writer(flow, target)
     edits: list[Edit] = []
     for point in sorted({*meets, *drains.waits, *drains.at_old, *removed}):
-        why = tuple(dict.fromkeys(name_hazard(each, flow) for each in serves.get(point, ())))
+        reasons = (*serves.get(point, ()), *drains.asked.get(point, ()))
+        why = tuple(dict.fromkeys(name_hazard(each, flow) for each in reasons))
         meet = writer.meet(meets.get(point, ()), drains.at_new.get(point, set()))
         edits += [Insert(point, op, why) for op in meet]
         edits += [Insert(point, op, why) for op in drains.waits.get(point, ())]
@@ -95,7 +96,7 @@ class _Writer:
         what = what - {PROXY}
         if not what:
             return edits
-        alone = drain_ops(self.target, what, self.counters)
+        alone = drain_ops(self.target, what, self.counters, in_groups=False)
         match action.op:
             case SharedMemoryBarrier() as op:
                 return [*edits, Change(point, replace(op, wait_async_ops=True), why)]

@@ -24,7 +24,7 @@ from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
 from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
-from tidegate.placement.drains import Drains, Meets, find_drains
+from tidegate.placement.drains import ORDINARY, Drains, Meets, drain_ops, find_drains
 from tidegate.placement.edits import make_plan
 from tidegate.placement.events import MEET
 from tidegate.placement.nests import place_in_nest
@@ -65,9 +65,14 @@ def place(found: Hazards, target: Target, options: Options | None = None) -> Pla
         return _Placer(found, target, options or Options()).place()
 
 
+def can_split(target: Target) -> bool:
+    """Whether a signal can stand alone: something has to drain before it."""
+    return target.barrier.split and drain_ops(target, {ORDINARY}, ()) is not None
+
+
 def default_strategy(target: Target) -> str:
     """Split pairs where the target has them."""
-    return "intersecting" if target.barrier.split else "minimal"
+    return "intersecting" if can_split(target) else "minimal"
 
 
 def find_slots(flow: Flow) -> Slots:
@@ -128,7 +133,7 @@ class _Placer:
     def __init__(self, found: Hazards, target: Target, options: Options) -> None:
         self.found, self.target, self.options = found, target, options
         self.flow = found.flow
-        self.walks = Walks(found.flow, target)
+        self.walks = Walks(found.flow, target, found.stagger)
         self.slots = find_slots(found.flow)
         self.unplaced = list(found.unplaced)
         self.notes: list[str] = []
@@ -144,7 +149,7 @@ class _Placer:
         left = self.left(between)
         chosen = self.choose(strategy, left)
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
-        if strategy == "intersecting" and self.target.barrier.split:
+        if strategy == "intersecting" and can_split(self.target):
             meets = split(self.found, self.walks, self.slots, between, meets)
         drains = find_drains(self.walks, hazards, meets, self.slots.weight)
         for hazard in drains.failed:

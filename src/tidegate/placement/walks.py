@@ -17,9 +17,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate.footprint.meetings import Pairs
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.hazards.model import Hazard, Performed
+from tidegate.hazards.stagger import Stagger
 from tidegate.placement.events import Arrive, Commit, Depart, Drain, Event, Fence, events_of
 from tidegate.targets import Target
 
@@ -38,6 +40,7 @@ class State:
     younger: int  # instructions on its counter since, or groups closed; as many as any count asks for
     own: bool  # whether its wave is certainly still on its own way
     again: bool  # whether the walk has come past the producer again
+    need: int  # barriers to be met, once it is performed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,9 @@ class Walk:
 class Walks:
     """Answers for one flow. `own` are the events at its nodes."""
 
-    def __init__(self, flow: Flow, target: Target) -> None:
+    def __init__(self, flow: Flow, target: Target, stagger: Stagger | None = None) -> None:
         self.flow, self.target = flow, target
+        self.stagger = stagger or Stagger(flow)
         self.around: list[frozenset[int]] = []
         for number, loop in enumerate(flow.loops):
             self.around.append((self.around[loop.parent] if loop.parent >= 0 else frozenset()) | {number})
@@ -70,6 +74,10 @@ class Walks:
                 self.own[node] = events
         self.entered = {number for number, loop in enumerate(flow.loops) if loop.least >= 1 and self._tested(number)}
         self.caps = self._caps()
+
+    def need(self, pairs: Pairs, node: int) -> int:
+        """Barriers that a producer which is performed at a node needs before a consumer in another wave."""
+        return self.stagger.demand(pairs, node) if self.stagger.matters else 1
 
     def loops_around(self, node: int) -> frozenset[int]:
         loop = self.flow.loop_of[node]
@@ -146,7 +154,9 @@ class _Search:
     def run(self) -> Walk | None:
         hazard, flow = self.hazard, self.flow
         fenced = self.drained or not hazard.performed.needs_fence
-        start = State(self.drained, fenced, (), 0, 0, not self.walks.uniform[hazard.producer], False)
+        start = State(False, fenced, (), 0, 0, not self.walks.uniform[hazard.producer], False, hazard.demand)
+        if self.drained:
+            start = self.perform(start, hazard.producer)
         if self.accepts(start):
             return None
         first = (hazard.producer, (0,) * len(self.counted), start)
@@ -214,9 +224,12 @@ class _Search:
     # --- what events do ---
 
     def accepts(self, state: State) -> bool:
-        if self.hazard.demand == 0:
-            return state.performed and state.fenced
-        return state.met >= self.hazard.demand and state.fenced
+        return state.performed and state.met >= state.need and state.fenced
+
+    def perform(self, state: State, node: int) -> State:
+        """Where waves are staggered, what is needed depends on where the producer is performed."""
+        need = min(self.hazard.demand, self.walks.need(self.hazard.pairs, node)) if self.hazard.demand else 0
+        return _changed(state, performed=True, need=need)
 
     def pass_node(self, state: State, node: int) -> State | None:
         uniform = self.walks.uniform[node]
@@ -244,19 +257,19 @@ class _Search:
             all_pass = self.walks.uniform[node]
             match event:
                 case Arrive(barrier):
-                    if self.hazard.performed.by_arrival and self.counts_here(state, all_pass):
-                        state = _changed(state, performed=True)
+                    if self.hazard.performed.by_arrival and self.counts_here(state, all_pass) and not state.performed:
+                        state = self.perform(state, node)
                     if all_pass and state.performed and barrier not in state.arrived:
                         state = _changed(state, arrived=(*state.arrived, barrier))
                 case Depart(barrier):
                     if all_pass and barrier in state.arrived:
                         rest = tuple(each for each in state.arrived if each != barrier)
-                        state = _changed(state, arrived=rest, met=min(state.met + 1, self.hazard.demand))
+                        state = _changed(state, arrived=rest, met=min(state.met + 1, state.need))
                 case Fence(proxy):
-                    state = self.pass_fence(state, proxy, all_pass)
+                    state = self.pass_fence(state, proxy, all_pass, node)
                 case Drain():
                     if not state.performed and self.counts_here(state, all_pass) and self.performs(event, state):
-                        state = _changed(state, performed=True)
+                        state = self.perform(state, node)
                 case Commit():
                     if self.unit == "groups":
                         cap = max(self.walks.caps.values(), default=0) + 1
@@ -268,14 +281,15 @@ class _Search:
     def counts_here(self, state: State, all_pass: bool) -> bool:
         return all_pass or state.own or self.hazard.demand == 0
 
-    def pass_fence(self, state: State, proxy: bool, all_pass: bool) -> State:
-        known = self.hazard.demand == 0 or state.met >= self.hazard.demand
+    def pass_fence(self, state: State, proxy: bool, all_pass: bool, node: int) -> State:
         counts = self.counts_here(state, all_pass)
-        performed = state.performed or (counts and not self.hazard.performed.is_async)
-        fenced = state.fenced or (proxy and (known or (counts and performed)))
-        if performed == state.performed and fenced == state.fenced:
-            return state
-        return _changed(state, performed=performed, fenced=fenced)
+        if counts and not state.performed and not self.hazard.performed.is_async:
+            state = self.perform(state, node)
+        # Who waits for nobody, or has met the others since, knows that the access is performed.
+        known = counts or state.met >= state.need
+        if proxy and state.performed and known and not state.fenced:
+            state = _changed(state, fenced=True)
+        return state
 
     def performs(self, drain: Drain, state: State) -> bool:
         """Whether a drain is certain to perform the producer."""
@@ -327,6 +341,7 @@ def _changed(
     younger: int | None = None,
     own: bool | None = None,
     again: bool | None = None,
+    need: int | None = None,
 ) -> State:
     """As `dataclasses.replace`, which takes several times as long."""
     return State(
@@ -337,4 +352,5 @@ def _changed(
         state.younger if younger is None else younger,
         state.own if own is None else own,
         state.again if again is None else again,
+        state.need if need is None else need,
     )
