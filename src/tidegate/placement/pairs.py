@@ -18,7 +18,7 @@ barriers. A copy has to be waited for before the signal, so a barrier that serve
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,7 +44,9 @@ def split(
     splitter = _Splitter(found.regions, walks, slots, hazards, whole)
     splitter.run()
     result = {point: events for point, events in splitter.events.items() if events}
-    return result if take_turns(walks, slots_before(slots, result)) else whole
+    before = slots_before(slots, result)
+    works = take_turns(walks, before) and all(walks.is_served(each, before, drained=True) for each in hazards)
+    return result if works else whole
 
 
 def slots_before(slots: Slots, events: Mapping[int, tuple[Event, ...]]) -> dict[int, tuple[Event, ...]]:
@@ -72,6 +74,8 @@ class _Splitter:
         self.regions, self.walks, self.slots = regions, walks, slots
         self.events: dict[int, tuple[Event, ...]] = dict(meets)
         self.before = slots_before(slots, self.events)
+        self.weight = 0.0  # of signals, from here on
+        self.undo: list[tuple[int, tuple[Event, ...]]] = []  # what stood where before each change
         self.lines: dict[int, list[tuple[int, int]]] = {}  # region → (place, point) of its own slots
         for point, nodes in slots.nodes.items():
             node = nodes[0]
@@ -85,18 +89,24 @@ class _Splitter:
             for node, events in walks.own.items()
             if node in regions.place and any(isinstance(each, Arrive | Depart) for each in events)
         )
-        self.used = sorted(self.place(point) for point in self.events)
+        self.used = sorted(self.place(point) for point, each in self.events.items() if each)
         self.served: dict[int, list[Hazard]] = {}  # point → hazards served there
         for hazard in hazards:
             at = walks.served_at(hazard, self.before, drained=True)
             for node in () if isinstance(at, Walk) else at:
                 self.served.setdefault(walks.flow.origin[node], []).append(hazard)
 
+        self.serving = sorted((self.place(point), point) for point in self.served if point in slots.nodes)
+
     def run(self) -> None:
         order = sorted(self.events, key=self.place)
         pairs = [pair for point in order if (pair := self.pull(point)) is not None]
+        by_region: dict[int, list[_Pair]] = {}
+        for pair in pairs:
+            by_region.setdefault(pair.region, []).append(pair)
         for pair in sorted(pairs, key=lambda each: -self.regions.depth[each.region]):
-            self.wrap(pair, pairs)
+            parent = self.regions.regions[pair.region].parent
+            self.wrap(pair, by_region.setdefault(parent, []))
 
     def place(self, point: int) -> int:
         return self.regions.place[self.slots.nodes[point][0]]
@@ -150,8 +160,7 @@ class _Splitter:
     def meets_between(self, first: int, last: int) -> bool:
         """Whether anything behind one place and before the other meets: what stands there, or is put there."""
         stands = bisect_left(self.stands, last) - bisect_left(self.stands, first)
-        inside = [each for each in self.events if self.events[each] and first < self.place(each) < last]
-        return stands > 0 or bool(inside)
+        return stands > 0 or bisect_left(self.used, last) > bisect_left(self.used, first + 1)
 
     def works(self, hazards: Sequence[Hazard], signal: int, wait: int) -> bool:
         kept = {each: self.events.get(each, ()) for each in (signal, wait)}
@@ -169,13 +178,20 @@ class _Splitter:
         self.put(wait, (DOWN, *self.events.get(wait, ())))
 
     def put(self, point: int, events: tuple[Event, ...]) -> None:
+        place, old = self.place(point), self.events.get(point, ())
+        if events and not old:
+            insort(self.used, place)
+        elif old and not events:
+            del self.used[bisect_left(self.used, place)]
+        self.weight += self.slots.weight[point] * (events.count(UP) - old.count(UP))
+        self.undo.append((point, old))
         self.events[point] = events
         for node in self.slots.nodes[point]:
             self.before[node] = events
 
     # --- round a loop ---
 
-    def wrap(self, pair: _Pair, pairs: list[_Pair]) -> None:
+    def wrap(self, pair: _Pair, around_it: list[_Pair]) -> None:
         """Moves the signal of a loop's first pair to the end of the iteration before, if that leaves more between."""
         region = self.regions.regions[pair.region]
         if region.loop < 0 or self.meets_between(region.first - 1, self.place(pair.signal)):
@@ -183,31 +199,59 @@ class _Splitter:
         around = self.outside(region)
         if around is None or not self.after_last(region):
             return
-        kept = dict(self.events)
-        hazards = list(dict.fromkeys(h for each in pairs for h in self.served_near(each)))
-        self.take(pair)
+        beside = sorted(around_it, key=lambda each: abs(self.place(each.wait) - region.first))[:4]
+        hazards = list(dict.fromkeys(h for each in (pair, *beside) for h in self.served_near(each)))
+        weight, changes = self.weight, len(self.undo)
         prologue, epilogue = around
+        self.take(pair)
         self.put(prologue, (*self.events.get(prologue, ()), UP))
         self.put(epilogue, (DOWN, *self.events.get(epilogue, ())))
         self.put(pair.wait, (DOWN, *self.events.get(pair.wait, ())))
-        signal = self.latest_signal(region, hazards)
+        signal = self.earliest_signal(region, hazards)
         old = self.place(pair.wait) - self.place(pair.signal)
         if signal is not None:
             self.put(signal, (*self.events.get(signal, ()), UP))
-            self.drop_others(pair, pairs, hazards)
+            gone = self.drop_others(beside, hazards)
             new = region.last - self.place(signal) + self.place(pair.wait) - region.first
-            if self.cost(self.events) <= self.cost(kept) and new > old and self.all_served(hazards):
+            if self.weight <= weight and new > old and self.all_served(hazards):
+                for each in gone:
+                    around_it.remove(each)
+                self.pull_around(region.parent, prologue, epilogue, hazards)
                 return
-        for point in {*kept, *self.events}:
-            self.put(point, kept.get(point, ()))
+        for point, events in reversed(self.undo[changes:]):
+            self.put(point, events)
+
+    def pull_around(self, parent: int, prologue: int, epilogue: int, hazards: Sequence[Hazard]) -> None:
+        """Moves the signal before a loop up, and the wait behind it down."""
+        for point in self.upwards(parent, self.place(prologue)):
+            if not self.moves(UP, prologue, point, hazards):
+                break
+            prologue = point
+        for point in self.downwards(parent, self.place(epilogue)):
+            if not self.moves(DOWN, epilogue, point, hazards):
+                break
+            epilogue = point
+
+    def moves(self, event: Event, old: int, new: int, hazards: Sequence[Hazard]) -> bool:
+        """Moves one half of a pair to another point, if everything stays served."""
+        kept = {each: self.events.get(each, ()) for each in (old, new)}
+        if event == UP:
+            self.put(old, self.events[old][:-1])
+            self.put(new, (*self.events.get(new, ()), UP))
+        else:
+            self.put(old, self.events[old][1:])
+            self.put(new, (DOWN, *self.events.get(new, ())))
+        if self.all_served(hazards):
+            return True
+        for point, events in kept.items():
+            self.put(point, events)
+        return False
 
     def served_near(self, pair: _Pair) -> list[Hazard]:
-        return [each for point in {pair.signal, pair.wait} for each in self.served.get(point, [])] + [
-            each for point, found in self.served.items() if self.between(pair, point) for each in found
-        ]
-
-    def between(self, pair: _Pair, point: int) -> bool:
-        return point in self.slots.nodes and self.place(pair.signal) <= self.place(point) <= self.place(pair.wait)
+        """The hazards that were served where the pair stands now."""
+        low = bisect_left(self.serving, (self.place(pair.signal), -1))
+        high = bisect_left(self.serving, (self.place(pair.wait) + 1, -1))
+        return [each for _, point in self.serving[low:high] for each in self.served[point]]
 
     def outside(self, region: Region) -> tuple[int, int] | None:
         """The points right before and right behind a loop."""
@@ -219,7 +263,7 @@ class _Splitter:
         """Points of a body behind the last barrier in it."""
         return self.upwards(region.number, region.last)
 
-    def latest_signal(self, region: Region, hazards: Sequence[Hazard]) -> int | None:
+    def earliest_signal(self, region: Region, hazards: Sequence[Hazard]) -> int | None:
         """The earliest point at the end of a body from which on a signal serves everything."""
         best = None
         for point in self.after_last(region):
@@ -241,23 +285,21 @@ class _Splitter:
         self.put(pair.signal, self.events[pair.signal][:-1])
         self.put(pair.wait, self.events[pair.wait][1:])
 
-    def drop_others(self, pair: _Pair, pairs: list[_Pair], hazards: Sequence[Hazard]) -> None:
-        """Takes away pairs around the loop that its new signal and wait have made needless."""
-        parent = self.regions.regions[pair.region].parent
-        for other in [each for each in pairs if each.region == parent]:
+    def drop_others(self, beside: list[_Pair], hazards: Sequence[Hazard]) -> list[_Pair]:
+        """Takes away pairs around a loop that its new signal and wait have made needless."""
+        gone = []
+        for other in beside:
             kept = {point: self.events[point] for point in (other.signal, other.wait)}
             self.take(other)
             if self.all_served(hazards):
-                pairs.remove(other)
+                gone.append(other)
                 continue
             for point, events in kept.items():
                 self.put(point, events)
+        return gone
 
     def all_served(self, hazards: Sequence[Hazard]) -> bool:
         return all(self.walks.is_served(each, self.before, drained=True) for each in hazards)
-
-    def cost(self, events: Mapping[int, tuple[Event, ...]]) -> float:
-        return sum(self.slots.weight[point] * each.count(UP) for point, each in events.items())
 
 
 def take_turns(walks: Walks, before: Mapping[int, Sequence[Event]]) -> bool:
