@@ -22,6 +22,7 @@ from tidegate.placement.events import Arrive, Depart, Drain, Event, Fence, all_e
 from tidegate.placement.walks import Walk, Walks
 from tidegate.targets import Target
 
+MOST_TRIES = 4_000  # hazards times barriers, beyond which nothing is taken back
 ORDINARY, COPIES, PROXY = "ordinary", "copies", "proxy"
 LDS_OPERATIONS = ("local_read", "local_write", "atomic_add")
 
@@ -122,7 +123,23 @@ class _Finder:
                     break
             else:
                 self.drains.served[hazard] = walk
+        self.weaken()
         return self.drains
+
+    def weaken(self) -> None:
+        """Takes back what waits that came later have made needless."""
+        if not self.drains.waits or len(self.drains.served) * len(self.drains.at_new) > MOST_TRIES:
+            return
+        for point, what in self.drains.at_new.items():
+            for each in sorted(what):
+                what.discard(each)
+                self.update(point)
+                after = {hazard: self.walks.served_at(hazard, self.before) for hazard in self.drains.served}
+                if any(isinstance(found, Walk) for found in after.values()):
+                    what.add(each)
+                    self.update(point)
+                else:
+                    self.drains.served = {h: found for h, found in after.items() if not isinstance(found, Walk)}
 
     def update(self, point: int) -> bool:
         self.before.update(put_at(self.walks, self.meets, self.drains, point))

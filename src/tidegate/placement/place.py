@@ -143,11 +143,9 @@ class _Placer:
         strategy = self.options.strategy or default_strategy(self.target)
         hazards = self.servable()
         between = [each for each in hazards if each.demand]
-        removed = self.redundant(between)
-        if removed:
-            self.walks.own = {n: each for n, each in self.walks.own.items() if self.flow.origin[n] not in removed}
-        left = self.left(between)
-        chosen = self.choose(strategy, left)
+        removed = self.remove(between, {})
+        chosen = self.choose(strategy, self.left(between))
+        removed |= self.remove(between, chosen)
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
         if strategy == "intersecting" and can_split(self.target):
             meets = split(self.found, self.walks, self.slots, between, meets)
@@ -189,8 +187,13 @@ class _Placer:
             return list(hazards)
         return [each for each in hazards if not self.walks.is_served(each, drained=True)]
 
-    def redundant(self, hazards: Sequence[Hazard]) -> frozenset[int]:
-        return find_redundant(self.walks, hazards) if self.options.remove_redundant else frozenset()
+    def remove(self, hazards: Sequence[Hazard], chosen: Mapping[int, int]) -> frozenset[int]:
+        """Takes away what stands in the program and is not needed beside what is chosen; if that is asked for."""
+        if not self.options.remove_redundant:
+            return frozenset()
+        removed = find_redundant(self.walks, hazards, self.slots.before(chosen))
+        self.walks.own = {n: each for n, each in self.walks.own.items() if self.flow.origin[n] not in removed}
+        return removed
 
     # --- strategies ---
 

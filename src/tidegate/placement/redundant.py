@@ -13,21 +13,21 @@ from collections.abc import Sequence
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
-from tidegate.placement.walks import Walk, Walks
+from tidegate.placement.walks import NOTHING, Before, Walk, Walks
 
 
-def find_redundant(walks: Walks, hazards: Sequence[Hazard]) -> frozenset[int]:
-    """Points whose barriers can be deleted. `walks` is left as it was."""
-    at = ((each, walks.served_at(each, drained=True)) for each in hazards)
+def find_redundant(walks: Walks, hazards: Sequence[Hazard], before: Before = NOTHING) -> frozenset[int]:
+    """Points whose barriers can be deleted, given what is put `before` nodes. `walks` is left as it was."""
+    at = ((each, walks.served_at(each, before, drained=True)) for each in hazards)
     served = {each: found for each, found in at if not isinstance(found, Walk)}
     kept = dict(walks.own)
     removed: list[int] = []
     weight = {each: walks.flow.graph.points[each].weight for each in _candidates(walks)}
     for point in sorted(weight, key=lambda each: (-weight[each], _drains(walks, each), each)):
         nodes = walks.nodes[point]
-        gone = {node: walks.own.pop(node) for node in nodes}
+        gone = {node: walks.own.pop(node) for node in nodes if node in walks.own}
         affected = [hazard for hazard, found in served.items() if found & set(nodes)]
-        after = {hazard: walks.served_at(hazard, drained=True) for hazard in affected}
+        after = {hazard: walks.served_at(hazard, before, drained=True) for hazard in affected}
         if not any(isinstance(found, Walk) for found in after.values()):
             removed.append(point)
             served.update({hazard: found for hazard, found in after.items() if not isinstance(found, Walk)})
@@ -49,7 +49,7 @@ def _candidates(walks: Walks) -> list[int]:
     for number, point in enumerate(walks.flow.graph.points):
         match point.action:
             case g.Sync(WorkgroupBarrier(pinned=False) | SharedMemoryBarrier(pinned=False)):
-                if point.under == "uniform" and number in walks.nodes:
+                if point.under == "uniform" and any(node in walks.own for node in walks.nodes.get(number, ())):
                     found.append(number)
             case _:
                 pass
