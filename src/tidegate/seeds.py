@@ -326,7 +326,7 @@ def _solve(requirements: Sequence[SyncRequirement], strategy: str) -> list[Barri
         return []
     hazards = tuple(dict.fromkeys(h for each in requirements if not each.unordered for h in each.hazards))
     found = replace(analysis.found, hazards=hazards, unplaced=())
-    plan = place(found, analysis.target, Options(strategy)).plan
+    plan = place(found, analysis.target, Options(strategy, named=False)).plan
     return [_position(edit, analysis.built) for edit in plan.edits]
 
 
@@ -342,7 +342,7 @@ def _analysis_of(requirements: Sequence[SyncRequirement]) -> Analysis | None:
 
 def _position(edit: Edit, built: KernelGraph) -> BarrierPosition:
     match edit:
-        case Insert(before, op, serves):
+        case Insert(before, op, serves) if isinstance(op, SyncOp):
             return BarrierPosition(before, built.paths[before], op, False, serves)
         case Change(point, op, serves):
             return BarrierPosition(point, built.paths[point], op, True, serves)

@@ -13,11 +13,12 @@ from functools import partial
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph.build import KernelGraph, Path
-from tidegate.graph.model import Point, Sync, SyncGraph
+from tidegate.graph.model import Object, Point, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
 from tidegate.language.check import check_names
-from tidegate.language.ops import Block, Kernel, Op, SyncOp, map_blocks
+from tidegate.language.ops import Block, Kernel, NewBarrier, Op, SyncOp, map_blocks
 from tidegate.language.syntax import form_of
+from tidegate.language.types import BarrierObject
 
 
 @dataclass(slots=True)
@@ -134,6 +135,9 @@ def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:
     edits = _collect(plan, graph)
     if edits.orders:
         raise BadInput(Finding("TG603", "a graph has no operations to reorder", ()))
+    new = [op for ops in edits.before.values() for op in ops if isinstance(op, NewBarrier)]
+    objects = (*graph.objects, *(_object(op) for op in new))
+    edits.before = {at: [op for op in ops if not isinstance(op, NewBarrier)] for at, ops in edits.before.items()}
     numbers = _Numbers(graph, edits)
     points: list[Point] = []
     for number, point in enumerate(graph.points):
@@ -146,13 +150,18 @@ def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:
     loops = tuple(replace(loop, head=numbers.leads_to(loop.head)) for loop in graph.loops)
     programs = tuple(replace(each, entry=numbers.leads_to(each.entry)) for each in graph.programs)
     functions = tuple(replace(each, entry=numbers.leads_to(each.entry)) for each in graph.functions)
-    return replace(graph, points=tuple(points), loops=loops, programs=programs, functions=functions)
+    return replace(graph, points=tuple(points), loops=loops, programs=programs, functions=functions, objects=objects)
 
 
 def numbers_after(plan: Plan, graph: SyncGraph) -> tuple[tuple[int, int], ...]:
     """For every point, what is put before it and the point itself in the graph that `apply_to_graph` gives."""
     numbers = _Numbers(graph, _collect(plan, graph))
     return tuple(zip(numbers.first, numbers.own, strict=True))
+
+
+def _object(op: NewBarrier) -> Object:
+    assert isinstance(op.result.type, BarrierObject)
+    return Object(op.result.name, op.result.type)
 
 
 class _Numbers:

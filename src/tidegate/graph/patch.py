@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from tidegate.diag import BadInput, Finding, Span
 from tidegate.graph.build import Path
-from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder
+from tidegate.graph.plan import Change, Delete, Insert, Move, NewOp, Plan, Reorder
 from tidegate.language.lexer import Cursor
 from tidegate.language.ops import Block, Conditional, Kernel, Op, SyncOp, blocks_of
 from tidegate.language.show import INDENT, show_op
@@ -115,7 +115,7 @@ class _Patcher:
     # --- edits ---
 
     def kernel(self, edited: Edited) -> None:
-        before: dict[Path, list[tuple[SyncOp, tuple[Reason, ...]]]] = {}
+        before: dict[Path, list[tuple[NewOp, tuple[Reason, ...]]]] = {}
         reasons = edited.why or ((),) * len(edited.plan.edits)
         for edit, why in zip(edited.plan.edits, reasons, strict=True):
             match edit:
@@ -135,7 +135,7 @@ class _Patcher:
         for path, group in before.items():
             self.insert(edited, path, group)
 
-    def insert(self, edited: Edited, path: Path, group: list[tuple[SyncOp, tuple[Reason, ...]]]) -> None:
+    def insert(self, edited: Edited, path: Path, group: list[tuple[NewOp, tuple[Reason, ...]]]) -> None:
         block = _block_at(edited.kernel, path)
         at_end = path[-1] == len(block.ops)
         if at_end and not block.at.line:
@@ -155,7 +155,7 @@ class _Patcher:
         lines = (f"{indent}{_text(op)}{self.comment(edited, why)}{self.eol}" for op, why in group)
         self.splices.append(_Splice(place, place, "".join(lines)))
 
-    def insert_arm(self, edited: Edited, path: Path, group: list[tuple[SyncOp, tuple[Reason, ...]]]) -> None:
+    def insert_arm(self, edited: Edited, path: Path, group: list[tuple[NewOp, tuple[Reason, ...]]]) -> None:
         """An `else` that nobody has written."""
         op = _op_at(edited.kernel, path[:-2])
         assert isinstance(op, Conditional)

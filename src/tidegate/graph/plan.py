@@ -15,8 +15,11 @@ from dataclasses import dataclass
 
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 from tidegate.graph.model import Sync, SyncGraph
-from tidegate.language.ops import SyncOp
+from tidegate.language.ops import NewBarrier, SyncOp
 from tidegate.language.show import show_op
+
+# What is put into a program: synchronization, and the barrier objects that it needs.
+NewOp = SyncOp | NewBarrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Insert:
     """Put an operation before a point; several before one point keep their order."""
 
     before: int
-    op: SyncOp
+    op: NewOp
     serves: tuple[str, ...] = ()
 
 

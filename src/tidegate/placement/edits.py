@@ -18,7 +18,16 @@ from tidegate.graph.plan import Change, Delete, Edit, Insert, Plan
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import name_hazard
 from tidegate.language.ops import Fence as FenceOp
-from tidegate.language.ops import SharedMemoryBarrier, Signal, SyncOp, Wait, WorkgroupBarrier
+from tidegate.language.ops import (
+    NewBarrier,
+    SharedMemoryBarrier,
+    Signal,
+    SyncOp,
+    Value,
+    Wait,
+    WorkgroupBarrier,
+)
+from tidegate.language.types import BarrierObject
 from tidegate.placement.drains import COPIES, ORDINARY, PROXY, Drains, Meets, drain_ops
 from tidegate.placement.events import Arrive, Depart, Event
 from tidegate.targets import Target
@@ -34,7 +43,10 @@ def make_plan(
 ) -> Plan:
     """Edits in the order of points."""
     writer = _Writer(flow, target)
-    edits: list[Edit] = []
+    edits: list[Edit] = [
+        Insert(flow.graph.programs[0].entry, NewBarrier(each), ("for a pair that others stand between",))
+        for each in writer.named(meets)
+    ]
     for point in sorted({*meets, *drains.waits, *drains.at_old, *removed}):
         reasons = (*serves.get(point, ()), *drains.asked.get(point, ()))
         why = tuple(dict.fromkeys(name_hazard(each, flow) for each in reasons))
@@ -67,16 +79,27 @@ class _Writer:
         while rest:
             event = rest.pop(0)
             if isinstance(event, Depart):
-                found.append(Wait(event.barrier))
+                found.append(Wait(self.barrier_of(event.barrier)))
             elif isinstance(event, Arrive):
-                if rest and rest[0] == Depart(event.barrier):
+                if rest and rest[0] == Depart(event.barrier) and isinstance(event.barrier, int):
                     rest.pop(0)
                     found += self.barrier(what)
                 else:
                     found += drain_ops(self.target, what, self.counters) or ()
-                    found.append(Signal(event.barrier))
+                    found.append(Signal(self.barrier_of(event.barrier)))
                 what = set()
         return found
+
+    def named(self, meets: Meets) -> list[Value]:
+        """The barriers of their own that are put in."""
+        used = {event.barrier for events in meets.values() for event in events if isinstance(event, Arrive)}
+        return [self.named_barrier(each) for each in sorted(each for each in used if isinstance(each, str))]
+
+    def named_barrier(self, name: str) -> Value:
+        return Value(name, BarrierObject("named_barrier", self.flow.graph.waves))
+
+    def barrier_of(self, barrier: int | str) -> int | Value:
+        return barrier if isinstance(barrier, int) else self.named_barrier(barrier)
 
     def barrier(self, what: set[str]) -> list[SyncOp]:
         """A fence comes behind the wait for copies, and so behind the barrier that waits for them."""

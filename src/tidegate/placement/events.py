@@ -24,14 +24,17 @@ class Drain:
     tokens: tuple[str, ...] = ()
 
 
+Barrier = int | str  # the workgroup's, or the name of one that is put in
+
+
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    barrier: int
+    barrier: Barrier
 
 
 @dataclass(frozen=True, slots=True)
 class Depart:
-    barrier: int
+    barrier: Barrier
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from tidegate.graph import model as g
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.regions import Region, Regions
 from tidegate.placement.anywhere import Slots
-from tidegate.placement.events import MEET, Arrive, Depart, Event
+from tidegate.placement.events import MEET, Arrive, Barrier, Depart, Event
 from tidegate.placement.walks import Walk, Walks
 
 WHOLE = -1  # the barrier that every target with split pairs has
@@ -35,13 +36,18 @@ UP, DOWN = Arrive(WHOLE), Depart(WHOLE)
 
 
 def split(
-    found: Hazards, walks: Walks, slots: Slots, hazards: Sequence[Hazard], meets: Mapping[int, Sequence[Event]]
+    found: Hazards,
+    walks: Walks,
+    slots: Slots,
+    hazards: Sequence[Hazard],
+    meets: Mapping[int, Sequence[Event]],
+    named: int = 0,
 ) -> dict[int, tuple[Event, ...]]:
-    """The same barriers as pairs. What cannot be taken apart stays whole."""
+    """The same barriers as pairs, up to `named` of them on barriers of their own. What cannot be taken apart stays."""
     whole = {point: tuple(events) for point, events in meets.items()}
     if found.regions is None or not take_turns(walks, {}):
         return whole
-    splitter = _Splitter(found.regions, walks, slots, hazards, whole)
+    splitter = _Splitter(found.regions, walks, slots, hazards, whole, named if ends_once(walks) else 0)
     splitter.run()
     result = {point: events for point, events in splitter.events.items() if events}
     before = slots_before(slots, result)
@@ -70,11 +76,13 @@ class _Splitter:
         slots: Slots,
         hazards: Sequence[Hazard],
         meets: Mapping[int, tuple[Event, ...]],
+        named: int,
     ) -> None:
         self.regions, self.walks, self.slots = regions, walks, slots
         self.events: dict[int, tuple[Event, ...]] = dict(meets)
         self.before = slots_before(slots, self.events)
         self.weight = 0.0  # of signals, from here on
+        self.named, self.names = named, list[str]()
         self.undo: list[tuple[int, tuple[Event, ...]]] = []  # what stood where before each change
         self.lines: dict[int, list[tuple[int, int]]] = {}  # region → (place, point) of its own slots
         for point, nodes in slots.nodes.items():
@@ -120,40 +128,62 @@ class _Splitter:
         if self.events[point] != MEET or any(each.performed.is_async for each in hazards):
             return None
         self.put(point, ())
-        pair = _Pair(region, point, point)
-        for signal in self.upwards(region, self.place(point)):
-            if not self.works(hazards, signal, point):
-                break
-            pair.signal = signal
-        for wait in self.downwards(region, self.place(point)):
-            if not self.works(hazards, pair.signal, wait):
-                break
-            pair.wait = wait
+        pair = self.stretch(_Pair(region, point, point), hazards, WHOLE)
+        if len(self.names) < self.named:
+            # Another barrier may be signalled and waited for in between: then one of its own reaches further.
+            name = self.new_name()
+            wider = self.stretch(_Pair(region, point, point), hazards, name)
+            if self.slack(wider) > self.slack(pair):
+                self.names.append(name)
+                self.add_pair(wider.signal, wider.wait, name)
+                return None
         self.add_pair(pair.signal, pair.wait)
         return pair
 
-    def upwards(self, region: int, place: int) -> list[int]:
+    def slack(self, pair: _Pair) -> int:
+        return self.place(pair.wait) - self.place(pair.signal)
+
+    def new_name(self) -> str:
+        taken = {each.name for each in self.walks.flow.graph.objects} | {
+            each.name for each in self.walks.flow.graph.buffers
+        }
+        return next(name for n in count() if (name := f"%sync{n}") not in taken and name not in self.names)
+
+    def stretch(self, pair: _Pair, hazards: Sequence[Hazard], barrier: Barrier) -> _Pair:
+        """A pair as far apart as its hazards allow, and other signals and waits if it is the workgroup's barrier."""
+        place = self.place(pair.signal)
+        for signal in self.upwards(pair.region, place, barrier):
+            if not self.works(hazards, signal, pair.wait, barrier):
+                break
+            pair.signal = signal
+        for wait in self.downwards(pair.region, place, barrier):
+            if not self.works(hazards, pair.signal, wait, barrier):
+                break
+            pair.wait = wait
+        return pair
+
+    def upwards(self, region: int, place: int, barrier: Barrier = WHOLE) -> list[int]:
         """Points of a region's own sequence before a place, up to where waves meet otherwise."""
         line = self.lines.get(region, [])
         at = bisect_left(line, (place, -1))
         found = []
         for where, point in reversed(line[:at]):
-            if self.meets_between(where, place):
+            if barrier == WHOLE and self.meets_between(where, place):
                 break
             found.append(point)
-            if self.events.get(point):
+            if barrier == WHOLE and self.events.get(point):
                 break
         return found
 
-    def downwards(self, region: int, place: int) -> list[int]:
+    def downwards(self, region: int, place: int, barrier: Barrier = WHOLE) -> list[int]:
         line = self.lines.get(region, [])
         at = bisect_left(line, (place + 1, -1))
         found = []
         for where, point in line[at:]:
-            if self.meets_between(place, where):
+            if barrier == WHOLE and self.meets_between(place, where):
                 break
             found.append(point)
-            if self.events.get(point):
+            if barrier == WHOLE and self.events.get(point):
                 break
         return found
 
@@ -162,20 +192,20 @@ class _Splitter:
         stands = bisect_left(self.stands, last) - bisect_left(self.stands, first)
         return stands > 0 or bisect_left(self.used, last) > bisect_left(self.used, first + 1)
 
-    def works(self, hazards: Sequence[Hazard], signal: int, wait: int) -> bool:
+    def works(self, hazards: Sequence[Hazard], signal: int, wait: int, barrier: Barrier = WHOLE) -> bool:
         kept = {each: self.events.get(each, ()) for each in (signal, wait)}
-        self.add_pair(signal, wait)
+        self.add_pair(signal, wait, barrier)
         served = all(self.walks.is_served(each, self.before, drained=True) for each in hazards)
         for point, events in kept.items():
             self.put(point, events)
         return served
 
-    def add_pair(self, signal: int, wait: int) -> None:
+    def add_pair(self, signal: int, wait: int, barrier: Barrier = WHOLE) -> None:
         if signal == wait:
-            self.put(signal, (*self.events.get(signal, ()), *MEET))
+            self.put(signal, (*self.events.get(signal, ()), Arrive(barrier), Depart(barrier)))
             return
-        self.put(signal, (*self.events.get(signal, ()), UP))
-        self.put(wait, (DOWN, *self.events.get(wait, ())))
+        self.put(signal, (*self.events.get(signal, ()), Arrive(barrier)))
+        self.put(wait, (Depart(barrier), *self.events.get(wait, ())))
 
     def put(self, point: int, events: tuple[Event, ...]) -> None:
         place, old = self.place(point), self.events.get(point, ())
@@ -302,11 +332,17 @@ class _Splitter:
         return all(self.walks.is_served(each, self.before, drained=True) for each in hazards)
 
 
+def ends_once(walks: Walks) -> bool:
+    """Whether no wave ends early: a barrier of its own would wait for it."""
+    ends = [node for node in range(len(walks.flow.origin)) if isinstance(walks.flow.action(node), g.End)]
+    return len(ends) == 1 and len(walks.flow.entries) == 1
+
+
 def take_turns(walks: Walks, before: Mapping[int, Sequence[Event]]) -> bool:
-    """Whether on every path signals and waits of the barrier take turns, and none is left over."""
+    """Whether on every path signals and waits of each barrier take turns, and none is left over."""
     flow = walks.flow
-    waiting: dict[int, bool] = {}
-    stack: list[tuple[int, bool]] = [(entry, False) for entry in flow.entries]
+    waiting: dict[int, frozenset[Barrier]] = {}
+    stack: list[tuple[int, frozenset[Barrier]]] = [(entry, frozenset()) for entry in flow.entries]
     while stack:
         node, signalled = stack.pop()
         if node in waiting:
@@ -315,14 +351,10 @@ def take_turns(walks: Walks, before: Mapping[int, Sequence[Event]]) -> bool:
             continue
         waiting[node] = signalled
         for event in (*before.get(node, ()), *(walks.own.get(node, ()) if walks.uniform[node] else ())):
-            if isinstance(event, Arrive) and event.barrier == WHOLE:
-                if signalled:
+            if isinstance(event, Arrive | Depart):
+                if (event.barrier in signalled) == isinstance(event, Arrive):
                     return False
-                signalled = True
-            elif isinstance(event, Depart) and event.barrier == WHOLE:
-                if not signalled:
-                    return False
-                signalled = False
+                signalled = signalled ^ {event.barrier}
         if isinstance(flow.action(node), g.End) and signalled:
             return False
         stack.extend((successor, signalled) for successor in flow.successors[node])

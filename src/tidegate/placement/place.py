@@ -44,6 +44,7 @@ class Options:
     strategy: str = ""
     remove_redundant: bool = False
     seconds: float = TIME_LIMIT
+    named: bool = True  # whether pairs may be given barriers of their own
 
 
 @dataclass(slots=True)
@@ -148,7 +149,8 @@ class _Placer:
         removed |= self.remove(between, chosen)
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
         if strategy == "intersecting" and can_split(self.target):
-            meets = split(self.found, self.walks, self.slots, between, meets)
+            named = self.target.barrier.named if self.options.named else 0
+            meets = split(self.found, self.walks, self.slots, between, meets, named)
         drains = find_drains(self.walks, hazards, meets, self.slots.weight)
         for hazard in drains.failed:
             self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))

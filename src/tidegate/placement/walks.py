@@ -22,7 +22,7 @@ from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.hazards.model import Hazard, Performed
 from tidegate.hazards.stagger import Stagger
-from tidegate.placement.events import Arrive, Commit, Depart, Drain, Event, Fence, events_of
+from tidegate.placement.events import Arrive, Barrier, Commit, Depart, Drain, Event, Fence, events_of
 from tidegate.targets import Target
 
 Before = Mapping[int, Sequence[Event]]  # node → events before it
@@ -35,7 +35,7 @@ class State:
 
     performed: bool
     fenced: bool
-    arrived: tuple[int, ...]  # barriers signalled since it was performed, and not waited for
+    arrived: tuple[Barrier, ...]  # barriers signalled since it was performed, and not waited for
     met: int
     younger: int  # instructions on its counter since, or groups closed; as many as any count asks for
     own: bool  # whether its wave is certainly still on its own way
@@ -336,7 +336,7 @@ def _changed(
     state: State,
     performed: bool | None = None,
     fenced: bool | None = None,
-    arrived: tuple[int, ...] | None = None,
+    arrived: tuple[Barrier, ...] | None = None,
     met: int | None = None,
     younger: int | None = None,
     own: bool | None = None,
