@@ -424,6 +424,60 @@ def test_the_first_round_in_which_they_meet() -> None:
     assert meeting.rounds == ((0, 2),)
 
 
+def test_the_rounds_that_remain_after_they_meet() -> None:
+    b = builder()
+    with b.loop("%k", 0, 4) as k:
+        write = b.write("%a", slot=op("mod", plus(k, 1), 3), bytes=4)
+    reads = [b.read("%a", slot=slot, bytes=4) for slot in range(3)]
+    flow, footprints = footprints_of(b)
+    conflicts = Conflicts(flow, footprints)
+    found = [conflicts.same_iteration(write, read)[0].rounds for read in reads]
+    assert found == [((0, 1),), (), ((0, 2),)]  # slots 1, 2, 0, 1
+
+
+def test_the_rounds_that_remain_of_a_loop_as_long_as_a_size_says() -> None:
+    b = builder()
+    with b.loop("%k", 0, Name("K")) as k:
+        write = b.write("%a", slot=op("mod", k, 3), bytes=4)
+    reads = [b.read("%a", slot=op("mod", plus(Name("K"), ahead), 3), bytes=4) for ahead in (-1, -2, 0)]
+    reads.append(b.read("%a", slot=2, bytes=4))
+    flow, footprints = footprints_of(b)
+    conflicts = Conflicts(flow, footprints)
+    found = [conflicts.same_iteration(write, read)[0].rounds for read in reads]
+    assert found == [(), ((0, 1),), ((0, 2),), ()]
+
+
+def test_the_rounds_of_a_loop_that_is_left_and_entered_again() -> None:
+    b = builder()
+    with b.loop("%o", 0, 5):
+        before = b.read("%a", slot=2, bytes=4)
+        with b.loop("%k", 0, 4) as k:
+            write = b.write("%a", slot=op("mod", k, 4), bytes=4)
+            fixed = b.read("%a", slot=1, bytes=4)
+    flow, footprints = footprints_of(b)
+    conflicts = Conflicts(flow, footprints)
+    assert conflicts.carried(write, before, 0)[0].rounds == ((1, 1),)
+    assert conflicts.carried(write, fixed, 0)[0].rounds == ((1, 2),)
+    assert conflicts.carried(fixed, write, 0)[0].rounds == ((1, 1),)
+    assert conflicts.carried(write, write, 0)[0].rounds == ()
+
+
+def test_no_rounds_remain_of_a_loop_that_may_be_left_early() -> None:
+    b = builder()
+    with b.loop("%k", 0, 4) as k:
+        write = b.write("%a", slot=op("mod", plus(k, 1), 3), bytes=4)
+        with b.branch(None):
+            inside = b.read("%a", slot=2, bytes=4)
+            b.add(g.End())
+    flow, footprints = footprints_of(b)
+    assert conflicts_of(flow, footprints, write, inside) == ()
+
+
+def conflicts_of(flow: Flow, footprints: Footprints, x: int, y: int) -> tuple[tuple[int, int], ...]:
+    (meeting,) = Conflicts(flow, footprints).same_iteration(x, y)
+    return meeting.rounds
+
+
 # --- text ---------------------------------------------------------------------------------------------------------
 
 

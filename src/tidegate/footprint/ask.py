@@ -15,7 +15,7 @@ from math import lcm
 
 from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import reach
-from tidegate.footprint.meetings import KINDS, Pairs
+from tidegate.footprint.meetings import ANYWHERE, KINDS, Ends, Pairs
 from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
 from tidegate.footprint.questions import Question, Side, is_counter
 from tidegate.index import TRUE, Binary, Compare, Cond, Const, Index, Logic, Name, holds, names, why_not_affine
@@ -27,10 +27,11 @@ MOST_STEPS = 24  # towards a lesser distance, where isl cannot name the least at
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One kind of pair meets: how far apart, in which rounds at the earliest, where for example."""
+    """One kind of pair meets: how far apart, in which rounds, how long before x's loops end, where for example."""
 
     distance: int
     rounds: tuple[int, ...]
+    left: tuple[Ends, ...]
     point: Mapping[str, int]
     exact: bool
 
@@ -108,13 +109,14 @@ class Judge:
         for kind, each in tried.found.items():
             distance = point.get("d", each.distance) if "d" not in tried.names else each.distance
             first = tuple(rounds.get(name, least) for name, least in zip(question.rounds, each.rounds, strict=True))
-            answer[kind] = Found(distance, first, {**point, **each.point}, exact)
+            answer[kind] = Found(distance, first, each.left, {**point, **each.point}, exact)
         return answer
 
     # --- isl ---
 
     def by_isl(self, question: Question, kind: Pairs, example: Example | None) -> Found | None:
         asked = alone(question) if kind == Pairs.OWN else question
+        left = example.left if example else (ANYWHERE,) * len(asked.left)
         conds = _conds(asked, kind)
         affine = [cond for cond in conds if not why_not_affine(cond)]
         order = ("d", *asked.rounds, "u", "v", "i")
@@ -124,11 +126,11 @@ class Judge:
         if isinstance(point, Undecided):
             self.undecided += 1
             least = example.distance if example else int(asked.carried)
-            return Found(least, tuple(0 for _ in asked.rounds), dict(example.point) if example else {}, False)
+            return Found(least, (0,) * len(asked.rounds), left, dict(example.point) if example else {}, False)
         point, sure = self.least(affine, point, order) if asked.carried else (point, True)
         rounds = tuple(self.least_round(affine, name, point) for name in asked.rounds)
         distance = point.get("d", 1) if asked.carried else 0
-        return Found(distance if sure else 1, rounds, point, sure and len(affine) == len(conds))
+        return Found(distance if sure else 1, rounds, left, point, sure and len(affine) == len(conds))
 
     def least(
         self, conds: Sequence[Cond], point: dict[str, int], order: tuple[str, ...]
@@ -191,7 +193,7 @@ def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | 
         facts = (*question.x.facts, *question.y.facts, *question.around, *_ranged(question, set(point)))
         late = _later(question, set(point))
         if all(holds(cond, point) for cond in (*facts, *late)):
-            return Found(example.distance, example.rounds, example.point, True)
+            return _found(example, True)
     except (KeyError, ZeroDivisionError):
         pass
     return None
@@ -210,7 +212,7 @@ def alone(question: Question) -> Question:
 
 
 def _found(example: Example, exact: bool) -> Found:
-    return Found(example.distance, example.rounds, example.point, exact)
+    return Found(example.distance, example.rounds, example.left, example.point, exact)
 
 
 def _widened(question: Question) -> Question:

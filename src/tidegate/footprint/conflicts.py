@@ -1,7 +1,7 @@
 """When two accesses can touch one byte: in one iteration, or how many iterations apart.
 
 Needs   a flow and its footprints
-Gives   meetings: which pairs of waves, the least distance, the first rounds of loops around the later access, a witness
+Gives   meetings: which pairs of waves, the least distance, the least rounds of loops around one of the two, a witness
 Keeps   every meeting that can happen is reported, at a distance that is not greater; one marked exact does happen
 Cost    memoised three times: by classes of accesses, by question, by conditions; isl is asked last
 
@@ -11,16 +11,17 @@ Cost    memoised three times: by classes of accesses, by question, by conditions
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tidegate.footprint.ask import Found, Judge
 from tidegate.footprint.boxes import bytes_at, first_run, reach
-from tidegate.footprint.forms import Forms, absolute, relative
-from tidegate.footprint.meetings import KINDS, NO_PAIRS, Meeting, Pairs, Witness
+from tidegate.footprint.forms import Forms, Open, absolute, relative, together
+from tidegate.footprint.meetings import Meeting, Pairs, Witness
 from tidegate.footprint.model import Footprints, Note, Touch
 from tidegate.footprint.questions import Asker, Question, Side
 from tidegate.graph.flow import Flow
-from tidegate.index import evaluate, holds
+from tidegate.index import Const, evaluate, holds
 
 __all__ = ["Conflicts", "Meeting", "Pairs", "Witness"]
 
@@ -35,7 +36,10 @@ class Conflicts:
         self.asked: dict[object, tuple[Question, dict[str, int]]] = {}
         self.notes: dict[Note, None] = {}
         self.forms = Forms(flow, self.asker.is_mere_bound)
-        self.by_form: dict[object, list[Meeting]] = {}
+        self.by_form: dict[object, list[Open]] = {}
+        self.constant_trips = {
+            loop: trips.value for loop in footprints.ends_at_head if isinstance(trips := footprints.trips[loop], Const)
+        }
         self.never = {number for number, loop in enumerate(flow.loops) if loop.most == 0}
 
     @property
@@ -77,27 +81,35 @@ class Conflicts:
             self.forms.of(other, self.footprints.class_of(y)),
         )
         if first is None or second is None or first.buffer != second.buffer:
-            return self.meet(one, other, same, loop)
+            return [self.counted(each) for each in self.meet(one, other, same, loop)]
         key = self.forms.key(first, second, same, loop)
         if key not in self.by_form:
             self.by_form[key] = [relative(each, first, second) for each in self.meet(one, other, same, loop)]
-        return [absolute(each, one, other, first, second) for each in self.by_form[key]]
+        return [self.counted(absolute(each, one, other, first, second)) for each in self.by_form[key]]
 
-    def meet(self, one: Touch, other: Touch, same: list[int], loop: int) -> list[Meeting]:
-        best: dict[Pairs, Meeting] = {}
-        for meeting in self.by_places(one, other, same, loop):
-            for kind in KINDS:
-                if kind in meeting.pairs:
-                    best[kind] = _nearer(best.get(kind), replace(meeting, pairs=kind))
+    def counted(self, open_: Open) -> Meeting:
+        """A meeting with the rounds of loops that x leaves."""
+        if not open_.left:
+            return open_.meeting
+        rounds = dict(open_.meeting.rounds)
+        for loop, ends in open_.left:
+            rest = ends.least(self.constant_trips.get(loop))
+            if rest > 0:
+                rounds[loop] = rounds.get(loop, 0) + rest
+        return replace(open_.meeting, rounds=tuple(rounds.items()))
+
+    def meet(self, one: Touch, other: Touch, same: list[int], loop: int) -> list[Open]:
+        best: dict[Pairs, Open] = {}
+        for kind, found in self.by_places(one, other, same, loop):
+            best[kind] = together([best[kind], found]) if kind in best else found
         if loop < 0:
-            return [_together(list(best.values()))] if best else []
-        found: dict[int, list[Meeting]] = {}
-        for meeting in best.values():
-            found.setdefault(meeting.distance, []).append(meeting)
-        return [_together(found[distance]) for distance in sorted(found)]
+            return [together(list(best.values()))] if best else []
+        apart: dict[int, list[Open]] = {}
+        for each in best.values():
+            apart.setdefault(each.meeting.distance, []).append(each)
+        return [together(apart[distance]) for distance in sorted(apart)]
 
-    def by_places(self, x: Touch, y: Touch, same: list[int], loop: int) -> list[Meeting]:
-        found: list[Meeting] = []
+    def by_places(self, x: Touch, y: Touch, same: list[int], loop: int) -> Iterator[tuple[Pairs, Open]]:
         for one in x.places:
             for other in y.places:
                 shift = self.asker.shared_from(one, other)
@@ -115,9 +127,13 @@ class Conflicts:
                         for name, first in zip(question.rounds, each.rounds, strict=True)
                         if first > 0
                     )
+                    left = tuple(
+                        (loops[name], ends)
+                        for (name, _), ends in zip(question.left, each.left, strict=True)
+                        if ends.period > 1
+                    )
                     witness = self.witness(question, each, (x, y), one.buffer, loops, loop)
-                    found.append(Meeting(each.distance, kind, rounds, witness, exact))
-        return found
+                    yield kind, Open(Meeting(each.distance, kind, rounds, witness, exact), left)
 
     def witness(
         self,
@@ -168,26 +184,3 @@ def _common_bytes(question: Question, point: dict[str, int]) -> tuple[int, int]:
 def _room(x: Side, y: Side) -> tuple[int, int]:
     first, last = max(x.room[0], y.room[0]), min(x.room[1], y.room[1])
     return first, max(first, last)
-
-
-def _nearer(old: Meeting | None, new: Meeting) -> Meeting:
-    if old is None or new.distance < old.distance:
-        return new
-    if new.distance > old.distance:
-        return old
-    return _together([replace(old, pairs=new.pairs), new])
-
-
-def _together(meetings: list[Meeting]) -> Meeting:
-    """Meetings at one distance as one: all pairs, the least rounds, the first witness."""
-    pairs = NO_PAIRS
-    for each in meetings:
-        pairs |= each.pairs
-    rounds = dict(meetings[0].rounds)
-    for each in meetings[1:]:
-        others = dict(each.rounds)
-        rounds = {loop: min(first, others[loop]) for loop, first in rounds.items() if loop in others}
-    # Two waves say more than one that meets itself.
-    shown = next((each for each in meetings if each.witness.x_wave != each.witness.y_wave), meetings[0])
-    exact = all(each.exact for each in meetings)
-    return Meeting(shown.distance, pairs, tuple(rounds.items()), shown.witness, exact)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from tidegate.footprint.arithmetic import Arithmetic
-from tidegate.footprint.meetings import Meeting, Witness
+from tidegate.footprint.meetings import NO_PAIRS, Ends, Meeting, Witness
 from tidegate.footprint.model import Touch
 from tidegate.footprint.sequences import period_in
 from tidegate.footprint.values import iteration
@@ -114,26 +114,55 @@ class Forms:
         return None if most is None or (period and most >= 2 * period) else most
 
 
-def relative(meeting: Meeting, x_form: Form, y_form: Form) -> Meeting:
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A meeting before it is known how often the loops run that x leaves: by loop, how long before the end x can be."""
+
+    meeting: Meeting
+    left: tuple[tuple[int, Ends], ...]
+
+
+def together(several: list[Open]) -> Open:
+    """Meetings as one: all pairs, the least distance and rounds, the first witness at that distance."""
+    if len(several) == 1:
+        return several[0]
+    pairs = NO_PAIRS
+    rounds, left = dict(several[0].meeting.rounds), dict(several[0].left)
+    for each in several:
+        pairs |= each.meeting.pairs
+        first, ends = dict(each.meeting.rounds), dict(each.left)
+        rounds = {loop: min(least, first[loop]) for loop, least in rounds.items() if loop in first}
+        left = {loop: known.joined(ends[loop]) for loop, known in left.items() if loop in ends}
+    distance = min(each.meeting.distance for each in several)
+    nearest = [each.meeting for each in several if each.meeting.distance == distance]
+    # Two waves say more than one that meets itself.
+    shown = next((each for each in nearest if each.witness.x_wave != each.witness.y_wave), nearest[0])
+    exact = all(each.exact for each in nearest)
+    return Open(Meeting(distance, pairs, tuple(rounds.items()), shown.witness, exact), tuple(left.items()))
+
+
+def relative(found: Open, x_form: Form, y_form: Form) -> Open:
     """A meeting with counters in place of loops, kept for other pairs."""
-    return replace(
-        meeting,
-        rounds=tuple((y_form.loops.index(loop), first) for loop, first in meeting.rounds),
+    witness = found.meeting.witness
+    meeting = replace(
+        found.meeting,
+        rounds=tuple((y_form.loops.index(loop), first) for loop, first in found.meeting.rounds),
         witness=replace(
-            meeting.witness,
-            x_iterations=_counted(meeting.witness.x_iterations, x_form),
-            y_iterations=_counted(meeting.witness.y_iterations, y_form),
+            witness,
+            x_iterations=_counted(witness.x_iterations, x_form),
+            y_iterations=_counted(witness.y_iterations, y_form),
         ),
     )
+    return Open(meeting, tuple((x_form.loops.index(loop), ends) for loop, ends in found.left))
 
 
 def _counted(found: Sequence[tuple[int, int]], form: Form) -> tuple[tuple[int, int], ...]:
     return tuple((form.loops.index(loop), count) for loop, count in found if loop in form.loops)
 
 
-def absolute(meeting: Meeting, x: Touch, y: Touch, x_form: Form, y_form: Form) -> Meeting:
+def absolute(found: Open, x: Touch, y: Touch, x_form: Form, y_form: Form) -> Open:
     """The same for a pair in its own loops; counters that do not matter are at 0."""
-    witness = meeting.witness
+    meeting, witness = found.meeting, found.meeting.witness
     x_counts = {x_form.loops[place]: count for place, count in witness.x_iterations}
     y_counts = {y_form.loops[place]: count for place, count in witness.y_iterations}
     shown = Witness(
@@ -147,4 +176,5 @@ def absolute(meeting: Meeting, x: Touch, y: Touch, x_form: Form, y_form: Form) -
         witness.sizes,
     )
     rounds = tuple([(y_form.loops[place], first) for place, first in meeting.rounds])
-    return Meeting(meeting.distance, meeting.pairs, rounds, shown, meeting.exact)
+    left = tuple([(x_form.loops[place], ends) for place, ends in found.left])
+    return Open(Meeting(meeting.distance, meeting.pairs, rounds, shown, meeting.exact), left)

@@ -40,8 +40,39 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """How long before the end of a loop x can be: `rests` are its further iterations modulo `period`.
+
+    Unless `known`, how often the loop runs is still to be added to them.
+    """
+
+    period: int
+    rests: frozenset[int]
+    known: bool
+
+    def least(self, trips: int | None) -> int:
+        """The least number of further iterations of a loop that runs so often; None: nobody knows."""
+        if self.known:
+            return min(self.rests, default=0)
+        return min(((trips + each) % self.period for each in self.rests), default=0) if trips is not None else 0
+
+    def joined(self, other: Ends) -> Ends:
+        """What holds of two, as far as they are counted alike."""
+        if (self.period, self.known) != (other.period, other.known):
+            return ANYWHERE
+        return self if other.rests <= self.rests else Ends(self.period, self.rests | other.rests, self.known)
+
+
+ANYWHERE = Ends(1, frozenset((0,)), True)
+
+
+@dataclass(frozen=True, slots=True)
 class Meeting:
-    """Two accesses meet. `rounds`: loops around y alone, with the first iteration in which they can, if not 0."""
+    """Two accesses meet. `rounds`: loops around one alone, and how often every walk goes round them, if at all.
+
+    A walk to y goes round the loops that it enters as often as the first iteration says in which the two can meet; a
+    walk from x runs the loops that it leaves as many more times as remain after the last such iteration.
+    """
 
     distance: int
     pairs: Pairs

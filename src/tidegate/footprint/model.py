@@ -94,6 +94,7 @@ class Footprints:
     classes: dict[int, int]
     opaques: dict[str, Opaque]
     trips: tuple[Index | None, ...]  # of each loop
+    ends_at_head: frozenset[int]  # loops that are left from their heads alone: they run as often as `trips` says
     notes: tuple[Note, ...]
 
     def class_of(self, node: int) -> int:

@@ -1,7 +1,8 @@
 """Meetings found by trying everything, where everything is little.
 
 Needs   a question whose places depend on counters and sizes through remainders alone, or on numbers with small ranges
-Gives   the pairs of waves that meet, each at its least distance, with an example; None where there is too much to try
+Gives   the pairs of waves that meet, each at its least distance, with an example, and with the least rounds at any
+        distance; None where there is too much to try
 Keeps   no meeting is missed; `loose` says that what holds of the numbers was not all taken into account, so that a
         meeting may be none; any operator is followed, `xor` too
 Cost    at most `MOST_TRIED` combinations, each a shift of a large number
@@ -9,18 +10,19 @@ Cost    at most `MOST_TRIED` combinations, each a shift of a large number
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import lcm, prod
+from operator import le
 
 from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import box, reach
 from tidegate.footprint.compiled import to_function
-from tidegate.footprint.meetings import NO_PAIRS, Pairs
+from tidegate.footprint.meetings import KINDS, NO_PAIRS, Ends, Pairs
 from tidegate.footprint.questions import Question, Side, is_counter
 from tidegate.footprint.sequences import period_in
-from tidegate.index import Binary, Compare, Cond, Index, Name, names
+from tidegate.index import Binary, Compare, Cond, Const, Index, Name, names
 
 MOST_TRIED = 60_000
 MOST_EVALUATED = 4096
@@ -33,6 +35,7 @@ class Example:
 
     distance: int
     rounds: tuple[int, ...]
+    left: tuple[Ends, ...]
     point: Mapping[str, int]
 
 
@@ -151,6 +154,47 @@ def _ends_late(question: Question, domains: Mapping[str, _Domain]) -> bool:
     return question.most > 2 * domains["i"].period
 
 
+@dataclass(slots=True)
+class _Left:
+    """A loop around x alone. What remains of it follows from the iteration, and from how often it runs, if known."""
+
+    name: str
+    period: int
+    trips: Callable[[Mapping[str, int]], int] | None = None
+    tells: tuple[str, ...] = ()  # what the trips depend on
+
+    def rest(self, env: Mapping[str, int]) -> int:
+        done = 1 + env.get(self.name, 0)
+        return (-done if self.trips is None else self.trips(env) - done) % self.period
+
+
+@dataclass(slots=True)
+class _Best:
+    """The best of the meetings of one kind so far."""
+
+    distance: int
+    rounds: tuple[int, ...]
+    rests: tuple[set[int], ...]
+    point: dict[str, int]
+
+    def is_as_good(self, distance: int, rounds: Sequence[int], rests: Sequence[int]) -> bool:
+        return (
+            self.distance <= distance
+            and all(map(le, self.rounds, rounds))
+            and all(rest in known for rest, known in zip(rests, self.rests, strict=True))
+        )
+
+    def take(self, distance: int, rounds: Sequence[int], rests: Sequence[int], point: dict[str, int]) -> None:
+        if distance < self.distance:
+            self.distance, self.point = distance, point
+        self.rounds = tuple(map(min, self.rounds, rounds))
+        for rest, known in zip(rests, self.rests, strict=True):
+            known.add(rest)
+
+
+Envs = dict[tuple[int, ...], list[dict[str, int]]]  # wave, then what is to be found the least of
+
+
 class _Search:
     def __init__(self, question: Question, domains: dict[str, _Domain], checked: list[Cond]) -> None:
         self.question, self.domains = question, domains
@@ -159,6 +203,8 @@ class _Search:
         if "i" in domains:
             y.update(("i", "d"))
             x.add("i")
+        self.left = [_left(question, name, trips, domains) for name, trips in question.left]
+        x.update(name for each in self.left for name in each.tells)
         late: list[Cond] = []
         x_conds: list[Cond] = [question.x.cond]
         y_conds: list[Cond] = [question.y.cond]
@@ -177,27 +223,33 @@ class _Search:
         each = [prod(sizes[name] for name in part) for part in (self.shared, self.x_names, self.y_names)]
         if prod(each) > MOST_TRIED or each[0] * (each[1] + each[2]) > MOST_EVALUATED:
             return None
-        found: dict[Pairs, Example] = {}
+        wanted = {kind for kind in KINDS if kind in kinds}
+        found: dict[Pairs, _Best] = {}
         for values in self.combinations(self.shared):
-            self.compare(values, kinds, found)
-        return found
+            self.compare(values, wanted, found)
+        return {kind: self.example(best) for kind, best in found.items()}
+
+    def example(self, best: _Best) -> Example:
+        left = tuple(
+            Ends(each.period, frozenset(rests), each.trips is not None)
+            for each, rests in zip(self.left, best.rests, strict=True)
+        )
+        return Example(best.distance, best.rounds, left, best.point)
 
     def combinations(self, given: Iterable[str]) -> Iterator[dict[str, int]]:
         listed = list(given)
         for values in product(*(self.domains[name].values for name in listed)):
             yield dict(zip(listed, values, strict=True))
 
-    def compare(self, shared: dict[str, int], kinds: Pairs, found: dict[Pairs, Example]) -> None:
-        question = self.question
+    def compare(self, shared: dict[str, int], kinds: set[Pairs], found: dict[Pairs, _Best]) -> None:
         xs = list(self.envs(self.x, shared, self.x_names))
         ys = list(self.envs(self.y, shared, self.y_names))
         if not xs or not ys:
             return
         zero = min(side.lowest(env) for side, envs in ((self.x, xs), (self.y, ys)) for env in envs)
-        x_masks = _grouped(self.x, xs, zero, ())
-        y_masks = _grouped(self.y, ys, zero, ("d", *question.rounds))
-        for (x_bits, _), x_envs in x_masks.items():
-            for (y_bits, _), y_envs in y_masks.items():
+        x_masks, y_masks = self.grouped(self.x, xs, zero, self.x_key), self.grouped(self.y, ys, zero, self.y_key)
+        for x_bits, x_envs in x_masks.items():
+            for y_bits, y_envs in y_masks.items():
                 if x_bits & y_bits:
                     self.note(x_envs, y_envs, kinds, found)
 
@@ -210,22 +262,77 @@ class _Search:
             if side.is_reached(env):
                 yield env
 
-    def note(
-        self, xs: list[dict[str, int]], ys: list[dict[str, int]], kinds: Pairs, found: dict[Pairs, Example]
-    ) -> None:
-        for x in xs:
-            for y in ys:
-                kind = kind_of(x["u"], y["v"] if "v" in y else x["u"], self.question.waves)
+    def grouped(
+        self, side: _Ready, envs: list[dict[str, int]], zero: int, key: Callable[[dict[str, int]], tuple[int, ...]]
+    ) -> dict[int, Envs]:
+        """Values that give the same bytes; of those that are alike in all that matters one is enough."""
+        found: dict[int, Envs] = {}
+        for env in envs:
+            bits = side.bits(env, zero)
+            if bits:
+                alike = found.setdefault(bits, {}).setdefault(key(env), [])
+                if self.late or not alike:
+                    alike.append(env)
+        return found
+
+    def x_key(self, env: dict[str, int]) -> tuple[int, ...]:
+        return (env["u"], *[each.rest(env) for each in self.left])
+
+    def y_key(self, env: dict[str, int]) -> tuple[int, ...]:
+        question = self.question
+        distance = env.get("d", 1) if question.carried else 0
+        return (env["v"], distance, *[env.get(name, 0) for name in question.rounds])
+
+    def note(self, xs: Envs, ys: Envs, kinds: set[Pairs], found: dict[Pairs, _Best]) -> None:
+        waves = self.question.waves
+        for (u, *rests), x_envs in xs.items():
+            for (v, distance, *rounds), y_envs in ys.items():
+                kind = kind_of(u, v, waves)
                 if kind not in kinds:
                     continue
-                distance = y.get("d", 1) if self.question.carried else 0
-                old = found.get(kind)
-                if old is not None and not self.question.rounds and old.distance <= distance:
+                best = found.get(kind)
+                if best is not None and best.is_as_good(distance, rounds, rests):
                     continue
+                point = self.together(x_envs, y_envs)
+                if point is None:
+                    continue
+                if best is None:
+                    found[kind] = _Best(distance, tuple(rounds), tuple({rest} for rest in rests), point)
+                else:
+                    best.take(distance, rounds, rests, point)
+
+    def together(self, xs: list[dict[str, int]], ys: list[dict[str, int]]) -> dict[str, int] | None:
+        """Values of both sides under which the conditions on both hold."""
+        for x in xs:
+            for y in ys:
                 env = {**x, **y}
                 if all(cond(env) for cond in self.late):
-                    rounds = tuple(y.get(name, 0) for name in self.question.rounds)
-                    found[kind] = _nearer(old, Example(distance, rounds, env))
+                    return env
+        return None
+
+
+def _left(question: Question, name: str, trips: Index | None, domains: Mapping[str, _Domain]) -> _Left:
+    """After how many iterations what x touches is the same again: what remains is told up to that."""
+    domain = domains.get(name)
+    if domain is None:
+        return _Left(name, 1)
+    parts = question.x.expressions()
+    period = _period([*parts, *question.x.facts], name)
+    if period is None:
+        period = len(domain.values) if domain.is_full else _period(parts, name) or 1
+    if trips is None:
+        return _Left(name, period)
+    rest = Binary("mod", trips, Const(period))
+    for each in names(trips):
+        known = domains.get(each)
+        if known is None or (not known.is_full and known.period % (period_in(rest, each) or known.period + 1)):
+            return _Left(name, 1)
+    return _Left(name, period, to_function(trips), tuple(names(trips)))
+
+
+def _period(parts: Iterable[Index | Cond], name: str) -> int | None:
+    periods = [period_in(part, name) for part in parts]
+    return None if None in periods else lcm(*(each or 1 for each in periods))
 
 
 class _Ready:
@@ -261,28 +368,6 @@ class _Ready:
         ]
         bits, before = box(tuple(steps), self.width)
         return bits << (self.start(env) - before - zero) if bits else 0
-
-
-def _grouped(
-    side: _Ready, envs: list[dict[str, int]], zero: int, apart: tuple[str, ...]
-) -> dict[tuple[int, tuple[int, ...]], list[dict[str, int]]]:
-    """Values that give the same bytes, but for those names that must be told apart."""
-    found: dict[tuple[int, tuple[int, ...]], list[dict[str, int]]] = {}
-    for env in envs:
-        bits = side.bits(env, zero)
-        if bits:
-            found.setdefault((bits, tuple(env.get(name, 0) for name in apart)), []).append(env)
-    return found
-
-
-def _nearer(old: Example | None, new: Example) -> Example:
-    """The lesser distance, and the least of each number of rounds at it."""
-    if old is None or new.distance < old.distance:
-        return new
-    if new.distance > old.distance:
-        return old
-    rounds = tuple(min(a, b) for a, b in zip(old.rounds, new.rounds, strict=True))
-    return Example(old.distance, rounds, old.point)
 
 
 def kind_of(u: int, v: int, waves: int) -> Pairs:

@@ -11,14 +11,14 @@ Cost    linear in the expressions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
 from tidegate.footprint.model import Footprints, Span, Touch
 from tidegate.footprint.values import Spot, iteration
 from tidegate.graph import model as g
-from tidegate.index import WAVE, WORKGROUP, Binary, Compare, Cond, Const, Index, Name, names
+from tidegate.index import WAVE, WORKGROUP, ZERO, Binary, Compare, Cond, Const, Index, Name, names
 from tidegate.language.types import FLAG
 
 
@@ -48,6 +48,7 @@ class Question:
     ranges: tuple[tuple[str, int | None, int | None], ...]
     own: tuple[tuple[str, str], ...]  # the same number on both sides if the wave is the same
     rounds: tuple[str, ...]  # iterations of loops around y alone
+    left: tuple[tuple[str, Index | None], ...]  # those of loops around x alone; how often they run, if y's place tells
 
 
 class Asker:
@@ -94,10 +95,21 @@ class Asker:
         for cond in around:
             used.update(dict.fromkeys(names(cond)))
         ranges = tuple((name, *renamed.range_of(name)) for name in sorted(used))
-        rounds = tuple(name for name in renamed.y_loops(y) if name in used)
+        rounds = tuple(name for name in renamed.alone["y"].values() if name in used)
+        left = tuple((name, self.told(each, used)) for each, name in renamed.alone["x"].items() if name in used)
         own = tuple(sorted((one, other) for one, other in renamed.own if one in used and other in used))
-        question = Question(self.graph.waves, loop >= 0, most, first, second, around, ranges, own, rounds)
+        question = Question(self.graph.waves, loop >= 0, most, first, second, around, ranges, own, rounds, left)
         return question, renamed.loop_names()
+
+    def told(self, loop: int, used: Iterable[str]) -> Index | None:
+        """How often a loop runs, if that is a matter of sizes in use. Where it is a number, it need not be asked."""
+        trips = self.footprints.trips[loop]
+        if trips is None or isinstance(trips, Const) or loop not in self.footprints.ends_at_head:
+            return None
+        if isinstance(trips, Binary) and trips.op == "max" and trips.left == ZERO:
+            trips = trips.right  # an access in the loop runs
+        mentioned = set(names(trips))
+        return trips if mentioned <= self.sizes and mentioned.issubset(used) else None
 
     def relevant(self, x: Side, y: Side, renamed: _Renaming, most: int | None) -> tuple[Side, Side]:
         """The sides without bounds that say nothing new: questions in different loops become one.
@@ -177,9 +189,6 @@ class _Renaming:
         name = self.same.get(loop) or alone.setdefault(loop, f"{side}{len(alone)}")
         self.ranges[name] = (0, None if most is None else most - 1)
         return name
-
-    def y_loops(self, touch: Touch) -> list[str]:
-        return [self.alone["y"][loop] for loop in touch.loops if loop in self.alone["y"]]
 
     def loop_names(self) -> dict[str, int]:
         found = {name: loop for loop, name in self.same.items()}

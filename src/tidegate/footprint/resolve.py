@@ -48,7 +48,9 @@ class _Finish:
         trips = tuple(self.trips(loop) for loop in range(len(self.flow.loops)))
         self.settle()
         classes = {node: self.class_of(node, touch) for node, touch in touches.items()}
-        return Footprints(self.flow, touches, classes, self.walk.book.opaques, trips, tuple(self.notes))
+        return Footprints(
+            self.flow, touches, classes, self.walk.book.opaques, trips, self.ends_at_head(), tuple(self.notes)
+        )
 
     def trips(self, loop: int) -> Index | None:
         known = self.flow.loops[loop].facts
@@ -59,6 +61,16 @@ class _Finish:
             return None
         closed = self.solver.close(found)
         return None if isinstance(closed, tuple) else closed
+
+    def ends_at_head(self) -> frozenset[int]:
+        flow, chains = self.flow, self.walk.chains
+        found = {number for number, loop in enumerate(flow.loops) if loop.reducible}
+        for node, loop in enumerate(flow.loop_of):
+            for each in flow.successors[node]:
+                if flow.loop_of[each] != loop:
+                    there = chains[flow.loop_of[each]]
+                    found -= {left for left in chains[loop] if left not in there and flow.loops[left].head != node}
+        return frozenset(found)
 
     def settle(self) -> None:
         """Heads of loops are registered with what they depend on, so that agreement can be decided."""
