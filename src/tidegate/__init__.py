@@ -45,6 +45,11 @@ _HOMES = {
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
     "tidegate.library": "build_graph check judge make_inputs run run_hostile sync",
+    "tidegate.seeds": (
+        "BarrierEmitter BarrierPosition BarrierType BasicSplitBarrierEmitter LegacyBarrierEmitter SyncRequirement "
+        "TargetConfig add_shared_memory_barriers find_intersecting_interval_strategy get_barriers_analysis "
+        "handle_hazard minimize_placement_strategy"
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME_OF)
@@ -79,6 +84,20 @@ if TYPE_CHECKING:
         i64,
     )
     from tidegate.library import build_graph, check, judge, make_inputs, run, run_hostile, sync
+    from tidegate.seeds import (
+        BarrierEmitter,
+        BarrierPosition,
+        BarrierType,
+        BasicSplitBarrierEmitter,
+        LegacyBarrierEmitter,
+        SyncRequirement,
+        TargetConfig,
+        add_shared_memory_barriers,
+        find_intersecting_interval_strategy,
+        get_barriers_analysis,
+        handle_hazard,
+        minimize_placement_strategy,
+    )
     from tidegate.targets import load_target
 
 
