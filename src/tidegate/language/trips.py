@@ -10,7 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.index import WAVE, Binary, Compare, Cond, Const, Index, Name, Not, add, substitute, substitute_cond
+from tidegate.index import (
+    WAVE,
+    WORKGROUP,
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Index,
+    Name,
+    Not,
+    add,
+    substitute,
+    substitute_cond,
+    why_not_affine,
+)
 from tidegate.language.facts import Facts, Variation
 from tidegate.language.ops import Iterate, Kernel
 from tidegate.language.points import Point, Undecided, find_point
@@ -20,10 +34,16 @@ Conds = tuple[Cond, ...]
 
 
 def header_conds(kernel: Kernel) -> Conds:
-    """What holds everywhere: the assumptions, that sizes are positive, and which waves there are."""
+    """What holds everywhere: the assumptions, that sizes are positive, which waves and workgroups there are."""
     sizes = (Compare(">=", Name(size.name), Const(1)) for size in kernel.sizes)
     waves = (Compare(">=", Name(WAVE), Const(0)), Compare("<", Name(WAVE), Const(kernel.waves)))
-    return (*kernel.where, *sizes, *waves)
+    groups = (
+        cond
+        for name, count in zip(WORKGROUP, kernel.grid, strict=False)
+        if not why_not_affine(count)
+        for cond in (Compare(">=", Name(name), Const(0)), Compare("<", Name(name), count))
+    )
+    return (*kernel.where, *sizes, *waves, *groups)
 
 
 def inside_conds(op: Iterate, facts: Facts) -> Conds:
