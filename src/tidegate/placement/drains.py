@@ -37,7 +37,7 @@ class Drains:
     at_old: dict[int, set[str]] = field(default_factory=dict)
     waits: dict[int, tuple[SyncOp, ...]] = field(default_factory=dict)  # put before a point, for its wave alone
     failed: list[Hazard] = field(default_factory=list)
-    served: dict[Hazard, frozenset[int]] = field(default_factory=dict)  # hazard → nodes at which walks become served
+    served: list[tuple[Hazard, frozenset[int]]] = field(default_factory=list)  # with the nodes where walks become so
     asked: dict[int, list[Hazard]] = field(default_factory=dict)  # point → hazards that asked for what is drained there
 
 
@@ -122,7 +122,7 @@ class _Finder:
                     self.drains.failed.append(hazard)
                     break
             else:
-                self.drains.served[hazard] = walk
+                self.drains.served.append((hazard, walk))
         self.weaken()
         return self.drains
 
@@ -134,12 +134,13 @@ class _Finder:
             for each in sorted(what):
                 what.discard(each)
                 self.update(point)
-                after = {hazard: self.walks.served_at(hazard, self.before) for hazard in self.drains.served}
-                if any(isinstance(found, Walk) for found in after.values()):
+                after = [(hazard, self.walks.served_at(hazard, self.before)) for hazard, _ in self.drains.served]
+                served = [(hazard, found) for hazard, found in after if not isinstance(found, Walk)]
+                if len(served) < len(after):
                     what.add(each)
                     self.update(point)
                 else:
-                    self.drains.served = {h: found for h, found in after.items() if not isinstance(found, Walk)}
+                    self.drains.served = served
 
     def update(self, point: int) -> bool:
         self.before.update(put_at(self.walks, self.meets, self.drains, point))

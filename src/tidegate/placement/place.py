@@ -170,7 +170,12 @@ class _Placer:
         if most > 1:
             everywhere = self.slots.before(dict.fromkeys(self.slots.weight, most))
         kept: list[Hazard] = []
-        for hazard in dict.fromkeys(self.found.hazards):
+        seen: set[tuple[object, ...]] = set()
+        for hazard in self.found.hazards:
+            key = (hazard.producer, hazard.consumer, hazard.loop, hazard.distance, hazard.demand, hazard.rounds)
+            if key in seen:
+                continue  # they meet in several buffers
+            seen.add(key)
             if hazard.demand and not self.may_be_served(hazard, everywhere):
                 why = "no barrier that all waves come to can stand between them"
                 self.unplaced.append(Unplaced(hazard, why))
@@ -232,7 +237,7 @@ class _Placer:
     def serves(self, drains: Drains) -> dict[int, tuple[Hazard, ...]]:
         """By point, the hazards that are served there."""
         found: dict[int, list[Hazard]] = {}
-        for hazard, nodes in drains.served.items():
+        for hazard, nodes in drains.served:
             for point in sorted({self.flow.origin[node] for node in nodes}):
                 found.setdefault(point, []).append(hazard)
         return {point: tuple(each) for point, each in found.items()}
