@@ -147,7 +147,7 @@ class _Splitter:
         taken = {each.name for each in self.walks.flow.graph.objects} | {
             each.name for each in self.walks.flow.graph.buffers
         }
-        return next(name for n in count() if (name := f"%sync{n}") not in taken and name not in self.names)
+        return next(name for n in count() if (name := f"%sync_barrier{n}") not in taken and name not in self.names)
 
     def stretch(self, pair: _Pair, hazards: Sequence[Hazard], barrier: Barrier) -> _Pair:
         """A pair as far apart as its hazards allow, and other signals and waits if it is the workgroup's barrier."""
