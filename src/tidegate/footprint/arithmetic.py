@@ -59,10 +59,35 @@ class Arithmetic:
                 return self.put(inner, by)
             case Select(cond, then, otherwise):
                 return self.select(self.put_cond(cond, by), self.put(then, by), self.put(otherwise, by))
+            case Binary("+" | "-"):
+                return self.index(self.put_sum(index, by))
             case Binary(op, left, right):
                 return self.binary(op, self.put(left, by), self.put(right, by))
             case _:
                 assert_never(index)
+
+    def put_sum(self, index: Index, by: Mapping[str, Index]) -> Sum:
+        """The same for a sum, which is put in order once and not at every step."""
+        terms: dict[Index, int] = {}
+        rest = 0
+        stack = [(index, 1)]
+        while stack:
+            node, factor = stack.pop()
+            if isinstance(node, Binary):
+                if node.op == "+":
+                    stack += ((node.left, factor), (node.right, factor))
+                    continue
+                if node.op == "-":
+                    stack += ((node.left, factor), (node.right, -factor))
+                    continue
+                if node.op == "*" and isinstance(node.right, Const):
+                    stack.append((node.left, factor * node.right.value))
+                    continue
+            more, constant = self.sum(self.put(node, by))
+            rest += factor * constant
+            for atom, times in more.items():
+                terms[atom] = terms.get(atom, 0) + factor * times
+        return {atom: factor for atom, factor in terms.items() if factor}, rest
 
     def binary(self, op: str, left: Index, right: Index) -> Index:
         """`left op right`, where both are in normal form."""

@@ -11,15 +11,15 @@ Cost    memoised three times: by classes of accesses, by question, by conditions
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tidegate.footprint.ask import Found, Judge
 from tidegate.footprint.boxes import bytes_at, first_run, reach
-from tidegate.footprint.forms import Forms, Open, absolute, relative, together
-from tidegate.footprint.meetings import Meeting, Pairs, Witness
+from tidegate.footprint.forms import Form, Forms, Open, absolute, together
+from tidegate.footprint.meetings import ANYWHERE, Meeting, Pairs, Witness
 from tidegate.footprint.model import Footprints, Note, Touch
-from tidegate.footprint.questions import Asker, Question, Side
+from tidegate.footprint.questions import Asker, Question, Side, Variables
 from tidegate.graph.flow import Flow
 from tidegate.index import Const, evaluate, holds
 
@@ -82,10 +82,20 @@ class Conflicts:
         )
         if first is None or second is None or first.buffer != second.buffer:
             return [self.counted(each) for each in self.meet(one, other, same, loop)]
+        if self.forms.exclude(first, second):
+            return []
         key = self.forms.key(first, second, same, loop)
         if key not in self.by_form:
-            self.by_form[key] = [relative(each, first, second) for each in self.meet(one, other, same, loop)]
+            self.by_form[key] = self.meet_as_forms(key[:2], (first, second), same, loop, (x, y))
         return [self.counted(absolute(each, one, other, first, second)) for each in self.by_form[key]]
+
+    def meet_as_forms(
+        self, numbers: tuple[int, int], forms: tuple[Form, Form], same: list[int], loop: int, nodes: tuple[int, int]
+    ) -> list[Open]:
+        """As `meet`, with counters in place of loops."""
+        question, variables = self.forms.question(numbers, forms, same, loop, self.flow.graph.waves)
+        exact = all(self.footprints.accesses[node].exact for node in nodes)
+        return _by_distance(self.answers(question, variables, nodes, forms[0].buffer, exact))
 
     def counted(self, open_: Open) -> Meeting:
         """A meeting with the rounds of loops that x leaves."""
@@ -99,51 +109,43 @@ class Conflicts:
         return replace(open_.meeting, rounds=tuple(rounds.items()))
 
     def meet(self, one: Touch, other: Touch, same: list[int], loop: int) -> list[Open]:
-        best: dict[Pairs, Open] = {}
-        for kind, found in self.by_places(one, other, same, loop):
-            best[kind] = together([best[kind], found]) if kind in best else found
-        if loop < 0:
-            return [together(list(best.values()))] if best else []
-        apart: dict[int, list[Open]] = {}
-        for each in best.values():
-            apart.setdefault(each.meeting.distance, []).append(each)
-        return [together(apart[distance]) for distance in sorted(apart)]
+        found: list[tuple[Pairs, Open]] = []
+        nodes, exact = (one.node, other.node), one.exact and other.exact
+        for x in one.places:
+            for y in other.places:
+                shift = self.asker.shared_from(x, y)
+                if shift is not None:
+                    question, variables = self.asker.ask(one, other, (x, y), shift, same, loop)
+                    found += self.answers(question, variables, nodes, x.buffer, exact)
+        return _by_distance(found)
 
-    def by_places(self, x: Touch, y: Touch, same: list[int], loop: int) -> Iterator[tuple[Pairs, Open]]:
-        for one in x.places:
-            for other in y.places:
-                shift = self.asker.shared_from(one, other)
-                if shift is None:
-                    continue
-                question, loops = self.asker.ask(x, y, (one, other), shift, same, loop)
-                undecided = self.judge.undecided
-                answer = self.judge.answer(question)
-                if self.judge.undecided > undecided:
-                    self.notes[Note(x.node, f"isl cannot decide whether it meets node {y.node}: taken as yes")] = None
-                for kind, each in answer.items():
-                    exact = each.exact and x.exact and y.exact
-                    rounds = tuple(
-                        (loops[name], first)
-                        for name, first in zip(question.rounds, each.rounds, strict=True)
-                        if first > 0
-                    )
-                    left = tuple(
-                        (loops[name], ends)
-                        for (name, _), ends in zip(question.left, each.left, strict=True)
-                        if ends.period > 1
-                    )
-                    witness = self.witness(question, each, (x, y), one.buffer, loops, loop)
-                    yield kind, Open(Meeting(each.distance, kind, rounds, witness, exact), left)
-
-    def witness(
+    def answers(
         self,
         question: Question,
-        found: Found,
-        touches: tuple[Touch, Touch],
+        variables: tuple[Variables, Variables],
+        nodes: tuple[int, int],
         buffer: str,
-        loops: dict[str, int],
-        loop: int,
-    ) -> Witness:
+        exact: bool,
+    ) -> Iterator[tuple[Pairs, Open]]:
+        """Meetings of each kind of pair; loops are what the variables stand for."""
+        undecided = self.judge.undecided
+        answer = self.judge.answer(question)
+        if self.judge.undecided > undecided:
+            self.notes[Note(nodes[0], f"isl cannot decide whether it meets node {nodes[1]}: taken as yes")] = None
+        left_by, entered_by = ({name: loop for loop, name in mine} for mine in variables)
+        for kind, each in answer.items():
+            entered = zip(question.rounds, each.rounds, strict=True)
+            left = zip(question.left, each.left, strict=True)
+            meeting = Meeting(
+                each.distance,
+                kind,
+                tuple((entered_by[name], first) for name, first in entered if first > 0),
+                self.witness(question, each, variables, buffer),
+                each.exact and exact,
+            )
+            yield kind, Open(meeting, tuple((left_by[name], ends) for (name, _), ends in left if ends != ANYWHERE))
+
+    def witness(self, question: Question, found: Found, variables: tuple[Variables, Variables], buffer: str) -> Witness:
         point = dict(found.point)
         u = point.setdefault("u", 0)
         v = point.setdefault("v", u)
@@ -151,19 +153,25 @@ class Conflicts:
             point.setdefault("i", 0)
             point["d"] = point.get("d", found.distance)
         first, last = _common_bytes(question, point)
-        numbers = {number: name for name, number in loops.items()}
-        sides: list[tuple[tuple[int, int], ...]] = []
-        for touch, own in zip(touches, ("x", "y"), strict=True):
-            rounds: list[tuple[int, int]] = []
-            for each in touch.loops:
-                if each == loop:
-                    rounds.append((each, point["i"] + (point["d"] if own == "y" else 0)))
-                else:
-                    name = numbers.get(each, "") if own == "x" or each not in numbers else numbers[each]
-                    rounds.append((each, max(0, point.get(name, 0))))
-            sides.append(tuple(rounds))
+        x, y = (tuple((loop, max(0, point.get(name, 0))) for loop, name in mine) for mine in variables)
+        if question.carried:
+            y = tuple(
+                (loop, count + point["d"] if name == "i" else count)
+                for (loop, count), (_, name) in zip(y, variables[1], strict=True)
+            )
         sizes = tuple((name, point[name]) for name in sorted(self.asker.sizes) if name in point)
-        return Witness(u, v, buffer, first, last, sides[0], sides[1], sizes)
+        return Witness(u, v, buffer, first, last, x, y, sizes)
+
+
+def _by_distance(found: Iterable[tuple[Pairs, Open]]) -> list[Open]:
+    """Each kind of pair at its least distance; those at one distance as one meeting."""
+    best: dict[Pairs, Open] = {}
+    for kind, each in found:
+        best[kind] = together([best[kind], each]) if kind in best else each
+    apart: dict[int, list[Open]] = {}
+    for each in best.values():
+        apart.setdefault(each.meeting.distance, []).append(each)
+    return [together(apart[distance]) for distance in sorted(apart)]
 
 
 def _common_bytes(question: Question, point: dict[str, int]) -> tuple[int, int]:

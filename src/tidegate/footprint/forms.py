@@ -1,35 +1,68 @@
 """Accesses without the names of their loops: equal pairs of forms meet in equal ways.
 
 Needs   accesses of one flow
-Gives   for a pair a key that is equal for pairs which differ in loops and buffers only; meetings from one to the other
-Keeps   equal keys have equal answers: a counter that matters through its remainder alone is as good as any other of
-        the same role, once its loop runs twice as long as the remainder takes to come again
+Gives   for a pair a key that is equal for pairs which differ in loops and buffers only, and its question; meetings from
+        one to the other
+Keeps   equal keys have equal answers: a counter that matters through its remainder, and through comparisons with small
+        numbers, is as good as any other of the same role, once its loop runs twice as long as the remainder takes to
+        come again. A flag that only decides whether an access runs matters if it decides otherwise for the other one
 Cost    linear in the expressions, once for each class of accesses; then a few look-ups for each pair
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
 from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.meetings import NO_PAIRS, Ends, Meeting, Witness
-from tidegate.footprint.model import Touch
+from tidegate.footprint.model import Span, Touch
+from tidegate.footprint.questions import AHEAD, Question, Side, Variables, compared_with, is_counter
 from tidegate.footprint.sequences import period_in
 from tidegate.footprint.values import iteration
 from tidegate.graph.flow import Flow
-from tidegate.index import WAVE, Compare, Cond, Const, Index, Name, names
+from tidegate.index import WAVE, Binary, Compare, Cond, Const, Flag, Index, Name, Not, Select, names
 from tidegate.language.types import FLAG
+
+CARRIED, ALONE = -1, -2  # roles of counters; a loop that is in one iteration on both sides has a number from 0 on
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The bytes of an access over counters c0, c1, ... in the order of their use, and what holds there."""
+
+    cond: Cond
+    start: Index
+    spans: tuple[Span, ...]
+    width: int
+    facts: tuple[Cond, ...]
+    exact: bool
+    room: int
+    count: int  # of counters
+
+    def parts(self) -> list[Index | Cond]:
+        return [self.cond, self.start, *(span.limit for span in self.spans if span.limit is not None)]
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What is known of one counter of a body."""
+
+    period: int  # after how many iterations it is the same again; 0: never
+    reach: int = -1  # the greatest number that it is compared with
+    only_above: bool = False  # all comparisons ask for more than a number
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """An access over counters c0, c1, ... in the order of their use. `number` stands for all of it but the loops."""
+    """An access as a body in its own loops. `number` stands for the body, `always` for the one without lower bounds."""
 
     number: int
+    always: int
+    counters: tuple[Counter, ...]
     loops: tuple[int, ...]  # which loop each counter counts
-    periods: tuple[int, ...]  # after how many iterations each is the same again; 0: never
+    flags: frozenset[tuple[str, bool]]  # what decides whether it runs, and nothing else
     buffer: str
 
 
@@ -37,9 +70,16 @@ class Forms:
     def __init__(self, flow: Flow, is_bound: Callable[[Cond], bool]) -> None:
         self.flow, self.is_bound = flow, is_bound
         self.rooms = {buffer.name: buffer.bytes for buffer in flow.graph.buffers}
-        self.plain = {WAVE, *(value.name for value in flow.graph.free if value.type == FLAG)}
-        self.numbers: dict[object, int] = {}
+        self.flags = {value.name for value in flow.graph.free if value.type == FLAG}
+        self.plain = {WAVE, *self.flags}
+        self.where = {name for cond in flow.graph.where for name in names(cond)}
+        self.numbers: dict[Body, int] = {}
+        self.bodies: list[Body] = []
+        self.always: list[int] = []  # body → the body without lower bounds
+        self.counters: list[tuple[Counter, ...]] = []
         self.known: dict[int, Form | None] = {}
+        self.kept: dict[int, tuple[tuple[Cond, ...], tuple[Cond, ...]]] = {}  # facts by identity → those that matter
+        self.sides: dict[tuple[int, str, tuple[Index, ...]], Side] = {}
 
     def of(self, touch: Touch, number: int) -> Form | None:
         """The form of a class of accesses; None if it has none: several places, or numbers that nobody knows."""
@@ -52,28 +92,37 @@ class Forms:
             return None
         spot = touch.places[0]
         assert spot.start is not None
-        facts = [fact for fact in touch.facts if not (self.is_bound(fact) or self.is_most(fact, touch))]
-        limits = [span.limit for span in touch.extents if span.limit is not None]
-        parts: list[Index | Cond] = [spot.cond, spot.start, *limits, *facts]
+        facts = self.facts_that_matter(touch)
+        parts: list[Index | Cond] = [spot.cond, spot.start]
+        parts += [span.limit for span in touch.extents if span.limit is not None]
         used = dict.fromkeys(name for part in parts for name in names(part))
-        counters = {iteration(loop): loop for loop in touch.loops if iteration(loop) in used}
-        order = [name for name in used if name in counters]
-        if not used.keys() <= counters.keys() | self.plain:
+        deciding = {fact: found for fact in facts if (found := self.decided(fact)) and found[0] not in used}
+        facts = tuple(fact for fact in facts if fact not in deciding) if deciding else facts
+        used.update(dict.fromkeys(name for fact in facts for name in names(fact)))
+        loops = [int(name[1:]) for name in used if name[0] == "#"]
+        if not all(name[0] == "#" or name in self.plain for name in used):
             return None  # a size that decides more than how long a loop runs
-        by: dict[str, Index] = {name: Name(f"c{place}") for place, name in enumerate(order)}
-        math = Arithmetic({})
-        form = (
-            math.put_cond(spot.cond, by),
-            math.put(spot.start, by),
-            tuple((s.count, s.stride, None if s.limit is None else math.put(s.limit, by)) for s in touch.extents),
+        by: dict[str, Index] = {iteration(loop): Name(f"c{place}") for place, loop in enumerate(loops)}
+        body = Body(
+            _renamed_cond(spot.cond, by),
+            _renamed(spot.start, by),
+            tuple(replace(each, limit=each.limit and _renamed(each.limit, by)) for each in touch.extents),
             touch.width,
-            tuple(math.put_cond(fact, by) for fact in facts),
+            tuple(_renamed_cond(fact, by) for fact in facts),
             touch.exact,
             self.rooms[spot.buffer],
+            len(loops),
         )
-        periods = tuple(lcm(*(period_in(part, name) or 0 for part in parts)) for name in order)
-        loops = tuple(counters[name] for name in order)
-        return Form(self.numbers.setdefault(form, len(self.numbers)), loops, periods, spot.buffer)
+        number = self.number(body)
+        flags = frozenset(deciding.values())
+        return Form(number, self.always[number], self.counters[number], tuple(loops), flags, spot.buffer)
+
+    def facts_that_matter(self, touch: Touch) -> tuple[Cond, ...]:
+        known = self.kept.get(id(touch.facts))
+        if known is None:
+            found = tuple(fact for fact in touch.facts if not (self.is_bound(fact) or self.is_most(fact, touch)))
+            known = self.kept[id(touch.facts)] = (found, touch.facts)
+        return known[0]
 
     def is_most(self, fact: Cond, touch: Touch) -> bool:
         """Whether a fact says of a counter what is known of its loop anyway."""
@@ -82,36 +131,170 @@ class Forms:
                 return any(iteration(loop) == name and self.flow.loops[loop].most == most for loop in touch.loops)
         return False
 
-    def key(self, x: Form, y: Form, same: Sequence[int], loop: int) -> object:
-        """What a meeting of two forms in one buffer depends on."""
+    def decided(self, fact: Cond) -> tuple[str, bool] | None:
+        """The flag that a fact is about, if it is one from outside of which nothing else is said."""
+        match fact:
+            case Flag(name) if name in self.flags and name not in self.where:
+                return name, True
+            case Not(Flag(name)) if name in self.flags and name not in self.where:
+                return name, False
+        return None
+
+    def number(self, body: Body) -> int:
+        known = self.numbers.get(body)
+        if known is None:
+            known = self.numbers[body] = len(self.bodies)
+            self.bodies.append(body)
+            self.always.append(known)
+            self.counters.append(tuple(self.counter(body, f"c{place}") for place in range(body.count)))
+            rest = tuple(fact for fact in body.facts if not _asks_for_more(fact))
+            if len(rest) < len(body.facts):
+                self.always[known] = self.number(replace(body, facts=rest))
+        return known
+
+    def counter(self, body: Body, name: str) -> Counter:
+        parts, numbers, above = body.parts(), [], True
+        for fact in body.facts:
+            if name not in names(fact):
+                continue
+            compared = compared_with(fact)
+            if compared is None or compared[0] != (name,):
+                parts.append(fact)
+            else:
+                numbers.append(compared[1])
+                above = above and _asks_for_more(fact)
+        period = lcm(*(period_in(part, name) or 0 for part in parts))
+        return Counter(period, max(numbers, default=-1), bool(numbers) and above)
+
+    # --- pairs ---
+
+    def exclude(self, x: Form, y: Form) -> bool:
+        """Whether a flag lets only one of them run."""
+        return bool(x.flags and y.flags) and any((name, not value) in y.flags for name, value in x.flags)
+
+    def key(self, x: Form, y: Form, same: Sequence[int], loop: int) -> tuple[int, int, tuple[object, ...], object]:
+        """What a meeting of two forms in one buffer depends on: two bodies, the roles of their counters, the loop."""
         shared: dict[int, int] = {}
-        roles = []
-        for form in (x, y):
-            for each, period in zip(form.loops, form.periods, strict=True):
-                both = each in x.loops and each in y.loops
+        roles: list[object] = []
+        numbers = []
+        for form, other in ((x, y), (y, x)):
+            is_free = form.always != form.number
+            for each, counter in zip(form.loops, form.counters, strict=True):
+                there = other.counters[other.loops.index(each)] if each in other.loops else None
                 if each == loop:
-                    role = -1
-                elif both and each in same:
+                    role = CARRIED
+                elif there is not None and each in same:
                     role = shared.setdefault(each, len(shared))
                 else:
-                    role = -2
-                longest = self.long(each, x, y) if both else self.limit(each, period)
-                roles.append((role, period, longest))
+                    role = ALONE
+                longest = self.longest(each, counter, there)
+                roles.append((role, longest))
+                if is_free and counter.reach >= 0:
+                    # Later iterations meet alike; but y's first one counts if its loop is its own.
+                    is_free = counter.only_above and longest is None and (role != ALONE or form is x)
+                    if role != ALONE and there is not None and there.reach >= 0:
+                        is_free = is_free and there.only_above
+            numbers.append(form.always if is_free else form.number)
         most = self.flow.loops[loop].most if loop >= 0 else None
         uses = loop in x.loops or loop in y.loops
-        carried = (loop >= 0, self.long(loop, x, y) if uses else None if most is None else min(most, 2))
-        return (x.number, y.number, tuple(roles), carried)
+        carried = None if loop < 0 else (0 if uses else None if most is None else min(most, 2))
+        return numbers[0], numbers[1], tuple(roles), (loop >= 0, carried)
 
-    def long(self, loop: int, x: Form, y: Form) -> int | None:
+    def longest(self, loop: int, one: Counter, other: Counter | None) -> int | None:
         """How often a loop runs at most, or None if that is longer than anything about it can matter."""
-        found = [
-            period for form in (x, y) for each, period in zip(form.loops, form.periods, strict=True) if each == loop
-        ]
-        return self.limit(loop, lcm(*found))
-
-    def limit(self, loop: int, period: int) -> int | None:
         most = self.flow.loops[loop].most
-        return None if most is None or (period and most >= 2 * period) else most
+        if most is None:
+            return None
+        period, reach = one.period, one.reach
+        if other is not None:
+            period, reach = lcm(period, other.period), max(reach, other.reach)
+        return None if period and most > 2 * period + reach else most
+
+    def question(
+        self, numbers: tuple[int, int], forms: tuple[Form, Form], same: Sequence[int], loop: int, waves: int
+    ) -> tuple[Question, tuple[Variables, Variables]]:
+        """When two bodies meet, and which variable stands for which counter of each."""
+        shared: dict[int, str] = {}
+        ranges: dict[str, tuple[str, int | None, int | None]] = {}
+        variables: list[Variables] = []
+        sides: list[Side] = []
+        for side, number, form in zip("xy", numbers, forms, strict=True):
+            by: list[Index] = []
+            mine: list[tuple[int, str]] = []
+            for place, each in enumerate(form.loops):
+                most = self.flow.loops[each].most
+                if each == loop:
+                    name = "i"
+                    ranges["i"], ranges["d"] = ("i", 0, None), ("d", 1, None)
+                else:
+                    own = each not in same
+                    name = f"{side}{place}" if own else shared.setdefault(each, f"s{len(shared)}")
+                    ranges[name] = (name, 0, None if most is None else most - 1)
+                by.append(AHEAD if each == loop and side == "y" else Name(name))
+                mine.append((place, name))
+            variables.append(tuple(mine))
+            sides.append(self.side(number, side, tuple(by)))
+        used = {name for side in sides for expr in (*side.expressions(), *side.facts) for name in names(expr)}
+        ranges |= {name: (name, 0, waves - 1) for name in "uv"}
+        ranges |= {name: (name, 0, 1) for name in self.flags}
+        x_own, y_own = (
+            tuple(name for _, name in mine if name[0] == side and name in used)
+            for side, mine in zip("xy", variables, strict=True)
+        )
+        question = Question(
+            waves,
+            loop >= 0,
+            self.flow.loops[loop].most if loop >= 0 else None,
+            sides[0],
+            sides[1],
+            (),
+            tuple(ranges[name] for name in sorted(used)),
+            (),
+            y_own,
+            tuple((name, None) for name in x_own),
+        )
+        return question, (variables[0], variables[1])
+
+    def side(self, number: int, side: str, by: tuple[Index, ...]) -> Side:
+        key = (number, side, by)
+        known = self.sides.get(key)
+        if known is None:
+            body, math = self.bodies[number], Arithmetic({})
+            new: dict[str, Index] = {f"c{place}": each for place, each in enumerate(by)}
+            new[WAVE] = Name("u" if side == "x" else "v")
+            spans = tuple(replace(each, limit=each.limit and math.put(each.limit, new)) for each in body.spans)
+            facts = tuple(math.put_cond(fact, new) for fact in body.facts)
+            start = math.put(body.start, new)
+            known = Side(math.put_cond(body.cond, new), start, spans, body.width, facts, (0, body.room))
+            self.sides[key] = known
+        return known
+
+
+def _asks_for_more(fact: Cond) -> bool:
+    match fact:
+        case Compare(">" | ">=", Name(name), Const()):
+            return is_counter(name)
+    return False
+
+
+def _renamed(index: Index, by: Mapping[str, Index]) -> Index:
+    match index:
+        case Name(name):
+            return by.get(name, index)
+        case Binary(op, left, right):
+            return Binary(op, _renamed(left, by), _renamed(right, by))
+        case Select(cond, then, otherwise):
+            return Select(_renamed_cond(cond, by), _renamed(then, by), _renamed(otherwise, by))
+        case Const():
+            return index
+    return Arithmetic({}).put(index, by)
+
+
+def _renamed_cond(cond: Cond, by: Mapping[str, Index]) -> Cond:
+    match cond:
+        case Compare(op, left, right):
+            return Compare(op, _renamed(left, by), _renamed(right, by))
+    return Arithmetic({}).put_cond(cond, by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,25 +322,6 @@ def together(several: list[Open]) -> Open:
     shown = next((each for each in nearest if each.witness.x_wave != each.witness.y_wave), nearest[0])
     exact = all(each.exact for each in nearest)
     return Open(Meeting(distance, pairs, tuple(rounds.items()), shown.witness, exact), tuple(left.items()))
-
-
-def relative(found: Open, x_form: Form, y_form: Form) -> Open:
-    """A meeting with counters in place of loops, kept for other pairs."""
-    witness = found.meeting.witness
-    meeting = replace(
-        found.meeting,
-        rounds=tuple((y_form.loops.index(loop), first) for loop, first in found.meeting.rounds),
-        witness=replace(
-            witness,
-            x_iterations=_counted(witness.x_iterations, x_form),
-            y_iterations=_counted(witness.y_iterations, y_form),
-        ),
-    )
-    return Open(meeting, tuple((x_form.loops.index(loop), ends) for loop, ends in found.left))
-
-
-def _counted(found: Sequence[tuple[int, int]], form: Form) -> tuple[tuple[int, int], ...]:
-    return tuple((form.loops.index(loop), count) for loop, count in found if loop in form.loops)
 
 
 def absolute(found: Open, x: Touch, y: Touch, x_form: Form, y_form: Form) -> Open:

@@ -43,7 +43,7 @@ class Witness:
 class Ends:
     """How long before the end of a loop x can be: `rests` are its further iterations modulo `period`.
 
-    Unless `known`, how often the loop runs is still to be added to them.
+    Unless `known`, how often the loop runs is still to be added to them; then those below 0 are no remainders.
     """
 
     period: int
@@ -54,7 +54,9 @@ class Ends:
         """The least number of further iterations of a loop that runs so often; None: nobody knows."""
         if self.known:
             return min(self.rests, default=0)
-        return min(((trips + each) % self.period for each in self.rests), default=0) if trips is not None else 0
+        if trips is None:
+            return 0
+        return min(((trips + each) if each < 0 else (trips + each) % self.period for each in self.rests), default=0)
 
     def joined(self, other: Ends) -> Ends:
         """What holds of two, as far as they are counted alike."""

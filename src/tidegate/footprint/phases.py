@@ -16,13 +16,12 @@ from itertools import product
 from math import lcm, prod
 from operator import le
 
-from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import box, reach
 from tidegate.footprint.compiled import to_function
 from tidegate.footprint.meetings import KINDS, NO_PAIRS, Ends, Pairs
-from tidegate.footprint.questions import Question, Side, is_counter
+from tidegate.footprint.questions import Question, Side, compared_with
 from tidegate.footprint.sequences import period_in
-from tidegate.index import Binary, Compare, Cond, Const, Index, Name, names
+from tidegate.index import Binary, Cond, Const, Index, names
 
 MOST_TRIED = 60_000
 MOST_EVALUATED = 4096
@@ -77,23 +76,12 @@ def _reaches(conds: Iterable[Cond]) -> dict[str, int]:
     """By counter, the largest number that it is compared with, alone or as `d + i`."""
     found: dict[str, int] = {}
     for cond in conds:
-        if (compared := _compared(cond)) is not None:
+        if (compared := compared_with(cond)) is not None:
             for name in compared[0]:
                 found[name] = max(found.get(name, 0), compared[1])
     if "d" in found or "i" in found:
         found["d"] = found["i"] = max(found.get("d", 0), found.get("i", 0))
     return found
-
-
-def _compared(cond: Cond) -> tuple[tuple[str, ...], int] | None:
-    """The counters that a condition compares with a number; None if it is no such condition."""
-    if not isinstance(cond, Compare):
-        return None
-    terms, rest = Arithmetic({}).sum(Binary("-", cond.left, cond.right))
-    given = tuple(atom.name for atom in terms if isinstance(atom, Name) and is_counter(atom.name))
-    if len(given) != len(terms) or not given or len(set(terms.values())) > 1 or abs(next(iter(terms.values()))) != 1:
-        return None
-    return (given, abs(rest)) if len(given) == 1 or set(given) == {"d", "i"} else None
 
 
 def _domains(
@@ -131,7 +119,7 @@ def _domains(
 
 
 def _is_checked(cond: Cond, domains: Mapping[str, _Domain]) -> bool:
-    compared = _compared(cond)
+    compared = compared_with(cond)
     if compared is not None and all(name in domains and _decides(domains[name], compared[1]) for name in compared[0]):
         return True
     for name in names(cond):
@@ -162,10 +150,13 @@ class _Left:
     period: int
     trips: Callable[[Mapping[str, int]], int] | None = None
     tells: tuple[str, ...] = ()  # what the trips depend on
+    alone: int = 0  # so many first iterations stand for themselves, and not for others a period later
 
     def rest(self, env: Mapping[str, int]) -> int:
         done = 1 + env.get(self.name, 0)
-        return (-done if self.trips is None else self.trips(env) - done) % self.period
+        if self.trips is not None:
+            return (self.trips(env) - done) % self.period
+        return -done if done <= self.alone else -done % self.period
 
 
 @dataclass(slots=True)
@@ -316,23 +307,17 @@ def _left(question: Question, name: str, trips: Index | None, domains: Mapping[s
     domain = domains.get(name)
     if domain is None:
         return _Left(name, 1)
-    parts = question.x.expressions()
-    period = _period([*parts, *question.x.facts], name)
-    if period is None:
-        period = len(domain.values) if domain.is_full else _period(parts, name) or 1
+    period = lcm(*(period_in(part, name) or 0 for part in question.x.expressions()))
+    if not period:
+        return _Left(name, 1, alone=domain.values.stop if domain.is_full else 0)
     if trips is None:
-        return _Left(name, period)
+        return _Left(name, period, alone=_reaches(question.x.facts).get(name, -1) + 1)
     rest = Binary("mod", trips, Const(period))
     for each in names(trips):
         known = domains.get(each)
         if known is None or (not known.is_full and known.period % (period_in(rest, each) or known.period + 1)):
             return _Left(name, 1)
     return _Left(name, period, to_function(trips), tuple(names(trips)))
-
-
-def _period(parts: Iterable[Index | Cond], name: str) -> int | None:
-    periods = [period_in(part, name) for part in parts]
-    return None if None in periods else lcm(*(each or 1 for each in periods))
 
 
 class _Ready:

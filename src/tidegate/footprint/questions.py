@@ -21,6 +21,8 @@ from tidegate.graph import model as g
 from tidegate.index import WAVE, WORKGROUP, ZERO, Binary, Compare, Cond, Const, Index, Name, names
 from tidegate.language.types import FLAG
 
+AHEAD: Index = Binary("+", Name("d"), Name("i"))  # y's iteration of the carried loop
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -49,6 +51,9 @@ class Question:
     own: tuple[tuple[str, str], ...]  # the same number on both sides if the wave is the same
     rounds: tuple[str, ...]  # iterations of loops around y alone
     left: tuple[tuple[str, Index | None], ...]  # those of loops around x alone; how often they run, if y's place tells
+
+
+Variables = tuple[tuple[int, str], ...]  # a loop, or a counter of a form, and what stands for its iteration
 
 
 class Asker:
@@ -80,8 +85,8 @@ class Asker:
 
     def ask(
         self, x: Touch, y: Touch, spots: tuple[Spot, Spot], shift: int, same: Sequence[int], loop: int
-    ) -> tuple[Question, dict[str, int]]:
-        """The question, and which loop each of its counters stands for."""
+    ) -> tuple[Question, tuple[Variables, Variables]]:
+        """The question, and for both sides which variable stands for which loop."""
         renamed = _Renaming(self, same, loop)
         first = self.side(x, spots[0], 0, renamed.of_x(x))
         second = self.side(y, spots[1], shift, renamed.of_y(y))
@@ -99,7 +104,7 @@ class Asker:
         left = tuple((name, self.told(each, used)) for each, name in renamed.alone["x"].items() if name in used)
         own = tuple(sorted((one, other) for one, other in renamed.own if one in used and other in used))
         question = Question(self.graph.waves, loop >= 0, most, first, second, around, ranges, own, rounds, left)
-        return question, renamed.loop_names()
+        return question, (renamed.variables("x", x), renamed.variables("y", y))
 
     def told(self, loop: int, used: Iterable[str]) -> Index | None:
         """How often a loop runs, if that is a matter of sizes in use. Where it is a number, it need not be asked."""
@@ -165,13 +170,12 @@ class _Renaming:
         self.own: set[tuple[str, str]] = set()
         self.ranges: dict[str, Range] = {}
         self.alone: dict[str, dict[int, str]] = {"x": {}, "y": {}}
-        self.ahead: Index = Binary("+", Name("d"), Name("i"))
 
     def of_x(self, touch: Touch) -> dict[str, Index]:
         return self.of("x", touch, Name("u"), Name("i"))
 
     def of_y(self, touch: Touch) -> dict[str, Index]:
-        return self.of("y", touch, Name("v"), self.ahead)
+        return self.of("y", touch, Name("v"), AHEAD)
 
     def of(self, side: str, touch: Touch, wave: Index, now: Index) -> dict[str, Index]:
         by: dict[str, Index] = {WAVE: wave}
@@ -190,11 +194,8 @@ class _Renaming:
         self.ranges[name] = (0, None if most is None else most - 1)
         return name
 
-    def loop_names(self) -> dict[str, int]:
-        found = {name: loop for loop, name in self.same.items()}
-        for alone in self.alone.values():
-            found.update({name: loop for loop, name in alone.items()})
-        return found
+    def variables(self, side: str, touch: Touch) -> Variables:
+        return tuple((loop, "i" if loop == self.loop else self.counter(side, loop)) for loop in touch.loops)
 
     def opaque(self, side: str, name: str) -> str:
         known = self.asker.footprints.opaques[name]
@@ -226,14 +227,25 @@ def _is_known(fact: Cond, renamed: _Renaming, most: int | None) -> bool:
         case Compare("<", Name(name), Const(bound)) if is_counter(name):
             high = most - 1 if name == "i" and most is not None else renamed.range_of(name)[1]
             return high is not None and high < bound
-        case Compare("<", ahead, Const(bound)) if ahead == renamed.ahead:
+        case Compare("<", ahead, Const(bound)) if ahead == AHEAD:
             return most is not None and most <= bound
     return False
 
 
+def compared_with(cond: Cond) -> tuple[tuple[str, ...], int] | None:
+    """The counters that a condition compares with a number; None if it is no such condition."""
+    if not isinstance(cond, Compare):
+        return None
+    terms, rest = Arithmetic({}).sum(Binary("-", cond.left, cond.right))
+    given = tuple(atom.name for atom in terms if isinstance(atom, Name) and is_counter(atom.name))
+    if len(given) != len(terms) or not given or len(set(terms.values())) > 1 or abs(next(iter(terms.values()))) != 1:
+        return None
+    return (given, abs(rest)) if len(given) == 1 or set(given) == {"d", "i"} else None
+
+
 def is_counter(name: str) -> bool:
-    """Whether a variable is the iteration of a loop, in a question or in a flow."""
-    return name in ("i", "d") or (name[0] in "sxy#" and name[1:].isdigit())
+    """Whether a variable is the iteration of a loop, in a question, in a form or in a flow."""
+    return name in ("i", "d") or (name[0] in "sxyc#" and name[1:].isdigit())
 
 
 def _is_quotient(atom: Index) -> bool:
