@@ -72,7 +72,8 @@ class Walks:
             action = flow.action(node)
             if isinstance(action, g.Sync) and (events := events_of(action.op)):
                 self.own[node] = events
-        self.entered = {number for number, loop in enumerate(flow.loops) if loop.least >= 1 and self._tested(number)}
+        self.tested = {number for number in range(len(flow.loops)) if self._tested(number)}
+        self.entered = {number for number in self.tested if flow.loops[number].least >= 1}
         self.caps = self._caps()
 
     def need(self, pairs: Pairs, node: int) -> int:
@@ -136,11 +137,16 @@ class _Search:
         self.frozen = common if hazard.loop < 0 else outside
         inner = [each for each in common if hazard.loop < 0 or each == hazard.loop]
         self.bound = max(inner, key=lambda each: len(walks.around[each]), default=-1)
-        self.rounds = dict(hazard.rounds)
+        self.rounds = {loop: count + self._to_leave(loop) for loop, count in hazard.rounds}
         if hazard.loop >= 0 and hazard.distance:
             self.rounds[hazard.loop] = hazard.distance
         self.counted = tuple(self.rounds)
         self.unit = self._unit(hazard.performed)
+
+    def _to_leave(self, loop: int) -> int:
+        """Who leaves a loop that is tested at its head has gone back there once more than it has iterations left."""
+        holds = [loop in self.walks.loops_around(node) for node in (self.hazard.producer, self.hazard.consumer)]
+        return int(holds == [True, False] and loop in self.walks.tested)
 
     def _outside(self, common: frozenset[int]) -> frozenset[int]:
         loop = self.hazard.loop
