@@ -25,6 +25,7 @@ class PairFacts:
         self.flow, self.target, self.atomics = flow, target, atomics
         self.by_arrival = target.barrier.performs == "ordinary"
         self.stagger = Stagger(flow, stagger)
+        self.may_cross = target.fence.proxy_needed
         self.effects: dict[int, str] = {}
         self.known: dict[tuple[int, bool], Performed] = {}
 
@@ -54,9 +55,15 @@ class PairFacts:
             known = self.effects[node] = action.effect if isinstance(action, g.Access) else "write"
         return known
 
-    def performed(self, first: int, second: int) -> Performed:
+    def crosses(self, second: int) -> bool:
+        """Whether a consumer may go through another proxy than its producer did."""
+        if not self.may_cross:
+            return False
         y = self.flow.action(second)
-        crosses = self.target.fence.proxy_needed and isinstance(y, g.Access) and y.proxy != "generic"
+        return isinstance(y, g.Access) and y.proxy != "generic"
+
+    def performed(self, first: int, second: int) -> Performed:
+        crosses = self.crosses(second)
         known = self.known.get((first, crosses))
         if known is None:
             known = self.known[first, crosses] = self.find_performed(first, crosses)

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 
 from tidegate.collecting import no_collecting
 from tidegate.footprint.conflicts import Conflicts, Meeting
+from tidegate.footprint.meetings import Pairs
 from tidegate.footprint.model import Footprints
 from tidegate.footprint.resolve import find_footprints
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.hazards.facts import ACROSS, PairFacts
 from tidegate.hazards.model import Hazard, Performed, Unplaced
-from tidegate.hazards.regions import Regions, find_regions
+from tidegate.hazards.regions import Region, Regions, find_regions
 from tidegate.hazards.stagger import Stagger
 from tidegate.targets import Target
 
@@ -66,18 +67,28 @@ class _Finder:
         self.flow, self.facts, self.footprints, self.conflicts = flow, facts, footprints, conflicts
         self.hazards: list[Hazard] = []
         self.unplaced: list[Unplaced] = []
+        self.most = facts.most
+        self.demands: dict[tuple[int, int], int] = {}  # pairs, stagger → arrivals
 
     def find(self) -> None:
         raise NotImplementedError
+
+    def demand(self, pairs: Pairs, second: int) -> int:
+        key = (pairs.value, self.facts.stagger.at(second))
+        known = self.demands.get(key)
+        if known is None:
+            known = self.demands[key] = self.facts.demand(pairs, second)
+        return known
 
     def from_meetings(self, first: int, second: int, loop: int, found: Iterable[Meeting]) -> Iterator[Hazard]:
         """The hazards of a pair: those between waves, and those within one where a copy takes part."""
         kind = self.facts.kind(first, second)
         if kind is None:
             return
+        alone = self.facts.within_a_wave(first, second)
         for meeting in found:
-            pairs = meeting.pairs if self.facts.within_a_wave(first, second) else meeting.pairs & ACROSS
-            if not pairs:
+            pairs = meeting.pairs if alone else ACROSS_ONLY[meeting.pairs.value]
+            if not pairs.value:
                 continue
             yield Hazard(
                 kind,
@@ -85,7 +96,7 @@ class _Finder:
                 second,
                 loop,
                 meeting.distance,
-                self.facts.demand(pairs, second),
+                self.demand(pairs, second),
                 pairs,
                 self.facts.performed(first, second),
                 meeting.rounds,
@@ -105,6 +116,7 @@ class _Finder:
                 break
 
 
+ACROSS_ONLY = {value: Pairs(value) & ACROSS for value in range(1 << len(Pairs))}
 Class = tuple[bool, tuple[str, ...], bool, int]
 
 
@@ -114,13 +126,18 @@ def _class_of(performed: Performed, node: int) -> Class:
     return (performed.is_async, performed.counters, performed.needs_fence, alone)
 
 
+ROOT = 0  # the region around all others
+
+
 @dataclass(slots=True)
 class _Group:
     """Accesses of one class of bytes in one region, in text order."""
 
     region: int
+    reads: bool
     nodes: list[int] = field(default_factory=list)
     served: set[tuple[int, bool]] = field(default_factory=set)  # regions of consumers after the last one
+    classes: dict[bool, Class] = field(default_factory=dict)  # of the last one, by whether its consumer needs a fence
 
 
 class _InRegions(_Finder):
@@ -131,6 +148,8 @@ class _InRegions(_Finder):
         self.regions = regions
         self.clusters = _Clusters(flow.graph, footprints)
         self.up = [tuple(regions.up(each.number)) for each in regions.regions]
+        self.passed = [self.is_passed(each) for each in regions.regions]
+        self.is_read = {node: facts.effect(node) == "read" for node in footprints.accesses}
         self.follows: dict[int, set[tuple[int, bool]]] = {}  # producer → regions of consumers behind it
         self.precedes: dict[tuple[int, Class], set[int]] = {}  # consumer → regions of producers before it
         self.members: dict[int, list[tuple[int, _Group]]] = {}  # region → (cluster, group) in its own sequence
@@ -156,10 +175,11 @@ class _InRegions(_Finder):
         key = (self.footprints.class_of(node), self.signature(node), region)
         group = groups.pop(key, None)
         if group is None:
-            group = _Group(region)
+            group = _Group(region, self.is_read[node])
             self.members.setdefault(region, []).append((cluster, group))
         group.nodes.append(node)
         group.served = set()
+        group.classes = {}
         groups[key] = group
 
     def signature(self, node: int) -> object:
@@ -171,32 +191,64 @@ class _InRegions(_Finder):
         told = action.mbarrier is not None and node
         return (action.effect, action.is_async, action.proxy, action.operator, action.fetches, counters, told)
 
+    def class_of(self, group: _Group, second: int) -> Class:
+        """Of the last access of a group, seen from a consumer."""
+        crosses = self.facts.crosses(second)
+        known = group.classes.get(crosses)
+        if known is None:
+            first = group.nodes[-1]
+            known = group.classes[crosses] = _class_of(self.facts.performed(first, second), first)
+        return known
+
+    def is_passed(self, region: Region) -> bool:
+        """Whether every walk through the region around it passes a region: its loop runs at least once."""
+        if region.loop < 0:
+            return False
+        loop, place = self.flow.loops[region.loop], self.regions.place
+        leaving = (each for each in self.flow.successors[loop.head] if not region.first <= place[each] < region.last)
+        return loop.least >= 1 or not any(True for _ in leaving)
+
+    def passed_with(self, region: int, above: tuple[int, ...]) -> list[int]:
+        """Regions of which every walk through them passes this one, up to the first of those above another place."""
+        found = [region]
+        while region not in above and self.passed[region]:
+            region = self.regions.regions[region].parent
+            found.append(region)
+        return found
+
     # --- within an iteration ---
 
     def within_an_iteration(self, second: int, groups: dict[object, _Group]) -> None:
         region = self.regions.region_of[second]
         above = self.up[region]
-        settled: dict[Class, bool] = {}
-        reads = self.facts.effect(second) == "read"
-        for group in reversed(groups.values()):
+        settled: set[Class] = set()
+        reads = self.is_read[second]
+        over: list[object] = []
+        for key, group in reversed(groups.items()):
+            if reads and group.reads:
+                continue
+            of = self.class_of(group, second)
+            fence = of[2]
+            if of in settled or (group.served and self.is_served(group, above, fence)):
+                continue
             first = group.nodes[-1]
-            if reads and self.facts.effect(first) == "read":
-                continue
-            performed = self.facts.performed(first, second)
-            of = _class_of(performed, first)
-            if of in settled or self.is_served(group, above, performed.needs_fence):
-                continue
             if self.facts.kind(first, second) is None or not self.in_order(group.region, region, first, second):
                 continue
             for hazard in self.from_meetings(first, second, -1, self.conflicts.same_iteration(first, second)):
                 self.hazards.append(hazard)
-                if hazard.demand == 0 or hazard.rounds or hazard.demand < self.facts.most:
+                if hazard.demand == 0 or hazard.rounds or hazard.demand < self.most:
                     continue
-                group.served.add((region, performed.needs_fence))
-                self.follows.setdefault(first, set()).add((region, performed.needs_fence))
-                self.precedes.setdefault((second, of), set()).add(group.region)
-                if group.region in above:
-                    settled[of] = True
+                behind = self.passed_with(region, self.up[group.region])
+                before = self.passed_with(group.region, above)
+                group.served.add((behind[-1], fence))
+                self.follows.setdefault(first, set()).update((each, fence) for each in behind)
+                self.precedes.setdefault((second, of), set()).update(before)
+                if before[-1] in above:
+                    settled.add(of)
+                if behind[-1] == ROOT and not self.facts.may_cross:
+                    over.append(key)
+        for key in over:  # whatever comes behind is behind a consumer that every walk passes
+            del groups[key]
 
     @staticmethod
     def is_served(group: _Group, above: tuple[int, ...], fence: bool) -> bool:
@@ -248,14 +300,15 @@ class _InRegions(_Finder):
         self, consumer: _Group, producers: list[_Group], body: int, loop: int, served: set[tuple[int, bool]]
     ) -> None:
         second = consumer.nodes[0]
-        reads = self.facts.effect(second) == "read"
+        reads = consumer.reads
         settled: set[Class] = set()
+        is_first = body in self.passed_with(consumer.region, (body,))
         for group in producers:
-            first = group.nodes[-1]
-            if reads and self.facts.effect(first) == "read":
+            if reads and group.reads:
                 continue
-            performed = self.facts.performed(first, second)
-            of, fence = _class_of(performed, first), performed.needs_fence
+            first = group.nodes[-1]
+            of = self.class_of(group, second)
+            fence = of[2]
             if of in settled or (first, fence) in served:
                 continue
             if (body, fence) in self.follows.get(first, ()) or body in self.precedes.get((second, of), ()):
@@ -264,11 +317,11 @@ class _InRegions(_Finder):
                 continue
             for hazard in self.from_meetings(first, second, loop, self.conflicts.carried(first, second, loop)):
                 self.hazards.append(hazard)
-                if hazard.demand < self.facts.most or hazard.distance > 1 or hazard.rounds:
+                if hazard.demand < self.most or hazard.distance > 1 or hazard.rounds:
                     continue
-                if group.region == body:
+                if body in self.passed_with(group.region, (body,)):
                     settled.add(of)
-                if consumer.region == body:
+                if is_first:
                     served.add((first, fence))
 
     def leaves(self, region: int, body: int) -> bool:
