@@ -154,9 +154,20 @@ def scale(index: Index, by: int) -> Index:
 
 def names(expr: Index | Cond) -> Iterator[str]:
     """Every name in the tree, in order, with repetitions."""
-    for node in walk(expr):
-        if isinstance(node, Name | Flag):
-            yield node.name
+    found: list[str] = []
+    stack: list[Index | Cond] = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Const):
+            continue
+        if isinstance(node, Binary):
+            stack.append(node.right)
+            stack.append(node.left)
+        elif isinstance(node, Name | Flag):
+            found.append(node.name)
+        else:
+            stack.extend(reversed(children(node)))
+    return iter(found)
 
 
 def walk(expr: Index | Cond) -> Iterator[Index | Cond]:

@@ -42,6 +42,8 @@ class _Finish:
         self.kept: list[View] = []  # so that no other view comes to have the identity of one of them
         self.notes: dict[Note, None] = {}
         self.classes: dict[object, int] = {}
+        self.numbers: dict[int, int] = {}  # by identity
+        self.equal: dict[object, int] = {}
 
     def footprints(self) -> Footprints:
         touches = {node: self.touch(node, raw) for node, raw in sorted(self.walk.raw.items())}
@@ -134,5 +136,14 @@ class _Finish:
         return found
 
     def class_of(self, node: int, touch: Touch) -> int:
-        key = (touch.shape, touch.may, touch.exact, self.flow.loop_of[node], touch.facts)
+        shape = touch.shape
+        place, facts = self.number(shape.places), self.number(touch.facts)
+        key = (place, shape.extents, shape.width, touch.may, touch.exact, self.flow.loop_of[node], facts)
         return self.classes.setdefault(key, len(self.classes))
+
+    def number(self, value: View | tuple[Cond, ...]) -> int:
+        """Equal for equal values. Most are the same objects, and comparing trees takes long."""
+        known = self.numbers.get(id(value))
+        if known is None:
+            known = self.numbers[id(value)] = self.equal.setdefault(value, len(self.equal))
+        return known

@@ -46,6 +46,7 @@ class Solver:
         self.walk, self.flow, self.book, self.math = walk, walk.flow, walk.book, walk.math
         self.solved: dict[str, Value] = {}
         self.solving: set[str] = set()
+        self.closed: dict[int, tuple[Index, Index]] = {}  # by identity
         self.nexts: dict[str, Value | None] = {}
         self.counts: dict[int, Index | None] = {}
         self.leaving: dict[int, set[int]] = {}
@@ -125,11 +126,27 @@ class Solver:
 
     def close(self, value: Value) -> Value:
         """A value over canonical names only."""
+        match value:
+            case (Spot(cond=cond, buffer=buffer, start=start),) if cond == TRUE and start and not is_head(buffer):
+                closed = self.close_index(start)
+                return value if closed is start else (Spot(TRUE, buffer, closed),)
         while True:
             loops = {self.walk.heads[name][0] for name in self.mentioned(value) if is_head(name)}
             if not loops:
                 return value
             value = self.close_one(value, max(loops, key=lambda loop: len(self.walk.chains[loop])))
+
+    def close_index(self, index: Index) -> Index:
+        """Where many accesses start: buffers whose slots are of one size have it in common."""
+        known = self.closed.get(id(index))
+        if known is None:
+            found = index
+            while loops := {self.walk.heads[name][0] for name in names(found) if is_head(name)}:
+                closed = self.close_one(found, max(loops, key=lambda loop: len(self.walk.chains[loop])))
+                assert not isinstance(closed, tuple)
+                found = closed
+            known = self.closed[id(index)] = (found, index)
+        return known[0]
 
     def close_cond(self, cond: Cond) -> Cond:
         while True:

@@ -69,8 +69,10 @@ class Walk:
         self.started: dict[int, Env] = {}  # loop → the environment in which it is entered
         self.steering: list[set[str]] = [set() for _ in flow.loops]  # loop → names that decide where waves go in it
         self.raw: dict[int, Raw] = {}
+        self.starting = frozenset(flow.entries)
         self.computed: dict[tuple[Index, tuple[int, ...]], tuple[Index, tuple[Index, ...]]] = {}
         self.spots: dict[tuple[str, int, int], tuple[View, Index, Index]] = {}
+        self.starts: dict[tuple[int, int, int], Index] = {}  # bytes of a slot, slot, offset → where it starts
         self.lost: dict[int, frozenset[int]] = {-1: frozenset()}  # loop → names without a value: a loop has no head
         for number, loop in enumerate(flow.loops):
             own = frozenset() if loop.reducible else self.names.set_in[number]
@@ -91,6 +93,9 @@ class Walk:
 
     def arrive(self, node: int, loop: int) -> tuple[Env, Facts | None]:
         """The environment and the facts on all ways to a node, but for the ends of its own loop."""
+        before = self.flow.before[node]
+        if len(before) == 1 and loop < 0 and self.is_plain(before[0], node):
+            return self.left[before[0]], self.facts[before[0]]
         inside = set(self.flow.loops[loop].latches) if loop >= 0 else ()
         ways = [each for each in dict.fromkeys(self.flow.before[node]) if each in self.left and each not in inside]
         envs = [self.along(before, node) for before in ways]
@@ -104,6 +109,16 @@ class Walk:
             # A way back into a loop with several entries: nobody has seen yet what holds on it.
             return self.join(ways, envs, node, scope), None
         return self.join(ways, envs, node, scope), _common(facts)
+
+    def is_plain(self, before: int, node: int) -> bool:
+        """Whether an edge changes nothing: it is the only one there, and stays in its loop."""
+        return (
+            len(self.flow.successors[before]) == 1
+            and self.flow.loop_of[before] == self.flow.loop_of[node]
+            and before in self.left
+            and node not in self.starting
+            and not isinstance(self.flow.action(before), g.Return)
+        )
 
     def along(self, before: int, node: int) -> Env:
         """What an edge does: it leaves loops, and comes back from functions."""
@@ -394,9 +409,12 @@ class Walk:
         """Bytes into a slot of a buffer."""
         key = (base, id(slot), id(by))
         if key not in self.spots:
-            bytes_ = self.math.binary("*", slot, Const(self.buffers[base].slot_bytes))
-            view = self.sharp((Spot(TRUE, base, self.math.binary("+", bytes_, by)),))
-            self.spots[key] = (view, slot, by)
+            size = self.buffers[base].slot_bytes
+            start = self.starts.get((size, id(slot), id(by)))
+            if start is None:
+                start = self.math.binary("+", self.math.binary("*", slot, Const(size)), by)
+                self.starts[size, id(slot), id(by)] = start
+            self.spots[key] = (self.sharp((Spot(TRUE, base, start),)), slot, by)
         return self.spots[key][0]
 
     def sharp(self, view: View) -> View:
