@@ -11,10 +11,10 @@ Cost    memoised three times: by classes of accesses, by question, by conditions
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from tidegate.footprint.ask import Found, Judge
+from tidegate.footprint.ask import Answer, Found, Judge
 from tidegate.footprint.boxes import bytes_at, first_run, reach
 from tidegate.footprint.forms import Form, Forms, Open, absolute, together
 from tidegate.footprint.meetings import ANYWHERE, Meeting, Pairs, Witness
@@ -95,7 +95,7 @@ class Conflicts:
         """As `meet`, with counters in place of loops."""
         question, variables = self.forms.question(numbers, forms, same, loop, self.flow.graph.waves)
         exact = all(self.footprints.accesses[node].exact for node in nodes)
-        return _by_distance(self.answers(question, variables, nodes, forms[0].buffer, exact))
+        return _by_distance(self.answers(question, self.judge.answer_new, variables, nodes, forms[0].buffer, exact))
 
     def counted(self, open_: Open) -> Meeting:
         """A meeting with the rounds of loops that x leaves."""
@@ -116,12 +116,13 @@ class Conflicts:
                 shift = self.asker.shared_from(x, y)
                 if shift is not None:
                     question, variables = self.asker.ask(one, other, (x, y), shift, same, loop)
-                    found += self.answers(question, variables, nodes, x.buffer, exact)
+                    found += self.answers(question, self.judge.answer, variables, nodes, x.buffer, exact)
         return _by_distance(found)
 
     def answers(
         self,
         question: Question,
+        judge: Callable[[Question], Answer],
         variables: tuple[Variables, Variables],
         nodes: tuple[int, int],
         buffer: str,
@@ -129,7 +130,7 @@ class Conflicts:
     ) -> Iterator[tuple[Pairs, Open]]:
         """Meetings of each kind of pair; loops are what the variables stand for."""
         undecided = self.judge.undecided
-        answer = self.judge.answer(question)
+        answer = judge(question)
         if self.judge.undecided > undecided:
             self.notes[Note(nodes[0], f"isl cannot decide whether it meets node {nodes[1]}: taken as yes")] = None
         left_by, entered_by = ({name: loop for loop, name in mine} for mine in variables)

@@ -25,7 +25,10 @@ class PairFacts:
         self.flow, self.target, self.atomics = flow, target, atomics
         self.by_arrival = target.barrier.performs == "ordinary"
         self.stagger = Stagger(flow, stagger)
-        self.may_cross = target.fence.proxy_needed
+        actions = [point.action for point in flow.graph.points]
+        accesses = [action for action in actions if isinstance(action, g.Access)]
+        self.may_cross = target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses)
+        self.any_async = any(each.is_async for each in accesses)
         self.effects: dict[int, str] = {}
         self.known: dict[tuple[int, bool], Performed] = {}
 
@@ -85,6 +88,8 @@ class PairFacts:
 
     def within_a_wave(self, first: int, second: int) -> bool:
         """Whether order within one wave needs anything at all."""
+        if not self.any_async:
+            return False
         x, y = self.flow.action(first), self.flow.action(second)
         return (isinstance(x, g.Access) and x.is_async) or (isinstance(y, g.Access) and y.is_async)
 

@@ -222,12 +222,12 @@ class _InRegions(_Finder):
         region = self.regions.region_of[second]
         above = self.up[region]
         settled: set[Class] = set()
-        reads = self.is_read[second]
+        reads, crosses = self.is_read[second], self.facts.crosses(second)
         over: list[object] = []
         for key, group in reversed(groups.items()):
             if reads and group.reads:
                 continue
-            of = self.class_of(group, second)
+            of = group.classes.get(crosses) or self.class_of(group, second)
             fence = of[2]
             if of in settled or (group.served and self.is_served(group, above, fence)):
                 continue
@@ -300,14 +300,14 @@ class _InRegions(_Finder):
         self, consumer: _Group, producers: list[_Group], body: int, loop: int, served: set[tuple[int, bool]]
     ) -> None:
         second = consumer.nodes[0]
-        reads = consumer.reads
+        reads, crosses = consumer.reads, self.facts.crosses(second)
         settled: set[Class] = set()
         is_first = body in self.passed_with(consumer.region, (body,))
         for group in producers:
             if reads and group.reads:
                 continue
             first = group.nodes[-1]
-            of = self.class_of(group, second)
+            of = group.classes.get(crosses) or self.class_of(group, second)
             fence = of[2]
             if of in settled or (first, fence) in served:
                 continue
