@@ -55,7 +55,7 @@ def _weight(result: Synchronized) -> list[str]:
         return [weight] if placed.weight else []
     best = placed.optimum
     if best.proven:
-        return [f"{weight}, bound {best.bound:g}: no plan weighs less"]
+        return [f"{weight}, bound {best.bound:g}: nothing that serves these hazards weighs less"]
     gap = f"{(best.weight - best.bound) / best.weight:.0%}" if best.weight else "0%"
     return [f"{weight}, bound {best.bound:g}: a plan may weigh up to {gap} less; the time limit ended the search"]
 

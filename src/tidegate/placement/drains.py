@@ -157,12 +157,19 @@ class _Finder:
         alone = not is_new and self.is_signal(point)
         if alone and drain_ops(self.walks.target, needed, hazard.performed.counters, False) is None:
             return False
-        what = (self.drains.at_new if is_new else self.drains.at_old).setdefault(point, set())
-        if needed <= what:
+        what = (self.drains.at_new if is_new else self.drains.at_old).get(point, set())
+        if needed <= what or (not is_new and needed <= self.drained_at(point)):
             return False
-        what |= needed
+        (self.drains.at_new if is_new else self.drains.at_old)[point] = what | needed
         self.drains.asked.setdefault(point, []).append(hazard)
         return self.update(point)
+
+    def drained_at(self, point: int) -> set[str]:
+        """What a barrier that stands in the program drains anyway."""
+        action = self.walks.flow.graph.points[point].action
+        if not isinstance(action, g.Sync) or not isinstance(action.op, SharedMemoryBarrier):
+            return set()
+        return {ORDINARY, COPIES} if action.op.wait_async_ops else {ORDINARY}
 
     def is_signal(self, point: int) -> bool:
         action = self.walks.flow.graph.points[point].action

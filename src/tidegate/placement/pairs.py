@@ -97,6 +97,9 @@ class _Splitter:
             for node, events in walks.own.items()
             if node in regions.place and any(isinstance(each, Arrive | Depart) for each in events)
         )
+        # Half of the waves arrive at the same barrier there.
+        self.stands += [regions.place[node] for node in walks.halves if node in regions.place]
+        self.stands.sort()
         self.used = sorted(self.place(point) for point, each in self.events.items() if each)
         self.served: dict[int, list[Hazard]] = {}  # point → hazards served there
         for hazard in hazards:

@@ -192,7 +192,9 @@ class _Placer:
         """What the barriers that stand in the program do not serve, even if they drain."""
         if not any(self.walks.own.values()):
             return list(hazards)
-        return [each for each in hazards if not self.walks.is_served(each, drained=True)]
+        return [
+            each for each in hazards if not (self.walks.is_served(each) or self.walks.is_served(each, drained=True))
+        ]
 
     def remove(self, hazards: Sequence[Hazard], chosen: Mapping[int, int]) -> frozenset[int]:
         """Takes away what stands in the program and is not needed beside what is chosen; if that is asked for."""
@@ -229,15 +231,22 @@ class _Placer:
         return node in self.walks.head_of
 
     def existing(self) -> Mapping[int, int]:
-        """Arrivals at nodes where all waves meet at once."""
-        return {node: 1 for node, events in self.walks.own.items() if self.walks.uniform[node] and events[-2:] == MEET}
+        """Arrivals at nodes where all waves meet: whole barriers, and waits right behind their signals."""
+        return {node: 1 for node in self.walks.own if self.walks.uniform[node] and self.meets_at(node)}
+
+    def meets_at(self, node: int) -> bool:
+        own, before = self.walks.own, self.flow.before[node]
+        if own[node][-2:] == MEET:
+            return True
+        return own[node] == MEET[1:] and len(before) == 1 and own.get(before[0], ())[-1:] == MEET[:1]
 
     # --- the result ---
 
     def serves(self, drains: Drains) -> dict[int, tuple[Hazard, ...]]:
         """By point, the hazards that are served there."""
         found: dict[int, list[Hazard]] = {}
-        for hazard, nodes in drains.served:
+        # What is served in few places says best why something stands in one of them.
+        for hazard, nodes in sorted(drains.served, key=lambda each: len(each[1])):
             for point in sorted({self.flow.origin[node] for node in nodes}):
                 found.setdefault(point, []).append(hazard)
         return {point: tuple(each) for point, each in found.items()}

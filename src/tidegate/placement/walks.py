@@ -22,6 +22,7 @@ from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.hazards.model import Hazard, Performed
 from tidegate.hazards.stagger import Stagger
+from tidegate.language.ops import ConditionalBarrier
 from tidegate.placement.events import Arrive, Barrier, Commit, Depart, Drain, Event, Fence, events_of
 from tidegate.targets import Target
 
@@ -62,6 +63,7 @@ class Walks:
             self.around.append((self.around[loop.parent] if loop.parent >= 0 else frozenset()) | {number})
         self.head_of = {loop.head: number for number, loop in enumerate(flow.loops)}
         self.own: dict[int, tuple[Event, ...]] = {}
+        self.halves: list[int] = []  # nodes where half of the waves arrives
         self.nodes: dict[int, list[int]] = {}  # of each point
         for node, point in enumerate(flow.origin):
             self.nodes.setdefault(point, []).append(node)
@@ -72,6 +74,8 @@ class Walks:
             action = flow.action(node)
             if isinstance(action, g.Sync) and (events := events_of(action.op)):
                 self.own[node] = events
+            if isinstance(action, g.Sync) and isinstance(action.op, ConditionalBarrier):
+                self.halves.append(node)
         self.tested = {number for number in range(len(flow.loops)) if self._tested(number)}
         self.entered = {number for number in self.tested if flow.loops[number].least >= 1}
         self.caps = self._caps()
@@ -233,8 +237,13 @@ class _Search:
         return state.performed and state.met >= state.need and state.fenced
 
     def perform(self, state: State, node: int) -> State:
-        """Where waves are staggered, what is needed depends on where the producer is performed."""
-        need = min(self.hazard.demand, self.walks.need(self.hazard.pairs, node)) if self.hazard.demand else 0
+        """Where waves are staggered, what is needed depends on where the producer is performed.
+
+        A barrier that is only taken to drain will do so somewhere on the way: then the place of the consumer decides.
+        """
+        need = self.hazard.demand
+        if need and not self.drained:
+            need = min(need, self.walks.need(self.hazard.pairs, node))
         return _changed(state, performed=True, need=need)
 
     def pass_node(self, state: State, node: int) -> State | None:

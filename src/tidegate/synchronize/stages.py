@@ -174,7 +174,7 @@ def trust(hazards: Hazards, target: Target, limits: Limits | None) -> tuple[Haza
     kept = []
     for hazard in hazards.hazards:
         ends = (origin[hazard.producer], origin[hazard.consumer])
-        if hazard not in passing or ends in racing or ends[::-1] in racing:
+        if hazard not in passing or ends in racing:
             kept.append(hazard)
     return replace(hazards, hazards=tuple(kept)), len(hazards.hazards) - len(kept)
 
