@@ -2,6 +2,7 @@
 
     graph, target, features = random_program(random.Random(7))         no synchronization at all
     graph, target, features = partly_synchronized(random.Random(7))    some barriers stand already, often too few
+    graph, target, features = staggered_program(random.Random(7))      one half of the waves held back in a loop
     kernel, target, features = random_kernel_program(random.Random(7)) the same in the kernel language
     print(show_distribution(each_features))                            how many programs have what
 
@@ -55,6 +56,8 @@ TAGS = (
     *("masked", "tail limit", "one writer", "columns", "permuted write", "read all", "private", "inexact", "unknown"),
     *("overlapping buffers", "reused bytes", "havoc"),
     *("standing barrier", "standing bare", "standing pinned", "standing pair", "standing wait"),
+    "standing wait of some waves",
+    *("stagger 1", "stagger 2", "low half held back"),
 )
 
 
@@ -746,6 +749,57 @@ class _Maker:
         return (g.Issue(counter, least, least + self.rng.choice((0, 0, 1)), in_order),)
 
 
+# --- programs with a stagger --------------------------------------------------------------------------------------
+
+
+def staggered_program(rng: random.Random) -> tuple[g.SyncGraph, Target, Features]:
+    """Ping-pong by hand: conditional barriers hold one half of the waves back in a loop, by one arrival or by two."""
+    maker = _Staggered(rng)
+    graph = maker.make()
+    return graph, maker.target, maker.features(graph)
+
+
+class _Staggered(_Maker):
+    """As a program, around and in one loop. Nothing in it ends a wave early, or the halves would never be even."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(rng)
+        self.waves = rng.choice((2, 2, 4))
+        self.left = rng.choice((3, 4, 5, 6))
+        self.b = GraphBuilder("program", waves=self.waves, target=self.target.name)
+
+    def make(self) -> g.SyncGraph:
+        rng = self.rng
+        self.apart = self.chance(0.1)
+        self.declare()
+        self.b.program(0, self.waves)
+        self.prepare()
+        for _ in range(rng.choice((0, 0, 1))):
+            self.one_access()
+        by = rng.choice((1, 1, 2))
+        first, second = rng.choice((("high", "low"), ("high", "low"), ("low", "high")))
+        self.tag(f"stagger {by}", *(("low half held back",) if first == "low" else ()))
+        for _ in range(by):
+            self.b.sync(ops.ConditionalBarrier(first), label="conditional_barrier")
+        self.loop_part()
+        for _ in range(by):
+            self.b.sync(ops.ConditionalBarrier(second), label="conditional_barrier")
+        for _ in range(rng.choice((0, 1, 1))):
+            self.one_access()
+        self.b.add(g.End(), label="end")
+        return self.b.finish()
+
+    def part(self) -> None:
+        """Sometimes a barrier of the schedule stands in the loop."""
+        if self.counters and self.chance(0.15):
+            self.tag("standing bare", "standing pinned")
+            self.b.sync(ops.WorkgroupBarrier(True), label="workgroup_barrier")
+        super().part()
+
+    def early_exit(self) -> None:
+        self.one_access()
+
+
 # --- programs with some synchronization ---------------------------------------------------------------------------
 
 
@@ -764,6 +818,10 @@ def partly_synchronized(rng: random.Random) -> tuple[g.SyncGraph, Target, Featur
                 maker.tag("standing pair")
         elif place not in edits:
             edits[place] = _standing(rng, maker)
+    alone = [n for n, point in enumerate(graph.points) if point.insertable and point.under == "per_wave"]
+    if alone and rng.random() < 0.5:  # a wait is for whichever wave comes there
+        edits[rng.choice(alone)] = _drain(rng, maker.target, least=1)
+        maker.tag("standing wait of some waves")
     plan = Plan(tuple(Insert(place, op) for place, added in sorted(edits.items()) for op in added))
     graph = apply_to_graph(plan, graph)
     return graph, maker.target, maker.features(graph)

@@ -20,7 +20,14 @@ from brute_placement import (
     small_program,
     with_barriers,
 )
-from random_sync import TAGS, partly_synchronized, random_kernel_program, random_program, show_distribution
+from random_sync import (
+    TAGS,
+    partly_synchronized,
+    random_kernel_program,
+    random_program,
+    show_distribution,
+    staggered_program,
+)
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
 from tidegate.graph.builder import GraphBuilder
@@ -300,6 +307,7 @@ def test_random_programs_have_everything() -> None:
     """Nothing that the generators can draw is so rare that a few thousand programs miss it."""
     found = [random_program(random.Random(seed))[2] for seed in range(1500)]
     found += [partly_synchronized(random.Random(seed))[2] for seed in range(300)]
+    found += [staggered_program(random.Random(seed))[2] for seed in range(30)]
     assert {tag for each in found for tag in each.tags} == set(TAGS)
     assert {each.depth for each in found} == {0, 1, 2, 3}
     assert {each.slots for each in found} == {1, 2, 3, 4}
