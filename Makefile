@@ -52,6 +52,7 @@ bench: $(READY)  ## the figures of docs/benchmarks.md
 
 fuzz: $(READY)  ## random kernels, graphs and damaged files, far more than in the tests
 	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/test_roundtrip.py tests/test_damage.py tests/test_judge_random.py --count 200000
+	$(BIN)/python -m pytest -q -n 2 tests/test_sync_random.py tests/test_sync_optimal.py tests/test_sync_mutants.py --count 10000
 
 clean:  ## take away what these targets made
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

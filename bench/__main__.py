@@ -1,6 +1,7 @@
-"""`python -m bench [NAME ...]`: runs the benchmarks and writes their tables into docs/benchmarks.md.
+"""`python -m bench [NAME ...] [--quick]`: runs the benchmarks and writes their tables into docs/benchmarks.md.
 
-Each table stands between two markers in that page; what is around them is written by hand.
+Each table stands between two markers in that page; what is around them is written by hand. With `--quick` those that
+draw programs draw few, and nothing is written.
 """
 
 from __future__ import annotations
@@ -11,7 +12,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import explore, removals, scaling, simulate, startup
+from bench import (
+    explore,
+    removals,
+    scaling,
+    simulate,
+    startup,
+    sync_examples,
+    sync_necessity,
+    sync_optimality,
+    sync_soundness,
+    sync_speed,
+)
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
@@ -20,13 +32,19 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "removals": removals.run,
     "explore": explore.run,
     "simulate": simulate.run,
+    "sync-examples": sync_examples.run,
+    "sync-optimality": sync_optimality.run,
+    "sync-necessity": sync_necessity.run,
+    "sync-soundness": sync_soundness.run,
+    "sync-speed": sync_speed.run,
 }
+QUICK = "--quick"
 # Tables without a clock: they are the same on every machine.
-UNTIMED = ("removals",)
+UNTIMED = ("removals", "sync-examples", "sync-optimality", "sync-necessity", "sync-soundness")
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(BENCHMARKS)
+    names = [each for each in sys.argv[1:] if each != QUICK] or list(BENCHMARKS)
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"there is no benchmark `{unknown[0]}`; there are: {', '.join(BENCHMARKS)}")
@@ -36,7 +54,8 @@ def main() -> int:
         table, good = BENCHMARKS[name]()
         print(f"\n{name}\n\n{table}\n\n{'within' if good else 'BEYOND'} its limits")
         status = max(status, 0 if good else 1)
-        _write(name, table)
+        if QUICK not in sys.argv:
+            _write(name, table)
     return status
 
 

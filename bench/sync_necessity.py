@@ -1,0 +1,240 @@
+"""Is every barrier that `tidegate sync` puts in needed? Each is taken away, and the simulator says what comes of it.
+
+A barrier, a wait or a fence without which nothing is found is listed with its reason, which is found by trying, too:
+
+    widened         the footprint of an access that it serves is not known exactly
+    atomics         it keeps atomics in order that would give the same in any order (`--atomics commute`)
+    conditions      the walk needs conditions that never hold together: with all of them free, something is found
+    trips           the walk needs more iterations than the loop has: with other bounds, something is found
+    parting waves   one of the accesses lies where waves part, and which waves come there is not asked
+    bounded         the judge did not go through everything
+
+`python -m bench sync-necessity [--quick]`
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from bench.sync_cases import Case, Outcome, cases, draw, kind_of, outcomes
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.plan import Change, Edit, Insert, Plan
+from tidegate.hazards.model import Hazard
+from tidegate.index import Compare, Const, Name
+from tidegate.language import ops
+from tidegate.language.ops import Size
+from tidegate.simulate.judge import judge
+
+COUNT, QUICK = 2_000, 100
+STRATEGIES = ("minimal", "intersecting")
+PROTOCOL = ("TG202", "TG203", "TG204", "TG205", "TG207", "TG208")
+REASONS = ("widened", "atomics", "conditions", "trips", "parting waves", "bounded", "nobody knows yet")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Some edits of a plan left out. `reason`: why nothing was found."""
+
+    case: str
+    strategy: str
+    kind: str
+    codes: tuple[str, ...]
+    reason: str
+    text: str
+
+
+def try_all(case: Case, strategies: tuple[str, ...] = STRATEGIES) -> Iterator[Tried]:
+    """Every edit of every plan left out, one by one; the halves of a pair together."""
+    seen: set[Plan] = set()
+    for outcome in outcomes(case, strategies):
+        plan = outcome.placed.plan
+        if plan in seen or outcome.findings:
+            continue
+        seen.add(plan)
+        for group in groups_of(case, plan):
+            yield try_without(case, outcome, group)
+        yield from try_weaker(case, outcome)
+
+
+def groups_of(case: Case, plan: Plan) -> Iterator[tuple[int, ...]]:
+    """Places in the plan of edits that go together."""
+    halves: list[int] = []
+    for place, edit in enumerate(plan.edits):
+        if not isinstance(edit, Insert | Change):
+            continue
+        if isinstance(edit, Insert) and isinstance(edit.op, ops.Signal | ops.Wait):
+            halves.append(place)
+            if isinstance(edit.op, ops.Wait) and _is_whole(case, plan, halves):
+                yield tuple(halves)
+                halves = []
+        else:
+            yield (place,)
+    if halves:
+        yield tuple(halves)
+
+
+def _is_whole(case: Case, plan: Plan, halves: list[int]) -> bool:
+    """Whether signals and waits still take turns without these."""
+    found = judge(_without(case, plan, tuple(halves)), case.target).findings
+    return not any(each.code in PROTOCOL for each in found)
+
+
+def _without(case: Case, plan: Plan, left_out: tuple[int, ...]) -> g.SyncGraph:
+    return apply_to_graph(Plan(tuple(e for n, e in enumerate(plan.edits) if n not in left_out)), case.graph)
+
+
+def try_without(case: Case, outcome: Outcome, left_out: tuple[int, ...]) -> Tried:
+    plan = outcome.placed.plan
+    first = plan.edits[left_out[0]]
+    assert isinstance(first, Insert | Change)
+    kind = "pair" if isinstance(first.op, ops.Signal | ops.Wait) else kind_of(first.op)
+    kind = f"{kind}, in place of a weaker one" if isinstance(first, Change) else kind
+    less = _without(case, plan, left_out)
+    return _judged(case, outcome, less, kind, [plan.edits[each] for each in left_out])
+
+
+def try_weaker(case: Case, outcome: Outcome) -> Iterator[Tried]:
+    """Barriers that drain less than what was put in."""
+    plan = outcome.placed.plan
+    for place, edit in enumerate(plan.edits):
+        if not isinstance(edit, Insert) or not isinstance(edit.op, ops.SharedMemoryBarrier):
+            continue
+        copies = edit.op.wait_async_ops
+        weaker = replace(edit, op=ops.SharedMemoryBarrier() if copies else ops.WorkgroupBarrier())
+        less = apply_to_graph(Plan((*plan.edits[:place], weaker, *plan.edits[place + 1 :])), case.graph)
+        yield _judged(case, outcome, less, f"drain of {'copies' if copies else 'LDS'}", [edit])
+
+
+def _judged(case: Case, outcome: Outcome, less: g.SyncGraph, kind: str, edits: list[Edit]) -> Tried:
+    judgement = judge(less, case.target)
+    codes = tuple(sorted({each.code for each in judgement.findings}))
+    text = "; ".join(dict.fromkeys(why for each in edits for why in each.serves))
+    reason = "" if codes else reason_of(case, outcome, less, edits, judgement.bounded)
+    return Tried(case.name, outcome.strategy, kind, codes, reason, text)
+
+
+# --- why nothing is found -----------------------------------------------------------------------------------------
+
+
+def reason_of(case: Case, outcome: Outcome, less: g.SyncGraph, edits: list[Edit], bounded: list[str]) -> str:
+    served = served_by(outcome, edits)
+    if any(not each.exact for each in served):
+        return "widened"
+    if any(commute(case.graph, *ends(case, each)) for each in served):
+        return "atomics"
+    if judge(with_free_conditions(less), case.target).findings:
+        return "conditions"
+    if judge(with_free_trips(less), case.target).findings:
+        return "trips"
+    if judge(with_free_trips(with_free_conditions(less)), case.target).findings:
+        return "conditions"
+    if any(case.graph.points[end].under != "uniform" for each in served for end in ends(case, each)):
+        return "parting waves"
+    if any("orders" in each or "choices" in each for each in bounded):
+        return "bounded"
+    return "nobody knows yet"
+
+
+def served_by(outcome: Outcome, edits: list[Edit]) -> list[Hazard]:
+    points = {
+        each.before if isinstance(each, Insert) else each.point for each in edits if isinstance(each, Insert | Change)
+    }
+    return [hazard for point in points for hazard in outcome.placed.serves.get(point, ())]
+
+
+def ends(case: Case, hazard: Hazard) -> tuple[int, int]:
+    """The points of a hazard; with calls, those of the nodes it names."""
+    from tidegate.graph.flow import flow_of
+
+    origin = flow_of(case.graph).origin
+    return origin[hazard.producer], origin[hazard.consumer]
+
+
+def commute(graph: g.SyncGraph, first: int, second: int) -> bool:
+    """Two atomics of one operator whose results nobody uses."""
+    match graph.points[first].action, graph.points[second].action:
+        case g.Access(effect="atomic", fetches=False, operator=one), g.Access(
+            effect="atomic", fetches=False, operator=other
+        ):
+            return one == other
+    return False
+
+
+def with_free_conditions(graph: g.SyncGraph) -> g.SyncGraph:
+    """Conditions on which all waves agree are decided anew each time; those of loops stay."""
+    heads = {loop.head for loop in graph.loops}
+    points = tuple(
+        replace(point, action=g.Branch(None))
+        if isinstance(point.action, g.Branch)
+        and point.under == "uniform"
+        and number not in heads
+        and _agrees(graph, number)
+        else point
+        for number, point in enumerate(graph.points)
+    )
+    return replace(graph, points=points)
+
+
+def _agrees(graph: g.SyncGraph, number: int) -> bool:
+    """Whether what is decided is for all waves: nothing in the arms is only for some."""
+    return all(graph.points[each].under == "uniform" for each in graph.points[number].successors)
+
+
+def with_free_trips(graph: g.SyncGraph) -> g.SyncGraph:
+    """Loops with constant bounds that run at all run up to a size of their own."""
+    loops, points, sizes = list(graph.loops), list(graph.points), list(graph.sizes)
+    for number, loop in enumerate(loops):
+        point = points[loop.head]
+        if not isinstance(loop.upper, Const) or not loop.most or not isinstance(point.action, g.Branch):
+            continue
+        name = f"TRIPS{number}"
+        sizes.append(Size(name, 2))
+        points[loop.head] = replace(point, action=g.Branch(Compare("<", Name(loop.counter), Name(name))))
+        loops[number] = replace(loop, upper=Name(name), least=0, most=None)
+    return replace(graph, loops=tuple(loops), points=tuple(points), sizes=tuple(sizes))
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def run(quick: bool | None = None) -> tuple[str, bool]:
+    """The tables as Markdown, and whether every harmless removal has a reason."""
+    quick = "--quick" in sys.argv if quick is None else quick
+    tried = [each for case in cases(QUICK if quick else COUNT) for each in try_all(case)]
+    tried += [each for case in examples() for each in try_all(case)]
+    return table(tried), not any(each.reason == REASONS[-1] for each in tried)
+
+
+def examples() -> Iterator[Case]:
+    from bench.sync_examples import small_cases
+
+    return small_cases()
+
+
+def table(tried: list[Tried]) -> str:
+    lines = ["| what is left out | strategy | times | found | harmless | " + " | ".join(REASONS) + " |"]
+    lines.append("|---|---|---:|---:|---:|" + "---:|" * len(REASONS))
+    keys = sorted({(each.kind.startswith("drain"), each.kind, each.strategy) for each in tried})
+    for _, kind, strategy in keys:
+        of = [each for each in tried if (each.kind, each.strategy) == (kind, strategy)]
+        lines.append(_row(kind, strategy, of))
+    lines.append(_row("**all**", "", tried))
+    unknown = [each for each in tried if each.reason == REASONS[-1]]
+    if unknown:
+        lines += ["", "Nobody knows yet:", "", "| program | strategy | what | serves |", "|---|---|---|---|"]
+        lines += (f"| {each.case} | {each.strategy} | {each.kind} | {each.text} |" for each in unknown[:40])
+    return "\n".join(lines)
+
+
+def _row(kind: str, strategy: str, of: list[Tried]) -> str:
+    reasons = Counter(each.reason for each in of if each.reason)
+    found = sum(bool(each.codes) for each in of)
+    counts = " | ".join(str(reasons[each]) for each in REASONS)
+    return f"| {kind} | {strategy} | {len(of)} | {found} | {len(of) - found} | {counts} |"
+
+
+__all__ = ["commute", "draw", "run", "try_all"]

@@ -1,0 +1,49 @@
+"""`optimal` against a search that knows the simulator only, and `minimal` against `optimal` where it is least, too."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from bench.sync_optimality import compare, staggered_loop, weights
+
+from brute_placement import SHAPES, small_program
+
+CHUNKS = 5
+EACH = 5  # of each shape: 150 in all
+
+
+def chunks() -> list[object]:
+    return [pytest.param(each, marks=[pytest.mark.slow] if each else []) for each in range(CHUNKS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_optimal_is_what_brute_force_finds(shape: str, chunk: int, request: pytest.FixtureRequest) -> None:
+    each = int(request.config.getoption("--count")) // (CHUNKS * len(SHAPES)) or EACH
+    for seed in range(chunk * each, (chunk + 1) * each):
+        found = compare(shape, seed)
+        assert found.optimal == found.brute, f"{shape} {seed}"
+        assert found.proven
+
+
+@pytest.mark.parametrize("shape", ["line", "loop", "nest"])
+@pytest.mark.parametrize("chunk", chunks())
+def test_minimal_is_optimal(shape: str, chunk: int, request: pytest.FixtureRequest) -> None:
+    """Straight lines, single loops with any distance, nests whose loops run at least twice."""
+    count = int(request.config.getoption("--count")) // CHUNKS or 20
+    for seed in range(chunk * count, (chunk + 1) * count):
+        graph, target = small_program(random.Random(f"optimal {shape} {seed}"), shape)
+        minimal, optimal, _ = weights(graph, target)
+        assert minimal == optimal, f"{shape} {seed}"
+
+
+@pytest.mark.parametrize("chunk", chunks())
+def test_minimal_is_optimal_in_a_staggered_loop(chunk: int, request: pytest.FixtureRequest) -> None:
+    """Hazards that demand two barriers, and three."""
+    count = int(request.config.getoption("--count")) // CHUNKS or 20
+    for seed in range(chunk * count, (chunk + 1) * count):
+        graph, target = staggered_loop(random.Random(seed))
+        minimal, optimal, _ = weights(graph, target)
+        assert minimal == optimal, f"staggered loop {seed}"
