@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from bench.sync_cases import Case, Outcome, cases, draw, outcomes
-from bench.sync_necessity import commute
+from bench.sync_necessity import commute, try_all
 
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
@@ -163,3 +163,23 @@ def test_a_plan_without_one_edit_is_noticed() -> None:
                 found += bool(judge(less, case.target).findings)
                 tried += 1
     assert found >= tried * 0.7
+
+
+NEEDLESS = "where a target has no waits, barriers stand for them that placement does not know of when it places its own"
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("program", 0),
+        ("standing", 1),
+        pytest.param("kernel", 2, marks=pytest.mark.xfail(strict=True, reason=NEEDLESS)),
+        ("program", 3),
+        ("standing", 4),
+    ],
+)
+def test_every_barrier_is_needed(kind: str, seed: int) -> None:
+    """Without any one something is found, or it is known why not."""
+    tried = list(try_all(draw(kind, seed)))
+    assert tried
+    assert not [each for each in tried if each.reason == "nobody knows yet"]
