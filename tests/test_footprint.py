@@ -6,11 +6,14 @@ import pytest
 
 from tidegate.footprint import Conflicts, Footprints, Pairs, find_footprints, show_footprints
 from tidegate.graph import model as g
+from tidegate.graph.build import build_graph
 from tidegate.graph.builder import GraphBuilder
 from tidegate.graph.flow import Flow, flow_of
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
 from tidegate.index import WAVE, Binary, Compare, Cond, Const, Flag, Index, Inexact, Name, Select, evaluate
+from tidegate.language.parse import parse
+from tidegate.targets import load_target
 
 S, W = Name("%s"), Name(WAVE)
 ALL = Pairs.OWN | Pairs.WITHIN | Pairs.BACK | Pairs.FORTH
@@ -517,3 +520,29 @@ def test_many_loops_one_after_another_need_no_recursion() -> None:
     read = b.read("%a", slot=S)
     _, footprints = footprints_of(b)
     assert evaluate(start_of(footprints, read), {"K": 5, **dict.fromkeys(footprints.opaques, 0)}) % 1024 == 0
+
+
+def test_a_slot_that_two_loops_carry_keeps_its_range_and_its_steps() -> None:
+    """A persistent loop goes on with the slot where the tile before has left it."""
+    text = """
+kernel @persistent() sizes(K = 3, T = 3) waves 2 {
+  %t = alloc : lds<2x64xf32, slots = 2>
+  %z = fill 0.0 : tile<64xf32>
+  %s0 = iterate %i in 0 .. T carry(%s = 0 : index) {
+    %s2 = iterate %k in 0 .. K carry(%w = %s : index) {
+      local_write %z, %t[%w][wave]
+      %b = local_read %t[%w][1 - wave] : tile<64xf32>
+      yield select(%w + 1 == 2, 0, %w + 1)
+    }
+    yield %s2
+  }
+}
+"""
+    module = parse(text)
+    graph = build_graph(module.kernels[0], load_target("gfx942")).graph
+    flow = flow_of(graph)
+    footprints = find_footprints(flow)
+    write, read = sorted(footprints.accesses)
+    inner = flow.loop_of[write]
+    meetings = Conflicts(flow, footprints).carried(read, write, inner)
+    assert [each.distance for each in meetings] == [2]

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import lcm
 
+from tidegate.footprint.arithmetic import both
 from tidegate.footprint.sequences import MOST_PERIOD, follows, period_in, rotation_of, sequence
 from tidegate.footprint.values import Spot, Value, View, is_head, iteration
 from tidegate.footprint.walk import Walk
@@ -70,6 +71,14 @@ class Solver:
             return self.whole(closed, loop)
         around = self.walk.chains[self.flow.loops[loop].parent]
         on = {*names(closed), *self.walk.steering[loop]}
+        last = [unknown for unknown in self.mentioned(closed) if self.is_opaque(unknown, inside)]
+        if last and not any(iteration(each) in names(closed) for each in inside):
+            # The numbers that nobody knows keep their last values; what is known around them stays known.
+            by: dict[str, Index] = {}
+            for unknown in last:
+                within, differs = self.math.bounds(Name(unknown)), unknown in self.book.differing
+                by[unknown] = self.book.opaque(before, name, "leaves", around, on, within, differs)
+            return self.put(closed, by)
         return self.book.opaque(before, name, "leaves", around, on, self.math.bounds(closed), self.differs(closed))
 
     def leaving_from(self, loop: int) -> set[int]:
@@ -247,13 +256,27 @@ class Solver:
         if isinstance(after, tuple) or isinstance(start, tuple | None) or any(name != symbol for name in names(after)):
             return None
         sizes = {buffer.slots for buffer in self.walk.graph.buffers}
-        found = rotation_of(after, symbol, sizes, self.math.bounds(start))
+        low, high = self.math.bounds(start)
+        known = low is not None and high is not None
+        found = rotation_of(after, symbol, sizes, (low, high) if known else (0, 0))
         if found is None:
             return None
         step, size = found
         loop = self.walk.heads[symbol][0]
         gone = self.math.binary("*", Name(iteration(loop)), Const(step))
-        return self.math.mod(self.math.binary("+", start, gone), size)
+        turning = self.math.mod(self.math.binary("+", start, gone), size)
+        return turning if known else self.if_in_range(symbol, start, size, turning)
+
+    def if_in_range(self, symbol: str, start: Index, size: int, turning: Index) -> Index | None:
+        """Goes round if its start is in range. A start that an outer loop carries may turn out to be, later on."""
+        if not is_head(self.is_symbol(start)):
+            return None
+        loop, key = self.walk.heads[symbol]
+        on = {*names(start), iteration(loop)}
+        name = self.walk.names.given[key]
+        other = self.book.opaque(self.flow.loops[loop].head, name, "arrives", self.walk.chains[loop], on)
+        inside = both(self.math.compare(">=", start, ZERO), self.math.compare("<", start, Const(size)))
+        return self.math.select(inside, turning, other)
 
     def chain(self, symbol: str) -> Value | None:
         """Names that hand their values on: what a name holds now, another one held before."""

@@ -42,7 +42,7 @@ class Hazard:
     """The consumer must come after the producer is performed, with `demand` arrivals between them.
 
     The walks meant: from the producer to the consumer, `distance` times round `loop` (-1: none), never round the loops
-    outside of it that hold both, and at least as often as `rounds` says round loops that hold the consumer only. A
+    outside of it that hold both, and at least as often as `rounds` says round loops that hold only one of them. A
     demand of 0 means: the two meet only within one wave, where a wait is enough.
     """
 
