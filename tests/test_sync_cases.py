@@ -1,0 +1,146 @@
+"""Programs that `sync` once got wrong, and what it has to make of them."""
+
+from __future__ import annotations
+
+import pytest
+
+import tidegate as tg
+from conftest import ROOT
+from tidegate.files import load
+from tidegate.graph.plan import Insert
+from tidegate.language.ops import Kernel, NewBarrier, SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.parse import parse
+
+HEAD = """
+  %t = alloc : lds<2x64xf32>
+  %z = fill 0.0 : tile<64xf32>
+"""
+
+
+def kernel(target: str, body: str, head: str = HEAD, clauses: str = "waves 2") -> Kernel:
+    return parse(f"target {target}\nkernel @case(%X: global<64xf32>) {clauses} {{\n{head}{body}\n}}\n").kernels[0]
+
+
+@pytest.mark.parametrize("target", ["gfx1201", "gfx1250"])
+def test_no_pair_stands_around_a_conditional_barrier(target: str) -> None:
+    """Half of the waves arrives there: a wave that has signalled would arrive twice."""
+    case = kernel(
+        target,
+        """
+  conditional_barrier high
+  local_write %z, %t[wave]
+  conditional_barrier low
+  %b = local_read %t[1 - wave] : tile<64xf32>""",
+    )
+    done = tg.sync(case)
+    assert done.checked is not None
+    assert done.checked.findings == []
+    ops = [edit.op for edit in done.plan.edits if isinstance(edit, Insert)]
+    assert not any(isinstance(op, Signal) and op.barrier == -1 for op in ops)
+
+
+def test_a_race_the_other_way_round_says_nothing_about_what_an_object_orders() -> None:
+    """The write comes before the read by a named barrier; only the next write needs another one."""
+    case = kernel(
+        "sm_90",
+        """
+  %nb = new_barrier : named_barrier<2>
+  iterate %k in 0 .. N {
+    local_write %z, %t[wave]
+    signal %nb
+    wait %nb
+    %b = local_read %t[1 - wave] : tile<64xf32>
+  }""",
+        clauses="sizes(N = 4) waves 2",
+    )
+    done = tg.sync(case)
+    assert done.checked is not None
+    assert done.checked.findings == []
+    assert [type(edit.op) for edit in done.plan.edits if isinstance(edit, Insert)] == [WorkgroupBarrier]
+
+
+def test_a_wait_right_behind_its_signal_counts_as_a_barrier() -> None:
+    """Where hazards demand two barriers, one that stands there as a pair is one of them."""
+    case = kernel(
+        "gfx1201",
+        """
+  conditional_barrier high
+  iterate %i in 0 .. N {
+    local_write %z, %t[wave]
+    signal -1
+    wait -1
+    %r = local_read %t[1 - wave] : tile<64xf32>
+  }
+  conditional_barrier low""",
+        clauses="sizes(N = 4) waves 2",
+    )
+    least, best = (tg.sync(case, strategy=each) for each in ("minimal", "optimal"))
+    assert least.placed is not None
+    assert best.placed is not None
+    assert least.placed.weight == best.placed.weight
+
+
+def test_pairs_reach_across_others_on_barriers_of_their_own() -> None:
+    """A loop that may not run at all meets in every iteration; the pair around it is on another barrier."""
+    body = """
+  %b = alloc : lds<2x64xf32>
+  local_write %z, %t[wave]
+  iterate %k in 0 .. N - 1 {
+    local_write %z, %b[wave]
+    %r = local_read %b[1 - wave] : tile<64xf32>
+  }
+  %s = local_read %t[1 - wave] : tile<64xf32>"""
+    clauses = "sizes(N = 4) waves 2"
+    for target, expected in (("gfx1250", 1), ("gfx1201", 0)):
+        done = tg.sync(kernel(target, body, clauses=clauses))
+        assert done.checked is not None
+        assert done.checked.findings == []
+        new = [edit for edit in done.plan.edits if isinstance(edit, Insert) and isinstance(edit.op, NewBarrier)]
+        assert len(new) == expected
+
+
+def test_a_pinned_barrier_waits_for_copies_that_are_in_no_group() -> None:
+    """`wait_count group(0)` waits for groups only."""
+    case = kernel(
+        "sm_80",
+        "\n  gather_to_lds %X[0] to %t[wave] : tile<64xf32>\n  workgroup_barrier pinned\n"
+        "  %b = local_read %t[1 - wave] : tile<64xf32>",
+    )
+    done = tg.sync(case)
+    assert done.checked is not None
+    assert done.checked.findings == []
+    assert done.kernel is not None
+    (barrier,) = (op for op in done.kernel.body.ops if isinstance(op, SharedMemoryBarrier))
+    assert barrier.pinned
+    assert barrier.wait_async_ops
+
+
+def test_a_persistent_loop_needs_one_barrier_for_each_tile_step() -> None:
+    """Its slot goes on from one tile to the next."""
+    case = kernel(
+        "gfx942",
+        """
+  %s0 = iterate %i in 0 .. T carry(%s = 0 : index) {
+    %s2 = iterate %k in 0 .. K carry(%w = %s : index) {
+      local_write %z, %u[%w][wave]
+      %b = local_read %u[%w][1 - wave] : tile<64xf32>
+      yield (%w + 1) mod 2
+    }
+    yield %s2
+  }""",
+        head="  %u = alloc : lds<2x64xf32, slots = 2>\n  %z = fill 0.0 : tile<64xf32>\n",
+        clauses="sizes(K = 3, T = 3) waves 2",
+    )
+    done = tg.sync(case)
+    assert done.checked is not None
+    assert done.checked.findings == []
+    assert done.placed is not None
+    assert done.placed.weight == 16 * 16 + 16
+
+
+def test_what_is_synchronized_by_hand_stays_as_it_is() -> None:
+    """Counts, tokens, split pairs and the stagger of ping-pong are understood: nothing is added to them."""
+    for path in sorted(ROOT.glob("examples/*.tide")):
+        for each in load(str(path)).kernels:
+            done = tg.sync(each, atomics="commute", judge=False)
+            assert done.plan.edits == (), path.name
