@@ -76,7 +76,8 @@ def test_what_is_clean_stays_as_it_is(chunk: int, request: pytest.FixtureRequest
 @pytest.mark.parametrize("chunk", chunks(4))
 def test_without_what_is_redundant(chunk: int, request: pytest.FixtureRequest) -> None:
     """Nothing races, pinned barriers stay, and there are no more barriers than before."""
-    for number in range(chunk * 15, (chunk + 1) * (int(request.config.getoption("--count")) // 4 or 15)):
+    count = int(request.config.getoption("--count")) // 4 or 15
+    for number in range(chunk * count, (chunk + 1) * count):
         case = draw("standing", number)
         for outcome in outcomes(case, ("minimal", "intersecting"), remove_redundant=True):
             assert not outcome.findings, explain(case, outcome)
