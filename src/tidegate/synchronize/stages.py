@@ -19,10 +19,10 @@ from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
 from tidegate.graph.build import build_graph
 from tidegate.graph.flow import Flow, flow_of
-from tidegate.graph.plan import Plan, show_plan
+from tidegate.graph.plan import Insert, Plan, show_plan
 from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.show import show_hazards
-from tidegate.language.ops import Kernel
+from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.passes import NOT_THERE, SYNC_STAGES, Show, Unit, check_stage, pick_target, run_stages
 from tidegate.placement.place import Options, Placed, place
 from tidegate.placement.trusted import by_objects
@@ -33,6 +33,7 @@ from tidegate.synchronize.said import say_why
 from tidegate.targets import Target, default_target, known_targets
 
 EARLY = ("kernel", "graph")
+MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 
 
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
@@ -117,6 +118,19 @@ def judge_result(
         unit, print_after=print_after, stop_after=None, show=show, limits=limits, progress=progress
     )
     result.checked.findings = say_why(result)
+    if was_clean(result, limits):
+        note = "the judge finds nothing wrong with the program as it was: new barriers are for what it may overlook"
+        result.notes = (*result.notes, note)
+
+
+def was_clean(result: Synchronized, limits: Limits | None) -> bool:
+    """Whether barriers were put into a program that has some, and in which the judge finds nothing without them."""
+    graph = result.graph
+    if graph is None or result.options.force_barriers:
+        return False
+    added = any(isinstance(edit, Insert) and isinstance(edit.op, MEETING) for edit in result.plan.edits)
+    stand = any(isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING) for each in graph.points)
+    return added and stand and not judge(graph, result.unit.target, limits).findings
 
 
 def show_if(show: Show, wanted: str | None) -> Show:
