@@ -24,7 +24,7 @@ class Names:
     given: tuple[str, ...]
     views: frozenset[str]
     set_in: tuple[frozenset[int], ...]  # loop → names set in it, by number
-    home: dict[str, int]  # name → the innermost loop that holds all that read it; -1 for none
+    home: dict[str, int]  # name → the innermost loop that holds all that set or read it; -1 for none
     given_in: tuple[dict[int, set[Index | None]], ...]  # loop → name → the indices that it is set to; None: anything
     free_running: frozenset[str]  # what functions set: a call that is not written out may set it
 
@@ -46,7 +46,7 @@ def names_of(flow: Flow) -> Names:
             key = number.setdefault(name, len(number))
             for each in chains[loop]:
                 sets[each].setdefault(key, set()).add(_given(flow.graph.points[point].action, name))
-        for name in read:
+        for name in (*given, *read):
             home[name] = _around(chains, home[name], loop) if name in home else loop
     return Names(
         number,

@@ -69,10 +69,10 @@ def put_at(walks: Walks, meets: Meets, drains: Drains, point: int) -> Iterator[t
 
 def drain_events(what: set[str]) -> list[Event]:
     found: list[Event] = []
-    if what & {ORDINARY, COPIES}:
-        found.append(Drain(ORDINARY in what, COPIES in what))
     if PROXY in what:
         found.append(Fence(True))
+    if what & {ORDINARY, COPIES}:
+        found.append(Drain(ORDINARY in what, COPIES in what))
     return found
 
 
@@ -149,7 +149,16 @@ class _Finder:
     def at_arrival(self, hazard: Hazard, walk: Walk) -> bool:
         """Asks the last arrival on a walk that is early enough to drain; an earlier one if that is not enough."""
         arrivals = self.arrivals(walk)
-        return any(self.ask(hazard, *each) for each in reversed(arrivals[: len(arrivals) - hazard.demand + 1]))
+        early = arrivals[: len(arrivals) - hazard.demand + 1]
+        return any(self.ask(hazard, *each) for each in reversed(early)) or self.fence_at(hazard, walk)
+
+    def fence_at(self, hazard: Hazard, walk: Walk) -> bool:
+        """A copy is waited for at a barrier: who comes behind it fences, as late as can be."""
+        if not (hazard.performed.needs_fence and hazard.performed.is_async):
+            return False
+        points = (self.walks.flow.origin[node] for node in reversed(walk.nodes))
+        point = next((each for each in points if self.walks.flow.graph.points[each].insertable), -1)
+        return point >= 0 and self.put_wait(hazard, point, (FenceOp("proxy_async"),))
 
     def ask(self, hazard: Hazard, point: int, is_new: bool) -> bool:
         """Asks an arrival to drain for a hazard; whether it can, and that is new."""
@@ -193,7 +202,12 @@ class _Finder:
     def within_a_wave(self, hazard: Hazard, walk: Walk) -> bool:
         """A wait at the latest place on a walk; if the target has none that helps, a barrier that drains."""
         points = list(dict.fromkeys(self.walks.flow.origin[node] for node in reversed(walk.nodes)))
-        return self.wait_at(hazard, walk, points) or self.drain_more(hazard, walk) or self.meet_at(hazard, points)
+        return (
+            self.wait_at(hazard, walk, points)
+            or self.drain_more(hazard, walk)
+            or self.meet_at(hazard, points)
+            or self.fence_at(hazard, walk)
+        )
 
     def wait_at(self, hazard: Hazard, walk: Walk, points: list[int]) -> bool:
         """For whichever wave comes there."""
@@ -223,8 +237,7 @@ class _Finder:
 
     def meet_at(self, hazard: Hazard, points: list[int]) -> bool:
         full = SharedMemoryBarrier(wait_async_ops=hazard.performed.is_async)
-        fence = (FenceOp("proxy_async"),) if hazard.performed.needs_fence else ()
-        return any(self.put_wait(hazard, point, (full, *fence)) for point in points if point in self.slots)
+        return any(self.put_wait(hazard, point, (full,)) for point in points if point in self.slots)
 
 
 def _is_proxy_fence(op: SyncOp) -> bool:
@@ -234,6 +247,6 @@ def _is_proxy_fence(op: SyncOp) -> bool:
 def _needed(hazard: Hazard) -> set[str]:
     performed = hazard.performed
     needed = {COPIES} if performed.is_async else set() if performed.by_arrival and hazard.demand else {ORDINARY}
-    if performed.needs_fence:
-        needed = (needed - {ORDINARY}) | {PROXY}
+    if performed.needs_fence and not performed.is_async:
+        needed = {PROXY}
     return needed

@@ -102,20 +102,16 @@ class _Writer:
         return barrier if isinstance(barrier, int) else self.named_barrier(barrier)
 
     def barrier(self, what: set[str]) -> list[SyncOp]:
-        """A fence comes behind the wait for copies, and so behind the barrier that waits for them."""
         fence: list[SyncOp] = [FenceOp("proxy_async")] if PROXY in what else []
-        if COPIES in what:
-            return [SharedMemoryBarrier(wait_async_ops=True), *fence]
-        return [*fence, SharedMemoryBarrier() if ORDINARY in what else WorkgroupBarrier()]
+        if what & {ORDINARY, COPIES}:
+            return [*fence, SharedMemoryBarrier(wait_async_ops=COPIES in what)]
+        return [*fence, WorkgroupBarrier()]
 
     def upgrade(self, point: int, what: set[str], why: tuple[str, ...]) -> list[Edit]:
         """Makes what stands at a point drain more."""
         action = self.flow.graph.points[point].action
         assert isinstance(action, g.Sync)
-        edits: list[Edit] = []
-        if PROXY in what:
-            (after,) = self.flow.graph.points[point].successors
-            edits.append(Insert(after if COPIES in what else point, FenceOp("proxy_async"), why))
+        edits: list[Edit] = [Insert(point, FenceOp("proxy_async"), why)] if PROXY in what else []
         what = what - {PROXY}
         if not what:
             return edits

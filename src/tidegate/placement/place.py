@@ -148,10 +148,13 @@ class _Placer:
         chosen = self.choose(strategy, self.left(between))
         removed |= self.remove(between, chosen)
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
+        drains = find_drains(self.walks, hazards, meets, self.slots.weight)
         if strategy == "intersecting" and can_split(self.target):
             named = self.target.barrier.named if self.options.named else 0
-            meets = split(self.found, self.walks, self.slots, between, meets, named)
-        drains = find_drains(self.walks, hazards, meets, self.slots.weight)
+            pairs = split(self.found, self.walks, self.slots, between, meets, named)
+            apart = find_drains(self.walks, hazards, pairs, self.slots.weight)
+            if len(apart.failed) <= len(drains.failed):  # else a drain would have to stand where no signal does
+                meets, drains = pairs, apart
         for hazard in drains.failed:
             self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
         serves = self.serves(drains)

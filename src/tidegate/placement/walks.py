@@ -300,9 +300,9 @@ class _Search:
         counts = self.counts_here(state, all_pass)
         if counts and not state.performed and not self.hazard.performed.is_async:
             state = self.perform(state, node)
-        # Who waits for nobody, or has met the others since, knows that the access is performed.
-        known = counts or state.met >= state.need
-        if proxy and state.performed and known and not state.fenced:
+        # The producer's wave fences before it arrives; the consumer's when it has met all that it has to.
+        at_first = counts and not state.met and not state.arrived
+        if proxy and state.performed and (at_first or state.met >= state.need) and not state.fenced:
             state = _changed(state, fenced=True)
         return state
 
