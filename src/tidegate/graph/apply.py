@@ -137,7 +137,7 @@ def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:
         raise BadInput(Finding("TG603", "a graph has no operations to reorder", ()))
     new = [op for ops in edits.before.values() for op in ops if isinstance(op, NewBarrier)]
     objects = (*graph.objects, *(_object(op) for op in new))
-    edits.before = {at: [op for op in ops if not isinstance(op, NewBarrier)] for at, ops in edits.before.items()}
+    edits.before = _points_only(edits.before)
     numbers = _Numbers(graph, edits)
     points: list[Point] = []
     for number, point in enumerate(graph.points):
@@ -155,8 +155,15 @@ def apply_to_graph(plan: Plan, graph: SyncGraph) -> SyncGraph:
 
 def numbers_after(plan: Plan, graph: SyncGraph) -> tuple[tuple[int, int], ...]:
     """For every point, what is put before it and the point itself in the graph that `apply_to_graph` gives."""
-    numbers = _Numbers(graph, _collect(plan, graph))
+    edits = _collect(plan, graph)
+    edits.before = _points_only(edits.before)
+    numbers = _Numbers(graph, edits)
     return tuple(zip(numbers.first, numbers.own, strict=True))
+
+
+def _points_only(before: dict[int, list[Op]]) -> dict[int, list[Op]]:
+    """Without new objects: in a graph they are declared, and are no points."""
+    return {at: [op for op in ops if not isinstance(op, NewBarrier)] for at, ops in before.items()}
 
 
 def _object(op: NewBarrier) -> Object:

@@ -30,6 +30,9 @@ class PairFacts:
         self.may_cross = target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses)
         self.any_async = any(each.is_async for each in accesses)
         self.effects: dict[int, str] = {}
+        self.tokens = any(
+            isinstance(each.action, g.Sync) and getattr(each.action.op, "async_deps", ()) for each in flow.graph.points
+        )
         self.known: dict[tuple[int, bool], Performed] = {}
 
     def kind(self, first: int, second: int) -> Kind | None:
@@ -80,7 +83,7 @@ class PairFacts:
         return Performed(
             x.is_async,
             counters,
-            x.token,
+            x.token if self.tokens else "",
             not x.is_async or bool(counters) or not self.target.counters,
             self.by_arrival and not x.is_async,
             crosses and x.proxy == "generic",

@@ -38,15 +38,23 @@ class Hazards:
     footprints: Footprints
     conflicts: Conflicts
     stagger: Stagger
+    atomics: str = "order"
 
 
-def find_hazards(flow: Flow, target: Target, *, atomics: str = "order", stagger: int = 0) -> Hazards:
-    """All hazards of a flow."""
+def find_hazards(
+    flow: Flow,
+    target: Target,
+    *,
+    atomics: str = "order",
+    stagger: int = 0,
+    ordered: frozenset[tuple[int, int]] = frozenset(),
+) -> Hazards:
+    """All hazards of a flow, but for producers and consumers that are `ordered` by something else."""
     with no_collecting():
-        return _find(flow, target, atomics, stagger)
+        return _find(flow, target, atomics, stagger, ordered)
 
 
-def _find(flow: Flow, target: Target, atomics: str, stagger: int) -> Hazards:
+def _find(flow: Flow, target: Target, atomics: str, stagger: int, ordered: frozenset[tuple[int, int]]) -> Hazards:
     footprints = find_footprints(flow)
     conflicts = Conflicts(flow, footprints)
     facts = PairFacts(flow, target, stagger, atomics)
@@ -56,8 +64,18 @@ def _find(flow: Flow, target: Target, atomics: str, stagger: int) -> Hazards:
         if regions
         else _Anywhere(flow, facts, footprints, conflicts)
     )
+    finder.ordered = ordered
     finder.find()
-    return Hazards(flow, regions, tuple(finder.hazards), tuple(finder.unplaced), footprints, conflicts, facts.stagger)
+    return Hazards(
+        flow,
+        regions,
+        tuple(finder.hazards),
+        tuple(finder.unplaced),
+        footprints,
+        conflicts,
+        facts.stagger,
+        atomics,
+    )
 
 
 class _Finder:
@@ -67,6 +85,7 @@ class _Finder:
         self.flow, self.facts, self.footprints, self.conflicts = flow, facts, footprints, conflicts
         self.hazards: list[Hazard] = []
         self.unplaced: list[Unplaced] = []
+        self.ordered: frozenset[tuple[int, int]] = frozenset()
         self.most = facts.most
         self.demands: dict[tuple[int, int], int] = {}  # pairs, stagger → arrivals
 
@@ -83,7 +102,7 @@ class _Finder:
     def from_meetings(self, first: int, second: int, loop: int, found: Iterable[Meeting]) -> Iterator[Hazard]:
         """The hazards of a pair: those between waves, and those within one where a copy takes part."""
         kind = self.facts.kind(first, second)
-        if kind is None:
+        if kind is None or (first, second) in self.ordered:
             return
         alone = self.facts.within_a_wave(first, second)
         for meeting in found:
@@ -117,13 +136,13 @@ class _Finder:
 
 
 ACROSS_ONLY = {value: Pairs(value) & ACROSS for value in range(1 << len(Pairs))}
-Class = tuple[bool, tuple[str, ...], bool, int]
+Class = tuple[bool, tuple[str, ...], bool, int, str]
 
 
 def _class_of(performed: Performed, node: int) -> Class:
     """Producers of one class are performed by the same waits. A copy that nothing drains is alone in its class."""
     alone = node if performed.is_async and not performed.drainable else -1
-    return (performed.is_async, performed.counters, performed.needs_fence, alone)
+    return (performed.is_async, performed.counters, performed.needs_fence, alone, performed.token)
 
 
 ROOT = 0  # the region around all others
@@ -189,7 +208,8 @@ class _InRegions(_Finder):
             return None
         counters = tuple(each.counter for each in self.flow.point(node).issues)
         told = action.mbarrier is not None and node
-        return (action.effect, action.is_async, action.proxy, action.operator, action.fetches, counters, told)
+        token = action.token if self.facts.tokens else ""
+        return (action.effect, action.is_async, action.proxy, action.operator, action.fetches, counters, told, token)
 
     def class_of(self, group: _Group, second: int) -> Class:
         """Of the last access of a group, seen from a consumer."""
@@ -236,7 +256,8 @@ class _InRegions(_Finder):
                 continue
             for hazard in self.from_meetings(first, second, -1, self.conflicts.same_iteration(first, second)):
                 self.hazards.append(hazard)
-                if hazard.demand == 0 or hazard.rounds or hazard.demand < self.most:
+                # One that may not happen may also be one that nothing can serve.
+                if hazard.demand == 0 or hazard.rounds or hazard.demand < self.most or not hazard.exact:
                     continue
                 behind = self.passed_with(region, self.up[group.region])
                 before = self.passed_with(group.region, above)
@@ -315,14 +336,20 @@ class _InRegions(_Finder):
                 continue
             if self.facts.kind(first, second) is None or self.leaves(group.region, body):
                 continue
-            for hazard in self.from_meetings(first, second, loop, self.conflicts.carried(first, second, loop)):
+            for hazard in self.round_or_out(first, second, loop):
                 self.hazards.append(hazard)
-                if hazard.demand < self.most or hazard.distance > 1 or hazard.rounds:
+                if hazard.demand < self.most or hazard.distance > 1 or hazard.rounds or not hazard.exact:
                     continue
                 if body in self.passed_with(group.region, (body,)):
                     settled.add(of)
                 if is_first:
                     served.add((first, fence))
+
+    def round_or_out(self, first: int, second: int, loop: int) -> Iterator[Hazard]:
+        """Hazards round a loop; a consumer in an arm that ends the wave is behind the loop, not in it."""
+        if loop in self.flow.loops_around(second):
+            return self.from_meetings(first, second, loop, self.conflicts.carried(first, second, loop))
+        return self.from_meetings(first, second, -1, self.conflicts.same_iteration(first, second))
 
     def leaves(self, region: int, body: int) -> bool:
         """Whether an arm on the way up to the loop's body ends the wave."""

@@ -149,7 +149,7 @@ class _Finder:
     def at_arrival(self, hazard: Hazard, walk: Walk) -> bool:
         """Asks the last arrival on a walk that is early enough to drain; an earlier one if that is not enough."""
         arrivals = self.arrivals(walk)
-        early = arrivals[: len(arrivals) - hazard.demand + 1]
+        early = arrivals[: max(0, len(arrivals) - hazard.demand + 1)]
         return any(self.ask(hazard, *each) for each in reversed(early)) or self.fence_at(hazard, walk)
 
     def fence_at(self, hazard: Hazard, walk: Walk) -> bool:
@@ -163,6 +163,9 @@ class _Finder:
     def ask(self, hazard: Hazard, point: int, is_new: bool) -> bool:
         """Asks an arrival to drain for a hazard; whether it can, and that is new."""
         needed = _needed(hazard)
+        here = self.walks.flow.graph.points[point]
+        if not is_new and not here.insertable and (PROXY in needed or self.is_signal(point)):
+            return False  # what it takes cannot be put before it
         alone = not is_new and self.is_signal(point)
         if alone and drain_ops(self.walks.target, needed, hazard.performed.counters, False) is None:
             return False

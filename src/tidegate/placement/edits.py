@@ -116,6 +116,8 @@ class _Writer:
         if not what:
             return edits
         alone = drain_ops(self.target, what, self.counters, in_groups=False)
+        if not self.flow.graph.points[point].insertable:
+            alone = None
         match action.op:
             case SharedMemoryBarrier() as op:
                 return [*edits, Change(point, replace(op, wait_async_ops=True), why)]

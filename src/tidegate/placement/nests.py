@@ -60,6 +60,9 @@ def place_in_nest(
     regions: Regions, hazards: Sequence[Hazard], slots: Sequence[int], existing: Mapping[int, int]
 ) -> dict[int, int] | None:
     """Barriers before nodes. `slots` are nodes before which one may stand; `existing` arrivals at nodes."""
+    place = regions.place
+    if any(each.loop < 0 and place[each.consumer] < place[each.producer] for each in hazards):
+        return None  # out of a loop, through an arm that ends the wave: round it first
     return _Nest(regions, hazards, slots, existing).solve()
 
 

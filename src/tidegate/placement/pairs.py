@@ -21,7 +21,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from tidegate.graph import model as g
 from tidegate.hazards.find import Hazards
@@ -41,13 +40,15 @@ def split(
     slots: Slots,
     hazards: Sequence[Hazard],
     meets: Mapping[int, Sequence[Event]],
-    named: int = 0,
+    names: tuple[str, ...] = (),
 ) -> dict[int, tuple[Event, ...]]:
-    """The same barriers as pairs, up to `named` of them on barriers of their own. What cannot be taken apart stays."""
+    """The same barriers as pairs, some of them on barriers of their own. What cannot be taken apart stays."""
     whole = {point: tuple(events) for point, events in meets.items()}
-    if found.regions is None or not take_turns(walks, {}):
+    if found.regions is None or walks.flow.closed or not take_turns(walks, {}):
         return whole
-    splitter = _Splitter(found.regions, walks, slots, hazards, whole, named if ends_once(walks) else 0)
+    splitter = _Splitter(
+        found.regions, walks, slots, hazards, whole, names if ends_once(walks) and not walks.halves else ()
+    )
     splitter.run()
     result = {point: events for point, events in splitter.events.items() if events}
     before = slots_before(slots, result)
@@ -76,13 +77,13 @@ class _Splitter:
         slots: Slots,
         hazards: Sequence[Hazard],
         meets: Mapping[int, tuple[Event, ...]],
-        named: int,
+        names: tuple[str, ...],
     ) -> None:
         self.regions, self.walks, self.slots = regions, walks, slots
         self.events: dict[int, tuple[Event, ...]] = dict(meets)
         self.before = slots_before(slots, self.events)
         self.weight = 0.0  # of signals, from here on
-        self.named, self.names = named, list[str]()
+        self.names = list(names)  # that are left for barriers of their own
         self.undo: list[tuple[int, tuple[Event, ...]]] = []  # what stood where before each change
         self.lines: dict[int, list[tuple[int, int]]] = {}  # region → (place, point) of its own slots
         for point, nodes in slots.nodes.items():
@@ -132,12 +133,12 @@ class _Splitter:
             return None
         self.put(point, ())
         pair = self.stretch(_Pair(region, point, point), hazards, WHOLE)
-        if len(self.names) < self.named:
+        if self.names:
             # Another barrier may be signalled and waited for in between: then one of its own reaches further.
-            name = self.new_name()
+            name = self.names[0]
             wider = self.stretch(_Pair(region, point, point), hazards, name)
             if self.slack(wider) > self.slack(pair):
-                self.names.append(name)
+                self.names.pop(0)
                 self.add_pair(wider.signal, wider.wait, name)
                 return None
         self.add_pair(pair.signal, pair.wait)
@@ -145,12 +146,6 @@ class _Splitter:
 
     def slack(self, pair: _Pair) -> int:
         return self.place(pair.wait) - self.place(pair.signal)
-
-    def new_name(self) -> str:
-        taken = {each.name for each in self.walks.flow.graph.objects} | {
-            each.name for each in self.walks.flow.graph.buffers
-        }
-        return next(name for n in count() if (name := f"%sync_barrier{n}") not in taken and name not in self.names)
 
     def stretch(self, pair: _Pair, hazards: Sequence[Hazard], barrier: Barrier) -> _Pair:
         """A pair as far apart as its hazards allow, and other signals and waits if it is the workgroup's barrier."""
@@ -269,10 +264,10 @@ class _Splitter:
         """Moves one half of a pair to another point, if everything stays served."""
         kept = {each: self.events.get(each, ()) for each in (old, new)}
         if event == UP:
-            self.put(old, self.events[old][:-1])
+            self.put(old, _without(self.events[old], UP))
             self.put(new, (*self.events.get(new, ()), UP))
         else:
-            self.put(old, self.events[old][1:])
+            self.put(old, _without(self.events[old], DOWN))
             self.put(new, (DOWN, *self.events.get(new, ())))
         if self.all_served(hazards):
             return True
@@ -315,8 +310,8 @@ class _Splitter:
             at = next(i for i in range(len(events) - 1) if events[i : i + 2] == list(MEET))
             self.put(pair.signal, tuple(events[:at] + events[at + 2 :]))
             return
-        self.put(pair.signal, self.events[pair.signal][:-1])
-        self.put(pair.wait, self.events[pair.wait][1:])
+        self.put(pair.signal, _without(self.events[pair.signal], UP))
+        self.put(pair.wait, _without(self.events[pair.wait], DOWN))
 
     def drop_others(self, beside: list[_Pair], hazards: Sequence[Hazard]) -> list[_Pair]:
         """Takes away pairs around a loop that its new signal and wait have made needless."""
@@ -333,6 +328,12 @@ class _Splitter:
 
     def all_served(self, hazards: Sequence[Hazard]) -> bool:
         return all(self.walks.is_served(each, self.before, drained=True) for each in hazards)
+
+
+def _without(events: tuple[Event, ...], gone: Event) -> tuple[Event, ...]:
+    """Without one half of a pair: the last signal, or the first wait."""
+    at = len(events) - 1 - events[::-1].index(gone) if gone == UP else events.index(gone)
+    return (*events[:at], *events[at + 1 :])
 
 
 def ends_once(walks: Walks) -> bool:

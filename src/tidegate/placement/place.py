@@ -12,6 +12,7 @@ not. New ones are added for what is left.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Options:
     remove_redundant: bool = False
     seconds: float = TIME_LIMIT
     named: bool = True  # whether pairs may be given barriers of their own
+    taken: frozenset[str] = frozenset()  # names that these must not have
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ def default_strategy(target: Target) -> str:
     return "intersecting" if can_split(target) else "minimal"
 
 
-def find_slots(flow: Flow) -> Slots:
+def find_slots(flow: Flow, uniform: Sequence[bool]) -> Slots:
     """Where barriers may stand: before points that all waves come to."""
     nodes: dict[int, list[int]] = {}
     if len(flow.entries) == 1:
@@ -88,7 +90,7 @@ def find_slots(flow: Flow) -> Slots:
     usable = {
         each: found
         for each, found in nodes.items()
-        if points[each].insertable and points[each].under == "uniform" and taken.isdisjoint(found)
+        if points[each].insertable and taken.isdisjoint(found) and all(uniform[node] for node in found)
     }
     return Slots({each: sum(map(flow.weight, found)) for each, found in usable.items()}, usable)
 
@@ -135,7 +137,7 @@ class _Placer:
         self.found, self.target, self.options = found, target, options
         self.flow = found.flow
         self.walks = Walks(found.flow, target, found.stagger)
-        self.slots = find_slots(found.flow)
+        self.slots = find_slots(found.flow, self.walks.uniform)
         self.unplaced = list(found.unplaced)
         self.notes: list[str] = []
         self.optimum: Optimum | None = None
@@ -150,8 +152,7 @@ class _Placer:
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
         drains = find_drains(self.walks, hazards, meets, self.slots.weight)
         if strategy == "intersecting" and can_split(self.target):
-            named = self.target.barrier.named if self.options.named else 0
-            pairs = split(self.found, self.walks, self.slots, between, meets, named)
+            pairs = split(self.found, self.walks, self.slots, between, meets, self.free_names())
             apart = find_drains(self.walks, hazards, pairs, self.slots.weight)
             if len(apart.failed) <= len(drains.failed):  # else a drain would have to stand where no signal does
                 meets, drains = pairs, apart
@@ -229,6 +230,17 @@ class _Placer:
         if any(each.branch >= 0 for each in regions.regions):
             chosen = exchange(self.walks, hazards, self.slots, chosen)
         return chosen
+
+    def free_names(self) -> tuple[str, ...]:
+        """Names for barriers that the target still has."""
+        graph = self.flow.graph
+        used = sum(each.type.kind == "named_barrier" for each in graph.objects)
+        count = len(self.target.barrier.named_ids) - used if self.options.named else 0
+        assigned = {name for each in graph.points if isinstance(each.action, g.Assign) for name, _ in each.action.pairs}
+        declared = [each.name for each in graph.objects] + [each.name for each in graph.buffers]
+        taken = {*self.options.taken, *assigned, *declared, *(each.name for each in graph.free)}
+        fresh = (name for number in itertools.count() if (name := f"%sync_barrier{number}") not in taken)
+        return tuple(itertools.islice(fresh, max(0, count)))
 
     def is_head(self, node: int) -> bool:
         return node in self.walks.head_of

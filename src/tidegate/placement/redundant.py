@@ -26,7 +26,8 @@ def find_redundant(walks: Walks, hazards: Sequence[Hazard], before: Before = NOT
     for point in sorted(weight, key=lambda each: (-weight[each], _drains(walks, each), each)):
         nodes = walks.nodes[point]
         gone = {node: walks.own.pop(node) for node in nodes if node in walks.own}
-        affected = [hazard for hazard, found in served.items() if found & set(nodes)]
+        # Of several barriers that a hazard demands, only the last is where it becomes served.
+        affected = [hazard for hazard, found in served.items() if hazard.demand > 1 or found & set(nodes)]
         after = {hazard: walks.served_at(hazard, before, drained=True) for hazard in affected}
         if not any(isinstance(found, Walk) for found in after.values()):
             removed.append(point)

@@ -67,7 +67,9 @@ class Walks:
         self.nodes: dict[int, list[int]] = {}  # of each point
         for node, point in enumerate(flow.origin):
             self.nodes.setdefault(point, []).append(node)
-        self.uniform = [flow.point(node).under == "uniform" for node in range(len(flow.origin))]
+        self.uniform: list[bool] = []
+        for node, call in enumerate(flow.calls):  # a call stands before what is copied for it
+            self.uniform.append(flow.point(node).under == "uniform" and (call < 0 or self.uniform[call]))
         if len(flow.entries) > 1:
             self.uniform = [False] * len(self.uniform)
         for node in range(len(flow.origin)):

@@ -22,10 +22,12 @@ from tidegate.graph.flow import Flow, flow_of
 from tidegate.graph.plan import Insert, Plan, show_plan
 from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.show import show_hazards
-from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier, results_of, walk_ops
+from tidegate.language.uses import own_names
 from tidegate.passes import NOT_THERE, SYNC_STAGES, Show, Unit, check_stage, pick_target, run_stages
 from tidegate.placement.place import Options, Placed, place
 from tidegate.placement.trusted import by_objects
+from tidegate.placement.walks import Walks
 from tidegate.simulate.judge import Limits, Progress, judge
 from tidegate.synchronize.forced import force
 from tidegate.synchronize.model import Synchronized, SyncOptions
@@ -153,7 +155,7 @@ def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_aft
         plan = force(found.flow, target)
         result.notes = ("barriers were forced: what the program needs was not asked",)
     else:
-        result.placed = _place(found, target, options, limits)
+        result.placed = _place(found, target, options, limits, names_in(result.unit.kernel))
         plan = result.placed.plan
         result.notes = (*result.placed.notes, *_notes(result.placed, found, target, options))
     result.plan = Plan(plan.edits[: options.bisect])
@@ -163,13 +165,27 @@ def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_aft
     show("plan", show_plan(result.plan))
 
 
+def names_in(kernel: Kernel | None) -> frozenset[str]:
+    """All names of a kernel, those of its tiles too."""
+    if kernel is None:
+        return frozenset()
+    values = [value for op in walk_ops(kernel.body) for value in (*results_of(op), *own_names(op))]
+    return frozenset(value.name for value in (*kernel.args, *values))
+
+
 def _find(graph: g.SyncGraph, target: Target, options: SyncOptions) -> Hazards:
     return find_hazards(flow_of(graph), target, atomics=options.atomics, stagger=options.stagger)
 
 
-def _place(found: Hazards, target: Target, options: SyncOptions, limits: Limits | None) -> Placed:
+def _place(
+    found: Hazards,
+    target: Target,
+    options: SyncOptions,
+    limits: Limits | None,
+    taken: frozenset[str] = frozenset(),
+) -> Placed:
     found, trusted = trust(found, target, limits)
-    placed = place(found, target, Options(options.strategy, options.remove_redundant, options.seconds))
+    placed = place(found, target, Options(options.strategy, options.remove_redundant, options.seconds, taken=taken))
     if trusted:
         note = f"{trusted} pair{'s' * (trusted != 1)} of accesses left to the barrier objects between them"
         placed.notes = (*placed.notes, note)
@@ -177,20 +193,28 @@ def _place(found: Hazards, target: Target, options: SyncOptions, limits: Limits 
 
 
 def trust(hazards: Hazards, target: Target, limits: Limits | None) -> tuple[Hazards, int]:
-    """Without the hazards that barrier objects order: each walk passes one, and the judge finds no race as it is."""
-    if not hazards.flow.graph.objects:
+    """Without the hazards that barrier objects order: each walk passes one, and the judge finds no race as it is.
+
+    What other barriers order is not theirs. A pair that is left out hides no other one: hazards are found anew.
+    """
+    flow = hazards.flow
+    if not flow.graph.objects:
         return hazards, 0
-    passing = by_objects(hazards, target)
-    if not passing:
-        return hazards, 0
-    racing = judge(hazards.flow.graph, target, limits).pairs
-    origin = hazards.flow.origin
-    kept = []
-    for hazard in hazards.hazards:
-        ends = (origin[hazard.producer], origin[hazard.consumer])
-        if hazard not in passing or ends in racing:
-            kept.append(hazard)
-    return replace(hazards, hazards=tuple(kept)), len(hazards.hazards) - len(kept)
+    walks, racing = Walks(flow, target, hazards.stagger), judge(flow.graph, target, limits).pairs
+    ordered: frozenset[tuple[int, int]] = frozenset()
+    while True:
+        passing = by_objects(hazards, target)
+        more = {
+            (each.producer, each.consumer)
+            for each in hazards.hazards
+            if each in passing
+            and (flow.origin[each.producer], flow.origin[each.consumer]) not in racing
+            and not walks.is_served(each)
+        }
+        if not more:
+            return hazards, len(ordered)
+        ordered |= more
+        hazards = find_hazards(flow, target, atomics=hazards.atomics, stagger=hazards.stagger.assumed, ordered=ordered)
 
 
 def _notes(placed: Placed, found: Hazards, target: Target, options: SyncOptions) -> list[str]:
