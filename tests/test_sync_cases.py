@@ -144,3 +144,39 @@ def test_what_is_synchronized_by_hand_stays_as_it_is() -> None:
         for each in load(str(path)).kernels:
             done = tg.sync(each, atomics="commute", judge=False)
             assert done.plan.edits == (), path.name
+
+
+# What is still found after `sync`, and with which options: some of it no barrier can order.
+FILES = {
+    "all_named_barriers_in_use.sync": (set(), {}),
+    "exit_in_a_loop.tide": (set(), {}),
+    "function_where_waves_part.sync": ({"TG101"}, {}),
+    "name_in_use.tide": (set(), {}),
+    "named_pair_in_a_stagger.tide": (set(), {}),
+    "object_beside_a_barrier.tide": (set(), {"remove_redundant": True}),
+    "object_hides_another_pair.tide": (set(), {}),
+    "pinned_and_fixed.sync": (set(), {}),
+    "proxy_and_fixed.sync": ({"TG101"}, {}),
+    "recursion.sync": (set(), {"strategy": "intersecting"}),
+    "redundant_under_stagger.sync": (set(), {"remove_redundant": True}),
+    "redundant_under_stagger_twice.sync": (set(), {"remove_redundant": True}),
+    "signal_fixed.sync": ({"TG101"}, {}),
+    "token_of_the_last_copy.tide": (set(), {}),
+    "widened_hides_exact.sync": (set(), {}),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file(name: str) -> None:
+    """Each was once a crash, a race that nobody noticed, or a plan that does not fit."""
+    expected, options = FILES[name]
+    loaded = load(str(ROOT / "tests" / "sync_cases" / name))
+    programs = [*loaded.kernels, *([loaded.graph] if loaded.graph is not None else [])]
+    for program in programs:
+        done = tg.sync(program, **options)
+        assert done.checked is not None
+        assert {each.code for each in done.checked.findings if each.severity == "error"} == expected
+
+
+def test_every_file_is_a_case() -> None:
+    assert sorted(each.name for each in (ROOT / "tests" / "sync_cases").iterdir()) == sorted(FILES)
