@@ -3,7 +3,8 @@
 Needs   what is put before which point, what is drained where, and the hazards served there
 Gives   a `Plan`
 Keeps   the weakest operation that does it: a bare barrier where nothing is to be drained, LDS only, or copies too. A
-        barrier that stands there is changed; before a pinned one, and before a signal, a wait is put instead
+        barrier that stands there is changed; before a pinned bare one, and before a signal, a wait is put instead,
+        and where no wait will do the pinned one drains more and stays pinned
 Cost    linear in the edits
 """
 
