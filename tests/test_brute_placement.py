@@ -226,6 +226,7 @@ def by_trying(graph: g.SyncGraph, target: Target, places: list[int]) -> float:
     return next(weights[each] for each in lightest_first if is_clean(with_barriers(graph, target, each), target))
 
 
+@pytest.mark.slow
 def test_more_barriers_never_hurt() -> None:
     rng = random.Random("more")
     for seed in range(18):
@@ -236,6 +237,7 @@ def test_more_barriers_never_hurt() -> None:
         assert is_clean(with_barriers(graph, target, [*places, *more]), target), seed
 
 
+@pytest.mark.slow
 def test_every_place_of_the_answer_is_needed() -> None:
     for seed in range(18):
         graph, target = small_program(random.Random(f"less {seed}"), SHAPES[seed % len(SHAPES)])
@@ -272,6 +274,7 @@ def of_kernel(rng: random.Random) -> tuple[g.SyncGraph, Target, object]:
     return build_graph(kernel, target).graph, target, features
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [random_program, partly_synchronized, of_kernel])
 @pytest.mark.parametrize("chunk", chunks())
 def test_barriers_everywhere_make_random_programs_clean(
@@ -303,6 +306,7 @@ def test_random_kernels_are_without_findings_of_their_own() -> None:
         assert check(kernel, target) == [], seed
 
 
+@pytest.mark.slow
 def test_random_programs_have_everything() -> None:
     """Nothing that the generators can draw is so rare that a few thousand programs miss it."""
     found = [random_program(random.Random(seed))[2] for seed in range(1500)]

@@ -258,6 +258,7 @@ def test_small_kernels_touch_what_their_footprints_say() -> None:
     assert exact > 0.8 * compared > 500, (exact, compared)
 
 
+@pytest.mark.slow
 def test_random_graphs_touch_what_their_footprints_say() -> None:
     rng, compared, exact = random.Random(3), 0, 0
     for seed in range(300):
@@ -267,6 +268,7 @@ def test_random_graphs_touch_what_their_footprints_say() -> None:
     assert exact > 0.2 * compared > 400, (exact, compared)
 
 
+@pytest.mark.slow
 def test_graphs_with_any_edges_touch_what_their_footprints_say() -> None:
     rng, compared = random.Random(4), 0
     for seed in range(400):

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
+import pytest
+
 from random_graphs import built_graph
 from random_kernels import runnable_kernel, small_kernel
 from small_graphs import small_graph
@@ -156,6 +158,7 @@ def every_environment(graph: g.SyncGraph) -> list[dict[str, int]]:
     return [env for env in envs if all(holds(cond, env) for cond in graph.where)]
 
 
+@pytest.mark.slow
 def test_meetings_of_small_kernels_are_those_that_happen() -> None:
     met = exact = 0
     for seed in range(250):
@@ -168,6 +171,7 @@ def test_meetings_of_small_kernels_are_those_that_happen() -> None:
     assert exact > 1000
 
 
+@pytest.mark.slow
 def test_meetings_of_random_kernels_are_reported() -> None:
     rng, met = random.Random(5), 0
     for seed in range(25):
@@ -177,6 +181,7 @@ def test_meetings_of_random_kernels_are_reported() -> None:
     assert met > 5000
 
 
+@pytest.mark.slow
 def test_meetings_of_random_graphs_are_reported() -> None:
     rng, met = random.Random(6), 0
     for seed in range(120):

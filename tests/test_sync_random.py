@@ -147,6 +147,7 @@ def test_one_half_held_back(request: pytest.FixtureRequest) -> None:
     assert not failing
 
 
+@pytest.mark.slow
 def test_a_plan_without_one_edit_is_noticed() -> None:
     """The judge that these tests trust does find what is missing: most barriers are needed."""
     found = tried = 0
@@ -164,6 +165,7 @@ def test_a_plan_without_one_edit_is_noticed() -> None:
 NEEDLESS = "where a target has no waits, barriers stand for them that placement does not know of when it places its own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [
