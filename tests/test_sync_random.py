@@ -28,6 +28,11 @@ def test_slot_that_only_an_inner_loop_uses_is_carried_by_the_outer_one(strategy:
     assert not next(outcomes(draw("program", 893), (strategy,))).findings
 
 
+def test_what_no_counter_knows_of_is_fenced_before_a_signal() -> None:
+    """An operation that nobody has described is on no counter that could be waited for."""
+    assert not next(outcomes(draw("standing", 3446), ("intersecting",))).findings
+
+
 def chunks(count: int = CHUNKS) -> list[object]:
     return [pytest.param(each, marks=[pytest.mark.slow] if each else []) for each in range(count)]
 

@@ -24,6 +24,7 @@ from tidegate.targets import Target
 
 MOST_TRIES = 4_000  # hazards times barriers, beyond which nothing is taken back
 ORDINARY, COPIES, PROXY = "ordinary", "copies", "proxy"
+UNCOUNTED = "uncounted"  # ordinary accesses that no counter knows of
 LDS_OPERATIONS = ("local_read", "local_write", "atomic_add")
 
 Meets = Mapping[int, Sequence[Event]]  # point → arrivals and departures that are put before it
@@ -91,6 +92,10 @@ def drain_ops(
             if "wave" not in target.fence.kinds:
                 return None
             found.append(FenceOp("wave"))
+    if UNCOUNTED in what and not found:
+        if "wave" not in target.fence.kinds:
+            return None
+        found.append(FenceOp("wave"))
     if COPIES in what:
         if not counters or any(name not in target.counters for name in counters):
             return None
@@ -166,7 +171,7 @@ class _Finder:
         here = self.walks.flow.graph.points[point]
         if not is_new and not here.insertable and (PROXY in needed or self.is_signal(point)):
             return False  # what it takes cannot be put before it
-        alone = not is_new and self.is_signal(point)
+        alone = self.is_alone(point) if is_new else self.is_signal(point)
         if alone and drain_ops(self.walks.target, needed, hazard.performed.counters, False) is None:
             return False
         what = (self.drains.at_new if is_new else self.drains.at_old).get(point, set())
@@ -181,7 +186,14 @@ class _Finder:
         action = self.walks.flow.graph.points[point].action
         if not isinstance(action, g.Sync) or not isinstance(action.op, SharedMemoryBarrier):
             return set()
-        return {ORDINARY, COPIES} if action.op.wait_async_ops else {ORDINARY}
+        return {ORDINARY, UNCOUNTED, COPIES} if action.op.wait_async_ops else {ORDINARY, UNCOUNTED}
+
+    def is_alone(self, point: int) -> bool:
+        """Whether what is put before a point signals there, and waits elsewhere."""
+        events = list(self.meets.get(point, ()))
+        return any(
+            isinstance(a, Arrive) and b != Depart(a.barrier) for a, b in zip(events, [*events[1:], None], strict=True)
+        )
 
     def is_signal(self, point: int) -> bool:
         action = self.walks.flow.graph.points[point].action
@@ -250,6 +262,8 @@ def _is_proxy_fence(op: SyncOp) -> bool:
 def _needed(hazard: Hazard) -> set[str]:
     performed = hazard.performed
     needed = {COPIES} if performed.is_async else set() if performed.by_arrival and hazard.demand else {ORDINARY}
+    if ORDINARY in needed and not performed.counters:
+        needed |= {UNCOUNTED}
     if performed.needs_fence and not performed.is_async:
         needed = {PROXY}
     return needed
