@@ -26,7 +26,7 @@ from tidegate.footprint.walk import Walk as Names
 from tidegate.graph import flow as flows
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Plan
-from tidegate.hazards import find
+from tidegate.hazards import find, regions
 from tidegate.hazards.facts import PairFacts
 from tidegate.hazards.model import Kind
 from tidegate.index import ZERO
@@ -256,7 +256,7 @@ def _zero_trip(patch: Patch) -> None:
 
         return start
 
-    patch.setattr(nests._Nest, "may_skip", lambda self, region: False)
+    patch.setattr(regions.Regions, "may_run_never", lambda self, body: False)
     changed(patch, walks.Walks, "__init__", all_entered)
 
 

@@ -7,9 +7,16 @@ import pytest
 import tidegate as tg
 from conftest import ROOT
 from tidegate.files import load
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.builder import GraphBuilder
 from tidegate.graph.plan import Insert
+from tidegate.index import Binary, Const, Name
 from tidegate.language.ops import Kernel, NewBarrier, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.parse import parse
+from tidegate.simulate.judge import judge
+from tidegate.synchronize import synchronize_graph
+from tidegate.targets import load_target
 
 HEAD = """
   %t = alloc : lds<2x64xf32>
@@ -180,3 +187,28 @@ def test_file(name: str) -> None:
 
 def test_every_file_is_a_case() -> None:
     assert sorted(each.name for each in (ROOT / "tests" / "sync_cases").iterdir()) == sorted(FILES)
+
+
+def test_a_loop_inside_an_irreducible_one_carries_hazards_of_its_own() -> None:
+    """Two slots take turns in the inner loop: what meets is one iteration apart, and never in the same one."""
+    b = GraphBuilder("inner", waves=2)
+    b.buffer("%a", 128, slots=2)
+    n = b.size("N", 4)
+    slot = lambda k, plus: Binary("mod", Binary("+", k, Const(plus)), Const(2))  # noqa: E731
+    fork = b.add(g.Branch(None), label="fork")
+    first = b.compute("first")
+    with b.loop("%k", 0, n) as k:
+        b.write("%a", slot=slot(k, 0), offset=Binary("*", Name("wave"), Const(64)), bytes=64)
+        b.read("%a", slot=slot(k, 1), bytes=128)
+    second = b.compute("second")
+    again = b.add(g.Branch(None), label="again")
+    b.edge(fork, second)
+    b.edge(again, first)
+    b.open = [again]
+    b.add(g.End())
+    graph = b.finish()
+    assert any(not loop.reducible for loop in graph.loops)
+    target = load_target("gfx942")
+    assert judge(graph, target).findings
+    placed = synchronize_graph(graph, target)
+    assert judge(apply_to_graph(placed.plan, graph), target).findings == []

@@ -21,6 +21,7 @@ have is refused. What no barrier can order stays as it is: `unordered` of its re
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -195,11 +196,10 @@ def handle_hazard(
     built = build_graph(trace.kernel, facts)
     flow = flow_of(built.graph)
     if points is None:
-        found = find_hazards(flow, facts)
+        found, _ = trust(find_hazards(flow, facts), facts, None)
     else:
-        some = find_hazards(flow_of(_only(built.graph, frozenset(points))), facts)
+        some, _ = trust(find_hazards(flow_of(_only(built.graph, frozenset(points))), facts), facts, None)
         found = replace(some, flow=flow, regions=find_regions(flow))
-    found, _ = trust(found, facts, None)
     return list(_episodes(Analysis(built, facts, found)))
 
 
@@ -276,7 +276,7 @@ def _boundary(analysis: Analysis, hazard: Hazard) -> tuple[int, int]:
     if regions is None:
         return 0, len(analysis.built.graph.points) - 1
     if hazard.loop >= 0:
-        number = regions.loop_region(hazard.loop)
+        number = next(each.number for each in regions.regions if each.loop == hazard.loop)
     else:
         number = regions.meet(regions.region_of[hazard.producer], regions.region_of[hazard.consumer])[0]
     region = regions.regions[number]
@@ -358,7 +358,7 @@ def _unfit(message: str) -> BadInput:
 Strategy = Callable[[Sequence[SyncRequirement]], list[BarrierPosition]]
 
 
-class BarrierEmitter:
+class BarrierEmitter(ABC):
     """Puts barriers into a trace. `dispatch` chooses the emitter for a target."""
 
     def __init__(self, config: TargetConfig) -> None:
@@ -368,9 +368,9 @@ class BarrierEmitter:
     def dispatch(config: TargetConfig) -> BarrierEmitter:
         return BasicSplitBarrierEmitter(config) if config.has_split_barriers else LegacyBarrierEmitter(config)
 
+    @abstractmethod
     def optimize(self, requirements: Sequence[SyncRequirement]) -> list[BarrierPosition]:
         """What to put where."""
-        raise NotImplementedError
 
     def emit(self, trace: CapturedTrace, requirements: Sequence[SyncRequirement]) -> None:
         """Serves the requirements. The trace is left alone if what came of it does not verify."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tidegate.graph import model as g
 from tidegate.graph.loops import find_loops
+from tidegate.graph.model import invert
 
 MOST_NODES = 400_000
 MOST_DEPTH = 16
@@ -65,6 +66,14 @@ class Flow:
         """How often the node runs: in a copy, as often as the call does, times what the function itself says."""
         own, call = self.point(node).weight, self.calls[node]
         return own * self.weight(call) if call >= 0 else own
+
+
+def uniform_nodes(flow: Flow) -> list[bool]:
+    """For each node, whether all waves come to it: none where they start in different places."""
+    found: list[bool] = []
+    for node, call in enumerate(flow.calls):  # a call stands before what is copied for it
+        found.append(flow.point(node).under == "uniform" and (call < 0 or found[call]))
+    return found if len(flow.entries) == 1 else [False] * len(found)
 
 
 def flow_of(graph: g.SyncGraph) -> Flow:
@@ -140,7 +149,7 @@ class _Writer:
 
     def flow(self) -> Flow:
         nest = find_loops(self.successors, self.entries)
-        before = _before(self.successors)
+        before = invert(self.successors)
         facts = {loop.head: loop for loop in self.graph.loops if loop.reducible}
         members = _members(nest.loop_of, [loop.parent for loop in nest.loops])
         loops = []
@@ -160,14 +169,6 @@ class _Writer:
             tuple(self.calls),
             frozenset(self.closed),
         )
-
-
-def _before(successors: Sequence[Sequence[int]]) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in successors]
-    for node, following in enumerate(successors):
-        for successor in following:
-            found[successor].append(node)
-    return found
 
 
 def _members(loop_of: Sequence[int], parents: Sequence[int]) -> list[set[int]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.graph.model import Loop, SyncGraph
+from tidegate.graph.model import Loop, SyncGraph, invert
 
 DEFAULT_TRIPS = 16.0
 
@@ -30,10 +30,7 @@ def find_loops(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> N
     loop_of = [-1] * len(successors)
     loops: list[Loop] = []
     is_entry = set(entries)
-    before: list[list[int]] = [[] for _ in successors]
-    for point, following in enumerate(successors):
-        for successor in following:
-            before[successor].append(point)
+    before = invert(successors)
     work: list[tuple[list[int], int, frozenset[int]]] = [(list(range(len(successors))), -1, frozenset())]
     while work:
         members, parent, heads = work.pop()

@@ -15,6 +15,7 @@ round a loop and views passed to a function are one thing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
@@ -299,8 +300,13 @@ class SyncGraph:
 
 def predecessors(graph: SyncGraph) -> list[list[int]]:
     """For every point the points that lead to it, in order."""
-    found: list[list[int]] = [[] for _ in graph.points]
-    for number, point in enumerate(graph.points):
-        for successor in point.successors:
+    return invert([point.successors for point in graph.points])
+
+
+def invert(successors: Sequence[Sequence[int]]) -> list[list[int]]:
+    """For every number those that lead to it, in order."""
+    found: list[list[int]] = [[] for _ in successors]
+    for number, following in enumerate(successors):
+        for successor in following:
             found[successor].append(number)
     return found

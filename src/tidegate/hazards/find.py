@@ -10,8 +10,9 @@ Cost    near-linear in the accesses plus hazards for nested regions: of accesses
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.collecting import no_collecting
 from tidegate.footprint.conflicts import Conflicts, Meeting
@@ -22,7 +23,7 @@ from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.hazards.facts import ACROSS, PairFacts
 from tidegate.hazards.model import Hazard, Performed, Unplaced
-from tidegate.hazards.regions import Region, Regions, find_regions
+from tidegate.hazards.regions import Regions, find_regions
 from tidegate.hazards.stagger import Stagger
 from tidegate.targets import Target
 
@@ -51,14 +52,26 @@ def find_hazards(
 ) -> Hazards:
     """All hazards of a flow, but for producers and consumers that are `ordered` by something else."""
     with no_collecting():
-        return _find(flow, target, atomics, stagger, ordered)
+        footprints = find_footprints(flow)
+        facts = PairFacts(flow, target, stagger, atomics)
+        return _find(flow, facts, footprints, Conflicts(flow, footprints), find_regions(flow), ordered)
 
 
-def _find(flow: Flow, target: Target, atomics: str, stagger: int, ordered: frozenset[tuple[int, int]]) -> Hazards:
-    footprints = find_footprints(flow)
-    conflicts = Conflicts(flow, footprints)
-    facts = PairFacts(flow, target, stagger, atomics)
-    regions = find_regions(flow)
+def find_without(known: Hazards, target: Target, ordered: frozenset[tuple[int, int]]) -> Hazards:
+    """Hazards found anew without pairs that are `ordered`: what these hid comes to light. Footprints stay."""
+    facts = PairFacts(known.flow, target, known.stagger.assumed, known.atomics)
+    with no_collecting():
+        return _find(known.flow, facts, known.footprints, known.conflicts, known.regions, ordered)
+
+
+def _find(
+    flow: Flow,
+    facts: PairFacts,
+    footprints: Footprints,
+    conflicts: Conflicts,
+    regions: Regions | None,
+    ordered: frozenset[tuple[int, int]],
+) -> Hazards:
     finder: _Finder = (
         _InRegions(flow, facts, footprints, conflicts, regions)
         if regions
@@ -74,11 +87,11 @@ def _find(flow: Flow, target: Target, atomics: str, stagger: int, ordered: froze
         footprints,
         conflicts,
         facts.stagger,
-        atomics,
+        facts.atomics,
     )
 
 
-class _Finder:
+class _Finder(ABC):
     """What both ways of finding have in common: from meetings to hazards."""
 
     def __init__(self, flow: Flow, facts: PairFacts, footprints: Footprints, conflicts: Conflicts) -> None:
@@ -89,8 +102,9 @@ class _Finder:
         self.most = facts.most
         self.demands: dict[tuple[int, int], int] = {}  # pairs, stagger → arrivals
 
+    @abstractmethod
     def find(self) -> None:
-        raise NotImplementedError
+        """Fills `hazards` and `unplaced`."""
 
     def demand(self, pairs: Pairs, second: int) -> int:
         key = (pairs.value, self.facts.stagger.at(second))
@@ -167,7 +181,8 @@ class _InRegions(_Finder):
         self.regions = regions
         self.clusters = _Clusters(flow.graph, footprints)
         self.up = [tuple(regions.up(each.number)) for each in regions.regions]
-        self.passed = [self.is_passed(each) for each in regions.regions]
+        # Whether every walk through the region around it passes a region: its loop runs at least once.
+        self.passed = [each.loop >= 0 and not regions.may_run_never(each) for each in regions.regions]
         self.is_read = {node: facts.effect(node) == "read" for node in footprints.accesses}
         self.follows: dict[int, set[tuple[int, bool]]] = {}  # producer → regions of consumers behind it
         self.precedes: dict[tuple[int, Class], set[int]] = {}  # consumer → regions of producers before it
@@ -220,14 +235,6 @@ class _InRegions(_Finder):
             known = group.classes[crosses] = _class_of(self.facts.performed(first, second), first)
         return known
 
-    def is_passed(self, region: Region) -> bool:
-        """Whether every walk through the region around it passes a region: its loop runs at least once."""
-        if region.loop < 0:
-            return False
-        loop, place = self.flow.loops[region.loop], self.regions.place
-        leaving = (each for each in self.flow.successors[loop.head] if not region.first <= place[each] < region.last)
-        return loop.least >= 1 or not any(True for _ in leaving)
-
     def passed_with(self, region: int, above: tuple[int, ...]) -> list[int]:
         """Regions of which every walk through them passes this one, up to the first of those above another place."""
         found = [region]
@@ -274,7 +281,7 @@ class _InRegions(_Finder):
     @staticmethod
     def is_served(group: _Group, above: tuple[int, ...], fence: bool) -> bool:
         """Whether a consumer that every walk passes has been found behind the group's last access."""
-        return bool(group.served) and any((each, fence) in group.served for each in above)
+        return any((each, fence) in group.served for each in above)
 
     def in_order(self, one: int, other: int, first: int, second: int) -> bool:
         """Whether a walk leads from one to the other without going round a loop. Reports arms that waves part into."""
@@ -290,10 +297,7 @@ class _InRegions(_Finder):
         here, there = regions[below_one], regions[below_other]
         if here.branch < 0 or here.branch != there.branch:
             return True
-        if (
-            self.flow.graph.points[self.flow.origin[self.regions.text[here.first]]].under != "uniform"
-            and here.first < here.last
-        ):
+        if self.flow.point(self.regions.text[here.first]).under != "uniform":
             self.in_two_arms(first, second)
         return False
 
@@ -305,9 +309,8 @@ class _InRegions(_Finder):
     # --- round loops ---
 
     def round_a_loop(self, body: int, loop: int) -> None:
-        inside = self.regions_inside(body)
         by_cluster: dict[int, list[_Group]] = {}
-        for region in inside:
+        for region in sorted((body, *(each.number for each in self.regions.inside(body)))):
             for cluster, group in self.members.get(region, ()):
                 by_cluster.setdefault(cluster, []).append(group)
         place = self.regions.place
@@ -355,14 +358,6 @@ class _InRegions(_Finder):
         """Whether an arm on the way up to the loop's body ends the wave."""
         return any(self.regions.regions[each].ends for each in self.up[region][: self.up[region].index(body)])
 
-    def regions_inside(self, body: int) -> list[int]:
-        found, stack = [], [body]
-        while stack:
-            number = stack.pop()
-            found.append(number)
-            stack.extend(self.regions.regions[number].children)
-        return sorted(found)
-
 
 class _Anywhere(_Finder):
     """Any graph: every pair of accesses that conflict, along all walks that its loops allow."""
@@ -394,8 +389,10 @@ class _Anywhere(_Finder):
             return
         for loop in common[: common.index(wild)]:
             self.add(first, second, loop, self.conflicts.carried(first, second, loop))
-        # In a loop with several ways in there are no iterations to count: every walk in it may be the one.
-        self.add(first, second, wild, self.conflicts.same_iteration(first, second))
+        # In a loop with several ways in there are no iterations to count, and loops in it may be in any of theirs:
+        # every walk in it may be the one.
+        met = (*self.conflicts.same_iteration(first, second), *self.conflicts.carried(first, second, wild))
+        self.add(first, second, wild, [replace(each, distance=0, rounds=()) for each in met])
 
     def add(self, first: int, second: int, loop: int, meetings: Iterable[Meeting]) -> None:
         self.hazards += self.from_meetings(first, second, loop, meetings)

@@ -62,8 +62,20 @@ class Regions:
                 below_other, other = other, self.regions[other].parent
         return one, below_one, below_other
 
-    def loop_region(self, loop: int) -> int:
-        return next(each.number for each in self.regions if each.loop == loop)
+    def inside(self, number: int) -> list[Region]:
+        """All regions in one, not itself."""
+        found, stack = [], list(self.regions[number].children)
+        while stack:
+            inner = self.regions[stack.pop()]
+            found.append(inner)
+            stack.extend(inner.children)
+        return found
+
+    def may_run_never(self, body: Region) -> bool:
+        """Whether the loop of a body may run zero times: tested at its head, of unknown trips."""
+        loop = self.flow.loops[body.loop]
+        leaves = any(not body.first <= self.place[each] < body.last for each in self.flow.successors[loop.head])
+        return leaves and loop.least < 1
 
 
 def find_regions(flow: Flow) -> Regions | None:

@@ -156,13 +156,13 @@ def _counters(op: ops.SharedMemoryBarrier | ops.WaitCount, target: Target, title
                 (Label(op.at),),
                 (f"its counters: {', '.join(target.counters)}",),
             )
-        elif counter.max and most > counter.max - (counter.unit == "instructions"):
+        elif most > counter.largest:
             # A counter of instructions stops at its maximum: waiting for that many waits for nothing.
             yield Finding(
                 "TG310",
                 f"`{name}({most})` waits for nothing: the counter ends at {counter.max}",
                 (Label(op.at),),
-                help=f"use at most {counter.max - (counter.unit == 'instructions')}",
+                help=f"use at most {counter.largest}",
             )
 
 

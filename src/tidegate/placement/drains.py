@@ -25,7 +25,6 @@ from tidegate.targets import Target
 MOST_TRIES = 4_000  # hazards times barriers, beyond which nothing is taken back
 ORDINARY, COPIES, PROXY = "ordinary", "copies", "proxy"
 UNCOUNTED = "uncounted"  # ordinary accesses that no counter knows of
-LDS_OPERATIONS = ("local_read", "local_write", "atomic_add")
 
 Meets = Mapping[int, Sequence[Event]]  # point → arrivals and departures that are put before it
 
@@ -87,7 +86,7 @@ def drain_ops(
     found: list[SyncOp] = []
     counts: dict[str, int] = {}
     if ORDINARY in what:
-        counts.update(dict.fromkeys(lds_counters(target), 0))
+        counts.update(dict.fromkeys(target.lds_counters, 0))
         if not counts:
             if "wave" not in target.fence.kinds:
                 return None
@@ -107,11 +106,6 @@ def drain_ops(
     if PROXY in what:
         found.append(FenceOp("proxy_async"))
     return tuple(found)
-
-
-def lds_counters(target: Target) -> list[str]:
-    named = (target.counter_of(each) for each in LDS_OPERATIONS if target.has(each))
-    return list(dict.fromkeys(name for name in named if name))
 
 
 class _Finder:
@@ -161,9 +155,13 @@ class _Finder:
         """A copy is waited for at a barrier: who comes behind it fences, as late as can be."""
         if not (hazard.performed.needs_fence and hazard.performed.is_async):
             return False
-        points = (self.walks.flow.origin[node] for node in reversed(walk.nodes))
-        point = next((each for each in points if self.walks.flow.graph.points[each].insertable), -1)
+        point = self.latest(walk)
         return point >= 0 and self.put_wait(hazard, point, (FenceOp("proxy_async"),))
+
+    def latest(self, walk: Walk) -> int:
+        """The last point of a walk before which something can be put, or -1."""
+        points = (self.walks.flow.origin[node] for node in reversed(walk.nodes))
+        return next((each for each in points if self.walks.flow.graph.points[each].insertable), -1)
 
     def ask(self, hazard: Hazard, point: int, is_new: bool) -> bool:
         """Asks an arrival to drain for a hazard; whether it can, and that is new."""
@@ -218,16 +216,16 @@ class _Finder:
         """A wait at the latest place on a walk; if the target has none that helps, a barrier that drains."""
         points = list(dict.fromkeys(self.walks.flow.origin[node] for node in reversed(walk.nodes)))
         return (
-            self.wait_at(hazard, walk, points)
+            self.wait_at(hazard, walk)
             or self.drain_more(hazard, walk)
             or self.meet_at(hazard, points)
             or self.fence_at(hazard, walk)
         )
 
-    def wait_at(self, hazard: Hazard, walk: Walk, points: list[int]) -> bool:
+    def wait_at(self, hazard: Hazard, walk: Walk) -> bool:
         """For whichever wave comes there."""
         wait = drain_ops(self.walks.target, _needed(hazard), hazard.performed.counters)
-        point = next((each for each in points if self.walks.flow.graph.points[each].insertable), -1)
+        point = self.latest(walk)
         if wait is None or point < 0 or not self.put_wait(hazard, point, wait):
             return False
         left = self.walks.unserved(hazard, self.before)

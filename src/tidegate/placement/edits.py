@@ -86,7 +86,9 @@ class _Writer:
                     rest.pop(0)
                     found += self.barrier(what)
                 else:
-                    found += drain_ops(self.target, what, self.counters) or ()
+                    drained = drain_ops(self.target, what, self.counters)
+                    assert drained is not None  # `find_drains` asks no signal for what cannot stand before it
+                    found += drained
                     found.append(Signal(self.barrier_of(event.barrier)))
                 what = set()
         return found

@@ -5,7 +5,7 @@ Gives   how many barriers to put before which node, or None if no number of them
 Keeps   every walk of every hazard meets as many barriers as it demands. Least weight on straight lines, on single loops
         for any demands, distances and existing barriers; on nests without branches whose hazards demand one barrier
         each and whose loops run at least twice
-Cost    for each level of nesting a few sweeps over its hazards (bench: placement)
+Cost    for each level of nesting a few sweeps over its hazards (bench: sync-speed)
 
 Let P(t) be the number of barriers in the text before node t. Between two places of the text a walk meets
 P(q) - P(p) of them, less those in what it skips: arms not taken, loops that may run zero times. Once it is known how
@@ -37,7 +37,6 @@ Constraint = tuple[int, int, int]  # (j, i, c): V[j] >= V[i] + c
 class _Window:
     """A hazard as a constraint. `fixed` is what does not depend on the number of barriers in its loop."""
 
-    hazard: Hazard
     end: int
     start: int
     fixed: int
@@ -117,7 +116,7 @@ class _Nest:
         number = region.number
         mine = [self.window(hazard, region) for hazard in self.at.get(number, ())]
         self.windows[number] = mine + [each for child in region.children for each in self.windows.pop(child)]
-        inside = self.within(region)
+        inside = self.regions.inside(number)
         first, last = self.index(region.first - 1), self.index(region.last - 1)
         needed = {first, last}
         needed.update(each.end for each in self.windows[number])
@@ -226,9 +225,9 @@ class _Nest:
         for loop, rounds in hazard.rounds:
             fixed -= rounds * self.through(self.body_of[loop])
         if not carried:
-            return _Window(hazard, end, start, fixed)
+            return _Window(end, start, fixed)
         skipped_ends = self.between(region, after[1], region.last) + self.between(region, region.first, before[1])
-        return _Window(hazard, end, start, fixed + skipped_ends, region.number, hazard.distance - 1)
+        return _Window(end, start, fixed + skipped_ends, region.number, hazard.distance - 1)
 
     def after(self, place: int, number: int, top: Region) -> tuple[int, int]:
         """What a walk from a place skips until it is back in a region's own sequence, and where it is then."""
@@ -276,7 +275,9 @@ class _Nest:
                 branches.setdefault(inner.branch, []).append(child)
                 continue
             known = self.solved[child]
-            self.add(solved, inner.first, inner.last, known.holds if self.may_skip(inner) else known.skipped)
+            self.add(
+                solved, inner.first, inner.last, known.holds if self.regions.may_run_never(inner) else known.skipped
+            )
         for arms in branches.values():
             through = [self.through(each) for each in arms if not self.regions.regions[each].ends]
             missed = sum(self.solved[each].holds for each in arms) - min(through, default=0)
@@ -294,12 +295,6 @@ class _Nest:
             solved.starts.append(first)
             solved.ends.append(last)
             solved.total.append(missed)
-
-    def may_skip(self, region: Region) -> bool:
-        """Whether the loop of a body may run zero times."""
-        loop, place = self.regions.flow.loops[region.loop], self.regions.place
-        following = self.regions.flow.successors[loop.head]
-        return loop.least < 1 and any(not region.first <= place[each] < region.last for each in following)
 
     def settle(self, region: Region, inserted: int) -> None:
         solved = self.solved.get(region.number) or self.prepare(region)
@@ -325,12 +320,3 @@ class _Nest:
 
     def existing(self, region: Region) -> int:
         return self.arrivals[region.last] - self.arrivals[region.first]
-
-    def within(self, region: Region) -> list[Region]:
-        """All regions inside of one."""
-        found, stack = [], list(region.children)
-        while stack:
-            inner = self.regions.regions[stack.pop()]
-            found.append(inner)
-            stack.extend(inner.children)
-        return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from tidegate.collecting import no_collecting
 from tidegate.graph import model as g
-from tidegate.graph.flow import Flow
+from tidegate.graph.flow import Flow, uniform_nodes
 from tidegate.graph.plan import Plan
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
@@ -78,9 +78,10 @@ def default_strategy(target: Target) -> str:
     return "intersecting" if can_split(target) else "minimal"
 
 
-def find_slots(flow: Flow, uniform: Sequence[bool]) -> Slots:
+def find_slots(flow: Flow) -> Slots:
     """Where barriers may stand: before points that all waves come to."""
     nodes: dict[int, list[int]] = {}
+    uniform = uniform_nodes(flow)
     if len(flow.entries) == 1:
         reached = _reached(flow)
         for node, point in enumerate(flow.origin):
@@ -137,7 +138,7 @@ class _Placer:
         self.found, self.target, self.options = found, target, options
         self.flow = found.flow
         self.walks = Walks(found.flow, target, found.stagger)
-        self.slots = find_slots(found.flow, self.walks.uniform)
+        self.slots = find_slots(found.flow)
         self.unplaced = list(found.unplaced)
         self.notes: list[str] = []
         self.optimum: Optimum | None = None
@@ -150,12 +151,14 @@ class _Placer:
         chosen = self.choose(strategy, self.left(between))
         removed |= self.remove(between, chosen)
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
-        drains = find_drains(self.walks, hazards, meets, self.slots.weight)
+        whole = meets
         if strategy == "intersecting" and can_split(self.target):
-            pairs = split(self.found, self.walks, self.slots, between, meets, self.free_names())
-            apart = find_drains(self.walks, hazards, pairs, self.slots.weight)
-            if len(apart.failed) <= len(drains.failed):  # else a drain would have to stand where no signal does
-                meets, drains = pairs, apart
+            meets = split(self.found, self.walks, self.slots, between, whole, self.free_names())
+        drains = find_drains(self.walks, hazards, meets, self.slots.weight)
+        if drains.failed and meets is not whole:
+            undivided = find_drains(self.walks, hazards, whole, self.slots.weight)
+            if len(undivided.failed) < len(drains.failed):  # a drain would have to stand where no signal does
+                meets, drains = whole, undivided
         for hazard in drains.failed:
             self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
         serves = self.serves(drains)

@@ -1,7 +1,7 @@
 """Barriers that stand in a program and that no hazard needs.
 
 Needs   hazards, and walks past what stands in the program
-Gives   the points of barriers, or of signals and waits, that can go
+Gives   the points of whole barriers that can go; signals and waits stay
 Keeps   pinned ones stay; what is left serves every hazard that it served before, the dearest gone first
 Cost    a search for each barrier and each hazard that it may serve
 """

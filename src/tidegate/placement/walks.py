@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from tidegate.footprint.meetings import Pairs
 from tidegate.graph import model as g
-from tidegate.graph.flow import Flow
+from tidegate.graph.flow import Flow, uniform_nodes
 from tidegate.hazards.model import Hazard, Performed
 from tidegate.hazards.stagger import Stagger
 from tidegate.language.ops import ConditionalBarrier
@@ -67,11 +67,7 @@ class Walks:
         self.nodes: dict[int, list[int]] = {}  # of each point
         for node, point in enumerate(flow.origin):
             self.nodes.setdefault(point, []).append(node)
-        self.uniform: list[bool] = []
-        for node, call in enumerate(flow.calls):  # a call stands before what is copied for it
-            self.uniform.append(flow.point(node).under == "uniform" and (call < 0 or self.uniform[call]))
-        if len(flow.entries) > 1:
-            self.uniform = [False] * len(self.uniform)
+        self.uniform = uniform_nodes(flow)
         for node in range(len(flow.origin)):
             action = flow.action(node)
             if isinstance(action, g.Sync) and (events := events_of(action.op)):
@@ -107,42 +103,35 @@ class Walks:
                     counter = self.target.counters.get(name)
                     if counter is None:
                         continue
-                    most = counter.max - (counter.unit == "instructions") if counter.max else 2**30
-                    if counter.in_order and name not in out_of_turn and count <= most:
+                    if counter.in_order and name not in out_of_turn and count <= counter.largest:
                         caps[name] = max(caps.get(name, 0), count)
         return caps
 
     # --- asking ---
 
-    def unserved(
-        self, hazard: Hazard, before: Before = NOTHING, *, own: bool = True, drained: bool = False
-    ) -> Walk | None:
-        """A walk on which the hazard is not served.
-
-        `own`: whether the events at nodes count. `drained`: every barrier is taken to perform what it has to.
-        """
-        return _Search(self, hazard, before, own, drained).run()
+    def unserved(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> Walk | None:
+        """A walk on which the hazard is not served. `drained`: every barrier is taken to perform what it has to."""
+        return _Search(self, hazard, before, drained).run()
 
     def served_at(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> frozenset[int] | Walk:
         """The nodes at or before which walks become served; or a walk that does not."""
-        search = _Search(self, hazard, before, True, drained)
+        search = _Search(self, hazard, before, drained)
         return search.run() or frozenset(search.served_at)
 
-    def is_served(self, hazard: Hazard, before: Before = NOTHING, *, own: bool = True, drained: bool = False) -> bool:
-        return self.unserved(hazard, before, own=own, drained=drained) is None
+    def is_served(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> bool:
+        return self.unserved(hazard, before, drained=drained) is None
 
 
 class _Search:
-    def __init__(self, walks: Walks, hazard: Hazard, before: Before, own: bool, drained: bool) -> None:
+    def __init__(self, walks: Walks, hazard: Hazard, before: Before, drained: bool) -> None:
         self.served_at: set[int] = set()
         self.walks, self.hazard, self.before, self.drained = walks, hazard, before, drained
         self.flow = walks.flow
-        self.own_events = walks.own if own else {}
         common = walks.loops_around(hazard.producer) & walks.loops_around(hazard.consumer)
-        outside = self._outside(common)
-        self.frozen = common if hazard.loop < 0 else outside
-        inner = [each for each in common if hazard.loop < 0 or each == hazard.loop]
-        self.bound = max(inner, key=lambda each: len(walks.around[each]), default=-1)
+        if hazard.loop < 0:  # never round a loop that holds both
+            self.frozen, self.bound = common, max(common, key=lambda each: len(walks.around[each]), default=-1)
+        else:
+            self.frozen, self.bound = common & walks.around[hazard.loop] - {hazard.loop}, hazard.loop
         self.rounds = {loop: count + self._to_leave(loop) for loop, count in hazard.rounds}
         if hazard.loop >= 0 and hazard.distance:
             self.rounds[hazard.loop] = hazard.distance
@@ -153,10 +142,6 @@ class _Search:
         """Who leaves a loop that is tested at its head has gone back there once more than it has iterations left."""
         holds = [loop in self.walks.loops_around(node) for node in (self.hazard.producer, self.hazard.consumer)]
         return int(holds == [True, False] and loop in self.walks.tested)
-
-    def _outside(self, common: frozenset[int]) -> frozenset[int]:
-        loop = self.hazard.loop
-        return frozenset(each for each in common if loop >= 0 and each in self.walks.around[loop] and each != loop)
 
     def _unit(self, performed: Performed) -> str:
         """What the counter of the producer counts."""
@@ -183,7 +168,7 @@ class _Search:
             for successor in flow.successors[real]:
                 if fresh and node - count not in self.walks.loops_around(successor):
                     continue
-                after = self.step(real, successor, rounds, fresh)
+                after = self.step(real, successor, rounds)
                 if after is None:
                     continue
                 there, turned = after
@@ -203,9 +188,7 @@ class _Search:
                     queue.append(key)
         return None
 
-    def step(
-        self, node: int, successor: int, rounds: tuple[int, ...], fresh: bool
-    ) -> tuple[int, tuple[int, ...]] | None:
+    def step(self, node: int, successor: int, rounds: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
         """Where an edge leads, and how often it has been round which loop; None if the hazard does not go there."""
         walks = self.walks
         around = walks.loops_around(successor)
@@ -252,7 +235,7 @@ class _Search:
         uniform = self.walks.uniform[node]
         if state.own and uniform:
             state = _changed(state, own=False)
-        events = self.own_events.get(node, ())
+        events = self.walks.own.get(node, ())
         moved = self.pass_events(state, events, node) if events else state
         if moved is None or moved.performed or self.drained:
             return moved
@@ -317,16 +300,11 @@ class _Search:
             return True
         if drain.ordinary and not what.is_async:
             return True
-        if drain.ordinary and any(each in self.lds_counters() for each in what.counters):
+        if drain.ordinary and any(each in self.walks.target.lds_counters for each in what.counters):
             return True
         if what.token and what.token in drain.tokens and not state.again:
             return True
         return any(name in what.counters and self.old_enough(name, count, state) for name, count in drain.counts)
-
-    def lds_counters(self) -> frozenset[str]:
-        target = self.walks.target
-        found = (target.counter_of(each) for each in ("local_read", "local_write", "atomic_add") if target.has(each))
-        return frozenset(each for each in found if each)
 
     def old_enough(self, name: str, count: int, state: State) -> bool:
         if name not in self.walks.target.counters or count > self.walks.caps.get(name, 0):

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from tidegate.simulate.steps import Drain, Touch
 from tidegate.targets import Target
 
-LDS_OPERATIONS = ("local_read", "local_write", "atomic_add")
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -37,14 +35,10 @@ class Rules:
 
 
 def rules_of(target: Target) -> Rules:
-    counters = {
-        name: (each.unit, each.in_order, each.max - (each.unit == "instructions") if each.max else 2**30)
-        for name, each in target.counters.items()
-    }
-    lds = [target.counter_of(each) for each in LDS_OPERATIONS if target.has(each) and target.counter_of(each)]
+    counters = {name: (each.unit, each.in_order, each.largest) for name, each in target.counters.items()}
     return Rules(
         counters,
-        tuple(dict.fromkeys(lds)),
+        target.lds_counters,
         target.barrier.performs == "ordinary",
         target.fence.proxy_needed,
         target.barrier.wave_end == "leaves",

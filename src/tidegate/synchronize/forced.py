@@ -14,14 +14,13 @@ from tidegate.graph.flow import Flow
 from tidegate.graph.plan import Insert, Plan
 from tidegate.language.ops import Fence, SharedMemoryBarrier, SyncOp
 from tidegate.placement.place import find_slots
-from tidegate.placement.walks import Walks
 from tidegate.targets import Target
 
 
 def force(flow: Flow, target: Target) -> Plan:
     """If the program is still wrong with these, no barrier is missing."""
     graph = flow.graph
-    allowed = find_slots(flow, Walks(flow, target).uniform).weight
+    allowed = find_slots(flow).weight
     wanted: dict[int, None] = {}
     for number, point in enumerate(graph.points):
         if isinstance(point.action, g.Access | g.Unknown | g.Call):

@@ -18,9 +18,10 @@ from tidegate.footprint.model import show_footprints
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
 from tidegate.graph.build import build_graph
-from tidegate.graph.flow import Flow, flow_of
+from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Insert, Plan, show_plan
-from tidegate.hazards.find import Hazards, find_hazards
+from tidegate.hazards.facts import PairFacts
+from tidegate.hazards.find import Hazards, find_hazards, find_without
 from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier, results_of, walk_ops
 from tidegate.language.uses import own_names
@@ -214,7 +215,7 @@ def trust(hazards: Hazards, target: Target, limits: Limits | None) -> tuple[Haza
         if not more:
             return hazards, len(ordered)
         ordered |= more
-        hazards = find_hazards(flow, target, atomics=hazards.atomics, stagger=hazards.stagger.assumed, ordered=ordered)
+        hazards = find_without(hazards, target, ordered)
 
 
 def _notes(placed: Placed, found: Hazards, target: Target, options: SyncOptions) -> list[str]:
@@ -222,20 +223,12 @@ def _notes(placed: Placed, found: Hazards, target: Target, options: SyncOptions)
     notes = []
     if placed.strategy == "intersecting" and not target.barrier.split:
         notes.append(f"{target.name or 'the empty target'} has no split barriers: whole ones are put in")
-    commuting = sum(_commute(found.flow, each.producer, each.consumer) for each in placed.hazards)
+    same = PairFacts(found.flow, target, atomics="commute")
+    commuting = sum(same.kind(each.producer, each.consumer) is None for each in placed.hazards)
     if options.atomics == "order" and commuting:
         pairs = f"{commuting} pair{'s' * (commuting != 1)} of atomics"
         notes.append(f"{pairs} ordered that would give the same in any order: `--atomics commute` leaves them")
     return notes
-
-
-def _commute(flow: Flow, first: int, second: int) -> bool:
-    match flow.action(first), flow.action(second):
-        case g.Access(effect="atomic", fetches=False, operator=one), g.Access(
-            effect="atomic", fetches=False, operator=other
-        ):
-            return one == other
-    return False
 
 
 # --- carrying it out ----------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Reorder
 from tidegate.graph.show import show_graph
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name, name_hazard
-from tidegate.language.ops import Kernel, Module, Signal, Wait
+from tidegate.language.ops import Kernel, Module, NewBarrier, Signal, Wait
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.synchronize.model import Synchronized
@@ -80,6 +80,8 @@ def _write_graph(result: Synchronized) -> str:
     why: dict[int, tuple[Reason, ...]] = {}
     put: dict[int, int] = {}
     for edit, each in zip(result.plan.edits, reasons, strict=True):
+        if isinstance(edit, Insert) and isinstance(edit.op, NewBarrier):
+            continue  # an object, not a point
         if isinstance(edit, Insert | Move):
             first, before = numbers[edit.before][0], put.get(edit.before, 0)
             put[edit.before] = before + 1

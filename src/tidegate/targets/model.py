@@ -97,6 +97,11 @@ class Counter:
     unit: str
     in_order: bool
 
+    @property
+    def largest(self) -> int:
+        """The largest count that a wait can tell from fewer: a counter of instructions saturates at its maximum."""
+        return self.max - (self.unit == "instructions") if self.max else 2**30
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -163,6 +168,12 @@ class Target:
     def counter_of(self, operation: str) -> str:
         """The counter on which it counts, or an empty string: then no count can be waited for."""
         return self.operations[operation].counter
+
+    @property
+    def lds_counters(self) -> tuple[str, ...]:
+        """The counters of ordinary accesses to shared memory."""
+        named = (self.counter_of(each) for each in ("local_read", "local_write", "atomic_add") if self.has(each))
+        return tuple(dict.fromkeys(name for name in named if name))
 
     def may_count(self, counter: str, in_flight: tuple[str, ...]) -> bool:
         """Whether a wait for more than zero says anything while these operations are in flight."""
