@@ -95,6 +95,7 @@ class Footprints:
     opaques: dict[str, Opaque]
     trips: tuple[Index | None, ...]  # of each loop
     ends_at_head: frozenset[int]  # loops that are left from their heads alone: they run as often as `trips` says
+    branches: dict[int, tuple[Cond, ...]]  # node → when it goes to each of its successors
     notes: tuple[Note, ...]
 
     def class_of(self, node: int) -> int:

@@ -48,10 +48,11 @@ class _Finish:
     def footprints(self) -> Footprints:
         touches = {node: self.touch(node, raw) for node, raw in sorted(self.walk.raw.items())}
         trips = tuple(self.trips(loop) for loop in range(len(self.flow.loops)))
+        branches = {node: tuple(map(self.solver.close_cond, conds)) for node, conds in self.walk.conds.items()}
         self.settle()
         classes = {node: self.class_of(node, touch) for node, touch in touches.items()}
         return Footprints(
-            self.flow, touches, classes, self.walk.book.opaques, trips, self.ends_at_head(), tuple(self.notes)
+            self.flow, touches, classes, self.walk.book.opaques, trips, self.ends_at_head(), branches, tuple(self.notes)
         )
 
     def trips(self, loop: int) -> Index | None:

@@ -1,0 +1,72 @@
+"""What the wave of x drains behind the place of y, where x may still be in flight when y is issued elsewhere.
+
+Needs   a flow, its events, and how many arrivals may pass
+Gives   states to begin the way back with, one for each path that matters
+Keeps   what every path drains before that many arrivals; at the end of a wave everything is performed
+Cost    the nodes up to that arrival, times the ways to drain
+
+A half of the waves that is ahead reads what the other half has written: x may be performed later than y in its own
+program, as long as its wave is held back by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tidegate.graph.flow import Flow
+from tidegate.verify.events import Arrive, Drain, Event, Fence, Rules
+from tidegate.verify.state import WITHIN_A_WAVE, Count, State
+
+
+def drained_behind(
+    flow: Flow, events: dict[int, tuple[Event, ...]], rules: Rules, start: int, arrivals: int, half: str
+) -> Iterator[tuple[State, bool]]:
+    """From behind a node up to an arrival; and whether there were several ways to go."""
+    found: dict[State, None] = {}
+    seen: set[tuple[int, int, State]] = set()
+    stack = [(each, arrivals, WITHIN_A_WAVE) for each in flow.successors[start]]
+    while stack:
+        node, left, state = here = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        for event in events.get(node, ()):
+            match event:
+                case Drain():
+                    state = _drained(state, event, rules)
+                case Fence():
+                    state = replace(state, ordinary=True)
+                case Arrive(who) if who in ("", half):
+                    state = replace(state, ordinary=state.ordinary or rules.arrival_performs)
+                    left -= 1
+                    if not left:
+                        found[state] = None
+                        break
+        if left:
+            stack += [(each, left, state) for each in flow.successors[node]]
+    weakest = [each for each in found if not any(other != each and _is_less(other, each) for other in found)]
+    for state in weakest:
+        yield state, len(found) > 1
+
+
+def _drained(state: State, drain: Drain, rules: Rules) -> State:
+    """Counts as if nothing had been issued since y: then no fewer may be in flight."""
+    counts = dict(state.counts)
+    for name, count in (*drain.counts, *(((each, 0) for each in rules.lds) if drain.ordinary else ())):
+        known = counts.get(name)
+        counts[name] = Count(min(known.left, count) if known else count)
+    return replace(
+        state,
+        ordinary=state.ordinary or drain.ordinary,
+        copies=state.copies or drain.copies,
+        counts=tuple(sorted(counts.items(), key=lambda each: each[0])),
+    )
+
+
+def _is_less(one: State, other: State) -> bool:
+    """Whether one knows of nothing that the other does not."""
+    if one.ordinary > other.ordinary or one.copies > other.copies:
+        return False
+    theirs = dict(other.counts)
+    return all(name in theirs and theirs[name].left <= each.left for name, each in one.counts)

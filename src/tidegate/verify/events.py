@@ -1,0 +1,184 @@
+"""What each node does to the order of accesses, in the order in which it does it.
+
+Needs   a flow and its target
+Gives   for each node its events: drains, arrivals, departures, fences, groups, tokens, issues, the access itself
+Keeps   only what is certain counts: an operation counts its least number of instructions, and a count above 0 says
+        nothing on a counter on which something of this program may complete out of turn
+Cost    linear in the nodes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow
+from tidegate.language import ops
+from tidegate.targets import Target
+
+WORKGROUP = -1
+EVERYBODY = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The wave goes on when these are performed. `counts` are those that say something."""
+
+    ordinary: bool = False
+    copies: bool = False
+    counts: tuple[tuple[str, int], ...] = ()
+    tokens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """`half`: which half of the waves does; empty for all."""
+
+    half: str = EVERYBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Depart:
+    half: str = EVERYBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    proxy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Closes a group; `token` is the name of all copies in it."""
+
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Tokens that get a new name, all at once; an empty one stands for no copy."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Instructions on counters."""
+
+    queues: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access to shared memory. `can_wait`: whether a wait of its wave can be for it."""
+
+    effect: str
+    is_async: bool
+    queues: tuple[tuple[str, int], ...]
+    token: str
+    proxy: str
+    operator: str
+    fetches: bool
+    can_wait: bool
+
+
+Event = Drain | Arrive | Depart | Fence | Commit | Rename | Issue | Access
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The facts of the target, and of the program, that decide when accesses are performed."""
+
+    groups: frozenset[str]  # counters of groups
+    in_turn: frozenset[str]  # counters on which everything completes in its turn
+    lds: tuple[str, ...]
+    largest: dict[str, int]
+    arrival_performs: bool
+    proxies: bool
+
+    def says_something(self, name: str, count: int) -> bool:
+        return name in self.largest and count <= self.largest[name] and (count == 0 or name in self.in_turn)
+
+
+def rules_of(flow: Flow, target: Target) -> Rules:
+    out_of_turn = {each.counter for point in flow.graph.points for each in point.issues if not each.in_order}
+    accesses = [each.action for each in flow.graph.points if isinstance(each.action, g.Access)]
+    return Rules(
+        frozenset(name for name, each in target.counters.items() if each.unit == "groups"),
+        frozenset(name for name, each in target.counters.items() if each.in_order and name not in out_of_turn),
+        target.lds_counters,
+        {name: each.largest for name, each in target.counters.items()},
+        target.barrier.performs == "ordinary",
+        target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses),
+    )
+
+
+def events_of(flow: Flow, target: Target, rules: Rules) -> dict[int, tuple[Event, ...]]:
+    """By node, in program order; nodes without events are left out."""
+    by_point = {number: _events(point, target, rules) for number, point in enumerate(flow.graph.points)}
+    found = {node: by_point[point] for node, point in enumerate(flow.origin) if by_point[point]}
+    for node in flow.closed:
+        found[node] = (_anything(()),)
+    return found
+
+
+def _events(point: g.Point, target: Target, rules: Rules) -> tuple[Event, ...]:
+    queues = tuple((each.counter, each.least) for each in point.issues)
+    match point.action:
+        case g.Access() as access:
+            return (
+                Access(
+                    access.effect,
+                    access.is_async,
+                    queues,
+                    access.token if access.is_async else "",
+                    access.proxy,
+                    access.operator,
+                    access.fetches,
+                    bool(queues) or not target.counters,
+                ),
+            )
+        case g.Unknown():
+            return (_anything(queues),)
+        case g.Assign(pairs):
+            renamed = tuple((name, value.name) for name, value in pairs if isinstance(value, g.Token))
+            return (Rename(renamed),) if renamed else ()
+        case g.Sync(op):
+            return _sync(op, rules)
+    return (Issue(queues),) if queues else ()
+
+
+def _anything(queues: tuple[tuple[str, int], ...]) -> Access:
+    return Access("write", False, queues, "", "generic", "", False, True)
+
+
+def _sync(op: object, rules: Rules) -> tuple[Event, ...]:
+    meet = (Arrive(), Depart())
+    match op:
+        case ops.WorkgroupBarrier():
+            return meet
+        case ops.SharedMemoryBarrier(counts, every_copy, deps):
+            return (Drain(True, every_copy, _certain(counts, rules), _names(deps)), *meet)
+        case ops.ConditionalBarrier(half=half):
+            return (Arrive(half), Depart(half))
+        case ops.Signal(barrier=barrier) if barrier == WORKGROUP:
+            return (Arrive(),)
+        case ops.Wait(barrier=barrier) if barrier == WORKGROUP:
+            return (Depart(),)
+        case ops.WaitCount(counts, deps):
+            return (Drain(counts=_certain(counts, rules), tokens=_names(deps)),)
+        case ops.Fence(kind=kind):
+            return (Fence(kind == "proxy_async"),)
+        case ops.CommitGroup(result=result):
+            return (Commit(result.name if result is not None else ""),)
+        case ops.NullAsyncDep(result=result):
+            return (Rename(((result.name, ""),)),)
+    return ()
+
+
+def _certain(counts: tuple[tuple[str, int], ...], rules: Rules) -> tuple[tuple[str, int], ...]:
+    return tuple((name, count) for name, count in counts if rules.says_something(name, count))
+
+
+def _names(deps: tuple[ops.Value, ...]) -> tuple[str, ...]:
+    return tuple(each.name for each in deps)

@@ -1,0 +1,256 @@
+"""Do two accesses touch a byte, in these iterations, under these conditions, in some pair of waves?
+
+Needs   two footprints, and how a path leads from one to the other
+Gives   a point: waves, iterations, sizes, the byte; None if there is none; or that nobody can say
+Keeps   exact where everything is affine; what is not is taken as the whole buffer, and the answer is marked
+Cost    one question to isl, unless intervals are apart; the same question is asked once
+
+    u, v       the waves of x and of y         #3         y's iteration of loop 3
+    x0, y0     which piece of an access        <#3, #3|   other iterations that a path goes through
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
+from tidegate.footprint.model import Footprints, Touch
+from tidegate.footprint.values import Spot
+from tidegate.graph import model as g
+from tidegate.index import (
+    TRUE,
+    WORKGROUP,
+    ZERO,
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Name,
+    names,
+    why_not_affine,
+)
+from tidegate.language.points import UNDECIDED, Undecided, find_point
+from tidegate.verify.paths import Conds, Iterations, Paths
+
+U, V = "u", "v"
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    """Which pairs of waves: of which halves (empty: any), and whether one and the same."""
+
+    x: str = ""
+    y: str = ""
+    same: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where two accesses meet. `sure`: nothing was widened or left undecided on the way to it."""
+
+    values: tuple[tuple[str, int], ...]
+    buffer: str
+    byte: int
+    sure: bool
+
+    def __getitem__(self, name: str) -> int:
+        return dict(self.values).get(name, 0)
+
+
+class Meet:
+    """Questions about one flow; answers are kept."""
+
+    def __init__(self, paths: Paths) -> None:
+        self.paths, self.flow = paths, paths.flow
+        self.footprints: Footprints = paths.footprints
+        self.graph = self.flow.graph
+        self.buffers = {each.name: each for each in self.graph.buffers}
+        self.where = (*self.graph.where, *_grid(self.graph))
+        self.sizes = [each.name for each in self.graph.sizes]
+        self.math = Arithmetic({})
+        self.asked = self.queries = self.undecided = 0
+        self.known: dict[object, Point | None] = {}
+
+    def find(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
+        """x in these iterations, y in its own; one of the ways must be possible. The first point found."""
+        key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, waves, tuple(ways))
+        if key not in self.known:
+            self.known[key] = self._find(x, y, iterations, ways, waves)
+        return self.known[key]
+
+    def _find(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
+        self.asked += 1
+        for one in x.places:
+            for other in y.places:
+                start, shift = self.buffers[one.buffer], self.shift(one, other)
+                if shift is None:
+                    continue
+                conds, sure = self.bytes_meet(x, y, one, other, shift, iterations)
+                if conds is None:
+                    continue
+                facts = [*conds, *self.facts(x, y, iterations), *self.pair_of(waves)]
+                # First without the way: most pairs never meet, whatever happens between them.
+                if (len(ways) > 1 or ways[0]) and self.ask(facts) is None:
+                    continue
+                for way in ways:
+                    found = self.ask([*facts, *way])
+                    if found is None:
+                        continue
+                    if isinstance(found, Undecided):
+                        return Point((), start.name, 0, sure=False)
+                    return Point(tuple(found.items()), start.name, found.get("byte", 0), sure)
+        return None
+
+    def shift(self, one: Spot, other: Spot) -> int | None:
+        """Where the second buffer begins, seen from the first."""
+        a, b = self.buffers[one.buffer], self.buffers[other.buffer]
+        if a is b:
+            return 0
+        return None if a.offset is None or b.offset is None else b.offset - a.offset
+
+    # --- conditions ---
+
+    def bytes_meet(
+        self, x: Touch, y: Touch, one: Spot, other: Spot, shift: int, iterations: Iterations
+    ) -> tuple[list[Cond] | None, bool]:
+        """That both touch `byte`; None if they lie apart."""
+        start = self.paths.start(y.node)
+        first, sure_x = self.covers(x, one, "x", iterations, U, 0)
+        second, sure_y = self.covers(y, other, "y", start, V, shift)
+        if self.apart(first, second):
+            return None, True
+        return [*first, *second], sure_x and sure_y
+
+    def covers(
+        self, touch: Touch, spot: Spot, side: str, iterations: Iterations, wave: str, shift: int
+    ) -> tuple[list[Cond], bool]:
+        buffer = self.buffers[spot.buffer]
+        room: list[Cond] = [
+            Compare(">=", Name("byte"), Const(shift)),
+            Compare("<", Name("byte"), Const(shift + buffer.bytes)),
+        ]
+        found: list[Cond] = list(room)
+        sure = True
+        if spot.cond != TRUE:
+            cond = self.paths.at(spot.cond, touch.node, iterations, wave)
+            sure = cond is not None
+            found += [cond] if cond is not None else []
+        place = None if spot.start is None else self.paths.index_at(spot.start, touch.node, iterations, wave)
+        if place is None or why_not_affine(place):
+            return found, False
+        place = Binary("+", place, Const(shift)) if shift else place
+        for number, span in enumerate(touch.extents):
+            step = Name(f"{side}{number}")
+            found += [Compare(">=", step, ZERO), Compare("<", step, Const(span.count))]
+            if span.limit is not None:
+                limit = self.paths.index_at(span.limit, touch.node, iterations, wave)
+                if limit is not None and not why_not_affine(limit):
+                    found.append(Compare("<", step, limit))
+                else:
+                    sure = False
+            place = Binary("+", place, Binary("*", step, Const(span.stride)))
+        found += [
+            Compare(">=", Name("byte"), place),
+            Compare("<", Name("byte"), Binary("+", place, Const(touch.width))),
+        ]
+        return found, sure and not touch.may
+
+    def apart(self, first: list[Cond], second: list[Cond]) -> bool:
+        """Whether intervals alone keep two accesses apart."""
+        low_x, high_x = self.reach(first)
+        low_y, high_y = self.reach(second)
+        return (high_x is not None and low_y is not None and high_x < low_y) or (
+            high_y is not None and low_x is not None and high_y < low_x
+        )
+
+    def reach(self, conds: list[Cond]) -> Range:
+        """The bytes between which an access lies at most."""
+        ranges: dict[str, Range] = {U: (0, self.graph.waves - 1), V: (0, self.graph.waves - 1)}
+        for cond in conds:
+            if not (isinstance(cond, Compare) and isinstance(cond.left, Name) and isinstance(cond.right, Const)):
+                continue
+            if cond.op == "<" and cond.left.name != "byte":
+                ranges[cond.left.name] = (0, cond.right.value - 1)
+        for loop in range(len(self.flow.loops)):
+            ranges[f"#{loop}"] = (0, None)
+        math = Arithmetic(ranges)
+        low: int | None = None
+        high: int | None = None
+        for cond in conds:
+            if not (isinstance(cond, Compare) and cond.left == Name("byte")):
+                continue
+            bound = math.bounds(math.put(cond.right, {}))
+            if cond.op == ">=" and bound[0] is not None:
+                low = bound[0] if low is None else max(low, bound[0])
+            if cond.op == "<" and bound[1] is not None:
+                high = bound[1] - 1 if high is None else min(high, bound[1] - 1)
+        return low, high
+
+    def facts(self, x: Touch, y: Touch, iterations: Iterations) -> Iterable[Cond]:
+        for touch, steps, wave in ((x, iterations, U), (y, self.paths.start(y.node), V)):
+            for fact in touch.facts:
+                cond = self.paths.at(fact, touch.node, steps, wave)
+                if cond is not None:
+                    yield cond
+
+    def pair_of(self, waves: Waves) -> Iterable[Cond]:
+        count, u, v = self.graph.waves, Name(U), Name(V)
+        for name in (u, v):
+            yield Compare(">=", name, ZERO)
+            yield Compare("<", name, Const(count))
+        yield Compare("==" if waves.same else "!=", u, v)
+        for name, half in ((u, waves.x), (v, waves.y)):
+            if half:
+                yield Compare("<" if half == "low" else ">=", name, Const(count // 2))
+
+    # --- isl ---
+
+    def ask(self, conds: Sequence[Cond]) -> dict[str, int] | Undecided | None:
+        """A small point, sizes first."""
+        found: dict[Cond, None] = dict.fromkeys(cond for cond in conds if cond != TRUE)
+        used = {name for cond in found for name in names(cond)}
+        around = _closed(self.where, used)
+        used |= {name for cond in around for name in names(cond)}
+        for name in sorted(used):
+            low, high = self.range_of(name)
+            if low is not None:
+                found[Compare(">=", Name(name), Const(low))] = None
+            if high is not None:
+                found[Compare("<=", Name(name), Const(high))] = None
+        order = [*(name for name in self.sizes if name in used), *sorted(used - set(self.sizes), key=_late)]
+        self.queries += 1
+        answer = find_point([*around, *found], order)
+        if answer is UNDECIDED:
+            self.undecided += 1
+        return answer
+
+    def range_of(self, name: str) -> Range:
+        if name in self.sizes:
+            return 1, None
+        if name in WORKGROUP or name.startswith(("#", "<")):
+            return 0, None
+        opaque = self.footprints.opaques.get(name.split("@")[0])
+        return (opaque.low, opaque.high) if opaque is not None else ANY
+
+
+def _late(name: str) -> tuple[int, str]:
+    """Iterations first, then waves, then bytes."""
+    return (0 if name[0] in "#<" else 1 if name in (U, V) else 2, name)
+
+
+def _grid(graph: g.SyncGraph) -> list[Cond]:
+    return [Compare("<", Name(name), extent) for name, extent in zip(WORKGROUP, graph.grid, strict=False)]
+
+
+def _closed(where: Iterable[Cond], used: set[str]) -> list[Cond]:
+    """Assumptions about names in use, and about names that these bring in."""
+    found: list[Cond] = []
+    rest, known = [cond for cond in where if not why_not_affine(cond)], set(used)
+    while True:
+        more = [cond for cond in rest if not known.isdisjoint(names(cond))]
+        if not more:
+            return found
+        found += more
+        rest = [cond for cond in rest if cond not in more]
+        known |= {name for cond in more for name in names(cond)}

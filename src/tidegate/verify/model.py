@@ -1,0 +1,49 @@
+"""What the verifier says of a program.
+
+Needs   nothing of the rest
+Gives   `Verification`: proved, or suspects with witnesses, or why it could not be decided
+Keeps   frozen
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.verify.meet import Point
+from tidegate.verify.paths import Iterations
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Two accesses that nothing orders, as far as can be told; x comes first in program order, if either does.
+
+    `why`: unmet (no barrier between them), undrained (x may be in flight when its wave arrives), unfenced (no fence
+    between the proxies), parallel (there is no program order). `exact`: nothing on the way to the witness was widened.
+    """
+
+    x: int  # points
+    y: int
+    why: str
+    within_a_wave: bool
+    nodes: tuple[int, int]
+    iterations: Iterations
+    point: Point
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """`undecided` says why nothing was asked; then there are no suspects, and nothing is proved."""
+
+    suspects: tuple[Suspect, ...] = ()
+    undecided: tuple[str, ...] = ()
+    by_path: bool = False  # loops with several ways in were followed along all their paths
+    notes: tuple[str, ...] = ()
+    accesses: int = 0
+    classes: int = 0
+    questions: int = 0
+    queries: int = 0
+
+    @property
+    def is_proved(self) -> bool:
+        return not self.suspects and not self.undecided

@@ -1,0 +1,157 @@
+"""What is known to be performed, on the way back from an access y towards those before it.
+
+Needs   events, in reverse
+Gives   `State`: whether an access x that is met now is performed before y is issued
+Keeps   an event less never makes more known: a path on which fewer things happen orders no more
+Cost    constant for each event, times the counters that were waited for
+
+Between waves the way back has two parts. First come departures of the waves: as many as x has to be away from y. The
+arrival that belongs to the last of them is where the second part begins: what is drained before it, by the wave of x,
+is performed before y is issued. Within one wave there is only the second part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidegate.verify.events import Access, Arrive, Commit, Depart, Drain, Event, Fence, Issue, Rename, Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Of one counter: how many that are met next may be in flight; of groups, whether that of now is not."""
+
+    left: int
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    need: int = 1  # departures still to come
+    passed: bool = False  # one of them is passed
+    departed: bool = False  # the last of them is, its arrival is not
+    arrived: bool = False  # the second part
+    ordinary: bool = False  # ordinary accesses are performed
+    copies: bool = False  # and all copies that can be waited for
+    counts: tuple[tuple[str, Count], ...] = ()
+    tokens: frozenset[str] = frozenset()  # names of copies that are waited for
+    fenced: bool = False
+
+    def count(self, name: str) -> Count | None:
+        return next((each for known, each in self.counts if known == name), None)
+
+
+WITHIN_A_WAVE = State(need=0, arrived=True)
+
+
+def is_performed(x: Access, state: State, rules: Rules) -> bool:
+    """Whether an access that is met in this state is performed before y is issued."""
+    if not state.arrived:
+        return False
+    if state.ordinary if not x.is_async else state.copies and x.can_wait:
+        return True
+    if x.token and x.token in state.tokens:
+        return True
+    for name, _ in x.queues:
+        known = state.count(name)
+        if known is not None and (known.over if name in rules.groups else known.left <= 0):
+            return True
+    return False
+
+
+def before(state: State, event: Event, rules: Rules, half: str) -> State:
+    """The state before an event, seen from a wave in this half."""
+    match event:
+        case Depart(who):
+            return _depart(state) if who in ("", half) else state
+        case Arrive(who):
+            return _arrive(state, rules) if who in ("", half) else state
+        case Drain():
+            return _drain(state, event, rules) if state.arrived else state
+        case Fence(proxy):
+            if state.arrived:
+                return replace(state, ordinary=True, fenced=state.fenced or proxy)
+            # A fence of y's own wave, if it stands behind all departures that y needs: else x is not known of there.
+            return replace(state, fenced=True) if proxy and not state.passed else state
+        case Commit(token):
+            return _commit(state, token, rules)
+        case Rename(pairs):
+            return _rename(state, pairs)
+        case Issue(queues):
+            return _issue(state, queues, rules)
+        case Access():
+            return _pass(state, event, rules)
+
+
+def _depart(state: State) -> State:
+    if not state.need:
+        return state
+    return replace(state, need=state.need - 1, passed=True, departed=state.need == 1)
+
+
+def _arrive(state: State, rules: Rules) -> State:
+    if not (state.departed or state.arrived):
+        return state
+    return replace(state, departed=False, arrived=True, ordinary=state.ordinary or rules.arrival_performs)
+
+
+def _drain(state: State, drain: Drain, rules: Rules) -> State:
+    counts = dict(state.counts)
+    for name, count in (*drain.counts, *(((each, 0) for each in rules.lds) if drain.ordinary else ())):
+        known = counts.get(name)
+        counts[name] = Count(min(known.left, count), known.over) if known else Count(count)
+    return replace(
+        state,
+        ordinary=state.ordinary or drain.ordinary,
+        copies=state.copies or drain.copies,
+        counts=tuple(sorted(counts.items(), key=lambda each: each[0])),
+        tokens=state.tokens.union(drain.tokens),
+    )
+
+
+def _commit(state: State, token: str, rules: Rules) -> State:
+    if not state.arrived:
+        return state
+    counts = dict(state.counts)
+    for name in rules.groups:
+        known = counts.get(name)
+        if known is not None:
+            counts[name] = Count(max(0, known.left - 1), known.left <= 0)
+        if token and token in state.tokens and name in rules.in_turn:
+            counts[name] = Count(0, True)  # this group, and all before it
+    found = tuple(sorted(counts.items(), key=lambda each: each[0]))
+    return replace(state, counts=found, tokens=state.tokens - {token})
+
+
+def _rename(state: State, pairs: tuple[tuple[str, str], ...]) -> State:
+    gone = {name for name, _ in pairs}
+    if gone.isdisjoint(state.tokens):
+        return state
+    return replace(state, tokens=(state.tokens - gone) | {old for name, old in pairs if old and name in state.tokens})
+
+
+def _issue(state: State, queues: tuple[tuple[str, int], ...], rules: Rules) -> State:
+    if not state.counts or not queues:
+        return state
+    least = dict(queues)
+    counts = tuple(
+        (
+            name,
+            Count(max(0, each.left - least[name]), each.over) if name in least and name not in rules.groups else each,
+        )
+        for name, each in state.counts
+    )
+    return replace(state, counts=counts)
+
+
+def _pass(state: State, x: Access, rules: Rules) -> State:
+    after = _issue(state, x.queues, rules)
+    if not x.token or x.token not in after.tokens:
+        return after
+    # It is waited for by name; what is older completes before it where copies complete in their turn.
+    counts = dict(after.counts)
+    for name, _ in x.queues:
+        if name in rules.in_turn and name not in rules.groups:
+            counts[name] = Count(0)
+    found = tuple(sorted(counts.items(), key=lambda each: each[0]))
+    return replace(after, counts=found, tokens=after.tokens - {x.token})

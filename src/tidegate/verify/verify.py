@@ -1,0 +1,293 @@
+"""Races and inversions, decided for all trip counts and all waves.
+
+Needs   a well-formed graph and its target
+Gives   a `Verification`
+Keeps   proved means: every conflicting pair of accesses of two waves, and every pair within a wave of which one is
+        asynchronous, is performed in program order, in every run. Shares no code with hazards, placement, waits and
+        schedule; footprints are compared with the bytes that the simulator touches (tests/test_footprint.py)
+Cost    one search for each stretch of straight code, as far back as accesses can be unordered; one question for each
+        pair of classes of accesses that a search finds
+
+From each access y all paths are followed backwards, until enough arrivals lie between and everything before them is
+drained. What is met on the way is not ordered before y. Whether it touches the same bytes, in the iterations and under
+the conditions of the path, is a question about integer points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tidegate.collecting import no_collecting
+from tidegate.footprint.resolve import find_footprints
+from tidegate.footprint.values import iteration
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow, flow_of
+from tidegate.graph.joins import find_joins
+from tidegate.targets import Target
+from tidegate.verify.ahead import drained_behind
+from tidegate.verify.events import Access, events_of, rules_of
+from tidegate.verify.meet import Meet, Waves
+from tidegate.verify.model import Suspect, Verification
+from tidegate.verify.paths import WILD, Conds, Iterations, Met, Paths, Search
+from tidegate.verify.protocol import find_protocol
+from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_performed
+
+HALVES = ("low", "high")
+
+
+def verify(graph: g.SyncGraph, target: Target) -> Verification:
+    with no_collecting():
+        return _Verifier(flow_of(graph), target).verify()
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """Which waves are asked about, and how many arrivals of x's wave have to lie between."""
+
+    waves: Waves
+    need: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An access that may be unordered before those at the end of a search."""
+
+    node: int
+    iterations: Iterations
+    ways: tuple[Conds, ...]
+    loose: bool
+    why: str
+
+
+class _Verifier:
+    def __init__(self, flow: Flow, target: Target) -> None:
+        self.flow, self.target = flow, target
+        self.rules = rules_of(flow, target)
+        self.events = events_of(flow, target, self.rules)
+        self.footprints = find_footprints(flow)
+        self.paths = Paths(flow, self.footprints)
+        self.meet = Meet(self.paths)
+        self.access: dict[int, Access] = {
+            node: each[0] for node in self.footprints.accesses if isinstance((each := self.events[node])[0], Access)
+        }
+        self.any_async = any(each.is_async for each in self.access.values())
+        self.kinds = {(each.is_async, each.can_wait, each.queues, each.token) for each in self.access.values()}
+        self.suspects: dict[tuple[int, int, bool], Suspect] = {}
+        self.notes: dict[str, None] = {}
+
+    def verify(self) -> Verification:
+        self.protocol = find_protocol(self.flow, self.events)
+        if self.protocol.undecided:
+            return Verification(undecided=self.protocol.undecided)
+        for head, nodes in self.segments().items():
+            for mode in self.modes(head):
+                self.segment(head, nodes, mode)
+        self.at_once()
+        wild = any(not loop.reducible for loop in self.flow.loops)
+        return Verification(
+            tuple(self.suspects.values()),
+            by_path=wild,
+            notes=tuple(self.notes),
+            accesses=len(self.access),
+            classes=len(set(self.footprints.classes.values())),
+            questions=self.meet.asked,
+            queries=self.meet.queries,
+        )
+
+    # --- stretches of code ---
+
+    def segments(self) -> dict[int, list[int]]:
+        """Accesses by the first node of the straight code that they stand in; nothing in it orders anything."""
+        found: dict[int, list[int]] = {}
+        heads: dict[int, int] = {}
+        for node in sorted(self.access, key=lambda each: self.paths.rank[each]):
+            if node not in self.protocol.ahead:
+                continue  # nobody comes there
+            chain = [node]
+            while chain[-1] not in heads and (previous := self.straight(chain[-1])) >= 0:
+                chain.append(previous)
+            head = heads.get(chain[-1], chain[-1])
+            heads.update(dict.fromkeys(chain, head))
+            found.setdefault(head, []).append(node)
+        return found
+
+    def straight(self, node: int) -> int:
+        """The node before, if nothing but it leads here and it does nothing to any order; else -1."""
+        flow, previous = self.flow, self.flow.before[node]
+        if len(previous) != 1 or flow.successors[previous[0]] != (node,) or node in flow.entries:
+            return -1
+        if flow.loop_of[previous[0]] != flow.loop_of[node]:
+            return -1
+        plain = all(isinstance(event, Access) for event in self.events.get(previous[0], ()))
+        return previous[0] if plain else -1
+
+    def modes(self, head: int) -> Iterator[_Mode]:
+        ahead = self.protocol.ahead[head]
+        if not self.protocol.staggers:
+            yield _Mode(Waves(), 1)
+        else:
+            for x in HALVES:
+                for y in HALVES:
+                    more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
+                    yield _Mode(Waves(x, y), 1 + more)
+        if self.any_async:
+            yield _Mode(Waves(same=True), 0)
+
+    def segment(self, head: int, nodes: Sequence[int], mode: _Mode) -> None:
+        if not mode.waves.same and mode.need <= 0:
+            for node in nodes:
+                for state, loose in drained_behind(
+                    self.flow, self.events, self.rules, node, 1 - mode.need, mode.waves.x
+                ):
+                    self.pairs([node], self.search(node, state, mode, loose), mode)
+            return
+        state = WITHIN_A_WAVE if mode.waves.same else State(need=mode.need)
+        found = self.search(head, state, mode)
+        self.pairs(nodes, found, mode)
+        # What stands before an access in its own stretch is unordered before it as well.
+        why = "undrained" if mode.waves.same else "unmet"
+        for place, node in enumerate(nodes):
+            start = self.paths.start(node)
+            own = [_Found(each, start, (frozenset(),), False, why) for each in nodes[:place]]
+            self.pairs([node], own, mode)
+
+    def search(self, head: int, state: State, mode: _Mode, loose: bool = False) -> list[_Found]:
+        """Accesses that are met on the way back before they are sure to be performed."""
+        half = mode.waves.x
+
+        def step(node: int, state: State) -> State | None:
+            for event in reversed(self.events.get(node, ())):
+                state = before(state, event, self.rules, half)
+            return None if self.is_over(state) else state
+
+        search = Search(self.paths, step)
+        search.run(head, state, loose=loose)
+        return [found for met in search.met if (found := self.unordered(met)) is not None]
+
+    def unordered(self, met: Met) -> _Found | None:
+        x = self.access.get(met.node)
+        if x is None:
+            return None
+        if not is_performed(x, met.state, self.rules):
+            why = "undrained" if met.state.arrived else "unmet"
+        elif self.rules.proxies and x.proxy == "generic" and not met.state.fenced:
+            why = "unfenced"
+        else:
+            return None
+        return _Found(met.node, met.iterations, met.ways, met.loose, why)
+
+    def is_over(self, state: State) -> bool:
+        """Whether everything that comes before is sure to be performed."""
+        if not state.arrived or (self.rules.proxies and not state.fenced):
+            return False
+        for is_async, can_wait, queues, _ in self.kinds:
+            if not is_async and state.ordinary:
+                continue
+            if is_async and can_wait and state.copies:
+                continue
+            known = ((name, state.count(name)) for name, _ in queues)
+            if any(each and each.left <= 0 and (each.over or name not in self.rules.groups) for name, each in known):
+                continue
+            return False
+        return True
+
+    # --- pairs ---
+
+    def pairs(self, nodes: Sequence[int], found: Sequence[_Found], mode: _Mode) -> None:
+        for y in nodes:
+            for each in found:
+                if self.may_clash(each, y, mode):
+                    self.ask(each, y, mode.waves)
+
+    def may_clash(self, found: _Found, second: int, mode: _Mode) -> bool:
+        x, y = self.access[found.node], self.access[second]
+        if (self.flow.origin[found.node], self.flow.origin[second], mode.waves.same) in self.suspects:
+            return False
+        if found.why == "unfenced" and y.proxy == "generic":
+            return False
+        if mode.waves.same and not (x.is_async or y.is_async):
+            return False
+        return conflict(x, y)
+
+    def ask(self, found: _Found, second: int, waves: Waves) -> None:
+        x, y = self.footprints.accesses[found.node], self.footprints.accesses[second]
+        point = self.meet.find(x, y, found.iterations, found.ways, waves)
+        if point is None:
+            return
+        origin = self.flow.origin
+        self.suspects[origin[found.node], origin[second], waves.same] = Suspect(
+            origin[found.node],
+            origin[second],
+            found.why,
+            waves.same,
+            (found.node, second),
+            found.iterations,
+            point,
+            point.sure and not found.loose and x.exact and y.exact,
+        )
+
+    # --- without program order ---
+
+    def at_once(self) -> None:
+        """One statement in two waves, and arms of a condition that different waves take."""
+        for node in self.access:
+            if node in self.protocol.ahead:
+                self.together(node, node, self.paths.start(node), Waves())
+        joins = find_joins(self.flow.successors)
+        for branch in range(len(self.flow.origin)):
+            if branch in self.protocol.ahead and self.parts(branch):
+                self.arms(branch, joins[branch])
+
+    def parts(self, branch: int) -> bool:
+        """Whether waves, or lanes, may go different ways here."""
+        if not isinstance(self.flow.action(branch), g.Branch | g.Dispatch):
+            return False
+        return any(self.flow.point(each).under != "uniform" for each in self.flow.successors[branch])
+
+    def arms(self, branch: int, join: int) -> None:
+        arms = [self.inside(successor, join, branch) for successor in dict.fromkeys(self.flow.successors[branch])]
+        divergent = any(self.flow.point(each).under == "divergent" for each in self.flow.successors[branch])
+        common = self.paths.around[branch]
+        for place, one in enumerate(arms):
+            for other in arms[place + 1 :]:
+                for x in sorted(one - other):
+                    for y in sorted(other - one):
+                        iterations = self.beside(x, y, common)
+                        self.together(x, y, iterations, Waves())
+                        if divergent and (self.access[x].is_async or self.access[y].is_async):
+                            self.together(x, y, iterations, Waves(same=True))
+
+    def inside(self, start: int, join: int, branch: int) -> set[int]:
+        """The accesses of an arm: what comes before its end, or before the branch itself again."""
+        seen, stack = set(), [start]
+        while stack:
+            node = stack.pop()
+            if node in seen or node in (join, branch):
+                continue
+            seen.add(node)
+            stack.extend(self.flow.successors[node])
+        return seen.intersection(self.access)
+
+    def beside(self, x: int, y: int, common: tuple[int, ...]) -> Iterations:
+        """x's iterations beside y's: the same of loops around the branch, any of others."""
+        start = dict(zip(self.paths.around[y], self.paths.start(y), strict=True))
+        return tuple(
+            start[loop]
+            if loop in common and loop in start
+            else ((f"{iteration(loop)}|beside", 0) if self.flow.loops[loop].reducible else (WILD, 0))
+            for loop in self.paths.around[x]
+        )
+
+    def together(self, first: int, second: int, iterations: Iterations, waves: Waves) -> None:
+        found = _Found(first, iterations, (frozenset(),), False, "parallel")
+        if self.may_clash(found, second, _Mode(waves, 0)):
+            self.ask(found, second, waves)
+
+
+def conflict(x: Access, y: Access) -> bool:
+    """Whether the order of two accesses to the same bytes matters."""
+    if x.effect == y.effect == "read":
+        return False
+    commute = x.effect == y.effect == "atomic" and x.operator == y.operator
+    return not (commute and not x.fetches and not y.fetches)
