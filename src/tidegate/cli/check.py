@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from tidegate.cli.options import FilesArg, JsonOption, PrintAfter, StopAfter, Ta
 from tidegate.cli.say import print_findings, print_stage, progress_bar, read_sizes, say, status_of, stop
 
 if TYPE_CHECKING:
+    from tidegate.cli.sarif import Reported
     from tidegate.diag import Finding, Sources
     from tidegate.passes import Checked, Unit
     from tidegate.simulate.judge import Limits
@@ -21,6 +23,10 @@ def check_command(
     files: FilesArg,
     target: TargetOption = None,
     as_json: JsonOption = False,
+    as_sarif: Annotated[
+        bool,
+        typer.Option("--sarif", help="Print a SARIF 2.1.0 log, for code scanning and editors; not with `--json`."),
+    ] = False,
     explore: Annotated[
         bool,
         typer.Option("--explore", help="Visit many more orders, and say how many of how many. May take minutes."),
@@ -43,40 +49,71 @@ def check_command(
     Exit status: 0 clean, 1 findings, 2 bad input; the worst of all files.
 
     Examples: `tidegate check gemm.tide`, `tidegate check gemm.py::gemm --target gfx1201 --json`,
-    `tidegate check ring.tide --explore`
+    `tidegate check ring.tide --explore`, `tidegate check ring.tide gemm.py --sarif`
     """
-    from tidegate.diag import Sources, findings_to_json
+    from tidegate.diag import BadInput, Sources
     from tidegate.passes import check_stage
     from tidegate.simulate.judge import EXPLORE, Limits
 
-    check_stage(print_after)
-    check_stage(stop_after)
-    show = print_stage if not as_json else lambda *_: None
-    sizes = tuple(read_sizes(size or []).items())
-    limits = replace(EXPLORE if explore else Limits(), seed=seed, sizes=sizes)
+    if as_json and as_sarif:
+        stop("`--json` and `--sarif` each want the output for themselves", "give one of the two")
+    as_text = not (as_json or as_sarif)
     checks = [_Check(file, len(files) > 1) for file in files]
-    for each in checks:
-        each.run(target, print_after, stop_after, show, limits)
-        if as_json:
-            continue
-        print_findings(each.findings, each.sources or Sources(), err=each.sources is None)
-        for line in each.verdicts():
-            say(line)
+    refused: Sequence[Finding] = ()
+    try:
+        check_stage(print_after)
+        check_stage(stop_after)
+        sizes = tuple(read_sizes(size or []).items())
+        limits = replace(EXPLORE if explore else Limits(), seed=seed, sizes=sizes)
+        for each in checks:
+            each.run(target, print_after, stop_after, print_stage if as_text else lambda *_: None, limits)
+            if as_text:
+                print_findings(each.findings, each.sources or Sources(), err=each.sources is None)
+                for line in each.verdicts():
+                    say(line)
+    except BadInput as bad:
+        if not as_sarif:
+            raise
+        refused = bad.findings
+    status = max(status_of([*each.findings, *refused]) for each in checks)
     if as_json:
-        given = files if len(files) > 1 else files[0]
-        findings = [finding for each in checks for finding in each.findings]
-        facts = {
-            "checked": [name for each in checks for name in each.names],
-            "decided": _decided(checks),
-            "judged": [fact for each in checks for fact in each.judged()],
-        }
-        say(json.dumps(findings_to_json(findings, file=given, **facts), indent=2))
-    raise typer.Exit(max(status_of(each.findings) for each in checks))
+        _say_json(checks)
+    if as_sarif:
+        _say_sarif(checks, refused, status)
+    raise typer.Exit(status)
+
+
+def _say_json(checks: list[_Check]) -> None:
+    from tidegate.diag import findings_to_json
+
+    files = [each.file for each in checks]
+    given = files if len(files) > 1 else files[0]
+    findings = [finding for each in checks for finding in each.findings]
+    say(json.dumps(findings_to_json(findings, file=given, **_facts(checks)), indent=2))
+
+
+def _say_sarif(checks: list[_Check], refused: Sequence[Finding], status: int) -> None:
+    """Also where the command line cannot be carried out: who asks for a log gets one."""
+    from tidegate.cli.sarif import Reported, sarif_log
+    from tidegate.diag import Sources
+
+    reported = [found for each in checks for found in each.reported()]
+    sources = Sources({file: text for each in checks if each.sources for file, text in each.sources.texts.items()})
+    log = sarif_log([*reported, *map(Reported, refused)], sources, status=status, **_facts(checks))
+    say(json.dumps(log, indent=2))
+
+
+def _facts(checks: list[_Check]) -> dict[str, object]:
+    return {
+        "checked": [name for each in checks for name in each.names],
+        "decided": _decided(checks),
+        "judged": [fact for each in checks for fact in each.judged()],
+    }
 
 
 def _decided(checks: list[_Check]) -> list[str]:
     """What every program was checked for."""
-    if any(each.sources is None for each in checks):
+    if not all(each.units for each in checks):
         return []
     ran = all(checked.judgement is not None and checked.judgement.runs for each in checks for checked in each.results)
     return ["meaning", "memory", "workgroup barrier", "target", *(["races", "hangs"] if ran else [])]
@@ -88,10 +125,14 @@ class _Check:
     def __init__(self, file: str, among_others: bool) -> None:
         self.file, self.among_others = file, among_others
         self.bad: list[Finding] = []
-        self.names: list[str] = []
+        self.units: list[Unit] = []
         self.results: list[Checked] = []
         self.sources: Sources | None = None
         self.shown: str | None = None  # the stage that was printed
+
+    @property
+    def names(self) -> list[str]:
+        return [_name(unit) for unit in self.units]
 
     @property
     def findings(self) -> list[Finding]:
@@ -114,7 +155,6 @@ class _Check:
         self.sources = loaded.sources
         _check_sizes(self.file, units, dict(limits.sizes))
         for unit in units:
-            self.names.append(_name(unit))
             with progress_bar(f"judging @{unit.name}") as progress:
                 self.results.append(
                     run_stages(
@@ -126,6 +166,15 @@ class _Check:
                         progress=progress,
                     )
                 )
+            self.units.append(unit)
+
+    def reported(self) -> Iterator[Reported]:
+        """The findings, each with its program, for the SARIF log."""
+        from tidegate.cli.sarif import sort_reported
+
+        yield from sort_reported(self.bad, self.file)
+        for unit, checked in zip(self.units, self.results, strict=True):
+            yield from sort_reported(checked.findings, self.file, unit.name)
 
     def verdicts(self) -> list[str]:
         """For each program how many findings there are, and what was run."""
