@@ -1,7 +1,8 @@
 """The order of stages, as a test: a module imports only names to its left, and only the command line prints.
 
-The order is that of the design's layout. `language` stands where the design says `kernel`: `tidegate.kernel` is the
-decorator. Imports are read from the text, those inside functions included.
+The order is that of the design's layout. `language` stands where the design says `kernel`, and `explanation` is what
+`explain` is made of: `tidegate.kernel` is the decorator, `tidegate.explain` a function. Imports are read from the
+text, those inside functions included.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tidegate.codes import CODES
 SOURCE = ROOT / "src" / "tidegate"
 ORDER = (
     "collecting diag codes targets cost index language graph footprint hazards placement waits schedule verify "
-    "simulate emit adapters report files passes synchronize library seeds demo cli __main__"
+    "simulate emit adapters report files passes synchronize explanation library seeds demo cli __main__"
 ).split()
 JUDGED = {"hazards", "placement", "waits", "schedule"}
 FORBIDDEN = {"verify": JUDGED, "simulate": JUDGED | {"footprint"}}

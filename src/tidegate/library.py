@@ -21,6 +21,7 @@ from tidegate.passes import Unit, pick_target, run_stages
 if TYPE_CHECKING:
     import numpy as np
 
+    from tidegate.explanation import Explained
     from tidegate.simulate.hostile import HostileRun
     from tidegate.simulate.judge import Judgement, Limits
     from tidegate.synchronize import Synchronized
@@ -74,15 +75,33 @@ def sync(
     from tidegate.synchronize import SyncOptions, synchronize
 
     options = SyncOptions(strategy, atomics, stagger, remove_redundant, force_barriers, bisect, judge, time_limit)
-    if isinstance(program, SyncGraph):
-        unit = Unit(program.name, pick_target(program.target, target), None, program)
-    else:
-        kernel = kernel_of(program)
-        unit = Unit(kernel.name, pick_target(kernel.target, target), kernel, None)
-    result = synchronize(unit, options, limits=limits)
+    result = synchronize(_unit(program, target), options, limits=limits)
     if result.after is None:
         raise BadInput(*result.findings)
     return result
+
+
+def explain(
+    program: KernelLike | SyncGraph, target: str | None = None, *, atomics: str = "order", stagger: int = 0
+) -> Explained:
+    """Says why the synchronization of a kernel or a graph stands as it does, and why there is no more of it.
+
+    Gives `.barriers` with the hazards that each serves and what was tried with it, `.pairs` that need no barrier of
+    their own, `.findings` of the program as it is, and `.text`. Raises `BadInput` for what has no meaning.
+    """
+    from tidegate.explanation import explain as explain_unit
+
+    result = explain_unit(_unit(program, target), atomics=atomics, stagger=stagger)
+    if result.graph is None:
+        raise BadInput(*result.findings)
+    return result
+
+
+def _unit(program: KernelLike | SyncGraph, target: str | None) -> Unit:
+    if isinstance(program, SyncGraph):
+        return Unit(program.name, pick_target(program.target, target), None, program)
+    kernel = kernel_of(program)
+    return Unit(kernel.name, pick_target(kernel.target, target), kernel, None)
 
 
 def build_graph(kernel: KernelLike, target: str | None = None) -> KernelGraph:

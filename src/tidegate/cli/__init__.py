@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.check import check_command
+from tidegate.cli.explain import explain_command
 from tidegate.cli.run import run_command
 from tidegate.cli.say import print_findings, say
 from tidegate.cli.show import demo_command, show_command, targets_command
@@ -50,6 +51,7 @@ app.command("targets")(targets_command)
 app.command("show")(show_command)
 app.command("sync")(sync_command)
 app.command("check")(check_command)
+app.command("explain")(explain_command)
 app.command("run")(run_command)
 app.command("demo")(demo_command)
 

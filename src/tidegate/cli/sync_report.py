@@ -114,8 +114,8 @@ def _program(result: Synchronized) -> dict[str, object]:
         "strategy": _how(result) if result.plan.edits or placed is not None else None,
         "plan": _plan(result, hazards),
         "left_out": result.left_out,
-        "hazards": [_hazard(each, flow) for each in hazards if flow is not None],
-        "unplaced": [{**_hazard(each.hazard, flow), "why": each.why} for each in unplaced_of(result) if flow],
+        "hazards": [hazard_to_json(each, flow) for each in hazards if flow is not None],
+        "unplaced": [{**hazard_to_json(each.hazard, flow), "why": each.why} for each in unplaced_of(result) if flow],
         "weight": placed.weight if placed is not None else None,
         "bound": optimum.bound if optimum is not None else None,
         "proven": optimum.proven if optimum is not None else None,
@@ -168,14 +168,15 @@ def _edit(edit: Edit, result: Synchronized) -> dict[str, object]:
     }
 
 
-def _hazard(hazard: Hazard, flow: Flow) -> dict[str, object]:
+def hazard_to_json(hazard: Hazard, flow: Flow) -> dict[str, object]:
+    """A hazard as `docs/json.md` describes it."""
     from tidegate.hazards.show import loop_name
 
     witness = hazard.witness
     return {
         "kind": hazard.kind.name,
-        "producer": _end(flow, hazard.producer, witness.x_wave, witness.x_iterations),
-        "consumer": _end(flow, hazard.consumer, witness.y_wave, witness.y_iterations),
+        "producer": end_to_json(flow, hazard.producer, witness.x_wave, witness.x_iterations),
+        "consumer": end_to_json(flow, hazard.consumer, witness.y_wave, witness.y_iterations),
         "loop": loop_name(flow, hazard.loop) if hazard.loop >= 0 else None,
         "distance": hazard.distance,
         "demand": hazard.demand,
@@ -186,7 +187,7 @@ def _hazard(hazard: Hazard, flow: Flow) -> dict[str, object]:
     }
 
 
-def _end(flow: Flow, node: int, wave: int, iterations: tuple[tuple[int, int], ...]) -> dict[str, object]:
+def end_to_json(flow: Flow, node: int, wave: int, iterations: tuple[tuple[int, int], ...]) -> dict[str, object]:
     from tidegate.hazards.show import loop_name
 
     point = flow.point(node)

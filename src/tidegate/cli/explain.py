@@ -1,0 +1,157 @@
+"""`tidegate explain`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.options import FileArg, JsonOption, TargetOption
+from tidegate.cli.say import print_findings, progress_bar, say
+
+if TYPE_CHECKING:
+    from tidegate.diag import Finding
+    from tidegate.explanation import Barrier, Explained, Pair, Trial
+    from tidegate.hazards.model import Hazard
+
+
+def explain_command(
+    file: FileArg,
+    target: TargetOption = None,
+    as_json: JsonOption = False,
+    atomics: Annotated[
+        str,
+        typer.Option(metavar="HOW", help="`order` atomics among themselves, or let those `commute` that do."),
+    ] = "order",
+    stagger: Annotated[
+        int,
+        typer.Option(metavar="S", help="Assume that in loops the high half of the waves is so many arrivals behind."),
+    ] = 0,
+) -> None:
+    """Say of each barrier what it is for and what goes wrong without it, and of other accesses why they need none.
+
+    The program stays as it is. Each barrier is taken away, moved past its neighbour, weakened and taken out of its
+    loop, one at a time, and what comes of it is judged.
+
+    Exit status: 0, or 2 for bad input; what is wrong with the program is what `check` is for.
+
+    Examples: `tidegate explain gemm.tide`, `tidegate explain gemm.py::gemm --target gfx1201 --json`
+    """
+    from tidegate.diag import BadInput, findings_to_json
+    from tidegate.explanation import explain
+    from tidegate.explanation.show import show_explained
+    from tidegate.files import load
+    from tidegate.passes import units_of
+    from tidegate.synchronize import SyncOptions
+
+    SyncOptions(atomics=atomics, stagger=stagger).check()
+    results: list[Explained] = []
+    try:
+        loaded = load(file)
+        for unit in units_of(loaded, target):
+            with progress_bar(f"explaining @{unit.name}") as progress:
+                results.append(explain(unit, atomics=atomics, stagger=stagger, progress=progress))
+    except BadInput as bad:
+        if not as_json:
+            raise
+        say(json.dumps(findings_to_json(bad.findings, file=file, programs=[]), indent=2))
+        raise typer.Exit(2) from None
+    if as_json:
+        findings = [finding for each in results for finding in each.findings]
+        programs = [program_to_json(each) for each in results]
+        say(json.dumps(findings_to_json(findings, file=file, programs=programs), indent=2))
+    else:
+        for result in results:
+            print_findings([each for each in result.findings if each.is_bad_input], loaded.sources)
+        say("\n".join(show_explained(each, loaded.sources) for each in results).rstrip("\n"))
+    raise typer.Exit(2 if any(each.graph is None for each in results) else 0)
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------
+
+
+def program_to_json(result: Explained) -> dict[str, object]:
+    """One program; `docs/json.md` describes its fields."""
+    from tidegate.cli.sync_report import hazard_to_json
+
+    found = result.hazards
+    hazards = _hazards(result)
+    numbers = {id(each): number for number, each in enumerate(hazards)}
+    return {
+        "program": f"@{result.unit.name} on {result.unit.target.name or 'no target'}",
+        "hazards": [hazard_to_json(each, found.flow) for each in hazards if found is not None],
+        "barriers": [_barrier(each, result, numbers) for each in result.barriers],
+        "pairs": [_pair(each, result, numbers) for each in result.pairs],
+        "notes": result.notes,
+        "why_not": result.why_not or None,
+    }
+
+
+def _hazards(result: Explained) -> list[Hazard]:
+    """All that barriers serve and pairs speak of, each once."""
+    if result.hazards is None:
+        return []
+    found = [*result.hazards.hazards, *(hazard for each in result.barriers for hazard in each.serves)]
+    found += [each.hazard for each in result.pairs if each.hazard is not None]
+    return list({id(each): each for each in found}.values())
+
+
+def _barrier(barrier: Barrier, result: Explained, numbers: dict[int, int]) -> dict[str, object]:
+    from tidegate.explanation.changes import show_sync
+
+    graph = result.graph
+    assert graph is not None
+    parts = [
+        {"point": each, "line": result.line(each) or None, "op": show_sync(graph, each)} for each in barrier.points
+    ]
+    return {
+        "kind": barrier.kind,
+        "parts": parts,
+        "weight": barrier.weight,
+        "loop": barrier.loop or None,
+        "pinned": barrier.pinned,
+        "needed": barrier.is_needed,
+        "serves": [numbers[id(each)] for each in barrier.serves],
+        "instead": list(barrier.instead),
+        "trials": [_trial(each, numbers) for each in barrier.trials],
+    }
+
+
+def _trial(trial: Trial, numbers: dict[int, int]) -> dict[str, object]:
+    return {
+        "question": trial.question,
+        "tried": trial.tried or None,
+        "part": trial.part if trial.part >= 0 else None,
+        "verdict": trial.verdict.value,
+        "why": trial.why or None,
+        "hazards": [numbers[id(each)] for each in trial.hazards],
+        "findings": _findings(trial.findings),
+        "gone": _findings(trial.gone),
+    }
+
+
+def _findings(findings: tuple[Finding, ...]) -> object:
+    from tidegate.diag import findings_to_json
+
+    return findings_to_json(findings)["findings"]
+
+
+def _pair(pair: Pair, result: Explained, numbers: dict[int, int]) -> dict[str, object]:
+    from tidegate.hazards.show import loop_name
+
+    assert result.hazards is not None
+    flow = result.hazards.flow
+    ends = [{"point": flow.origin[node], "line": flow.point(node).at.line or None} for node in pair.ends]
+    return {
+        "reason": pair.reason.name.lower(),
+        "kind": pair.kind.name if pair.kind is not None else None,
+        "buffer": pair.buffer,
+        "producer": ends[0],
+        "consumer": ends[1],
+        "loop": loop_name(flow, pair.loop) if pair.loop >= 0 else None,
+        "distances": list(pair.distances) if pair.distances is not None else None,
+        "by": list(pair.by),
+        "why": pair.why or None,
+        "hazard": numbers[id(pair.hazard)] if pair.hazard is not None else None,
+    }

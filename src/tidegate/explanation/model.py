@@ -1,0 +1,133 @@
+"""What there is to say about the synchronization of one program.
+
+Needs   hazards, findings
+Gives   frozen values: barriers with what they serve and what was tried; pairs that need no barrier of their own
+Keeps   every claim names what it rests on: a finding of the judge, or a hazard whose window holds no barrier any more
+Cost    constant
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tidegate.diag import Finding
+from tidegate.graph import model as g
+from tidegate.hazards.find import Hazards
+from tidegate.hazards.model import Hazard, Kind
+from tidegate.passes import Checked, Unit
+
+
+class Verdict(Enum):
+    """What became of a change."""
+
+    BREAKS = "breaks"  # the judge finds what it did not find before
+    OVERLOOKED = "overlooked"  # it finds nothing, but a hazard is no longer ordered: other sizes, or widened bytes
+    WINDOWS = "windows"  # not judged; a hazard is no longer ordered
+    HOLDS = "holds"  # nothing goes wrong
+    UNJUDGED = "unjudged"  # not judged; all hazards are still ordered
+    CANNOT = "cannot"  # there is nothing to try, and `why` says why
+
+    @property
+    def is_wrong(self) -> bool:
+        return self in (Verdict.BREAKS, Verdict.OVERLOOKED, Verdict.WINDOWS)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One change to one barrier. `findings` are those that the program does not have as it is."""
+
+    question: str  # without | earlier | later | weaker | outside
+    tried: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    hazards: tuple[Hazard, ...] = ()  # no longer ordered
+    gone: tuple[Finding, ...] = ()  # that the program has as it is, and not with the change
+    why: str = ""
+    part: int = -1  # the point that was moved, of a barrier with several
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Synchronization that belongs together: one operation, a split pair, a stagger, or a barrier object."""
+
+    kind: str
+    points: tuple[int, ...]
+    weight: float
+    loop: str  # the loop around all of it, by its counter; empty: none
+    pinned: bool
+    serves: tuple[Hazard, ...]
+    trials: tuple[Trial, ...]
+    instead: tuple[int, ...]  # points that order what it serves if it is not there
+
+    @property
+    def without(self) -> Trial:
+        return next(each for each in self.trials if each.question == "without")
+
+    @property
+    def is_needed(self) -> bool:
+        return self.without.verdict.is_wrong
+
+
+class Reason(Enum):
+    """Why a pair of accesses needs no barrier of its own, or has none."""
+
+    ORDERED = "ordered by a barrier that stands between them for another pair"
+    DISTANCE = "they meet again only so many iterations later, and a barrier stands on the way"
+    SLOT = "they are in different slots"
+    PRIVATE = "each wave touches bytes of its own, and its program order is enough"
+    ONE_WAVE = "one wave does both, and its program order is enough"
+    BYTES = "they touch different bytes"
+    ARMS = "only one of two arms is taken"
+    COMMUTE = "atomics that give the same in any order"
+    OBJECT = "left to the barrier objects between them; the judge finds no race"
+    QUIET = "no barrier stands in every window between them; the judge finds no race"
+    UNORDERED = "nothing orders them"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two accesses of one buffer, in this order, and why no barrier stands for them."""
+
+    reason: Reason
+    kind: Kind | None  # None: atomics that commute
+    buffer: str
+    producer: int  # nodes
+    consumer: int
+    loop: int  # -1: in one iteration
+    distances: tuple[int, int | None] | None  # iterations between them, from and to; None: no end
+    by: tuple[int, ...] = ()  # points of the barriers that order them
+    why: str = ""
+    hazard: Hazard | None = None
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        return self.producer, self.consumer
+
+
+@dataclass(slots=True)
+class Explained:
+    """One program. `why_not`: why there is nothing to say."""
+
+    unit: Unit
+    findings: list[Finding]  # of the program as it is
+    graph: g.SyncGraph | None = None
+    hazards: Hazards | None = None
+    barriers: tuple[Barrier, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    checked: Checked | None = None
+    listing: str = ""  # the graph as text, if it came without lines: those are the lines that are spoken of
+    notes: list[str] = field(default_factory=list)
+    why_not: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it, as `tidegate explain` prints it."""
+        from tidegate.diag import Sources
+        from tidegate.explanation.show import show_explained
+
+        return show_explained(self, Sources())
+
+    def line(self, point: int) -> int:
+        assert self.graph is not None
+        return self.graph.points[point].at.line

@@ -1,0 +1,262 @@
+"""Why two accesses of one buffer need no barrier of their own.
+
+Needs   hazards with their footprints and conflicts, walks past the barriers that stand there
+Gives   for every ordered pair that is no hazard with a barrier of its own, the reason; for all others, the hazard
+Keeps   bytes are asked for as hazards ask for them; slots by the same question about whole slots, so that "another
+        slot" means disjoint slots in every iteration between the two
+Cost    quadratic in the accesses of a buffer, up to `MOST_PAIRS`; isl is asked once for each class of pairs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from tidegate.explanation.model import Pair, Reason
+from tidegate.footprint.conflicts import Conflicts, Meeting
+from tidegate.footprint.meetings import Pairs
+from tidegate.footprint.model import Footprints, Shape, Touch
+from tidegate.graph import model as g
+from tidegate.hazards.facts import ACROSS, PairFacts
+from tidegate.hazards.find import Hazards
+from tidegate.hazards.model import Hazard
+from tidegate.index import WAVE, Const, combine, holds, names, scale
+from tidegate.placement.walks import Walk, Walks
+from tidegate.targets import Target
+
+MOST_PAIRS = 3_000  # pairs of accesses of one program
+
+Key = tuple[int, int, int, int]
+
+
+class PairFinder:
+    """Every pair of one program.
+
+    `own`: hazards that a barrier stands for; `apart`: those that barrier objects order; `racing`: points that clash.
+    """
+
+    def __init__(
+        self,
+        found: Hazards,
+        target: Target,
+        walks: Walks,
+        own: Iterable[Hazard],
+        apart: Iterable[Hazard],
+        is_racing: Callable[[int, int], bool],
+    ) -> None:
+        self.found, self.flow, self.walks = found, found.flow, walks
+        self.facts = PairFacts(found.flow, target, found.stagger.assumed, found.atomics)
+        self.commuting = PairFacts(found.flow, target, atomics="commute")
+        self.own = {key_of(each) for each in own}
+        self.is_racing = is_racing
+        self.apart = {(each.producer, each.consumer) for each in apart}
+        self.unplaced = {(each.hazard.producer, each.hazard.consumer): each.why for each in found.unplaced}
+        self.slots = Conflicts(found.flow, _whole_slots(found.footprints))
+        self.reach: dict[tuple[int, int], frozenset[int]] = {}
+        self.left_out = 0
+
+    def find(self) -> list[Pair]:
+        pairs: list[Pair] = []
+        asked = 0
+        for first, second in self.candidates():
+            if asked >= MOST_PAIRS:
+                self.left_out += 1
+                continue
+            asked += 1
+            pairs += self.pair(first, second)
+        return pairs
+
+    def candidates(self) -> Iterator[tuple[int, int]]:
+        """Accesses that may share memory, not both of which read."""
+        accesses = self.found.footprints.accesses
+        for first, one in accesses.items():
+            for second, other in accesses.items():
+                if self.shared(one, other) and not self.facts.effect(first) == self.facts.effect(second) == "read":
+                    yield first, second
+
+    def shared(self, one: Touch, other: Touch) -> bool:
+        buffers = {each.name: each for each in self.flow.graph.buffers}
+        return any(
+            x.buffer == y.buffer or _overlap(buffers[x.buffer], buffers[y.buffer])
+            for x in one.places
+            for y in other.places
+        )
+
+    def pair(self, first: int, second: int) -> Iterator[Pair]:
+        flow = self.flow
+        common = [each for each in flow.loops_around(first) if each in flow.loops_around(second)]
+        if first != second and second in self.reached(first, common[-1] if common else -1):
+            yield from self.relation(first, second, -1, self.found.conflicts.same_iteration(first, second))
+        elif first < second and first not in self.reached(second, common[-1] if common else -1):
+            yield from self.apart_for_good(first, second)
+        elif first == second and (first, second) in self.unplaced:
+            yield self.unordered(first, second, -1, None)
+        for loop in common:
+            if flow.loops[loop].reducible:
+                yield from self.relation(first, second, loop, self.found.conflicts.carried(first, second, loop))
+
+    def reached(self, node: int, loop: int) -> frozenset[int]:
+        """What a node leads to in one iteration of a loop around it."""
+        known = self.reach.get((node, loop))
+        if known is None:
+            head = self.flow.loops[loop].head if loop >= 0 else -1
+            seen: set[int] = set()
+            stack = [node]
+            while stack:
+                for each in self.flow.successors[stack.pop()]:
+                    if each not in seen and each != head and (loop < 0 or loop in self.walks.loops_around(each)):
+                        seen.add(each)
+                        stack.append(each)
+            known = self.reach[node, loop] = frozenset(seen)
+        return known
+
+    def apart_for_good(self, first: int, second: int) -> Iterator[Pair]:
+        """Neither leads to the other: two arms, or two programs."""
+        if (first, second, -1, 0) in self.own:
+            return
+        if (first, second) in self.unplaced:
+            yield self.unordered(first, second, -1, None)
+        elif (first, second) in self.apart or (second, first) in self.apart:
+            yield self.made(Reason.OBJECT, first, second, -1, None)
+        elif len(self.flow.entries) == 1 and self.found.conflicts.same_iteration(first, second):
+            yield self.made(Reason.ARMS, first, second, -1, None)
+
+    # --- one pair, in one iteration or round one loop ---
+
+    def relation(self, first: int, second: int, loop: int, found: tuple[Meeting, ...]) -> Iterator[Pair]:
+        kind = self.facts.kind(first, second)
+        if kind is None:
+            if found:
+                yield self.made(Reason.COMMUTE, first, second, loop, None)
+            return
+        least = min((each.distance for each in found), default=None)
+        if not found or (loop >= 0 and least is not None and least > 1):
+            yield self.disjoint(first, second, loop, least)
+        alone = self.facts.within_a_wave(first, second)
+        for meeting in found:
+            pairs = meeting.pairs if alone else meeting.pairs & ACROSS
+            if pairs.value:
+                yield from self.hazard(first, second, loop, meeting, pairs)
+            else:
+                reason = Reason.ONE_WAVE if self.one_wave(first, second) else Reason.PRIVATE
+                yield self.made(reason, first, second, loop, (meeting.distance, None))
+
+    def disjoint(self, first: int, second: int, loop: int, least: int | None) -> Pair:
+        """They do not meet; or not in the next iterations, before the least distance."""
+        met = self.slots.carried(first, second, loop) if loop >= 0 else self.slots.same_iteration(first, second)
+        nearest = min((each.distance for each in met), default=None)
+        apart = not met or (loop >= 0 and least is not None and nearest is not None and nearest >= least)
+        several = all(_slots(self.flow.graph, each) for node in (first, second) for each in self.buffers(node))
+        reason = Reason.SLOT if several and apart else Reason.BYTES
+        until = (1, least - 1 if least is not None else None) if loop >= 0 else None
+        return self.made(reason, first, second, loop, until)
+
+    def hazard(self, first: int, second: int, loop: int, meeting: Meeting, pairs: Pairs) -> Iterator[Pair]:
+        hazard = self.as_hazard(first, second, loop, meeting, pairs)
+        served = self.walks.served_at(hazard)
+        at = (meeting.distance, meeting.distance) if loop >= 0 else None
+        if key_of(hazard) in self.own:
+            return
+        if isinstance(served, Walk):
+            if (first, second) in self.apart:
+                yield self.made(Reason.OBJECT, first, second, loop, at, hazard=hazard)
+            else:
+                yield self.unordered(first, second, loop, at, hazard)
+        else:
+            by = tuple(sorted({self.flow.origin[node] for node in served}))
+            reason = Reason.DISTANCE if meeting.distance > 1 else Reason.ORDERED
+            yield self.made(reason, first, second, loop, at, by=by, hazard=hazard)
+
+    def unordered(
+        self,
+        first: int,
+        second: int,
+        loop: int,
+        at: tuple[int, int | None] | None,
+        hazard: Hazard | None = None,
+    ) -> Pair:
+        reason = Reason.UNORDERED if self.is_racing(first, second) else Reason.QUIET
+        why = self.unplaced.get((first, second), "")
+        if self.commuting.kind(first, second) is None:
+            why = "atomics that give the same in any order"
+        return self.made(reason, first, second, loop, at, why=why, hazard=hazard)
+
+    def as_hazard(self, first: int, second: int, loop: int, meeting: Meeting, pairs: Pairs) -> Hazard:
+        kind = self.facts.kind(first, second)
+        assert kind is not None
+        return Hazard(
+            kind,
+            first,
+            second,
+            loop,
+            meeting.distance,
+            self.facts.demand(pairs, second),
+            pairs,
+            self.facts.performed(first, second),
+            meeting.rounds,
+            meeting.witness,
+            meeting.exact,
+        )
+
+    def made(
+        self,
+        reason: Reason,
+        first: int,
+        second: int,
+        loop: int,
+        distances: tuple[int, int | None] | None,
+        by: tuple[int, ...] = (),
+        why: str = "",
+        hazard: Hazard | None = None,
+    ) -> Pair:
+        kind = self.facts.kind(first, second)
+        here = self.buffers(second)
+        buffer = hazard.witness.buffer if hazard else next((b for b in self.buffers(first) if b in here), here[0])
+        return Pair(reason, kind, buffer, first, second, loop, distances, by, why, hazard)
+
+    def buffers(self, node: int) -> list[str]:
+        return [place.buffer for place in self.found.footprints.accesses[node].places]
+
+    def one_wave(self, first: int, second: int) -> bool:
+        """Whether only one wave, and the same, comes to both."""
+        accesses, waves = self.found.footprints.accesses, range(self.flow.graph.waves)
+        come = {
+            wave
+            for node in (first, second)
+            for wave in waves
+            if all(holds(fact, {WAVE: wave}) for fact in accesses[node].facts if set(names(fact)) == {WAVE})
+        }
+        return len(come) == 1
+
+
+def key_of(hazard: Hazard) -> Key:
+    return hazard.producer, hazard.consumer, hazard.loop, hazard.distance
+
+
+def _overlap(one: g.Buffer, other: g.Buffer) -> bool:
+    if one.offset is None or other.offset is None:
+        return False
+    return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
+
+
+def _slots(graph: g.SyncGraph, buffer: str) -> bool:
+    return any(each.name == buffer and each.slots > 1 for each in graph.buffers)
+
+
+def _whole_slots(footprints: Footprints) -> Footprints:
+    """Each access as if it touched all of the slot that it starts in."""
+    sizes = {buffer.name: buffer.slot_bytes for buffer in footprints.flow.graph.buffers}
+    accesses = {node: _whole(touch, sizes) for node, touch in footprints.accesses.items()}
+    return replace(footprints, accesses=accesses)
+
+
+def _whole(touch: Touch, sizes: dict[str, int]) -> Touch:
+    bytes_of = {sizes[place.buffer] for place in touch.places}
+    if len(bytes_of) != 1:
+        return touch
+    (size,) = bytes_of
+    places = tuple(
+        replace(place, start=None if place.start is None else scale(combine("//", place.start, Const(size)), size))
+        for place in touch.places
+    )
+    return replace(touch, shape=Shape(places, (), size))

@@ -1,0 +1,181 @@
+"""Why the synchronization of a program stands as it does, and why there is no more of it.
+
+Needs   a program and its target
+Gives   its barriers with the hazards they serve and what goes wrong without, earlier, later, weaker or outside of their
+        loops; the pairs of accesses without a barrier of their own, and why
+Keeps   the program is not changed; a barrier is called needed only if a finding or a hazard says so
+Cost    that of `find_hazards`, a judgement for each change that is tried, and a question for each pair of accesses
+
+    barrier, 1 → 2 conflict      without it: TG101 1 → 2; before 1: TG101 1 → 2; bare: TG101, not performed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tidegate.diag import Finding, Span
+from tidegate.explanation.barriers import Group, find_barriers
+from tidegate.explanation.changes import Changes
+from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
+from tidegate.explanation.pairs import PairFinder
+from tidegate.explanation.trials import Trials
+from tidegate.graph import model as g
+from tidegate.graph.build import build_graph
+from tidegate.graph.flow import flow_of
+from tidegate.graph.parse import parse_graph
+from tidegate.graph.show import show_graph
+from tidegate.hazards.find import Hazards, find_hazards
+from tidegate.hazards.model import Hazard
+from tidegate.hazards.show import loop_name
+from tidegate.language.ops import MbarrierArrive, Signal
+from tidegate.passes import Unit, run_stages
+from tidegate.placement.trusted import by_objects
+from tidegate.placement.walks import Walk, Walks
+from tidegate.synchronize.model import SyncOptions
+
+# Called with the number of barriers done and of all.
+Progress = Callable[[int, int], None]
+
+
+def explain(unit: Unit, *, atomics: str = "order", stagger: int = 0, progress: Progress | None = None) -> Explained:
+    """Everything there is to say about one program as it is."""
+    SyncOptions(atomics=atomics, stagger=stagger).check()
+    seen = run_stages(unit, print_after=None, stop_after="graph", show=lambda *_: None)
+    result = Explained(unit, seen.findings)
+    if any(each.is_bad_input for each in seen.findings):
+        result.why_not = "the program has no meaning"
+        return result
+    built = build_graph(unit.kernel, unit.target) if unit.kernel is not None else None
+    graph = built.graph if built is not None else unit.graph
+    assert graph is not None
+    if not any(point.at.line for point in graph.points):
+        result.listing = show_graph(graph)
+        graph = parse_graph(result.listing, f"{graph.name}.sync")
+    found = find_hazards(flow_of(graph), unit.target, atomics=atomics, stagger=stagger)
+    result.graph, result.hazards = graph, found
+    _Explainer(result, graph, found).explain(progress or (lambda *_: None))
+    return result
+
+
+class _Explainer:
+    def __init__(self, result: Explained, graph: g.SyncGraph, found: Hazards) -> None:
+        self.result, self.graph, self.found, self.flow = result, graph, found, found.flow
+        target = result.unit.target
+        self.walks = Walks(self.flow, target, found.stagger)
+        at = ((each, self.walks.served_at(each)) for each in found.hazards)
+        self.served = {each: nodes for each, nodes in at if not isinstance(nodes, Walk)}
+        self.trials = Trials(graph, target, self.walks, tuple(self.served))
+        self.changes = Changes(graph, target)
+        self.racing = _races(self.trials.base.findings)
+        loose = [*(each for each in found.hazards if each not in self.served), *(one.hazard for one in found.unplaced)]
+        self.quiet = [each for each in loose if not self.is_racing(each.producer, each.consumer)]
+
+    def is_racing(self, producer: int, consumer: int) -> bool:
+        """As it is, as far as anything was judged."""
+        return self.trials.base.judgement is None or self.ends(producer, consumer) in self.racing
+
+    def ends(self, producer: int, consumer: int) -> frozenset[Span]:
+        return frozenset((self.flow.point(producer).at, self.flow.point(consumer).at))
+
+    def left_to_objects(self) -> list[Hazard]:
+        """Hazards of which every walk passes a barrier object, and that do not race."""
+        if not self.graph.objects:
+            return []
+        passing = by_objects(self.found, self.result.unit.target)
+        return [each for each in self.quiet if each in passing]
+
+    def explain(self, progress: Progress) -> None:
+        result, base = self.result, self.trials.base
+        result.checked = base
+        known = {(each.code, each.at) for each in result.findings}
+        result.findings += [each for each in base.findings if (each.code, each.at) not in known]
+        groups = find_barriers(self.flow, self.found.stagger)
+        gone = [self.trials.run(self.changes.without(each)) for each in groups]  # first, should a bound be reached
+        barriers = []
+        for number, (group, without) in enumerate(zip(groups, gone, strict=True)):
+            progress(number, len(groups))
+            barriers.append(self.barrier(group, without))
+        result.barriers = tuple(barriers)
+        own = {*self.served, *(hazard for each in barriers for hazard in each.serves)}
+        apart = self.left_to_objects()
+        pairs = PairFinder(self.found, result.unit.target, self.walks, own, apart, self.is_racing)
+        result.pairs = tuple(pairs.find())
+        self.note(pairs)
+
+    def barrier(self, group: Group, without: Trial) -> Barrier:
+        nodes = {node for point in group.points for node in self.walks.nodes.get(point, ())}
+        lost = set(without.hazards)
+        serves = [each for each, at in self.served.items() if at & nodes or each in lost]
+        serves += self.raced(without)
+        trials = [without, *map(self.trials.run, self.changes.without_one(group)), *self.tried(group, without)]
+        waits = {node for node in nodes if not _only_arrives(self.flow.action(node))}
+        weight = sum(self.flow.weight(node) for node in waits)
+        return Barrier(
+            group.kind,
+            group.points,
+            weight,
+            self.loop_around(nodes),
+            group.pinned,
+            tuple(serves),
+            tuple(trials),
+            self.instead(group, [each for each in serves if each not in lost]),
+        )
+
+    def tried(self, group: Group, without: Trial) -> list[Trial]:
+        """Only a barrier that something needs can be too early, too late, too weak."""
+        if not without.verdict.is_wrong:
+            return []
+        found: list[Trial] = []
+        stuck = ""
+        for change in self.changes.of(group):
+            if change.question == "weaker" and change.tried.partition("(")[0] == stuck:
+                continue  # a count that is too high stays so
+            trial = self.trials.run(change, without.hazards)
+            found.append(trial)
+            if trial.verdict is not Verdict.HOLDS and change.question == "weaker":
+                stuck = change.tried.partition("(")[0]
+        return found
+
+    def raced(self, without: Trial) -> list[Hazard]:
+        """Hazards that no window explains, and between whose ends there is a race without this barrier."""
+        racing = _races(without.findings)
+        return [each for each in self.quiet if self.ends(each.producer, each.consumer) in racing]
+
+    def loop_around(self, nodes: set[int]) -> str:
+        loops = {self.flow.loop_of[node] for node in nodes}
+        return loop_name(self.flow, max(loops)) if len(loops) == 1 and max(loops) >= 0 else ""
+
+    def instead(self, group: Group, hazards: Sequence[Hazard]) -> tuple[int, ...]:
+        """Where these hazards are served if the group is not there."""
+        own = dict(self.walks.own)
+        for point in group.points:
+            for node in self.walks.nodes.get(point, ()):
+                self.walks.own.pop(node, None)
+        found: set[int] = set()
+        for hazard in hazards:
+            nodes = self.walks.served_at(hazard)
+            found |= set() if isinstance(nodes, Walk) else {self.flow.origin[node] for node in nodes}
+        self.walks.own = own
+        return tuple(sorted(found))
+
+    def note(self, pairs: PairFinder) -> None:
+        notes, base = self.result.notes, self.trials.base
+        if base.judgement is None:
+            notes.append(f"nothing was judged: {base.why_not}; windows alone decide")
+        elif self.trials.left_out:
+            done = f"{self.trials.count} changed programs"
+            notes.append(f"{done} were judged; of {self.trials.left_out} more, windows alone decide")
+        if pairs.left_out:
+            notes.append(f"{pairs.left_out} more pairs of accesses were not asked about")
+        if self.found.stagger.assumed:
+            notes.append("the judge runs the program as it is, without the stagger that hazards assume")
+
+
+def _races(findings: Sequence[Finding]) -> set[frozenset[Span]]:
+    """The places of accesses that clash."""
+    return {frozenset(label.at for label in each.labels) for each in findings if each.code.startswith("TG1")}
+
+
+def _only_arrives(action: g.Action) -> bool:
+    """A pair costs what its waits cost."""
+    return isinstance(action, g.Sync) and isinstance(action.op, Signal | MbarrierArrive)

@@ -1,0 +1,105 @@
+"""Changes tried: what the judge finds in the changed program, and which hazards are no longer ordered in it.
+
+Needs   a graph, its hazards, walks past its barriers
+Gives   `Trial`s
+Keeps   only what the program does not have as it is counts as going wrong; the same in every run: what is bounded is
+        bounded by numbers of trials and steps, never by a clock
+Cost    a judgement for each trial, up to the bounds; then windows alone decide
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidegate.diag import Finding
+from tidegate.explanation.changes import Change
+from tidegate.explanation.model import Trial, Verdict
+from tidegate.graph import model as g
+from tidegate.hazards.model import Hazard
+from tidegate.passes import Checked, Unit, run_stages
+from tidegate.placement.events import all_events
+from tidegate.placement.walks import Walks
+from tidegate.targets import Target
+
+# Judgements of changed programs, and steps of all of them, after which windows alone decide.
+MOST_TRIALS, MOST_STEPS = 400, 400_000
+
+
+def judged(graph: g.SyncGraph, target: Target) -> Checked:
+    """What is wrong with a graph: all that `tidegate check` finds."""
+    return run_stages(Unit(graph.name, target, None, graph), print_after=None, stop_after=None, show=lambda *_: None)
+
+
+class Trials:
+    """Tries changes to one graph. `served` are the hazards that are ordered as it is."""
+
+    def __init__(self, graph: g.SyncGraph, target: Target, walks: Walks, served: Sequence[Hazard]) -> None:
+        self.graph, self.target, self.walks, self.served = graph, target, walks, served
+        self.base = judged(graph, target)
+        self.known = {_key(each) for each in self.base.findings}
+        self.count = self.steps = self.left_out = 0
+
+    def run(self, change: Change, hazards: Sequence[Hazard] | None = None) -> Trial:
+        """`hazards`: those that may be affected; None: all."""
+        if change.why:
+            return Trial(change.question, change.tried, Verdict.CANNOT, why=change.why, part=change.part)
+        program = change.apply(self.graph)
+        if program is None:
+            why = "nothing can stand there"
+            return Trial(change.question, change.tried, Verdict.CANNOT, why=why, part=change.part)
+        lost = tuple(self.lost(change, self.served if hazards is None else hazards))
+        after = self.judge(program)
+        found = self.new(after)
+        if after is None:
+            verdict = Verdict.WINDOWS if lost else Verdict.UNJUDGED
+        elif found:
+            verdict = Verdict.BREAKS
+        else:
+            verdict = Verdict.OVERLOOKED if lost else Verdict.HOLDS
+        gone = self.gone(after)
+        return Trial(change.question, change.tried, verdict, tuple(found), lost, gone, part=change.part)
+
+    def judge(self, program: g.SyncGraph) -> list[Finding] | None:
+        """What is wrong with a changed program; None if it is not judged."""
+        if self.base.judgement is None:
+            return None
+        if self.count >= MOST_TRIALS or self.steps >= MOST_STEPS:
+            self.left_out += 1
+            return None
+        checked = judged(program, self.target)
+        self.count += 1
+        self.steps += checked.judgement.steps if checked.judgement is not None else 0
+        return [each for each in checked.findings if each.severity == "error"]
+
+    def new(self, after: list[Finding] | None) -> list[Finding]:
+        return [each for each in after or () if _key(each) not in self.known]
+
+    def gone(self, after: list[Finding] | None) -> tuple[Finding, ...]:
+        if after is None:
+            return ()
+        keys = {_key(each) for each in after}
+        return tuple(each for each in self.base.findings if each.severity == "error" and _key(each) not in keys)
+
+    def lost(self, change: Change, hazards: Iterable[Hazard]) -> list[Hazard]:
+        """Hazards that are served as it is, and not with the change."""
+        walks = self.walks
+        own, caps = dict(walks.own), dict(walks.caps)
+        for point, op in change.instead.items():
+            for node in walks.nodes.get(point, ()):
+                walks.own.pop(node, None)
+                if op is not None:
+                    walks.own[node] = all_events((op,))
+            for name, count in getattr(op, "counts", ()):
+                if name in caps:  # a count that says something; a larger one does as well
+                    walks.caps[name] = max(walks.caps[name], count)
+        before = {node: all_events(ops) for point, ops in change.before.items() for node in walks.nodes.get(point, ())}
+        found = [each for each in hazards if not walks.is_served(each, before)]
+        walks.own, walks.caps = own, caps
+        return found
+
+
+def _key(finding: Finding) -> object:
+    """Equal for one mistake in two programs, whatever run showed it."""
+    if not finding.at.line:
+        return (finding.code, finding.message, finding.notes)
+    return (finding.code, tuple(sorted((label.at.file, label.at.line, label.at.column) for label in finding.labels)))
