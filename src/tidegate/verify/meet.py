@@ -94,7 +94,7 @@ class Meet:
                 if (len(ways) > 1 or ways[0]) and self.ask(facts) is None:
                     continue
                 for way in ways:
-                    found = self.ask([*facts, *way])
+                    found = self.ask([*facts, *map(self.paths.book.conds.__getitem__, sorted(way))])
                     if found is None:
                         continue
                     if isinstance(found, Undecided):

@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from tidegate.footprint.arithmetic import negate
+from tidegate.footprint.arithmetic import ANY, Arithmetic, Range, negate
 from tidegate.footprint.model import Footprints
 from tidegate.footprint.values import iteration
 from tidegate.graph.flow import Flow
@@ -32,15 +32,13 @@ from tidegate.index import (
     Name,
     Truth,
     names,
-    substitute,
-    substitute_cond,
     why_not_affine,
 )
 from tidegate.verify.state import State
 
 Step = tuple[str, int]  # a base, and how many iterations after it
 Iterations = tuple[Step, ...]  # of the loops around a node, outermost first
-Conds = frozenset[Cond]
+Conds = frozenset[int]  # numbers of conditions, all of which hold
 
 WILD = "~"  # the base of a loop with several ways in: it has no iterations
 MOST_ROUNDS = 80  # that are told apart while the state changes
@@ -68,6 +66,46 @@ class _Waiting:
     loose: bool = False
 
 
+YES, NO = 0, 1  # what always holds, and what never does
+
+
+class CondBook:
+    """Conditions by number: sets of them are compared and joined all the time."""
+
+    def __init__(self) -> None:
+        self.conds: list[Cond] = []
+        self.numbers: dict[Cond, int] = {}
+        self.names: list[frozenset[str]] = []
+        self.opposite: dict[int, int] = {}
+        for cond in (Truth(True), Truth(False)):
+            self.number(cond)
+
+    def number(self, cond: Cond) -> int:
+        found = self.numbers.get(cond)
+        if found is None:
+            found = self.numbers[cond] = len(self.conds)
+            self.conds.append(cond)
+            self.names.append(frozenset(names(cond)))
+        return found
+
+    def negation(self, number: int) -> int:
+        found = self.opposite.get(number)
+        if found is None:
+            found = self.opposite[number] = self.number(negate(self.conds[number]))
+        return found
+
+    def about(self, number: int, base: str) -> bool:
+        """Whether a condition is about an iteration, or one that is counted from it."""
+        return any(base in name for name in self.names[number])
+
+
+class _Ranges(dict[str, Range]):
+    """Iterations are counted from 0, whatever they are called."""
+
+    def get(self, name: str, default: Range = ANY) -> Range:  # type: ignore[override]
+        return (0, None) if name.startswith(("#", "<")) else super().get(name, default)
+
+
 class Paths:
     """What all searches in one flow share."""
 
@@ -76,6 +114,9 @@ class Paths:
         self.around = [flow.loops_around(node) for node in range(len(flow.origin))]
         self.head_of = {loop.head: number for number, loop in enumerate(flow.loops) if loop.reducible}
         self.rank = _ranks(flow)
+        self.book = CondBook()
+        self.edges: dict[tuple[int, int, Iterations, Step | None, str | None], tuple[Iterations, Conds]] = {}
+        self.math = Arithmetic(_Ranges({each.name: (1, None) for each in flow.graph.sizes}))
         self.trips: dict[int, Index] = {
             loop: trips
             for loop in footprints.ends_at_head
@@ -100,8 +141,7 @@ class Paths:
             by[name] = found
         if why_not_affine(cond):
             return None
-        found_cond = substitute_cond(cond, by)
-        return None if found_cond == Truth(True) else found_cond
+        return self.math.put_cond(cond, by)
 
     def index_at(self, index: Index, node: int, iterations: Iterations, wave: str | None) -> Index | None:
         """The same for an index."""
@@ -111,7 +151,7 @@ class Paths:
             if found is None:
                 return None
             by[name] = found
-        return substitute(index, by)
+        return self.math.put(index, by)
 
     def named(self, name: str, node: int, iterations: Iterations, wave: str | None) -> Index | None:
         if name == WAVE:
@@ -153,9 +193,9 @@ class Paths:
             if loop in self.around[before]:
                 base, offset = known[loop]
                 known[loop] = turned or (base, offset - 1)
-                conds.append(Compare(">=", value_of(known[loop]), ZERO))
+                conds.append(self.math.compare(">=", value_of(known[loop]), ZERO))
             else:
-                conds.append(Compare("==", value_of(known[loop]), ZERO))
+                conds.append(self.math.compare("==", value_of(known[loop]), ZERO))
         found: list[Step] = []
         for each in self.around[before]:
             if each in known:
@@ -168,20 +208,61 @@ class Paths:
                 conds += self.entered_from_behind(each, before, Name(new), found)
         return tuple(found), conds
 
+    def edge(
+        self, node: int, before: int, iterations: Iterations, turned: Step | None, wave: str | None
+    ) -> tuple[Iterations, Conds]:
+        """The same, with what a branch has decided; what always holds is left out."""
+        key = (node, before, iterations, turned, wave)
+        known = self.edges.get(key)
+        if known is None:
+            found, conds = self.back(node, before, iterations, turned)
+            decided = self.decided(before, node, found, wave)
+            if decided is not None:
+                conds.append(decided)
+            known = self.edges[key] = (found, frozenset(map(self.book.number, conds)) - {YES})
+        return known
+
     def entered_from_behind(self, loop: int, node: int, count: Index, outside: list[Step]) -> Iterable[Cond]:
         """What is known of the iteration in which a loop was left; `outside`: those of the loops up to it."""
         iterations = (*outside, *((WILD, 0) for _ in self.around[node][len(outside) :]))
         facts = self.flow.loops[loop]
-        yield Compare(">=", count, ZERO)
         if node == facts.head:
             trips = self.trips.get(loop)
             placed = self.index_at(trips, node, iterations, None) if trips is not None else None
             if placed is not None:
-                yield Compare("==", count, placed)
+                yield self.math.compare("==", count, placed)
             if facts.least:
-                yield Compare(">=", count, Const(facts.least))
+                yield self.math.compare(">=", count, Const(facts.least))
         if facts.most is not None:
-            yield Compare("<=", count, Const(facts.most))
+            yield self.math.compare("<=", count, Const(facts.most))
+
+    def left(self, way: Conds, base: str) -> Conds | None:
+        """Conditions without the iteration of a loop that was entered from behind, and that no later one mentions.
+
+        None if they cannot hold.
+        """
+        book = self.book
+        for name in (base, _below(base)):
+            about = [cond for cond in way if name in book.names[cond]] if name and not name[1:].isdigit() else []
+            if not about:
+                continue
+            equal = next((each for cond in about if (each := _equal_to(book.conds[cond], name)) is not None), None)
+            if equal is not None:
+                new = {book.number(self.over_trips(book.conds[cond], name, equal)) for cond in about}
+                way = way.difference(about) | new
+            elif all(_is_lower_bound(book.conds[cond], name) for cond in about):
+                way = way.difference(about)  # it may be as large as that
+        return None if NO in way else way - {YES}
+
+    def over_trips(self, cond: Cond, name: str, value: Index) -> Cond:
+        """A condition with a value in place of an iteration; `max(0, n) == 0` says that n is less than 1."""
+        found = self.math.put_cond(cond, {name: value})
+        match found:
+            case Compare("==", Binary("max", Const(0), trips), Const(0)):
+                return self.math.compare("<", trips, Const(1))
+            case Compare(">=", Binary("max", Const(0), trips), Const(1)):
+                return self.math.compare(">=", trips, Const(1))
+        return found
 
     def decided(self, before: int, node: int, iterations: Iterations, wave: str | None) -> Cond | None:
         """What a branch has decided if it went along an edge."""
@@ -195,6 +276,50 @@ class Paths:
         if any(opaque.when == "branch" for name in names(cond) if (opaque := self.footprints.opaques.get(name))):
             return None  # free each time, and asked here alone
         return self.at(cond, before, iterations, wave)
+
+    def is_free_round(self, loop: int, passes: Callable[[int], bool]) -> bool:
+        """Whether some way round a loop asks for nothing, by nodes that let one pass."""
+        facts = self.flow.loops[loop]
+        seen: set[int] = set()
+        stack = [node for node in facts.latches if self.asks_nothing(node, facts.head, loop)]
+        while stack:
+            node = stack.pop()
+            if node in seen or not passes(node):
+                continue
+            if node == facts.head:
+                return True
+            seen.add(node)
+            inner = self.head_of.get(node, -1)
+            if inner >= 0 and not self.is_free_round(inner, passes):
+                continue
+            stack += [
+                each
+                for each in self.flow.before[node]
+                if loop in self.around[each] and inner not in self.around[each] and self.asks_nothing(each, node, loop)
+            ]
+        return False
+
+    def asks_nothing(self, before: int, node: int, loop: int) -> bool:
+        """Whether an edge asks nothing of the iteration of a loop around it, or of one in that loop."""
+        conds = self.footprints.branches.get(before)
+        if conds is None or self.is_known(before, node):
+            return True
+        inner = self.head_of.get(before, -1)
+        if inner in self.trips and inner not in self.around[node]:
+            return True  # left after its trips
+        for name in {name for cond in conds for name in names(cond)}:
+            opaque = self.footprints.opaques.get(name)
+            if opaque is not None and opaque.when == "branch":
+                return True
+            if opaque is not None and loop in opaque.loops:
+                return False
+            if name.startswith("#") and loop in self.chain(int(name[1:])):
+                return False
+        return True
+
+    def chain(self, loop: int) -> tuple[int, ...]:
+        """A loop and those around it."""
+        return self.around[self.flow.loops[loop].head]
 
     def is_known(self, before: int, node: int) -> bool:
         """Whether an edge goes into the body of a loop whose trips are known: on the way back it is never the last."""
@@ -212,6 +337,7 @@ class Search:
         self.queue: list[tuple[int, int, int, Key]] = []
         self.count = 0
         self.turned: dict[tuple[int, int, Iterations, State], tuple[int, Conds]] = {}
+        self.unchanged: dict[tuple[int, State], bool] = {}
         self.met: list[Met] = []
         self.ended: list[Met] = []  # at the beginning of the program
 
@@ -223,7 +349,7 @@ class Search:
             waiting = self.waiting.pop(key, None)
             if waiting is None:
                 continue
-            ways, loose = _simplified(waiting.ways)
+            ways, loose = _simplified(waiting.ways, self.paths.book)
             known = self.done.setdefault(key, [])
             ways = [way for way in ways if not any(each <= way for each in known)]
             if ways:
@@ -261,13 +387,17 @@ class Search:
                 self.go(before, here, None, turns)
 
     def go(self, before: int, here: Met, turned: Step | None, turns: int) -> None:
-        found, conds = self.paths.back(here.node, before, here.iterations, turned)
-        decided = self.paths.decided(before, here.node, found, "u" if here.state.arrived else None)
-        if decided is not None:
-            if decided == Truth(False):
-                return
-            conds.append(decided)
-        self.put(before, here.state, found, [way.union(conds) for way in here.ways], here.loose, turns)
+        wave = "u" if here.state.arrived else None
+        found, conds = self.paths.edge(here.node, before, here.iterations, turned, wave)
+        if NO in conds:
+            return
+        ways = [way | conds for way in here.ways] if conds else list(here.ways)
+        loop = self.paths.head_of.get(here.node, -1)
+        if loop >= 0 and loop not in self.paths.around[before]:
+            base = here.iterations[self.paths.around[here.node].index(loop)][0]
+            ways = [left for way in ways if (left := self.paths.left(way, base)) is not None]
+        if ways:
+            self.put(before, here.state, found, ways, here.loose, turns)
 
     def go_round(self, before: int, here: Met, loop: int, turns: int) -> None:
         """To the iteration before; to any before it, if nothing has changed since the last time."""
@@ -277,25 +407,70 @@ class Search:
             self.go(before, here, None, turns)
             return
         if base.startswith("<"):  # any earlier one already: what was asked of that one is forgotten
+            book = self.paths.book
             kept = tuple(
-                frozenset(cond for cond in way if not _about(cond, base) or _bounds(cond)) for way in here.ways
+                frozenset(cond for cond in way if not book.about(cond, base) or _bounds(book.conds[cond]))
+                for way in here.ways
             )
             loose = here.loose or any(len(a) != len(b) for a, b in zip(kept, here.ways, strict=True))
             self.go(before, replace(here, ways=kept, loose=loose), (base, 0), turns)
+            return
+        if self.passes_unchanged(loop, here.state):
+            self.any_earlier(before, here, loop, offset, turns)
             return
         key = (before, loop, here.iterations[:place], here.state)
         common = frozenset.intersection(*here.ways)
         first, asked_then = self.turned.setdefault(key, (offset, common))
         if first != offset:
-            asked = any(_about_step(cond, base) for cond in common - asked_then)
+            book = self.paths.book
+            asked = any(
+                book.about(cond, base) and not _is_lower_bound(book.conds[cond], base) for cond in common - asked_then
+            )
             if not asked or first - offset >= MOST_GUARDED or -offset >= MOST_ROUNDS:
-                # Nothing has changed: whatever it does in the iteration before, it does in all earlier ones.
-                new = f"<{iteration(loop)}|{_show(here.iterations[:place])}|{first}"
-                bound = Compare("<=", Name(new), value_of((base, offset - 1)))
-                ways = tuple(way | {bound} for way in here.ways)
-                self.go(before, replace(here, ways=ways, loose=here.loose or asked), (new, 0), turns)
+                self.any_earlier(before, replace(here, loose=here.loose or asked), loop, first, turns)
                 return
         self.go(before, here, None, turns)
+
+    def any_earlier(self, before: int, here: Met, loop: int, first: int, turns: int) -> None:
+        """Nothing changes on the way round: whatever happens in the iteration before, happens in all earlier ones."""
+        place = self.paths.around[here.node].index(loop)
+        base, offset = here.iterations[place]
+        new = f"<{iteration(loop)}|{_show(here.iterations[:place])}|!{base}!{first:+}"
+        bound = self.paths.math.compare("<=", Name(new), value_of((base, offset - 1)))
+        ways = tuple(way | {self.paths.book.number(bound)} for way in here.ways)
+        self.go(before, replace(here, ways=ways), (new, 0), turns)
+
+    def passes_unchanged(self, loop: int, state: State) -> bool:
+        """Whether a way round a loop asks for nothing and changes nothing, whatever else it may do."""
+        key = (loop, state)
+        if key not in self.unchanged:
+            self.unchanged[key] = self.paths.is_free_round(loop, lambda node: self.step(node, state) == state)
+        return self.unchanged[key]
+
+
+def _below(base: str) -> str:
+    """The iteration before which an unknown one lies, if that is the one in which the loop was left."""
+    return base.rsplit("|!", 1)[1].rsplit("!", 1)[0] if base.startswith("<") else ""
+
+
+def _equal_to(cond: Cond, name: str) -> Index | None:
+    """What an iteration is equal to, by a condition in normal form."""
+    match cond:
+        case Compare("==", Name(found), Const() as value) if found == name:
+            return value
+        case Compare("==", Binary("+", Name(found), rest), Const(value)) if found == name:
+            return _minus(rest, value)
+    return None
+
+
+def _minus(rest: Index, value: int) -> Index:
+    """`name + rest == value`."""
+    negative: Index = Binary("*", rest, Const(-1))
+    return Binary("+", negative, Const(value)) if value else negative
+
+
+def _is_lower_bound(cond: Cond, name: str) -> bool:
+    return isinstance(cond, Compare) and cond.op in (">=", ">") and cond.left == Name(name)
 
 
 def value_of(step: Step) -> Index:
@@ -307,24 +482,15 @@ def _show(steps: Iterable[Step]) -> str:
     return ";".join(f"{base}{offset:+}" for base, offset in steps)
 
 
-def _about(cond: Cond, base: str) -> bool:
-    return any(base in name for name in names(cond))
-
-
-def _about_step(cond: Cond, base: str) -> bool:
-    """Whether a condition asks more of an iteration than that it is there."""
-    return _about(cond, base) and not (
-        isinstance(cond, Compare) and cond.op == ">=" and cond.right == ZERO and isinstance(cond.left, Name | Binary)
-    )
-
-
 def _bounds(cond: Cond) -> bool:
     """Whether a condition says where an unknown iteration lies."""
-    return isinstance(cond, Compare) and isinstance(cond.left, Name) and cond.left.name.startswith("<")
+    return isinstance(cond, Compare) and cond.op == "<=" and any(name.startswith("<") for name in names(cond.left))
 
 
-def _simplified(ways: list[Conds]) -> tuple[list[Conds], bool]:
+def _simplified(ways: list[Conds], book: CondBook) -> tuple[list[Conds], bool]:
     """Ways of which one holds if and only if one of the given ones does; or, if there are too many, what all ask."""
+    if len(ways) == 1:
+        return ways, False
     found: list[Conds] = list(dict.fromkeys(ways))
     changed = True
     while changed:
@@ -333,7 +499,7 @@ def _simplified(ways: list[Conds]) -> tuple[list[Conds], bool]:
         for place, one in enumerate(found):
             for other in found[place + 1 :]:
                 alone, theirs = one - other, other - one
-                if len(alone) == len(theirs) == 1 and negate(next(iter(alone))) == next(iter(theirs)):
+                if len(alone) == len(theirs) == 1 and book.negation(next(iter(alone))) == next(iter(theirs)):
                     found.append(one & other)
                     changed = True
                     break

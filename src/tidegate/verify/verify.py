@@ -74,6 +74,7 @@ class _Verifier:
         self.any_async = any(each.is_async for each in self.access.values())
         self.kinds = {(each.is_async, each.can_wait, each.queues, each.token) for each in self.access.values()}
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
+        self.steps: dict[tuple[int, State, str], State | None] = {}
         self.notes: dict[str, None] = {}
 
     def verify(self) -> Verification:
@@ -156,14 +157,21 @@ class _Verifier:
         """Accesses that are met on the way back before they are sure to be performed."""
         half = mode.waves.x
 
-        def step(node: int, state: State) -> State | None:
-            for event in reversed(self.events.get(node, ())):
-                state = before(state, event, self.rules, half)
-            return None if self.is_over(state) else state
-
-        search = Search(self.paths, step)
+        search = Search(self.paths, lambda node, state: self.step(node, state, half))
         search.run(head, state, loose=loose)
         return [found for met in search.met if (found := self.unordered(met)) is not None]
+
+    def step(self, node: int, state: State, half: str) -> State | None:
+        """The state before a node; None if nothing before it can be unordered."""
+        events = self.events.get(node)
+        if not events:
+            return state
+        key = (node, state, half)
+        if key not in self.steps:
+            for event in reversed(events):
+                state = before(state, event, self.rules, half)
+            self.steps[key] = None if self.is_over(state) else state
+        return self.steps[key]
 
     def unordered(self, met: Met) -> _Found | None:
         x = self.access.get(met.node)
