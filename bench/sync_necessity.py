@@ -6,6 +6,8 @@ A barrier, a wait or a fence without which nothing is found is listed with its r
     atomics         it keeps atomics in order that would give the same in any order (`--atomics commute`)
     conditions      the walk needs conditions that never hold together: with all of them free, something is found
     trips           the walk needs more iterations than the loop has: with other bounds, something is found
+    slots           the walk goes round a loop more or less often than the slot behind it tells: with that slot wherever
+                    the loop leaves it, something is found, and nothing in the whole plan
     parting waves   one of the accesses lies where waves part, and which waves come there is not asked
     bounded         the judge did not go through everything
 
@@ -22,9 +24,11 @@ from dataclasses import dataclass, replace
 from bench.sync_cases import Case, Outcome, cases, draw, kind_of, outcomes
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Change, Edit, Insert, Plan
 from tidegate.hazards.model import Hazard
-from tidegate.index import Compare, Const, Name
+from tidegate.hazards.show import name_hazard
+from tidegate.index import Compare, Const, Name, names
 from tidegate.language import ops
 from tidegate.language.ops import Size
 from tidegate.simulate.judge import judge
@@ -32,7 +36,7 @@ from tidegate.simulate.judge import judge
 COUNT, QUICK = 2_000, 100
 STRATEGIES = ("minimal", "intersecting")
 PROTOCOL = ("TG202", "TG203", "TG204", "TG205", "TG207", "TG208")
-REASONS = ("widened", "atomics", "conditions", "trips", "parting waves", "bounded", "nobody knows yet")
+REASONS = ("widened", "atomics", "conditions", "trips", "slots", "parting waves", "bounded", "nobody knows yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ def _judged(case: Case, outcome: Outcome, less: g.SyncGraph, kind: str, edits: l
 
 
 def reason_of(case: Case, outcome: Outcome, less: g.SyncGraph, edits: list[Edit], bounded: list[str]) -> str:
-    served = served_by(outcome, edits)
+    served = served_by(case, outcome, edits)
     if any(not each.exact for each in served):
         return "widened"
     if any(commute(case.graph, *ends(case, each)) for each in served):
@@ -132,6 +136,8 @@ def reason_of(case: Case, outcome: Outcome, less: g.SyncGraph, edits: list[Edit]
         return "trips"
     if judge(with_free_trips(with_free_conditions(less)), case.target).findings:
         return "conditions"
+    if depends_on_slots(case, outcome, less):
+        return "slots"
     if any(case.graph.points[end].under != "uniform" for each in served for end in ends(case, each)):
         return "parting waves"
     if any("orders" in each or "choices" in each for each in bounded):
@@ -139,17 +145,15 @@ def reason_of(case: Case, outcome: Outcome, less: g.SyncGraph, edits: list[Edit]
     return "nobody knows yet"
 
 
-def served_by(outcome: Outcome, edits: list[Edit]) -> list[Hazard]:
-    points = {
-        each.before if isinstance(each, Insert) else each.point for each in edits if isinstance(each, Insert | Change)
-    }
-    return [hazard for point in points for hazard in outcome.placed.serves.get(point, ())]
+def served_by(case: Case, outcome: Outcome, edits: list[Edit]) -> list[Hazard]:
+    """The hazards that edits say they serve. A drain before a signal serves what is met at the wait, elsewhere."""
+    flow = flow_of(case.graph)
+    named = {why for each in edits for why in each.serves}
+    return [hazard for hazard in outcome.placed.hazards if name_hazard(hazard, flow) in named]
 
 
 def ends(case: Case, hazard: Hazard) -> tuple[int, int]:
     """The points of a hazard; with calls, those of the nodes it names."""
-    from tidegate.graph.flow import flow_of
-
     origin = flow_of(case.graph).origin
     return origin[hazard.producer], origin[hazard.consumer]
 
@@ -196,6 +200,42 @@ def with_free_trips(graph: g.SyncGraph) -> g.SyncGraph:
         points[loop.head] = replace(point, action=g.Branch(Compare("<", Name(loop.counter), Name(name))))
         loops[number] = replace(loop, upper=Name(name), least=0, most=None)
     return replace(graph, loops=tuple(loops), points=tuple(points), sizes=tuple(sizes))
+
+
+def depends_on_slots(case: Case, outcome: Outcome, less: g.SyncGraph) -> bool:
+    """Whether another slot in one access behind a loop makes the difference between the whole plan and less."""
+    return any(
+        judge(fewer, case.target).findings and not judge(whole, case.target).findings
+        for fewer, whole in zip(with_other_slots(less), with_other_slots(outcome.after), strict=True)
+    )
+
+
+def with_other_slots(graph: g.SyncGraph) -> Iterator[g.SyncGraph]:
+    """One by one, accesses whose slot a loop that does not hold them has stepped, in every slot."""
+    slots_of = {buffer.name: buffer.slots for buffer in graph.buffers}
+    for number, point in enumerate(graph.points):
+        match point.action:
+            case g.Access(footprint=g.Footprint(place=g.Ref(base=base, slot=slot))) as access:
+                if _stepped_elsewhere(graph, point.loop) & set(names(slot)):
+                    for fixed in range(slots_of.get(base, 0)):
+                        place = replace(access.footprint.place, slot=Const(fixed))
+                        action = replace(access, footprint=replace(access.footprint, place=place))
+                        points = (*graph.points[:number], replace(point, action=action), *graph.points[number + 1 :])
+                        yield replace(graph, points=points)
+
+
+def _stepped_elsewhere(graph: g.SyncGraph, loop: int) -> set[str]:
+    """Names that loops around other places assign."""
+    around = set()
+    while loop >= 0:
+        around.add(loop)
+        loop = graph.loops[loop].parent
+    return {
+        name
+        for point in graph.points
+        if isinstance(point.action, g.Assign) and point.loop >= 0 and point.loop not in around
+        for name, _ in point.action.pairs
+    }
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

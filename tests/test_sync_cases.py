@@ -12,7 +12,7 @@ from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.builder import GraphBuilder
 from tidegate.graph.plan import Insert
 from tidegate.index import Binary, Const, Name
-from tidegate.language.ops import Kernel, NewBarrier, SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.ops import Kernel, NewBarrier, SharedMemoryBarrier, Signal, WaitCount, WorkgroupBarrier
 from tidegate.language.parse import parse
 from tidegate.simulate.judge import judge
 from tidegate.synchronize import synchronize_graph
@@ -212,3 +212,62 @@ def test_a_loop_inside_an_irreducible_one_carries_hazards_of_its_own() -> None:
     assert judge(graph, target).findings
     placed = synchronize_graph(graph, target)
     assert judge(apply_to_graph(placed.plan, graph), target).findings == []
+
+
+def test_one_wait_in_a_loop_is_enough_for_two_copies() -> None:
+    """Only before the second copy has its group been closed. That wait is behind the first copy, too: one is enough."""
+    case = kernel(
+        "sm_80",
+        """
+  %u = alloc : lds<2x64xf32>
+  iterate %k in 0 .. N {
+    gather_to_lds %X[0] to %t[wave] : tile<64xf32>
+    commit_group
+    gather_to_lds %X[0] to %u[wave] : tile<64xf32>
+  }""",
+        clauses="sizes(N = 3) waves 2",
+    )
+    done = tg.sync(case, target="sm_80")
+    assert done.checked is not None
+    assert done.checked.findings == []
+    assert [type(edit.op) for edit in done.plan.edits if isinstance(edit, Insert)] == [WaitCount]
+
+
+def test_drain_on_the_way_to_another_is_enough() -> None:
+    """One arm asks the barrier in it to drain the copy, the other the barrier before both, which all walks pass."""
+    case = kernel(
+        "gfx942",
+        """
+  gather_to_lds %X[0] to %t[wave] : tile<64xf32>
+  workgroup_barrier pinned
+  conditional N > 1 {
+    workgroup_barrier pinned
+    %b = local_read %t[1 - wave] : tile<64xf32>
+  } else {
+    %c = local_read %t[1 - wave] : tile<64xf32>
+  }""",
+        clauses="sizes(N = 2) waves 2",
+    )
+    done = tg.sync(case)
+    assert done.checked is not None
+    assert done.checked.findings == []
+    assert len(done.plan.edits) == 1
+
+
+def test_barrier_that_stands_for_a_wait_serves_others_too() -> None:
+    """A target without counters: the copy needs a barrier before its own wave reads it, and the write has one there."""
+    case = kernel(
+        "gfx942",
+        """
+  %u = alloc : lds<2x64xf32>
+  local_write %z, %u[wave]
+  gather_to_lds %X[0] to %t[wave] : tile<64xf32>
+  %b = local_read %t[wave] : tile<64xf32>
+  %c = local_read %u[1 - wave] : tile<64xf32>""",
+    )
+    done = tg.sync(case, target="")
+    assert done.checked is not None
+    assert done.checked.findings == []
+    assert [edit.op for edit in done.plan.edits if isinstance(edit, Insert)] == [
+        SharedMemoryBarrier(wait_async_ops=True)
+    ]

@@ -167,18 +167,20 @@ def test_a_plan_without_one_edit_is_noticed() -> None:
     assert found >= tried * 0.7
 
 
-NEEDLESS = "where a target has no waits, barriers stand for them that placement does not know of when it places its own"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [
         ("program", 0),
         ("standing", 1),
-        pytest.param("kernel", 2, marks=pytest.mark.xfail(strict=True, reason=NEEDLESS)),
+        ("kernel", 2),  # barriers where the target has no waits
         ("program", 3),
         ("standing", 4),
+        ("standing", 19),  # a drain before the upgraded barrier
+        ("program", 30),  # two waits in one loop
+        ("program", 65),  # atomics, drained before a signal
+        ("standing", 121),  # a slot that tells how often a loop has run
+        ("kernel", 142),  # a drain on the way to another
     ],
 )
 def test_every_barrier_is_needed(kind: str, seed: int) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.graph import model as g
+from tidegate.hazards.facts import ACROSS
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import Fence as FenceOp
 from tidegate.language.ops import SharedMemoryBarrier, Signal, SyncOp, WaitCount
@@ -108,6 +109,11 @@ def drain_ops(
     return tuple(found)
 
 
+def has_wait(target: Target, hazard: Hazard) -> bool:
+    """Whether a target can perform the first of two accesses of one wave without a barrier."""
+    return drain_ops(target, _needed(hazard), hazard.performed.counters) is not None
+
+
 class _Finder:
     def __init__(self, walks: Walks, meets: Meets, slots: Container[int]) -> None:
         self.walks, self.meets, self.slots = walks, meets, slots
@@ -117,7 +123,7 @@ class _Finder:
     def find(self, hazards: Sequence[Hazard]) -> Drains:
         for hazard in hazards:
             while isinstance(walk := self.walks.served_at(hazard, self.before), Walk):
-                if not (self.at_arrival(hazard, walk) if hazard.demand else self.within_a_wave(hazard, walk)):
+                if not self.serve(hazard, walk):
                     self.drains.failed.append(hazard)
                     break
             else:
@@ -125,21 +131,47 @@ class _Finder:
         self.weaken()
         return self.drains
 
+    def serve(self, hazard: Hazard, walk: Walk) -> bool:
+        """Puts in something more for a walk; whether there is anything."""
+        met = hazard.demand > 0 and self.at_arrival(hazard, walk)
+        return met or (not hazard.pairs & ACROSS and self.within_a_wave(hazard, walk))
+
     def weaken(self) -> None:
-        """Takes back what waits that came later have made needless."""
-        if not self.drains.waits or len(self.drains.served) * len(self.drains.at_new) > MOST_TRIES:
+        """Takes back what drains and waits that came later have made needless: drains first."""
+        drains = self.drains
+        count = len(drains.at_new) + len(drains.at_old) + len(drains.waits)
+        if count < 2 or len(drains.served) * count > MOST_TRIES:
             return
-        for point, what in self.drains.at_new.items():
-            for each in sorted(what):
+        for point, what in (*drains.at_new.items(), *drains.at_old.items()):
+            for each in sorted(what - {UNCOUNTED}):
                 what.discard(each)
-                self.update(point)
-                after = [(hazard, self.walks.served_at(hazard, self.before)) for hazard, _ in self.drains.served]
-                served = [(hazard, found) for hazard, found in after if not isinstance(found, Walk)]
-                if len(served) < len(after):
+                if not self.is_enough(point):
                     what.add(each)
                     self.update(point)
-                else:
-                    self.drains.served = served
+            if ORDINARY not in what:
+                what.discard(UNCOUNTED)
+        for point, waits in list(drains.waits.items()):
+            for op in waits:
+                known = drains.waits[point]
+                drains.waits[point] = tuple(each for each in known if each is not op)
+                if not self.is_enough(point):
+                    drains.waits[point] = known
+                    self.update(point)
+
+    def is_enough(self, point: int) -> bool:
+        """Whether all that is served stays so, now that less is put at a point. Who asked for it is asked first."""
+        self.update(point)
+        asked = self.drains.asked.get(point, ())
+        if any(self.walks.unserved(each, self.before) is not None for each in asked):
+            return False
+        served: list[tuple[Hazard, frozenset[int]]] = []
+        for hazard, _ in self.drains.served:
+            found = self.walks.served_at(hazard, self.before)
+            if isinstance(found, Walk):
+                return False
+            served.append((hazard, found))
+        self.drains.served = served
+        return True
 
     def update(self, point: int) -> bool:
         self.before.update(put_at(self.walks, self.meets, self.drains, point))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.collecting import no_collecting
 from tidegate.graph import model as g
@@ -25,7 +25,7 @@ from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
 from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
-from tidegate.placement.drains import ORDINARY, Drains, Meets, drain_ops, find_drains
+from tidegate.placement.drains import ORDINARY, Drains, Meets, drain_ops, find_drains, has_wait
 from tidegate.placement.edits import make_plan
 from tidegate.placement.events import MEET
 from tidegate.placement.nests import place_in_nest
@@ -187,8 +187,17 @@ class _Placer:
                 why = "no barrier that all waves come to can stand between them"
                 self.unplaced.append(Unplaced(hazard, why))
             else:
-                kept.append(hazard)
+                kept.append(self.as_met(hazard, everywhere))
         return kept
+
+    def as_met(self, hazard: Hazard, everywhere: Before) -> Hazard:
+        """A hazard within one wave for which the target has no wait asks for a barrier, as those between waves do."""
+        if hazard.demand or not hazard.performed.drainable or has_wait(self.target, hazard):
+            return hazard
+        met = replace(hazard, demand=1)
+        if self.walks.is_served(hazard):  # perhaps by something that not all waves come to
+            return met if self.walks.is_served(met) else hazard
+        return met if self.may_be_served(met, everywhere) else hazard
 
     def may_be_served(self, hazard: Hazard, everywhere: Before) -> bool:
         """A barrier may stand right before the consumer, or somewhere on every walk to it."""
