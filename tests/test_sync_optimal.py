@@ -7,7 +7,8 @@ import random
 import pytest
 from bench.sync_optimality import compare, staggered_loop, weights
 
-from brute_placement import SHAPES, small_program
+from brute_placement import SHAPES, small_program, with_barriers
+from tidegate.simulate.judge import Limits, judge
 
 CHUNKS = 5
 EACH = 5  # of each shape: 150 in all
@@ -47,3 +48,18 @@ def test_minimal_is_optimal_in_a_staggered_loop(chunk: int, request: pytest.Fixt
         graph, target = staggered_loop(random.Random(seed))
         minimal, optimal, _ = weights(graph, target)
         assert minimal == optimal, f"staggered loop {seed}"
+
+
+def test_loop_that_may_not_run_orders_nothing_around_it() -> None:
+    """A write in one loop, two barriers in the next, which runs N2 - 1 times, and another write of the same bytes.
+
+    Without a barrier between the loops nothing orders the writes where N2 is 1.
+    """
+    graph, target = small_program(random.Random("optimal any 64"), "any")
+    assert weights(graph, target)[1] == 33
+    inside = [6, 9]
+    assert sum(graph.points[each].weight for each in inside) == 32
+    lighter = with_barriers(graph, target, inside)
+    found = judge(lighter, target, Limits(sizes=(("N1", 2), ("N2", 1)))).findings
+    assert [each.code for each in found] == ["TG103"]
+    assert not judge(with_barriers(graph, target, [4, *inside]), target, Limits(sizes=(("N1", 2), ("N2", 1)))).findings
