@@ -114,6 +114,7 @@ def _barrier(barrier: Barrier, result: Explained, numbers: dict[int, int]) -> di
         "needed": barrier.is_needed,
         "serves": [numbers[id(each)] for each in barrier.serves],
         "instead": list(barrier.instead),
+        "too_weak": [numbers[id(each)] for each in barrier.too_weak],
         "trials": [_trial(each, numbers) for each in barrier.trials],
     }
 

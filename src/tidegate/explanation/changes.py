@@ -128,7 +128,7 @@ class Changes:
                 break
         if neighbour in group.points:
             word = "signal" if isinstance(self.op(point), Wait) else "wait"
-            return Change(question, "", why=f"stands beside its {word}", part=part)
+            return Change(question, "", why=f"no access between it and its {word}", part=part)
         if self.graph.points[neighbour].action == self.graph.points[point].action:
             return Change(question, "", why=f"{self.place(neighbour)} beside it is the same", part=part)
         tried = f"{'before' if way < 0 else 'after'} {self.place(neighbour)}"

@@ -59,6 +59,7 @@ class Barrier:
     serves: tuple[Hazard, ...]
     trials: tuple[Trial, ...]
     instead: tuple[int, ...]  # points that order what it serves if it is not there
+    too_weak: tuple[Hazard, ...] = ()  # it stands between their ends and does not order them
 
     @property
     def without(self) -> Trial:

@@ -139,7 +139,9 @@ class PairFinder:
                 yield from self.hazard(first, second, loop, meeting, pairs)
             else:
                 reason = Reason.ONE_WAVE if self.one_wave(first, second) else Reason.PRIVATE
-                yield self.made(reason, first, second, loop, (meeting.distance, None))
+                across = [each.distance for each in found if each.pairs & ACROSS]
+                until = (meeting.distance, min(across) - 1 if across else None) if loop >= 0 else None
+                yield self.made(reason, first, second, loop, until)
 
     def disjoint(self, first: int, second: int, loop: int, least: int | None) -> Pair:
         """They do not meet; or not in the next iterations, before the least distance."""

@@ -106,6 +106,7 @@ class _Show:
         where = f", in the loop over `{barrier.loop}`" if barrier.loop.startswith("%") else ""
         lines = [f"{self.title(barrier)}, weight {barrier.weight:g}{where}"]
         rows = [("serves", each) for each in self.hazards(barrier.serves)]
+        rows += [("too weak", each) for each in self.hazards(barrier.too_weak)]
         rows += [("without", each) for each in self.without(barrier)]
         for question in QUESTIONS:
             trials = [each for each in barrier.trials if each.question == question]
@@ -173,7 +174,9 @@ class _Show:
         if trial.gone:
             codes = ", ".join(dict.fromkeys(each.code for each in trial.gone))
             return f"nothing more goes wrong, and {codes} goes away"
-        if any(each.code.startswith("TG2") for each in self.result.findings):
+        if barrier.too_weak:
+            return "nothing more goes wrong: what it is too weak for is wrong as it is"
+        if trial.verdict is Verdict.HOLDS and any(each.code.startswith("TG2") for each in self.result.findings):
             return "nothing more goes wrong: waves do not meet as it is"
         text = "redundant for memory"
         if barrier.pinned:

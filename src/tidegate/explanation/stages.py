@@ -119,6 +119,7 @@ class _Explainer:
             tuple(serves),
             tuple(trials),
             self.instead(group, [each for each in serves if each not in lost]),
+            self.too_weak(nodes),
         )
 
     def tried(self, group: Group, without: Trial) -> list[Trial]:
@@ -140,6 +141,12 @@ class _Explainer:
         """Hazards that no window explains, and between whose ends there is a race without this barrier."""
         racing = _races(without.findings)
         return [each for each in self.quiet if self.ends(each.producer, each.consumer) in racing]
+
+    def too_weak(self, nodes: set[int]) -> tuple[Hazard, ...]:
+        """What these would order if they performed what they have to."""
+        loose = (each for each in self.found.hazards if each not in self.served and each not in self.quiet)
+        at = ((each, self.walks.served_at(each, drained=True)) for each in loose)
+        return tuple(each for each, found in at if not isinstance(found, Walk) and found & nodes)
 
     def loop_around(self, nodes: set[int]) -> str:
         loops = {self.flow.loop_of[node] for node in nodes}
@@ -163,10 +170,14 @@ class _Explainer:
         if base.judgement is None:
             notes.append(f"nothing was judged: {base.why_not}; windows alone decide")
         elif self.trials.left_out:
-            done = f"{self.trials.count} changed programs"
-            notes.append(f"{done} were judged; of {self.trials.left_out} more, windows alone decide")
+            count = self.trials.count
+            done = f"{count} changed program{'s were' if count != 1 else ' was'} judged"
+            notes.append(f"{done}; of {self.trials.left_out} more, windows alone decide")
         if pairs.left_out:
-            notes.append(f"{pairs.left_out} more pairs of accesses were not asked about")
+            count = pairs.left_out
+            notes.append(
+                f"{count} more {'pairs of accesses were' if count != 1 else 'pair of accesses was'} not asked about"
+            )
         if self.found.stagger.assumed:
             notes.append("the judge runs the program as it is, without the stagger that hazards assume")
 
