@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tidegate.graph.flow import Flow
 from tidegate.verify.events import Arrive, Drain, Event, Fence, Rules
-from tidegate.verify.state import WITHIN_A_WAVE, Count, State
+from tidegate.verify.state import WITHIN_A_WAVE, Count, State, is_weaker
 
 
 def drained_behind(
@@ -45,7 +45,7 @@ def drained_behind(
                         break
         if left:
             stack += [(each, left, state) for each in flow.successors[node]]
-    weakest = [each for each in found if not any(other != each and _is_less(other, each) for other in found)]
+    weakest = [each for each in found if not any(other != each and is_weaker(other, each) for other in found)]
     for state in weakest:
         yield state, len(found) > 1
 
@@ -62,11 +62,3 @@ def _drained(state: State, drain: Drain, rules: Rules) -> State:
         copies=state.copies or drain.copies,
         counts=tuple(sorted(counts.items(), key=lambda each: each[0])),
     )
-
-
-def _is_less(one: State, other: State) -> bool:
-    """Whether one knows of nothing that the other does not."""
-    if one.ordinary > other.ordinary or one.copies > other.copies:
-        return False
-    theirs = dict(other.counts)
-    return all(name in theirs and theirs[name].left <= each.left for name, each in one.counts)

@@ -92,7 +92,7 @@ class Rules:
     groups: frozenset[str]  # counters of groups
     in_turn: frozenset[str]  # counters on which everything completes in its turn
     lds: tuple[str, ...]
-    largest: dict[str, int]
+    largest: dict[str, int]  # of counters on which an access to shared memory counts
     arrival_performs: bool
     proxies: bool
 
@@ -103,11 +103,13 @@ class Rules:
 def rules_of(flow: Flow, target: Target) -> Rules:
     out_of_turn = {each.counter for point in flow.graph.points for each in point.issues if not each.in_order}
     accesses = [each.action for each in flow.graph.points if isinstance(each.action, g.Access)]
+    touching = [each for each in flow.graph.points if isinstance(each.action, g.Access | g.Unknown)]
+    used = {each.counter for point in touching for each in point.issues}
     return Rules(
         frozenset(name for name, each in target.counters.items() if each.unit == "groups"),
         frozenset(name for name, each in target.counters.items() if each.in_order and name not in out_of_turn),
-        target.lds_counters,
-        {name: each.largest for name, each in target.counters.items()},
+        tuple(name for name in target.lds_counters if name in used),
+        {name: each.largest for name, each in target.counters.items() if name in used},
         target.barrier.performs == "ordinary",
         target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses),
     )

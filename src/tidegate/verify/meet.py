@@ -31,9 +31,10 @@ from tidegate.index import (
     why_not_affine,
 )
 from tidegate.language.points import UNDECIDED, Undecided, find_point
-from tidegate.verify.paths import Conds, Iterations, Paths
+from tidegate.verify.paths import WILD, Conds, Iterations, Paths
 
 U, V = "u", "v"
+NO_COND: Conds = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,38 +69,55 @@ class Meet:
         self.buffers = {each.name: each for each in self.graph.buffers}
         self.where = (*self.graph.where, *_grid(self.graph))
         self.sizes = [each.name for each in self.graph.sizes]
-        self.math = Arithmetic({})
         self.asked = self.queries = self.undecided = 0
         self.known: dict[object, Point | None] = {}
+        self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
+        self.held: dict[object, list[Cond]] = {}
 
     def find(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
         """x in these iterations, y in its own; one of the ways must be possible. The first point found."""
-        key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, waves, tuple(ways))
+        classes = (self.footprints.class_of(x.node), self.footprints.class_of(y.node))
+        key = (*classes, iterations, waves, tuple(ways))
         if key not in self.known:
-            self.known[key] = self._find(x, y, iterations, ways, waves)
+            # Most pairs never meet, whatever the iterations are, or whatever happens between them.
+            free = self.anywhere(x)
+            wide = (*classes, free, waves)
+            if wide not in self.known:
+                self.known[wide] = self.ask_about(x, y, free, (NO_COND,), waves)
+            narrow = (*classes, iterations, waves)
+            if self.known[wide] is not None and narrow not in self.known:
+                self.known[narrow] = self.ask_about(x, y, iterations, (NO_COND,), waves)
+            met = self.known[wide] and self.known[narrow]
+            if met is not None and ways != (NO_COND,):
+                met = self.ask_about(x, y, iterations, ways, waves)
+            self.known[key] = met
         return self.known[key]
 
-    def _find(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
+    def anywhere(self, x: Touch) -> Iterations:
+        """Iterations of which nothing is known."""
+        return tuple((f"{base}?" if base != WILD else WILD, 0) for base, _ in self.paths.start(x.node))
+
+    def ask_about(
+        self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves
+    ) -> Point | None:
         self.asked += 1
         for one in x.places:
             for other in y.places:
-                start, shift = self.buffers[one.buffer], self.shift(one, other)
+                shift = self.shift(one, other)
                 if shift is None:
                     continue
                 conds, sure = self.bytes_meet(x, y, one, other, shift, iterations)
                 if conds is None:
                     continue
-                facts = [*conds, *self.facts(x, y, iterations), *self.pair_of(waves)]
-                # First without the way: most pairs never meet, whatever happens between them.
-                if (len(ways) > 1 or ways[0]) and self.ask(facts) is None:
-                    continue
+                facts = [*conds, *self.facts(x, iterations, U), *self.facts(y, self.paths.start(y.node), V)]
+                facts += self.pair_of(waves)
                 for way in ways:
                     found = self.ask([*facts, *map(self.paths.book.conds.__getitem__, sorted(way))])
                     if found is None:
                         continue
                     if isinstance(found, Undecided):
-                        return Point((), start.name, 0, sure=False)
-                    return Point(tuple(found.items()), start.name, found.get("byte", 0), sure)
+                        return Point((), one.buffer, 0, sure=False)
+                    return Point(tuple(found.items()), one.buffer, found.get("byte", 0), sure)
         return None
 
     def shift(self, one: Spot, other: Spot) -> int | None:
@@ -116,21 +134,28 @@ class Meet:
     ) -> tuple[list[Cond] | None, bool]:
         """That both touch `byte`; None if they lie apart."""
         start = self.paths.start(y.node)
-        first, sure_x = self.covers(x, one, "x", iterations, U, 0)
-        second, sure_y = self.covers(y, other, "y", start, V, shift)
-        if self.apart(first, second):
+        first, sure_x, low_x, high_x = self.covers(x, one, "x", iterations, U, 0)
+        second, sure_y, low_y, high_y = self.covers(y, other, "y", start, V, shift)
+        if high_x < low_y or high_y < low_x:
             return None, True
         return [*first, *second], sure_x and sure_y
 
     def covers(
         self, touch: Touch, spot: Spot, side: str, iterations: Iterations, wave: str, shift: int
+    ) -> tuple[list[Cond], bool, int, int]:
+        """That an access touches `byte`; whether exactly so; and between which bytes it lies."""
+        key = (self.footprints.class_of(touch.node), spot, side, iterations, shift)
+        known = self.covered.get(key)
+        if known is None:
+            conds, sure = self.touches(touch, spot, side, iterations, wave, shift)
+            known = self.covered[key] = (conds, sure, *self.reach(conds, spot, shift))
+        return known
+
+    def touches(
+        self, touch: Touch, spot: Spot, side: str, iterations: Iterations, wave: str, shift: int
     ) -> tuple[list[Cond], bool]:
-        buffer = self.buffers[spot.buffer]
-        room: list[Cond] = [
-            Compare(">=", Name("byte"), Const(shift)),
-            Compare("<", Name("byte"), Const(shift + buffer.bytes)),
-        ]
-        found: list[Cond] = list(room)
+        buffer, byte = self.buffers[spot.buffer], Name("byte")
+        found: list[Cond] = [Compare(">=", byte, Const(shift)), Compare("<", byte, Const(shift + buffer.bytes))]
         sure = True
         if spot.cond != TRUE:
             cond = self.paths.at(spot.cond, touch.node, iterations, wave)
@@ -150,49 +175,36 @@ class Meet:
                 else:
                     sure = False
             place = Binary("+", place, Binary("*", step, Const(span.stride)))
-        found += [
-            Compare(">=", Name("byte"), place),
-            Compare("<", Name("byte"), Binary("+", place, Const(touch.width))),
-        ]
+        found += [Compare(">=", byte, place), Compare("<", byte, Binary("+", place, Const(touch.width)))]
         return found, sure and not touch.may
 
-    def apart(self, first: list[Cond], second: list[Cond]) -> bool:
-        """Whether intervals alone keep two accesses apart."""
-        low_x, high_x = self.reach(first)
-        low_y, high_y = self.reach(second)
-        return (high_x is not None and low_y is not None and high_x < low_y) or (
-            high_y is not None and low_x is not None and high_y < low_x
-        )
-
-    def reach(self, conds: list[Cond]) -> Range:
-        """The bytes between which an access lies at most."""
+    def reach(self, conds: list[Cond], spot: Spot, shift: int) -> tuple[int, int]:
+        """The bytes between which an access lies at most: intervals keep many apart."""
         ranges: dict[str, Range] = {U: (0, self.graph.waves - 1), V: (0, self.graph.waves - 1)}
         for cond in conds:
             if not (isinstance(cond, Compare) and isinstance(cond.left, Name) and isinstance(cond.right, Const)):
                 continue
             if cond.op == "<" and cond.left.name != "byte":
                 ranges[cond.left.name] = (0, cond.right.value - 1)
-        for loop in range(len(self.flow.loops)):
-            ranges[f"#{loop}"] = (0, None)
         math = Arithmetic(ranges)
-        low: int | None = None
-        high: int | None = None
+        low, high = shift, shift + self.buffers[spot.buffer].bytes - 1
         for cond in conds:
             if not (isinstance(cond, Compare) and cond.left == Name("byte")):
                 continue
             bound = math.bounds(math.put(cond.right, {}))
             if cond.op == ">=" and bound[0] is not None:
-                low = bound[0] if low is None else max(low, bound[0])
+                low = max(low, bound[0])
             if cond.op == "<" and bound[1] is not None:
-                high = bound[1] - 1 if high is None else min(high, bound[1] - 1)
+                high = min(high, bound[1] - 1)
         return low, high
 
-    def facts(self, x: Touch, y: Touch, iterations: Iterations) -> Iterable[Cond]:
-        for touch, steps, wave in ((x, iterations, U), (y, self.paths.start(y.node), V)):
-            for fact in touch.facts:
-                cond = self.paths.at(fact, touch.node, steps, wave)
-                if cond is not None:
-                    yield cond
+    def facts(self, touch: Touch, iterations: Iterations, wave: str) -> list[Cond]:
+        """What holds wherever an access is reached."""
+        key = (touch.facts, self.flow.loop_of[touch.node], iterations, wave)
+        if key not in self.held:
+            found = (self.paths.at(fact, touch.node, iterations, wave) for fact in touch.facts)
+            self.held[key] = [cond for cond in found if cond is not None]
+        return self.held[key]
 
     def pair_of(self, waves: Waves) -> Iterable[Cond]:
         count, u, v = self.graph.waves, Name(U), Name(V)

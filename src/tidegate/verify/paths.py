@@ -34,7 +34,7 @@ from tidegate.index import (
     names,
     why_not_affine,
 )
-from tidegate.verify.state import State
+from tidegate.verify.state import State, is_weaker
 
 Step = tuple[str, int]  # a base, and how many iterations after it
 Iterations = tuple[Step, ...]  # of the loops around a node, outermost first
@@ -330,10 +330,11 @@ class Paths:
 class Search:
     """One search. `step` gives the state before a node, or None where there is nothing left to look for."""
 
-    def __init__(self, paths: Paths, step: Callable[[int, State], State | None]) -> None:
+    def __init__(self, paths: Paths, step: Callable[[int, State], State | None], *, parted: bool = False) -> None:
         self.paths, self.flow, self.step = paths, paths.flow, step
+        self.parted = parted  # whether it starts where x's wave need not be: conditions on waves say nothing then
         self.waiting: dict[Key, _Waiting] = {}
-        self.done: dict[Key, list[Conds]] = {}
+        self.done: dict[tuple[int, Iterations], list[tuple[State, Conds]]] = {}
         self.queue: list[tuple[int, int, int, Key]] = []
         self.count = 0
         self.turned: dict[tuple[int, int, Iterations, State], tuple[int, Conds]] = {}
@@ -350,10 +351,13 @@ class Search:
             if waiting is None:
                 continue
             ways, loose = _simplified(waiting.ways, self.paths.book)
-            known = self.done.setdefault(key, [])
-            ways = [way for way in ways if not any(each <= way for each in known)]
+            node, state, iterations = key
+            known = self.done.setdefault((node, iterations), [])
+            # Whoever knew less, and had less asked of it, has met all that is met from here.
+            weaker = [way for other, way in known if is_weaker(other, state)]
+            ways = [way for way in ways if not any(each <= way for each in weaker)]
             if ways:
-                known += ways
+                known += [(state, way) for way in ways]
                 self.visit(key, tuple(ways), waiting.loose or loose, turns)
 
     def put(
@@ -387,7 +391,7 @@ class Search:
                 self.go(before, here, None, turns)
 
     def go(self, before: int, here: Met, turned: Step | None, turns: int) -> None:
-        wave = "u" if here.state.arrived else None
+        wave = "u" if here.state.arrived and not self.parted else None
         found, conds = self.paths.edge(here.node, before, here.iterations, turned, wave)
         if NO in conds:
             return

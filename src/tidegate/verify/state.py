@@ -44,6 +44,22 @@ class State:
 WITHIN_A_WAVE = State(need=0, arrived=True)
 
 
+def is_weaker(one: State, other: State) -> bool:
+    """Whether one knows of nothing that the other does not, in the same part of the way."""
+    if one is other or one == other:
+        return True
+    if (one.need, one.passed, one.departed, one.arrived) != (other.need, other.passed, other.departed, other.arrived):
+        return False
+    if one.ordinary > other.ordinary or one.copies > other.copies or one.fenced > other.fenced:
+        return False
+    theirs = dict(other.counts)
+    for name, each in one.counts:
+        known = theirs.get(name)
+        if known is None or known.left > each.left or known.over < each.over:
+            return False
+    return one.tokens <= other.tokens
+
+
 def is_performed(x: Access, state: State, rules: Rules) -> bool:
     """Whether an access that is met in this state is performed before y is issued."""
     if not state.arrived:

@@ -155,9 +155,9 @@ class _Verifier:
 
     def search(self, head: int, state: State, mode: _Mode, loose: bool = False) -> list[_Found]:
         """Accesses that are met on the way back before they are sure to be performed."""
-        half = mode.waves.x
+        half, parted = mode.waves.x, not mode.waves.same and mode.need <= 0
 
-        search = Search(self.paths, lambda node, state: self.step(node, state, half))
+        search = Search(self.paths, lambda node, state: self.step(node, state, half), parted=parted)
         search.run(head, state, loose=loose)
         return [found for met in search.met if (found := self.unordered(met)) is not None]
 
