@@ -8,7 +8,8 @@ A barrier, a wait or a fence without which nothing is found is listed with its r
     trips           the walk needs more iterations than the loop has: with other bounds, something is found
     slots           the walk goes round a loop more or less often than the slot behind it tells: with that slot wherever
                     the loop leaves it, something is found, and nothing in the whole plan
-    parting waves   one of the accesses lies where waves part, and which waves come there is not asked
+    parting waves   one of the accesses lies where waves part, and which waves come there is not asked; or a wait or a
+                    fence does: without it, something is found, and nothing in the whole plan
     bounded         the judge did not go through everything
 
 `python -m bench sync-necessity [--quick]`
@@ -140,6 +141,11 @@ def reason_of(case: Case, outcome: Outcome, less: g.SyncGraph, edits: list[Edit]
         return "slots"
     if any(case.graph.points[end].under != "uniform" for each in served for end in ends(case, each)):
         return "parting waves"
+    if (
+        judge(without_parted(less), case.target).findings
+        and not judge(without_parted(outcome.after), case.target).findings
+    ):
+        return "parting waves"
     if any("orders" in each or "choices" in each for each in bounded):
         return "bounded"
     return "nobody knows yet"
@@ -222,6 +228,19 @@ def with_other_slots(graph: g.SyncGraph) -> Iterator[g.SyncGraph]:
                         action = replace(access, footprint=replace(access.footprint, place=place))
                         points = (*graph.points[:number], replace(point, action=action), *graph.points[number + 1 :])
                         yield replace(graph, points=points)
+
+
+def without_parted(graph: g.SyncGraph) -> g.SyncGraph:
+    """Without waits and fences that not all waves come to."""
+    points = tuple(
+        replace(point, action=g.Compute(), issues=())
+        if isinstance(point.action, g.Sync)
+        and isinstance(point.action.op, ops.WaitCount | ops.Fence)
+        and point.under != "uniform"
+        else point
+        for point in graph.points
+    )
+    return replace(graph, points=points)
 
 
 def _stepped_elsewhere(graph: g.SyncGraph, loop: int) -> set[str]:

@@ -181,6 +181,7 @@ def test_a_plan_without_one_edit_is_noticed() -> None:
         ("program", 65),  # atomics, drained before a signal
         ("standing", 121),  # a slot that tells how often a loop has run
         ("kernel", 142),  # a drain on the way to another
+        ("standing", 269),  # a fence that only the waves which need it come to
     ],
 )
 def test_every_barrier_is_needed(kind: str, seed: int) -> None:
