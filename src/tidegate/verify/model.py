@@ -37,8 +37,8 @@ class Verification:
 
     suspects: tuple[Suspect, ...] = ()
     undecided: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # what else may go wrong: accesses outside of their buffers, paths without an end
     by_path: bool = False  # loops with several ways in were followed along all their paths
-    notes: tuple[str, ...] = ()
     accesses: int = 0
     classes: int = 0
     questions: int = 0
@@ -46,4 +46,5 @@ class Verification:
 
     @property
     def is_proved(self) -> bool:
+        """No race, no inversion, no hang, in any run."""
         return not self.suspects and not self.undecided

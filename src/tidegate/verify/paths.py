@@ -44,6 +44,7 @@ WILD = "~"  # the base of a loop with several ways in: it has no iterations
 MOST_ROUNDS = 80  # that are told apart while the state changes
 MOST_GUARDED = 4  # and while only conditions do
 MOST_WAYS = 12  # conditions under which one node is met in one state
+MOST_VISITS = 400_000  # of nodes, in all searches of a flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,10 @@ Key = tuple[int, State, Iterations]
 class _Waiting:
     ways: list[Conds] = field(default_factory=list)
     loose: bool = False
+
+
+class TooMuch(Exception):
+    """There are more paths than anybody waits for."""
 
 
 YES, NO = 0, 1  # what always holds, and what never does
@@ -114,6 +119,7 @@ class Paths:
         self.around = [flow.loops_around(node) for node in range(len(flow.origin))]
         self.head_of = {loop.head: number for number, loop in enumerate(flow.loops) if loop.reducible}
         self.rank = _ranks(flow)
+        self.visits = 0
         self.book = CondBook()
         self.edges: dict[tuple[int, int, Iterations, Step | None, str | None], tuple[Iterations, Conds]] = {}
         self.math = Arithmetic(_Ranges({each.name: (1, None) for each in flow.graph.sizes}))
@@ -374,6 +380,9 @@ class Search:
 
     def visit(self, key: Key, ways: tuple[Conds, ...], loose: bool, turns: int) -> None:
         node, state, iterations = key
+        self.paths.visits += 1
+        if self.paths.visits > MOST_VISITS:
+            raise TooMuch(f"more than {MOST_VISITS:,} steps back along its paths")
         self.met.append(Met(node, state, iterations, ways, loose))
         after = self.step(node, state)
         if after is None:

@@ -27,9 +27,10 @@ from tidegate.graph.joins import find_joins
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.events import Access, events_of, rules_of
+from tidegate.verify.inside import find_doubts
 from tidegate.verify.meet import Meet, Waves
 from tidegate.verify.model import Suspect, Verification
-from tidegate.verify.paths import WILD, Conds, Iterations, Met, Paths, Search
+from tidegate.verify.paths import WILD, Conds, Iterations, Met, Paths, Search, TooMuch
 from tidegate.verify.protocol import find_protocol
 from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_performed
 
@@ -75,21 +76,23 @@ class _Verifier:
         self.kinds = {(each.is_async, each.can_wait, each.queues, each.token) for each in self.access.values()}
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
         self.steps: dict[tuple[int, State, str], State | None] = {}
-        self.notes: dict[str, None] = {}
 
     def verify(self) -> Verification:
         self.protocol = find_protocol(self.flow, self.events)
         if self.protocol.undecided:
             return Verification(undecided=self.protocol.undecided)
-        for head, nodes in self.segments().items():
-            for mode in self.modes(head):
-                self.segment(head, nodes, mode)
-        self.at_once()
+        try:
+            for head, nodes in self.segments().items():
+                for mode in self.modes(head):
+                    self.segment(head, nodes, mode)
+            self.at_once()
+        except TooMuch as reason:
+            return Verification(undecided=(str(reason),))
         wild = any(not loop.reducible for loop in self.flow.loops)
         return Verification(
             tuple(self.suspects.values()),
+            doubts=find_doubts(self.meet),
             by_path=wild,
-            notes=tuple(self.notes),
             accesses=len(self.access),
             classes=len(set(self.footprints.classes.values())),
             questions=self.meet.asked,
