@@ -20,7 +20,19 @@ from conftest import ROOT
 from test_cli import Command, graph_of
 from test_sync_cli import ATOMIC, LATE, RACE, REDUNDANT, RING, with_barrier
 from tidegate.diag import JSON_VERSION
-from tidegate.explanation import Barrier, Explained, Pair, Reason, Trial, Verdict, explain, judged, pairs, trials
+from tidegate.explanation import (
+    Barrier,
+    Explained,
+    Pair,
+    Reason,
+    Trial,
+    Verdict,
+    explain,
+    judged,
+    pairs,
+    stages,
+    trials,
+)
 from tidegate.files import load
 from tidegate.graph import model as g
 from tidegate.graph.plan import Delete
@@ -402,7 +414,18 @@ def test_when_trials_are_bounded_windows_decide_and_it_is_said(monkeypatch: pyte
 def test_pairs_are_bounded_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "MOST_PAIRS", 2)
     result = of(with_barrier(RING, "shared_memory_barrier", "    # every wave"))
-    assert result.notes == ["1 more pair of accesses was not asked about"]
+    assert len({each.ends for each in result.pairs}) <= 2
+    assert result.notes == [f"only the first {stages.MOST_PAIRS:,} pairs of accesses were asked about"]
+
+
+def test_large_programs_are_asked_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A barrier is then asked for what is served at it; the judge is asked the same."""
+    monkeypatch.setattr(stages, "MOST_SEARCHES", 0)
+    (unit,) = units_of(load(str(ROOT / "examples/gemm_split.tide")), None)
+    found, full = explain(unit), explained(ROOT / "examples/gemm_split.tide")
+    assert [each.is_needed for each in found.barriers] == [each.is_needed for each in full.barriers]
+    assert found.barriers[1].serves == full.barriers[1].serves
+    assert not found.barriers[0].serves
 
 
 def test_the_page_names_the_bounds() -> None:

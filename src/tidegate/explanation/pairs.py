@@ -53,16 +53,15 @@ class PairFinder:
         self.unplaced = {(each.hazard.producer, each.hazard.consumer): each.why for each in found.unplaced}
         self.slots = Conflicts(found.flow, _whole_slots(found.footprints))
         self.reach: dict[tuple[int, int], frozenset[int]] = {}
-        self.left_out = 0
+        self.cut_short = False
+        self.memory = {each.name: each for each in found.flow.graph.buffers}
 
     def find(self) -> list[Pair]:
         pairs: list[Pair] = []
-        asked = 0
-        for first, second in self.candidates():
-            if asked >= MOST_PAIRS:
-                self.left_out += 1
-                continue
-            asked += 1
+        for number, (first, second) in enumerate(self.candidates()):
+            if number >= MOST_PAIRS:
+                self.cut_short = True
+                break
             pairs += self.pair(first, second)
         return pairs
 
@@ -75,7 +74,7 @@ class PairFinder:
                     yield first, second
 
     def shared(self, one: Touch, other: Touch) -> bool:
-        buffers = {each.name: each for each in self.flow.graph.buffers}
+        buffers = self.memory
         return any(
             x.buffer == y.buffer or _overlap(buffers[x.buffer], buffers[y.buffer])
             for x in one.places

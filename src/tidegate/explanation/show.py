@@ -73,8 +73,9 @@ class _Show:
     def source(self, sources: Sources) -> list[str]:
         """The lines of accesses and barriers, once each."""
         spans: dict[tuple[str, int], Span] = {}
-        for point in self.graph.points:
-            if isinstance(point.action, g.Access | g.Unknown) or self.in_barrier(point):
+        inside = {number for each in self.result.barriers for number in each.points}
+        for number, point in enumerate(self.graph.points):
+            if isinstance(point.action, g.Access | g.Unknown) or number in inside:
                 spans.setdefault((point.at.file, point.at.line), point.at)
         found = [(at, sources.line(at)) for _, at in sorted(spans.items())]
         texts = [(at, text.expandtabs(2)) for at, text in found if text is not None]
@@ -89,9 +90,6 @@ class _Show:
             lines.append(f"{at.line:>{width}} | {text[margin:].rstrip()}")
             last = at
         return lines
-
-    def in_barrier(self, point: g.Point) -> bool:
-        return any(self.graph.points[number] is point for each in self.result.barriers for number in each.points)
 
     def line(self, point: int) -> str:
         return str(self.graph.points[point].at.line)

@@ -17,7 +17,7 @@ from tidegate.diag import Finding, Span
 from tidegate.explanation.barriers import Group, find_barriers
 from tidegate.explanation.changes import Changes
 from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
-from tidegate.explanation.pairs import PairFinder
+from tidegate.explanation.pairs import MOST_PAIRS, PairFinder
 from tidegate.explanation.trials import Trials
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
@@ -32,6 +32,9 @@ from tidegate.passes import Unit, run_stages
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walk, Walks
 from tidegate.synchronize.model import SyncOptions
+
+# Hazards times barriers, beyond which a barrier is asked only for those that are served at it.
+MOST_SEARCHES = 20_000
 
 # Called with the number of barriers done and of all.
 Progress = Callable[[int, int], None]
@@ -90,7 +93,10 @@ class _Explainer:
         known = {(each.code, each.at) for each in result.findings}
         result.findings += [each for each in base.findings if (each.code, each.at) not in known]
         groups = find_barriers(self.flow, self.found.stagger)
-        gone = [self.trials.run(self.changes.without(each)) for each in groups]  # first, should a bound be reached
+        few = len(groups) * len(self.served) <= MOST_SEARCHES
+        gone = [  # first, should a bound be reached
+            self.trials.run(self.changes.without(each), None if few else self.served_by(each)) for each in groups
+        ]
         barriers = []
         for number, (group, without) in enumerate(zip(groups, gone, strict=True)):
             progress(number, len(groups))
@@ -102,10 +108,16 @@ class _Explainer:
         result.pairs = tuple(pairs.find())
         self.note(pairs)
 
+    def served_by(self, group: Group) -> list[Hazard]:
+        """Where walks become served; not what only drains for a later barrier."""
+        nodes = {node for point in group.points for node in self.walks.nodes.get(point, ())}
+        return [each for each, at in self.served.items() if at & nodes]
+
     def barrier(self, group: Group, without: Trial) -> Barrier:
         nodes = {node for point in group.points for node in self.walks.nodes.get(point, ())}
         lost = set(without.hazards)
-        serves = [each for each, at in self.served.items() if at & nodes or each in lost]
+        here = set(self.served_by(group)) | lost
+        serves = [each for each in self.served if each in here]
         serves += self.raced(without)
         trials = [without, *map(self.trials.run, self.changes.without_one(group)), *self.tried(group, without)]
         waits = {node for node in nodes if not _only_arrives(self.flow.action(node))}
@@ -173,11 +185,8 @@ class _Explainer:
             count = self.trials.count
             done = f"{count} changed program{'s were' if count != 1 else ' was'} judged"
             notes.append(f"{done}; of {self.trials.left_out} more, windows alone decide")
-        if pairs.left_out:
-            count = pairs.left_out
-            notes.append(
-                f"{count} more {'pairs of accesses were' if count != 1 else 'pair of accesses was'} not asked about"
-            )
+        if pairs.cut_short:
+            notes.append(f"only the first {MOST_PAIRS:,} pairs of accesses were asked about")
         if self.found.stagger.assumed:
             notes.append("the judge runs the program as it is, without the stagger that hazards assume")
 
