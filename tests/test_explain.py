@@ -426,6 +426,7 @@ def test_large_programs_are_asked_less(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.is_needed for each in found.barriers] == [each.is_needed for each in full.barriers]
     assert found.barriers[1].serves == full.barriers[1].serves
     assert not found.barriers[0].serves
+    assert any(each.startswith("many hazards") for each in found.notes)
 
 
 def test_the_page_names_the_bounds() -> None:

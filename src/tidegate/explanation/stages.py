@@ -94,6 +94,8 @@ class _Explainer:
         result.findings += [each for each in base.findings if (each.code, each.at) not in known]
         groups = find_barriers(self.flow, self.found.stagger)
         few = len(groups) * len(self.served) <= MOST_SEARCHES
+        if not few:
+            result.notes.append("many hazards: waits are not listed with what they perform for a later barrier")
         gone = [  # first, should a bound be reached
             self.trials.run(self.changes.without(each), None if few else self.served_by(each)) for each in groups
         ]
