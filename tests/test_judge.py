@@ -704,3 +704,24 @@ def test_what_was_once_missed_or_wrong_is_right(path: Path) -> None:
     checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
     found = " ".join(sorted({each.code for each in checked.findings}))
     assert expects == f"# expects: {found or 'nothing'}"
+
+
+def test_a_loop_that_holds_another_is_also_run_zero_times() -> None:
+    """The inner loop's trips ask for the outer one to run; without it the barrier is not there."""
+    text = """target gfx942
+kernel @hole(%X: global<4x64xf32>, %Y: global<4x64xf32>) sizes(N = 3, M = 3) waves 4 {
+  %tile = alloc : lds<4x64xf32>
+  %a = global_read %X[wave] : tile<64xf32>
+  local_write %a, %tile[wave]
+  iterate %i in 1 .. N {
+    shared_memory_barrier
+    iterate %j in 1 .. M {
+      global_write %a, %Y[wave]
+    }
+  }
+  %b = local_read %tile[(wave + 1) mod 4] : tile<64xf32>
+  global_write %b, %Y[wave]
+}
+"""
+    graph = build_graph(parse(text).kernels[0], load_target("gfx942")).graph
+    assert [each.code for each in judge(graph, load_target("gfx942")).findings] == ["TG101"]

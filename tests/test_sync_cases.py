@@ -169,6 +169,7 @@ FILES = {
     "redundant_under_stagger_twice.sync": (set(), {"remove_redundant": True}),
     "signal_fixed.sync": ({"TG101"}, {}),
     "token_of_the_last_copy.tide": (set(), {}),
+    "unknown_before_a_signal.sync": (set(), {"strategy": "intersecting"}),
     "widened_hides_exact.sync": (set(), {}),
 }
 

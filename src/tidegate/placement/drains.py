@@ -57,24 +57,33 @@ def put_at(walks: Walks, meets: Meets, drains: Drains, point: int) -> Iterator[t
     """What is put before the nodes of one point: arrivals, the first one drained, then waits."""
     found: list[Event] = []
     drained = False
-    for event in meets.get(point, ()):
+    events = meets.get(point, ())
+    for place, event in enumerate(events):
         if isinstance(event, Arrive) and not drained:
-            found += drain_events(drains.at_new.get(point, set()))
+            whole = events[place + 1 : place + 2] == (Depart(event.barrier),)
+            found += drain_events(walks.target, drains.at_new.get(point, set()), whole)
             drained = True
         found.append(event)
     found += all_events(drains.waits.get(point, ()))
-    found += drain_events(drains.at_old.get(point, set()))
+    found += drain_events(walks.target, drains.at_old.get(point, set()), not is_signal(walks.flow.graph.points[point]))
     for node in walks.nodes[point]:
         yield node, tuple(found)
 
 
-def drain_events(what: set[str]) -> list[Event]:
+def drain_events(target: Target, what: set[str], whole: bool) -> list[Event]:
+    """What is drained before an arrival. Before a signal it is counters alone, unless something else is asked for."""
     found: list[Event] = []
     if PROXY in what:
         found.append(Fence(True))
-    if what & {ORDINARY, COPIES}:
+    if ORDINARY in what and not whole and UNCOUNTED not in what and target.lds_counters:
+        found.append(Drain(False, COPIES in what, tuple((name, 0) for name in target.lds_counters)))
+    elif what & {ORDINARY, COPIES}:
         found.append(Drain(ORDINARY in what, COPIES in what))
     return found
+
+
+def is_signal(point: g.Point) -> bool:
+    return isinstance(point.action, g.Sync) and isinstance(point.action.op, Signal)
 
 
 def drain_ops(
@@ -199,9 +208,9 @@ class _Finder:
         """Asks an arrival to drain for a hazard; whether it can, and that is new."""
         needed = _needed(hazard)
         here = self.walks.flow.graph.points[point]
-        if not is_new and not here.insertable and (PROXY in needed or self.is_signal(point)):
+        if not is_new and not here.insertable and (PROXY in needed or is_signal(here)):
             return False  # what it takes cannot be put before it
-        alone = self.is_alone(point) if is_new else self.is_signal(point)
+        alone = self.is_alone(point) if is_new else is_signal(here)
         if alone and drain_ops(self.walks.target, needed, hazard.performed.counters, False) is None:
             return False
         what = (self.drains.at_new if is_new else self.drains.at_old).get(point, set())
@@ -224,10 +233,6 @@ class _Finder:
         return any(
             isinstance(a, Arrive) and b != Depart(a.barrier) for a, b in zip(events, [*events[1:], None], strict=True)
         )
-
-    def is_signal(self, point: int) -> bool:
-        action = self.walks.flow.graph.points[point].action
-        return isinstance(action, g.Sync) and isinstance(action.op, Signal)
 
     def arrivals(self, walk: Walk) -> list[tuple[int, bool]]:
         """Where the barriers that a walk meets were arrived at: points, and whether they are put there."""

@@ -60,6 +60,7 @@ class Counted:
     step: int
     most: int
     around: tuple[Cond, ...]
+    number: int = -1
 
     def exactly(self, trips: int) -> list[Cond]:
         def after(count: int) -> Index:
@@ -137,7 +138,18 @@ class TripCounts:
         else:
             combinations = [[(place, trips)] for place in range(len(loops)) for trips in ways]
             self.bounded.append("trip counts of different loops not in every combination")
-        return [[cond for place, trips in each for cond in loops[place].exactly(trips)] for each in combinations]
+        asked = [[cond for place, trips in each for cond in loops[place].exactly(trips)] for each in combinations]
+        return [*asked, *self.without(loops)]
+
+    def without(self, loops: Sequence[Counted]) -> list[list[Cond]]:
+        """Each loop that holds others not run at all: what these ask for holds inside of it only."""
+        found = []
+        for each in loops:
+            others = [other for other in loops if not self.is_inside(other.number, each.number)]
+            if len(others) + 1 < len(loops):
+                found.append(each.exactly(0))
+                found += [[*each.exactly(0), *other.exactly(trips)] for other in others for trips in range(other.most)]
+        return found
 
     def with_others(self, asked: Sequence[Sequence[Cond]]) -> list[list[Cond]]:
         """Each of these with each condition and each remainder; and conditions with each other, where they are few."""
@@ -191,7 +203,7 @@ class TripCounts:
         if why_not_affine(lower) or why_not_affine(upper) or not (self.is_known(lower) and self.is_known(upper)):
             return None
         return Counted(
-            loop.counter, lower, upper, loop.step, self.trips_needed(number), tuple(self.around(loop.parent))
+            loop.counter, lower, upper, loop.step, self.trips_needed(number), tuple(self.around(loop.parent)), number
         )
 
     def trips_needed(self, number: int) -> int:

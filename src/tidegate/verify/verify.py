@@ -19,11 +19,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tidegate.collecting import no_collecting
+from tidegate.footprint.model import Touch
 from tidegate.footprint.resolve import find_footprints
 from tidegate.footprint.values import iteration
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow, flow_of
 from tidegate.graph.joins import find_joins
+from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.events import Access, events_of, rules_of
@@ -235,8 +237,15 @@ class _Verifier:
             (found.node, second),
             found.iterations,
             point,
-            point.sure and not found.loose and x.exact and y.exact,
+            point.sure and not found.loose and self.is_exact(x) and self.is_exact(y),
         )
+
+    def is_exact(self, touch: Touch) -> bool:
+        """Whether nothing was widened, and no number stands for one that is only too hard to compute."""
+        starts = [name for spot in touch.places if spot.start is not None for name in names(spot.start)]
+        conds = [name for cond in (*touch.facts, *(spot.cond for spot in touch.places)) for name in names(cond)]
+        opaques = (self.footprints.opaques.get(name) for name in (*starts, *conds))
+        return touch.exact and all(each is None or each.when in ("leaves", "branch") for each in opaques)
 
     # --- without program order ---
 
