@@ -26,12 +26,14 @@ from tidegate.index import (
     Compare,
     Cond,
     Const,
+    Index,
+    Logic,
     Name,
     names,
     why_not_affine,
 )
 from tidegate.language.points import UNDECIDED, Undecided, find_point
-from tidegate.verify.paths import WILD, Conds, Iterations, Paths
+from tidegate.verify.paths import WILD, Conds, Iterations, Paths, value_of
 
 U, V = "u", "v"
 NO_COND: Conds = frozenset()
@@ -162,7 +164,10 @@ class Meet:
             sure = cond is not None
             found += [cond] if cond is not None else []
         place = None if spot.start is None else self.paths.index_at(spot.start, touch.node, iterations, wave)
-        if place is None or why_not_affine(place):
+        if place is not None and why_not_affine(place):
+            place, more = self.by_wave(place, wave, f"{side}place")
+            found += more
+        if place is None:
             return found, False
         place = Binary("+", place, Const(shift)) if shift else place
         for number, span in enumerate(touch.extents):
@@ -177,6 +182,17 @@ class Meet:
             place = Binary("+", place, Binary("*", step, Const(span.stride)))
         found += [Compare(">=", byte, place), Compare("<", byte, Binary("+", place, Const(touch.width)))]
         return found, sure and not touch.may
+
+    def by_wave(self, place: Index, wave: str, name: str) -> tuple[Index | None, list[Cond]]:
+        """A place that is affine once the wave is a number, as a new name with one case for each wave."""
+        cases: Cond | None = None
+        for number in range(self.graph.waves):
+            known = self.paths.math.put(place, {wave: Const(number)})
+            if why_not_affine(known):
+                return None, []
+            case = Logic("and", Compare("==", Name(wave), Const(number)), Compare("==", Name(name), known))
+            cases = case if cases is None else Logic("or", cases, case)
+        return Name(name), [cases] if cases is not None else []
 
     def reach(self, conds: list[Cond], spot: Spot, shift: int) -> tuple[int, int]:
         """The bytes between which an access lies at most: intervals keep many apart."""
@@ -202,7 +218,11 @@ class Meet:
         """What holds wherever an access is reached."""
         key = (touch.facts, self.flow.loop_of[touch.node], iterations, wave)
         if key not in self.held:
-            found = (self.paths.at(fact, touch.node, iterations, wave) for fact in touch.facts)
+            found = [self.paths.at(fact, touch.node, iterations, wave) for fact in touch.facts]
+            for loop, step in zip(self.paths.around[touch.node], iterations, strict=True):
+                most = self.flow.loops[loop].most
+                if most is not None and step[0] != WILD:
+                    found.append(Compare("<", value_of(step), Const(most)))
             self.held[key] = [cond for cond in found if cond is not None]
         return self.held[key]
 

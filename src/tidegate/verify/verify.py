@@ -237,8 +237,16 @@ class _Verifier:
             (found.node, second),
             found.iterations,
             point,
-            point.sure and not found.loose and self.is_exact(x) and self.is_exact(y),
+            point.sure
+            and not found.loose
+            and self.is_exact(x)
+            and self.is_exact(y)
+            and not self.is_wild(found, second),
         )
+
+    def is_wild(self, found: _Found, second: int) -> bool:
+        """Whether one of two accesses lies in a loop with several ways in: there all paths count as possible."""
+        return any(base == WILD for base, _ in (*found.iterations, *self.paths.start(second)))
 
     def is_exact(self, touch: Touch) -> bool:
         """Whether nothing was widened, and no number stands for one that is only too hard to compute."""
