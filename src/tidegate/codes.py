@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "TG103": "written while another wave may be writing",
     "TG104": "always in the wrong order",
     "TG105": "asynchronous access not complete in its own wave",
+    "TG106": "accesses that may not be in order",
     "TG201": "barrier under a lane-divergent condition",
     "TG202": "waves arrive a different number of times",
     "TG203": "signalled twice without a wait between",

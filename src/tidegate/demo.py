@@ -23,7 +23,7 @@ from tidegate.language.regions import iterate
 from tidegate.language.show import show
 from tidegate.language.trace import Global, kernel
 from tidegate.language.types import f16, f32
-from tidegate.passes import Checked, Unit, run_stages, show_judgement
+from tidegate.passes import Checked, Unit, run_stages, show_decided
 from tidegate.synchronize import synchronize, write_programs
 from tidegate.targets import default_target, list_targets, load_target
 
@@ -95,9 +95,8 @@ def _run(program: Kernel, seed: int) -> float:
 def _judge_kernel(say: Print) -> bool:
     """Right as it is; without its barrier it races, though not every run shows that."""
     good = _check(show(gemm.trace().kernel), "gemm.tide")
-    assert good.judgement is not None
     say("3. Is it right for other sizes, and whoever is faster? `tidegate check`:\n")
-    say(f"   {len(good.findings)} findings\n   " + show_judgement(good.judgement).replace("\n", "\n   ") + "\n")
+    say(f"   {len(good.findings)} findings\n   " + show_decided(good).replace("\n", "\n   ") + "\n")
     text = _strip(gemm.trace().kernel)
     found = _check(text, "racy.tide").findings
     wrong = sum(_run(parse(text).kernels[0], seed) > 1e-3 for seed in range(20))
@@ -124,7 +123,6 @@ def _synchronize(say: Print) -> bool:
     result = synchronize(Unit(program.name, load_target(program.target), program, None))
     assert result.placed is not None
     assert result.checked is not None
-    assert result.checked.judgement is not None
     say("4. Who puts the barriers in? `tidegate sync`, given that text without any: the hazards it finds, then what it")
     say("   makes of the loop. Each barrier says why it stands.\n")
     assert result.hazards is not None
@@ -134,7 +132,7 @@ def _synchronize(say: Print) -> bool:
     end = next(number for number, line in enumerate(lines) if line == "  }")
     say("\n".join(lines[start : end + 1]) + "\n")
     say(f"   weight {result.placed.weight:g}, judged again: {len(result.checked.findings)} findings")
-    say("   " + show_judgement(result.checked.judgement).replace("\n", "\n   "))
+    say("   " + show_decided(result.checked).replace("\n", "\n   "))
     same = result.kernel == gemm.trace().kernel
     say(f"   The same kernel as written by hand: {same}. Targets to choose from: {len(list_targets())}.\n")
     return not result.checked.findings and same

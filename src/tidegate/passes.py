@@ -20,6 +20,7 @@ from tidegate.targets import Target, default_target, load_target
 
 if TYPE_CHECKING:
     from tidegate.simulate.judge import Judgement, Limits, Progress
+    from tidegate.verify.model import Suspect, Verification
 
 # Each stage, and what it prints after it has run.
 STAGES = {
@@ -28,17 +29,21 @@ STAGES = {
     "footprints": "which bytes each access touches",
     "hazards": "which accesses need an order",
     "plan": "what is put in, changed and taken away",
+    "verify": "what is proved, or what stands in the way of a proof",
     "judge": "what was run, and what that covers",
 }
 # The stages of each command.
 SHOW_STAGES = ("kernel", "graph")
-CHECK_STAGES = ("kernel", "graph", "judge")
-SYNC_STAGES = ("kernel", "graph", "footprints", "hazards", "plan", "judge")
+CHECK_STAGES = ("kernel", "graph", "verify", "judge")
+SYNC_STAGES = ("kernel", "graph", "footprints", "hazards", "plan", "verify", "judge")
 
 Show = Callable[[str, str], None]
 
 # Synchronization that the target does not have: there is no machine on which the program could be judged.
 NOT_THERE = {"TG206", "TG210", "TG305", "TG307"}
+# Runs of the judge for witnesses that its own choice of sizes does not show.
+MOST_REPLAYS = 20
+NO_MORE_TRIPS = "no more trips than that"
 # Whether waves meet at the workgroup's barrier: seen in the shape of a kernel, and in the runs of a graph.
 PROTOCOL = {"TG201", "TG202", "TG203", "TG204", "TG205", "TG207", "TG208"}
 
@@ -90,11 +95,28 @@ def check_stage(name: str | None, stages: Sequence[str] = CHECK_STAGES) -> None:
 
 @dataclass(slots=True)
 class Checked:
-    """What the stages found, and what the judge ran, or why it ran nothing."""
+    """What the stages found: what the verifier proved, what the judge ran, or why neither was asked.
+
+    What is proved is not run; what is not, is.
+    """
 
     findings: list[Finding]
     judgement: Judgement | None = None
     why_not: str = ""
+    verification: Verification | None = None
+    graph: SyncGraph | None = None
+    shown: int = 0  # suspects of the verifier that the simulator shows
+    replays: int = 0  # runs of the judge beside the first, with the sizes of a witness
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether no run was needed."""
+        return self.verification is not None and self.verification.is_proved and self.judgement is None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether anything was said about races and hangs."""
+        return self.is_proved or (self.judgement is not None and bool(self.judgement.runs))
 
 
 def run_stages(
@@ -133,12 +155,76 @@ def run_stages(
         findings += find_graph_misfits(graph, unit.target)
     if stop_after == "graph" or _is_bad(findings) or any(each.code in NOT_THERE for each in findings):
         return Checked(findings, why_not=_why_not(findings, stop_after))
+    from tidegate.verify.say import show_verification
+    from tidegate.verify.verify import verify
+
+    verification = verify(graph, unit.target)
+    if print_after == "verify":
+        show("verify", show_verification(verification, graph))
+    if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude
+        findings = [each for each in findings if each.code not in PROTOCOL]
+    checked = Checked(findings, None, "", verification, graph)
+    if stop_after == "verify":
+        checked.why_not = _why_not(findings, stop_after)
+        return checked
+    needless = verification.is_proved and (unit.kernel is not None or not verification.doubts)
+    if needless and not (limits is not None and limits.count):
+        if print_after == "judge":
+            show("judge", "not run: there is nothing left to decide")
+        return checked
+    _run(checked, unit.target, limits, progress)
+    if print_after == "judge" and checked.judgement is not None:
+        show("judge", show_judgement(checked.judgement))
+    return checked
+
+
+def _run(checked: Checked, target: Target, limits: Limits | None, progress: Progress | None) -> None:
+    """Runs what is not proved. Each suspect of the verifier is shown again, with its own sizes if need be."""
     from tidegate.simulate.judge import judge
 
-    judgement = judge(graph, unit.target, limits, progress)
-    if print_after == "judge":
-        show("judge", show_judgement(judgement))
-    return Checked([*findings, *_new(judgement, findings)], judgement)
+    assert checked.graph is not None
+    assert checked.verification is not None
+    checked.judgement = judgement = judge(checked.graph, target, limits, progress)
+    known = checked.findings
+    checked.findings = [*known, *_new(judgement, known)]
+    if limits is not None and limits.sizes:
+        return  # other sizes were not asked for
+    pairs = set(judgement.pairs)
+    for suspect in checked.verification.suspects:
+        if not _is_among(suspect, pairs):
+            again = _replay(checked, suspect, target, limits)
+            pairs |= again.pairs
+            found = {(each.code, each.at, each.message) for each in checked.findings}
+            checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
+        if _is_among(suspect, pairs):
+            checked.shown += 1
+        else:
+            checked.findings.append(_possible(suspect, checked.graph, judgement))
+
+
+def _is_among(suspect: Suspect, pairs: set[tuple[int, int]]) -> bool:
+    return (suspect.x, suspect.y) in pairs or (suspect.y, suspect.x) in pairs
+
+
+def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits | None) -> Judgement:
+    """With the sizes of the witness; what it leaves open is decided in every way."""
+    from tidegate.simulate.judge import Judgement, Limits, judge
+
+    assert checked.graph is not None
+    names = {each.name for each in checked.graph.sizes}
+    sizes = tuple((name, value) for name, value in suspect.point.values if name in names)
+    if not sizes or checked.replays >= MOST_REPLAYS:
+        return Judgement()
+    checked.replays += 1
+    return judge(checked.graph, target, replace(limits or Limits(), sizes=sizes))
+
+
+def _possible(suspect: Suspect, graph: SyncGraph, judgement: Judgement) -> Finding:
+    from tidegate.verify.say import possible
+
+    bounded = [each for each in judgement.bounded if each != NO_MORE_TRIPS]
+    why = f"not everything was run ({bounded[0]})" if bounded else "no run comes there, or bytes were widened"
+    return possible(suspect, graph, why)
 
 
 def _why_not(findings: list[Finding], stop_after: str | None) -> str:
@@ -168,6 +254,24 @@ def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
         and not (protocol and each.code in PROTOCOL)
         and not (barriers and each in judgement.at_the_barrier)
     ]
+
+
+def show_decided(checked: Checked) -> str:
+    """Who decided about races and hangs, the verifier or the simulator, and what that covers."""
+    from tidegate.verify.say import show_verification
+
+    if checked.verification is None or checked.graph is None:
+        return f"not judged: {checked.why_not}"
+    lines = [show_verification(checked.verification, checked.graph)]
+    if checked.judgement is not None:
+        count = len(checked.verification.suspects)
+        if checked.shown:
+            which = "it" if count == 1 else "them all" if checked.shown == count else f"{checked.shown} of them"
+            lines[0] += f"; the simulator shows {which}"
+        lines.append(show_judgement(checked.judgement))
+    elif checked.why_not:
+        lines.append(f"not judged: {checked.why_not}")
+    return "\n".join(lines)
 
 
 def show_judgement(judgement: Judgement) -> str:

@@ -115,7 +115,7 @@ def _decided(checks: list[_Check]) -> list[str]:
     """What every program was checked for."""
     if not all(each.units for each in checks):
         return []
-    ran = all(checked.judgement is not None and checked.judgement.runs for each in checks for checked in each.results)
+    ran = all(checked.is_decided for each in checks for checked in each.results)
     return ["meaning", "memory", "workgroup barrier", "target", *(["races", "hangs"] if ran else [])]
 
 
@@ -178,19 +178,19 @@ class _Check:
 
     def verdicts(self) -> list[str]:
         """For each program how many findings there are, and what was run."""
-        from tidegate.passes import show_judgement
+        from tidegate.passes import show_decided
 
         lines = []
         where = f"{self.file}: " if self.among_others else ""
         for name, checked in zip(self.names, self.results, strict=True):
             count = len(checked.findings)
             what = f"{count} finding{'s' * (count != 1)}" if count else "no findings"
-            if checked.judgement is None:
+            if checked.verification is None:
                 lines.append(f"{where}{name}: {what}; races and hangs were not judged: {checked.why_not}")
                 continue
             lines.append(f"{where}{name}: {what}")
-            if self.shown != "judge":
-                lines += [f"  {line}" for line in show_judgement(checked.judgement).splitlines()]
+            if self.shown not in ("judge", "verify"):
+                lines += [f"  {line}" for line in show_decided(checked).splitlines()]
         return lines
 
     def judged(self) -> list[dict[str, object]]:

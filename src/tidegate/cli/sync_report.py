@@ -70,17 +70,17 @@ def _unplaced(result: Synchronized) -> list[str]:
 
 
 def _judged(result: Synchronized, printed: str | None) -> list[str]:
-    from tidegate.passes import show_judgement
+    from tidegate.passes import show_decided
 
     if result.checked is None:
         return [f"not judged: {result.why_not or '`--no-judge`'}"]
-    if result.checked.judgement is None:
+    if not result.checked.is_decided:
         return [f"not judged: {result.checked.why_not}"]
     errors = sum(each.severity == "error" for each in result.checked.findings)
     verdict = f"{errors} finding{'s' * (errors != 1)}" if errors else "no findings"
     return [
         f"{verdict} afterwards",
-        *(show_judgement(result.checked.judgement).splitlines() if printed != "judge" else []),
+        *(show_decided(result.checked).splitlines() if printed not in ("judge", "verify") else []),
     ]
 
 

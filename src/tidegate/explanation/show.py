@@ -64,7 +64,7 @@ class _Show:
         lines = [f"{_who(result)}: {count(len(groups), 'barrier')}, {needed} needed, weight {weight:g}"]
         wrong = [each for each in result.findings if each.severity == "error"]
         lines += cut([f"  wrong as it is: {self.short(each)}" for each in wrong])
-        if not wrong and result.checked is not None and result.checked.judgement is not None:
+        if not wrong and result.checked is not None and result.checked.is_decided:
             lines.append("  nothing wrong as it is")
         return lines
 

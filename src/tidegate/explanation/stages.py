@@ -75,7 +75,7 @@ class _Explainer:
 
     def is_racing(self, producer: int, consumer: int) -> bool:
         """As it is, as far as anything was judged."""
-        return self.trials.base.judgement is None or self.ends(producer, consumer) in self.racing
+        return not self.trials.base.is_decided or self.ends(producer, consumer) in self.racing
 
     def ends(self, producer: int, consumer: int) -> frozenset[Span]:
         return frozenset((self.flow.point(producer).at, self.flow.point(consumer).at))
@@ -181,7 +181,7 @@ class _Explainer:
 
     def note(self, pairs: PairFinder) -> None:
         notes, base = self.result.notes, self.trials.base
-        if base.judgement is None:
+        if not base.is_decided:
             notes.append(f"nothing was judged: {base.why_not}; windows alone decide")
         elif self.trials.left_out:
             count = self.trials.count

@@ -61,7 +61,7 @@ class Trials:
 
     def judge(self, program: g.SyncGraph) -> list[Finding] | None:
         """What is wrong with a changed program; None if it is not judged."""
-        if self.base.judgement is None:
+        if not self.base.is_decided:
             return None
         if self.count >= MOST_TRIALS or self.steps >= MOST_STEPS:
             self.left_out += 1

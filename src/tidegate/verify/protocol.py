@@ -4,7 +4,7 @@ Needs   a flow and its events
 Gives   for each node how far one half of the waves is ahead; or why nothing can be said without running the program
 Keeps   proved means: all waves make the same arrivals on every path, signals and waits take turns, and conditional
         barriers match
-Cost    linear in the edges
+Cost    linear in the edges; where barriers are split, a search back from each half
 
 Where all waves come to every barrier, they make the same arrivals: they agree on the conditions that lead there. What
 is left is that a wave never arrives twice without a departure between, and that both halves arrive equally often.
@@ -12,12 +12,17 @@ is left is that a wave never arrives twice without a departure between, and that
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow, uniform_nodes
+from tidegate.index import Compare
 from tidegate.language import ops
 from tidegate.verify.events import WORKGROUP, Arrive, Depart, Event
+from tidegate.verify.meet import Meet
+from tidegate.verify.paths import Met, Search, value_of
+from tidegate.verify.state import State
 
 MOST_AHEAD = 64
 
@@ -31,11 +36,13 @@ class Protocol:
     staggers: bool = False
 
 
-def find_protocol(flow: Flow, events: dict[int, tuple[Event, ...]]) -> Protocol:
+def find_protocol(flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet) -> Protocol:
     reasons = tuple(_reasons(flow, events))
     if reasons:
         return Protocol({}, reasons)
-    return _alternate(flow, events)
+    turns = _Turns(flow, events, meet)
+    reasons = tuple(turns.mistakes())
+    return Protocol({}, reasons) if reasons else _ahead(flow, events)
 
 
 def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]]) -> list[str]:
@@ -61,33 +68,72 @@ def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]]) -> list[str]:
     return found
 
 
-def _alternate(flow: Flow, events: dict[int, tuple[Event, ...]]) -> Protocol:
-    """Along all paths at once: whether a signal is pending, and how far the low half is ahead."""
-    known: dict[int, tuple[bool, int]] = dict.fromkeys(flow.entries, (False, 0))
+class _Turns:
+    """Whether signals and waits take turns: on the way back from each, the other kind comes first."""
+
+    def __init__(self, flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet) -> None:
+        self.flow, self.meet, self.paths = flow, meet, meet.paths
+        self.halves = {  # a whole barrier is both, in the right order
+            node: next(event for event in each if isinstance(event, Arrive | Depart))
+            for node, each in events.items()
+            if sum(isinstance(event, Arrive | Depart) for event in each) == 1
+        }
+        self.whole = {
+            node for node, each in events.items() if sum(isinstance(event, Arrive | Depart) for event in each) == 2
+        }
+
+    def mistakes(self) -> Iterator[str]:
+        if not self.halves:
+            return
+        ends = [node for node in range(len(self.flow.origin)) if isinstance(self.flow.action(node), g.End)]
+        for node in (*self.halves, *self.whole, *ends):
+            is_wait = isinstance(self.halves.get(node), Depart)
+            if not self.is_after(node, signal=is_wait):
+                if is_wait:
+                    yield "a wait without a signal, on some path"
+                else:
+                    what = "before the wait for the one before it" if node not in ends else "that nobody waits for"
+                    yield f"a signal {what}, on some path"
+
+    def is_after(self, start: int, *, signal: bool) -> bool:
+        """Whether the last of signals and waits before a node is always a signal, or never one."""
+        meeting = self.halves.keys() | self.whole
+        search = Search(self.paths, lambda node, state: None if node in meeting else state)
+        search.run(start, State())
+        there = (met for met in search.met if met.node in meeting)
+        wrong = [met for met in there if isinstance(self.halves.get(met.node), Arrive) != signal]
+        if signal:
+            wrong += search.ended
+        return not any(self.is_possible(start, met) for met in wrong)
+
+    def is_possible(self, start: int, met: Met) -> bool:
+        """Whether conditions on the way hold together, in an iteration that there is."""
+        book, conds = self.paths.book, []
+        for loop, step in zip(self.paths.around[start], self.paths.start(start), strict=True):
+            trips = self.paths.trips.get(loop)
+            bound = self.paths.index_at(trips, start, self.paths.start(start), None) if trips is not None else None
+            if bound is not None and start != self.flow.loops[loop].head:
+                conds.append(Compare("<", value_of(step), bound))
+        return any(self.meet.ask([*conds, *(book.conds[each] for each in sorted(way))]) is not None for way in met.ways)
+
+
+def _ahead(flow: Flow, events: dict[int, tuple[Event, ...]]) -> Protocol:
+    """Along all paths at once: how far the low half is ahead."""
+    known: dict[int, int] = dict.fromkeys(flow.entries, 0)
     stack = list(flow.entries)
     staggers = any(event.half for each in events.values() for event in each if isinstance(event, Arrive))
     while stack:
         node = stack.pop()
-        pending, ahead = known[node]
+        ahead = known[node]
         for event in events.get(node, ()):
             if isinstance(event, Arrive):
-                if pending:
-                    return Protocol({}, ("a signal before the wait for the one before it, on some path",))
-                pending = True
                 ahead += {"low": 1, "high": -1, "": 0}[event.half]
-            elif isinstance(event, Depart):
-                if not pending:
-                    return Protocol({}, ("a wait without a signal, on some path",))
-                pending = False
-        if abs(ahead) > MOST_AHEAD:
+        if abs(ahead) > MOST_AHEAD or (ahead and isinstance(flow.action(node), g.End)):
             return Protocol({}, ("conditional barriers that do not match, on some path",))
-        if isinstance(flow.action(node), g.End) and (pending or ahead):
-            what = "a signal that nobody waits for" if pending else "conditional barriers that do not match"
-            return Protocol({}, (f"{what}, on some path",))
         for successor in flow.successors[node]:
             if successor not in known:
-                known[successor] = (pending, ahead)
+                known[successor] = ahead
                 stack.append(successor)
-            elif known[successor] != (pending, ahead):
-                return Protocol({}, ("arrivals that differ with the path to one place",))
-    return Protocol({node: ahead for node, (_, ahead) in known.items()}, (), staggers)
+            elif known[successor] != ahead:
+                return Protocol({}, ("conditional barriers that differ with the path to one place",))
+    return Protocol(known, (), staggers)

@@ -80,10 +80,10 @@ class _Verifier:
         self.steps: dict[tuple[int, State, str], State | None] = {}
 
     def verify(self) -> Verification:
-        self.protocol = find_protocol(self.flow, self.events)
-        if self.protocol.undecided:
-            return Verification(undecided=self.protocol.undecided)
         try:
+            self.protocol = find_protocol(self.flow, self.events, self.meet)
+            if self.protocol.undecided:
+                return Verification(undecided=self.protocol.undecided)
             for head, nodes in self.segments().items():
                 for mode in self.modes(head):
                     self.segment(head, nodes, mode)
