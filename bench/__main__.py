@@ -23,6 +23,7 @@ from bench import (
     sync_optimality,
     sync_soundness,
     sync_speed,
+    verify_agreement,
 )
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
@@ -37,10 +38,11 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "sync-necessity": sync_necessity.run,
     "sync-soundness": sync_soundness.run,
     "sync-speed": sync_speed.run,
+    "verify-agreement": verify_agreement.run,
 }
 QUICK = "--quick"
 # Tables without a clock: they are the same on every machine.
-UNTIMED = ("removals", "sync-examples", "sync-optimality", "sync-necessity", "sync-soundness")
+UNTIMED = ("removals", "sync-examples", "sync-optimality", "sync-necessity", "sync-soundness", "verify-agreement")
 
 
 def main() -> int:
@@ -55,11 +57,11 @@ def main() -> int:
         print(f"\n{name}\n\n{table}\n\n{'within' if good else 'BEYOND'} its limits")
         status = max(status, 0 if good else 1)
         if QUICK not in sys.argv:
-            _write(name, table)
+            write(name, table)
     return status
 
 
-def _write(name: str, table: str) -> None:
+def write(name: str, table: str) -> None:
     text = PAGE.read_text(encoding="utf-8")
     machine = f"\n\nPython {platform.python_version()}, {platform.machine()}, medians of one interleaved run."
     block = f"<!-- {name} -->\n\n{table}{'' if name in UNTIMED else machine}\n\n<!-- end of {name} -->"

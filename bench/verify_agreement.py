@@ -1,0 +1,276 @@
+"""Random programs through the verifier and through the simulator: where do they agree?
+
+`python -m bench verify-agreement [--quick]`: programs are drawn by `bench/sync_cases.py`, number n with seed n; two
+processes share them. Each is asked about three times:
+
+    as it is        most race; some have all the barriers they need
+    synchronized    by `tidegate sync`, strategy `minimal`
+    damaged         synchronized, and then one operation that synchronizes taken away, weakened, or its count raised
+
+What the verifier proves is judged all the same: a race, an inversion or a hang there is *missed*. A suspect that the
+judge does not come to is run again with the sizes of its witness, as `tidegate check` does.
+
+A long run can be made in slices, which are put together to one table; the table says which programs it is about:
+
+    python -m bench.verify_agreement 0 1000 > one.json
+    python -m bench.verify_agreement 1000 1000 > two.json
+    python -m bench.verify_agreement write one.json two.json
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+from bench.sync_cases import MIXED, Case, draw
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.plan import Change, Delete, Edit, Plan
+from tidegate.language import ops
+from tidegate.simulate.judge import Judgement, Limits, judge
+from tidegate.synchronize import synchronize_graph
+from tidegate.targets import Target
+from tidegate.verify.model import Suspect, Verification
+from tidegate.verify.verify import verify
+
+COUNT, QUICK = 10_000, 100
+CHUNK = 20
+ORDER = (*MIXED[:-1], "stagger")  # one program in ten has a half that is held back
+VARIANTS = ("as it is", "synchronized", "damaged")
+LEAST_EXACT = 0.95
+MOST_REPLAYS = 8
+MOST_NAMED = 8
+# Loops are run a few times only: of itself that hides nothing, since counters repeat.
+FEW_TRIPS = "trips"
+
+Pair = tuple[int, int]
+Check = Callable[[g.SyncGraph, Target], Verification]
+
+CLEAN = "both find nothing"
+SAME, MORE, LESS = (
+    "both find, the same pairs",
+    "both find, the verifier more pairs",
+    "both find, the simulator more pairs",
+)
+MISSED = "**the verifier proves what the simulator shows to be wrong**"
+STRAY = "**the verifier has no doubts, and an access lies outside of its buffer**"
+ALONE = "only the verifier finds: "
+UNDECIDED = "undecided: "
+ROWS = (CLEAN, SAME, MORE, LESS, MISSED, STRAY)
+MUST_BE_NONE = (MISSED, STRAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What both say of one program."""
+
+    outcome: str
+    is_exact: bool  # proved, or all that is suspected is shown
+    is_shown: bool  # proved, or the simulator shows that something is wrong
+    verification: Verification
+    judgement: Judgement
+
+
+def number_of(number: int) -> Case:
+    """The program with this number."""
+    return draw(ORDER[number % len(ORDER)], number)
+
+
+def variants_of(case: Case) -> Iterator[tuple[str, g.SyncGraph]]:
+    yield "as it is", case.graph
+    done = apply_to_graph(synchronize_graph(case.graph, case.target).plan, case.graph)
+    yield "synchronized", done
+    edits = list(damages(done))
+    if edits:
+        yield "damaged", apply_to_graph(Plan((random.Random(case.seed).choice(edits),)), done)
+
+
+def damages(graph: g.SyncGraph) -> Iterator[Edit]:
+    """Everything that can be taken away, weakened, or counted one higher."""
+    for number, point in enumerate(graph.points):
+        if not isinstance(point.action, g.Sync) or not isinstance(point.action.op, ops.SyncOp):
+            continue
+        op = point.action.op
+        yield Delete(number)
+        if isinstance(op, ops.SharedMemoryBarrier):
+            yield Change(number, ops.WorkgroupBarrier(op.pinned))
+            if op.wait_async_ops:
+                yield Change(number, replace(op, wait_async_ops=False))
+        if isinstance(op, ops.SharedMemoryBarrier | ops.WaitCount):
+            for place, (name, count) in enumerate(op.counts):
+                yield Change(
+                    number, replace(op, counts=(*op.counts[:place], (name, count + 1), *op.counts[place + 1 :]))
+                )
+
+
+# --- one program --------------------------------------------------------------------------------------------------
+
+
+def compare(graph: g.SyncGraph, target: Target, check: Check = verify) -> Compared:
+    found, judged = check(graph, target), judge(graph, target)
+    wrong = [each for each in judged.findings if each.code.startswith(("TG1", "TG2"))]
+    if found.undecided:
+        shown = "the simulator finds" if wrong else "the simulator finds nothing"
+        return Compared(f"{UNDECIDED}{'; '.join(found.undecided)}; {shown}", False, bool(wrong), found, judged)
+    if found.is_proved:
+        stray = any(each.code.startswith("TG3") for each in judged.findings) and not found.doubts
+        outcome = MISSED if wrong else STRAY if stray else CLEAN
+        return Compared(outcome, outcome == CLEAN, outcome == CLEAN, found, judged)
+    theirs = {_sorted(*each) for each in judged.pairs}
+    mine = {_sorted(each.x, each.y) for each in found.suspects}
+    theirs |= _shown_again(graph, target, [each for each in found.suspects if _sorted(each.x, each.y) not in theirs])
+    if not theirs:
+        return Compared(ALONE + cause_of(found, judged), False, False, found, judged)
+    outcome = SAME if mine == theirs else LESS if theirs - mine else MORE
+    return Compared(outcome, mine <= theirs, True, found, judged)
+
+
+def _sorted(one: int, other: int) -> Pair:
+    return (min(one, other), max(one, other))
+
+
+def _shown_again(graph: g.SyncGraph, target: Target, suspects: Sequence[Suspect]) -> set[Pair]:
+    """What shows with the sizes of witnesses."""
+    sizes = {each.name for each in graph.sizes}
+    tried = {tuple((name, value) for name, value in each.point.values if name in sizes) for each in suspects}
+    runs = (judge(graph, target, Limits(sizes=each)) for each in sorted(tried)[:MOST_REPLAYS] if each)
+    return {_sorted(*pair) for run in runs for pair in run.pairs}
+
+
+def cause_of(found: Verification, judged: Judgement) -> str:
+    """Why the simulator may show nothing, as far as can be told."""
+    if found.by_path and not any(each.exact for each in found.suspects):
+        return "loops with several ways in"
+    if not any(each.exact for each in found.suspects):
+        return "bytes or conditions that were widened"
+    if any(FEW_TRIPS not in each for each in judged.bounded):
+        return "the judge did not go through everything"
+    return "for no reason that can be told"
+
+
+# --- many ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Sums:
+    """What came of some programs. Counters are keyed by variant and outcome, with a tab between."""
+
+    slices: list[tuple[int, int]] = field(default_factory=list)  # numbers of programs: from, up to
+    asked: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    exact: Counter[str] = field(default_factory=Counter)
+    shown: Counter[str] = field(default_factory=Counter)
+    named: dict[str, list[str]] = field(default_factory=dict)  # outcome → programs, of those that are not agreement
+
+    def add(self, case: Case) -> None:
+        for variant, graph in variants_of(case):
+            found = compare(graph, case.target)
+            self.asked[variant] += 1
+            self.outcomes[f"{variant}\t{found.outcome}"] += 1
+            self.exact[variant] += found.is_exact
+            self.shown[variant] += found.is_shown
+            if found.outcome not in (CLEAN, SAME) and not (found.outcome.startswith(UNDECIDED) and found.is_shown):
+                self.named.setdefault(found.outcome, []).append(f"{case.name} {variant}")
+
+    def join(self, other: Sums) -> None:
+        self.slices += [tuple(each) for each in other.slices]
+        for name in ("asked", "outcomes", "exact", "shown"):
+            getattr(self, name).update(getattr(other, name))
+        for outcome, names in other.named.items():
+            self.named[outcome] = [*self.named.get(outcome, ()), *names]
+
+    @property
+    def is_good(self) -> bool:
+        missed = sum(self.outcomes[f"{variant}\t{row}"] for variant in VARIANTS for row in MUST_BE_NONE)
+        return not missed and self.share(self.shown) >= LEAST_EXACT
+
+    def share(self, part: Counter[str]) -> float:
+        return part.total() / max(1, self.asked.total())
+
+
+def chunk(numbers: tuple[int, int]) -> Sums:
+    sums = Sums([numbers])
+    for number in range(*numbers):
+        sums.add(number_of(number))
+    return sums
+
+
+def sums_of(start: int, count: int) -> Sums:
+    """Programs from this number on, by two processes; in order, so that the names are the same each time."""
+    sums, end = Sums(), start + count
+    chunks = [(first, min(first + CHUNK, end)) for first in range(start, end, CHUNK)]
+    with ProcessPoolExecutor(2) as pool:
+        for part in pool.map(chunk, chunks):
+            sums.join(part)
+    return sums
+
+
+def run(quick: bool | None = None) -> tuple[str, bool]:
+    """The table, and whether nothing is missed and enough is decided exactly."""
+    quick = "--quick" in sys.argv if quick is None else quick
+    sums = sums_of(0, QUICK if quick else COUNT)
+    return table(sums), sums.is_good
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def table(sums: Sums) -> str:
+    rows = {*ROWS, *(key.split("\t")[1] for key in sums.outcomes)}
+    lines = [f"| {_numbers(sums)} | {' | '.join(VARIANTS)} | all |", "|---|" + "---:|" * (len(VARIANTS) + 1)]
+    lines.append(_row("asked about", [sums.asked[each] for each in VARIANTS]))
+    order = sorted(rows, key=lambda each: (ROWS.index(each) if each in ROWS else len(ROWS), each))
+    lines += (_row(row, [sums.outcomes[f"{variant}\t{row}"] for variant in VARIANTS]) for row in order)
+    for text, part in (
+        ("proved, or the simulator shows that something is wrong", sums.shown),
+        ("proved, or everything that is suspected is shown", sums.exact),
+    ):
+        shares = [part[each] / max(1, sums.asked[each]) for each in VARIANTS]
+        lines.append(f"| {text} | {' | '.join(f'{each:.1%}' for each in (*shares, sums.share(part)))} |")
+    if sums.named:
+        lines += ["", "| not the same | programs |", "|---|---|"]
+        for outcome, names in sorted(sums.named.items()):
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            lines.append(f"| {outcome} | {', '.join(names[:MOST_NAMED])}{more} |")
+    return "\n".join(lines)
+
+
+def _row(name: str, counts: list[int]) -> str:
+    return f"| {name} | {' | '.join(f'{each:,}' for each in (*counts, sum(counts)))} |"
+
+
+def _numbers(sums: Sums) -> str:
+    """Which programs were drawn, neighbouring slices as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(sums.slices):
+        if found and found[-1][1] >= start:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    count = sum(end - start for start, end in found)
+    return f"{count:,} programs: {', '.join(f'{start} to {end - 1}' for start, end in found)}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    if arguments[0] != "write":
+        start, count = map(int, arguments)
+        sums = sums_of(start, count)
+        print(json.dumps({each.name: getattr(sums, each.name) for each in fields(sums)}))
+        return
+    from bench.__main__ import write
+
+    sums = Sums()
+    for each in arguments[1:]:
+        sums.join(Sums(**json.loads(Path(each).read_text(encoding="utf-8"))))
+    write("verify-agreement", table(sums))
+    print(table(sums))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
