@@ -36,11 +36,19 @@ def kernel_of(item: KernelLike) -> Kernel:
     return item.kernel if isinstance(item, CapturedTrace) else item
 
 
-def check(kernel: KernelLike, target: str | None = None) -> list[Finding]:
-    """What is wrong with a kernel on a target: all that `tidegate check` finds, races and hangs included."""
+def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False) -> list[Finding]:
+    """What is wrong with a kernel on a target: all that `tidegate check` finds, races and hangs included.
+
+    With `advice`, also what could be less in a kernel with which nothing is wrong: findings that are warnings.
+    """
     found = kernel_of(kernel)
     unit = Unit(found.name, pick_target(found.target, target), found, None)
-    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
+    checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+    if not advice:
+        return checked.findings
+    from tidegate.advice import advise
+
+    return [*checked.findings, *advise(checked, unit.target).findings]
 
 
 def judge(program: KernelLike | SyncGraph, target: str | None = None, limits: Limits | None = None) -> Judgement:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from tidegate.cli.options import FilesArg, JsonOption, PrintAfter, StopAfter, Ta
 from tidegate.cli.say import print_findings, print_stage, progress_bar, read_sizes, say, status_of, stop
 
 if TYPE_CHECKING:
+    from tidegate.advice import Advice
     from tidegate.cli.sarif import Reported
     from tidegate.diag import Finding, Sources
     from tidegate.passes import Checked, Unit
@@ -36,6 +38,10 @@ def check_command(
         typer.Option("--size", "-s", metavar="NAME=N", help="Judge only with this size; may be repeated."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of what is drawn at random.")] = 0,
+    advice: Annotated[
+        bool,
+        typer.Option("--advice", help="Of programs without findings, say which barriers and waits could be less."),
+    ] = False,
     print_after: PrintAfter = None,
     stop_after: StopAfter = None,
 ) -> None:
@@ -46,10 +52,11 @@ def check_command(
     the waves. What was bounded is said. A Python file is executed to trace its kernels; text files never execute
     anything.
 
-    Exit status: 0 clean, 1 findings, 2 bad input; the worst of all files.
+    Exit status: 0 clean, perhaps with advice, 1 findings, 2 bad input; the worst of all files.
 
     Examples: `tidegate check gemm.tide`, `tidegate check gemm.py::gemm --target gfx1201 --json`,
-    `tidegate check ring.tide --explore`, `tidegate check ring.tide gemm.py --sarif`
+    `tidegate check ring.tide --explore`, `tidegate check ring.tide gemm.py --sarif`,
+    `tidegate check gemm.tide --advice`
     """
     from tidegate.diag import BadInput, Sources
     from tidegate.passes import check_stage
@@ -67,6 +74,8 @@ def check_command(
         limits = replace(EXPLORE if explore else Limits(), seed=seed, sizes=sizes)
         for each in checks:
             each.run(target, print_after, stop_after, print_stage if as_text else lambda *_: None, limits)
+            if advice:
+                each.advise(limits)
             if as_text:
                 print_findings(each.findings, each.sources or Sources(), err=each.sources is None)
                 for line in each.verdicts():
@@ -108,6 +117,7 @@ def _facts(checks: list[_Check]) -> dict[str, object]:
         "checked": [name for each in checks for name in each.names],
         "decided": _decided(checks),
         "judged": [fact for each in checks for fact in each.judged()],
+        **({"advice": facts} if (facts := [fact for each in checks for fact in each.advised()]) else {}),
     }
 
 
@@ -127,6 +137,7 @@ class _Check:
         self.bad: list[Finding] = []
         self.units: list[Unit] = []
         self.results: list[Checked] = []
+        self.advice: list[Advice] = []  # of each program, if it was asked for
         self.sources: Sources | None = None
         self.shown: str | None = None  # the stage that was printed
 
@@ -136,7 +147,8 @@ class _Check:
 
     @property
     def findings(self) -> list[Finding]:
-        return [*self.bad, *(finding for each in self.results for finding in each.findings)]
+        found = [each.findings for each in self.results] + [each.findings for each in self.advice]
+        return [*self.bad, *chain(*found)]
 
     def run(
         self, target: str | None, print_after: str | None, stop_after: str | None, show: Any, limits: Limits
@@ -168,13 +180,21 @@ class _Check:
                 )
             self.units.append(unit)
 
+    def advise(self, limits: Limits) -> None:
+        from tidegate.advice import advise
+
+        for unit, checked in zip(self.units, self.results, strict=True):
+            with progress_bar(f"advising @{unit.name}") as progress:
+                self.advice.append(advise(checked, unit.target, limits, progress))
+
     def reported(self) -> Iterator[Reported]:
         """The findings, each with its program, for the SARIF log."""
         from tidegate.cli.sarif import sort_reported
 
         yield from sort_reported(self.bad, self.file)
-        for unit, checked in zip(self.units, self.results, strict=True):
-            yield from sort_reported(checked.findings, self.file, unit.name)
+        for number, (unit, checked) in enumerate(zip(self.units, self.results, strict=True)):
+            advice = [each.findings for each in self.advice[number : number + 1]]
+            yield from sort_reported([*checked.findings, *chain(*advice)], self.file, unit.name)
 
     def verdicts(self) -> list[str]:
         """For each program how many findings there are, and what was run."""
@@ -182,7 +202,7 @@ class _Check:
 
         lines = []
         where = f"{self.file}: " if self.among_others else ""
-        for name, checked in zip(self.names, self.results, strict=True):
+        for number, (name, checked) in enumerate(zip(self.names, self.results, strict=True)):
             count = len(checked.findings)
             what = f"{count} finding{'s' * (count != 1)}" if count else "no findings"
             if checked.verification is None:
@@ -191,7 +211,22 @@ class _Check:
             lines.append(f"{where}{name}: {what}")
             if self.shown not in ("judge", "verify"):
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
+            lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
         return lines
+
+    def advised(self) -> list[dict[str, object]]:
+        """What was tried, program by program, for the JSON document."""
+        return [
+            {
+                "program": name,
+                "file": self.file,
+                "pieces": len(advice.less),
+                "tried": advice.trials,
+                "left_out": advice.left_out,
+                "why_not": advice.why_not or None,
+            }
+            for name, advice in zip(self.names, self.advice, strict=bool(self.advice))
+        ]
 
     def judged(self) -> list[dict[str, object]]:
         """What was run, program by program, for the JSON document."""

@@ -11,7 +11,7 @@ Cost    a search for each signal and each conditional barrier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.graph import model as g
@@ -65,6 +65,15 @@ def find_barriers(flow: Flow, stagger: Stagger) -> list[Group]:
     ops = dict(points)
     groups = [Group(kind, each, any(getattr(ops[one], "pinned", False) for one in each)) for kind, each in found]
     return sorted(groups, key=lambda each: each.points)
+
+
+def weigh(flow: Flow, nodes: Iterable[int]) -> float:
+    """How often these are passed; a pair costs what its waits cost."""
+    return sum(flow.weight(node) for node in nodes if not _only_arrives(flow.action(node)))
+
+
+def _only_arrives(action: g.Action) -> bool:
+    return isinstance(action, g.Sync) and isinstance(action.op, Signal | MbarrierArrive)
 
 
 def _is_split(op: object) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tidegate.diag import Finding, Span
-from tidegate.explanation.barriers import Group, find_barriers
+from tidegate.explanation.barriers import Group, find_barriers, weigh
 from tidegate.explanation.changes import Changes
 from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
 from tidegate.explanation.pairs import MOST_PAIRS, PairFinder
@@ -27,7 +27,6 @@ from tidegate.graph.show import show_graph
 from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
-from tidegate.language.ops import MbarrierArrive, Signal
 from tidegate.passes import Unit, run_stages
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walk, Walks
@@ -122,12 +121,10 @@ class _Explainer:
         serves = [each for each in self.served if each in here]
         serves += self.raced(without)
         trials = [without, *map(self.trials.run, self.changes.without_one(group)), *self.tried(group, without)]
-        waits = {node for node in nodes if not _only_arrives(self.flow.action(node))}
-        weight = sum(self.flow.weight(node) for node in waits)
         return Barrier(
             group.kind,
             group.points,
-            weight,
+            weigh(self.flow, nodes),
             self.loop_around(nodes),
             group.pinned,
             tuple(serves),
@@ -196,8 +193,3 @@ class _Explainer:
 def _races(findings: Sequence[Finding]) -> set[frozenset[Span]]:
     """The places of accesses that clash."""
     return {frozenset(label.at for label in each.labels) for each in findings if each.code.startswith("TG1")}
-
-
-def _only_arrives(action: g.Action) -> bool:
-    """A pair costs what its waits cost."""
-    return isinstance(action, g.Sync) and isinstance(action.op, Signal | MbarrierArrive)

@@ -1,0 +1,197 @@
+"""What could be less in a clean program: taken away, weaker, looser.
+
+Needs   a checked program without findings, and its target
+Gives   `Advice`: barriers, waits and fences that can go; barriers that could do less; counts that could be larger;
+        barriers that only the schedule needs
+Keeps   what is said holds together: with all of it followed, the program is proved, or as good as the simulator shows.
+        What is pinned stays, and so does the stagger: of those it is only said that no access needs them
+Cost    a verification for each change that is tried: one for each barrier, a few more where something is found
+
+    shared_memory_barrier wait_async_ops      1. without it   2. a wait   3. bare   4. LDS alone
+    wait_count vmcnt(0)                       1. without it   2. vmcnt(1), vmcnt(3), vmcnt(2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tidegate.advice.model import Advice, Less, Piece, Proof
+from tidegate.advice.pieces import find_pieces
+from tidegate.advice.say import say_less
+from tidegate.advice.trials import MOST_POINTS, Trials
+from tidegate.advice.weaker import Waiting, find_stores, show_count, waits_for, weaker, with_count, with_less
+from tidegate.explanation.barriers import SINGLE, STAGGER
+from tidegate.graph import model as g
+from tidegate.graph.flow import flow_of
+from tidegate.hazards.find import find_hazards
+from tidegate.language.ops import Fence, SharedMemoryBarrier, SyncOp, WaitCount
+from tidegate.passes import Checked
+from tidegate.placement.redundant import find_redundant
+from tidegate.placement.walks import Walks
+from tidegate.simulate.judge import Limits
+from tidegate.targets import Target
+
+WAITS = (SINGLE[WaitCount], SINGLE[Fence])  # what meets nobody
+
+# Called with the number of pieces done and of all.
+Progress = Callable[[int, int], None]
+
+
+def advise(checked: Checked, target: Target, limits: Limits | None = None, progress: Progress | None = None) -> Advice:
+    """Everything there is to say. Only a program that was decided, and is clean, gets advice."""
+    if not checked.is_decided or checked.graph is None:
+        return Advice(why_not="nothing was judged")
+    if any(each.severity == "error" for each in checked.findings):
+        return Advice(why_not="there are findings")
+    return _Adviser(checked.graph, target, limits, progress or (lambda *_: None)).advise()
+
+
+class _Adviser:
+    """Edits that are found are kept: what is tried next is tried with them."""
+
+    def __init__(self, graph: g.SyncGraph, target: Target, limits: Limits | None, progress: Progress) -> None:
+        self.graph, self.target, self.progress = graph, target, progress
+        self.trials = Trials(graph, target, limits)
+        self.pieces = find_pieces(graph)
+        self.stored = find_stores(graph)
+        self.edits: dict[int, SyncOp | None] = {}
+        self.less: list[Less] = []
+
+    def advise(self) -> Advice:
+        free = sorted((each for each in self.pieces if not (_is_kept(each) or self.stores(each))), key=self.order)
+        if len(free) * len(self.graph.points) > MOST_POINTS:  # what promises most is tried before the bound is reached
+            likely = self.likely()
+            free.sort(key=lambda each: not likely.issuperset(each.points))
+        gone = self.remove(free)
+        rest = [each for each in free if each not in gone]
+        self.less += self.one_of(gone, rest)
+        for number, piece in enumerate(rest):
+            self.progress(len(free) + number, 2 * len(free))
+            self.less += self.weaken(piece)
+        self.less += self.kept(sorted((each for each in self.pieces if _is_kept(each)), key=self.order))
+        self.less.sort(key=lambda each: each.piece.points)
+        findings = [say_less(each, self.graph) for each in self.less]
+        return Advice(findings, self.less, self.trials.count, self.trials.left_out)
+
+    def order(self, piece: Piece) -> tuple[object, ...]:
+        """Barriers before waits, the dearest first; of two that weigh the same, the one that drains stays."""
+        drains = any(isinstance(self.op(point), SharedMemoryBarrier) for point in piece.points)
+        return (piece.kind != STAGGER, piece.kind in WAITS, -piece.weight, drains, piece.points)
+
+    def op(self, point: int) -> object:
+        action = self.graph.points[point].action
+        return action.op if isinstance(action, g.Sync) else None
+
+    def stores(self, piece: Piece) -> bool:
+        """Whether it waits for copies out of shared memory: who reads what they write is not known here."""
+        return any(waits_for(self.op(point), self.stored) for point in piece.points)
+
+    def likely(self) -> frozenset[int]:
+        """Barriers that stand in no window alone: quick to find, and no proof."""
+        found = find_hazards(flow_of(self.graph), self.target)
+        return find_redundant(Walks(found.flow, self.target, found.stagger), found.hazards)
+
+    # --- without it ---
+
+    def remove(self, pieces: Sequence[Piece]) -> dict[Piece, Proof]:
+        """What can go together."""
+        found: dict[Piece, Proof] = {}
+        for number, piece in enumerate(pieces):
+            self.progress(number, 2 * len(pieces))
+            if (proof := self.trials.without(piece, given=self.edits)) is not None:
+                found[piece] = proof
+                self.edits |= dict.fromkeys(piece.points)
+        return found
+
+    def one_of(self, gone: dict[Piece, Proof], rest: Sequence[Piece]) -> list[Less]:
+        """Each of what can go with those that could go in its place."""
+        others: dict[Piece, list[Piece]] = {each: [] for each in gone}
+        for other in rest if gone else ():
+            if self.trials.without(other) is None:
+                continue
+            apart = [each for each in gone if self.trials.fails_without(each, other)]
+            for each in apart or gone:
+                others[each].append(other)
+        return [
+            Less("TG406" if each.kind in WAITS else "TG401", each, proof, or_else=tuple(others[each]))
+            for each, proof in gone.items()
+        ]
+
+    # --- weaker ---
+
+    def weaken(self, piece: Piece) -> list[Less]:
+        """The weakest that is enough in its place, and then the loosest."""
+        ops = {self.op(point) for point in piece.points}
+        if piece.kind not in SINGLE.values() or len(ops) != 1:
+            return []
+        (op,) = ops
+        found: Less | None = None
+        for other, what in weaker(op, self.graph, self.target):
+            if (proof := self.try_instead(piece, other)) is not None:
+                found, op = Less("TG404", piece, proof, other, what), other
+                break
+        if isinstance(op, SharedMemoryBarrier | WaitCount):
+            looser = self.loosen(piece, op)
+            if looser is not None:
+                found = replace(found, op=looser.op, proof=looser.proof) if found is not None else looser
+        if found is None:
+            return []
+        self.edits |= dict.fromkeys(piece.points, found.op)
+        return [found]
+
+    def try_instead(self, piece: Piece, op: SyncOp) -> Proof | None:
+        return self.trials.ask({**self.edits, **dict.fromkeys(piece.points, op)})
+
+    def loosen(self, piece: Piece, op: Waiting) -> Less | None:
+        """Waits for less, each thing in its turn."""
+        found: Less | None = None
+        changed = True
+        while changed:
+            changed = False
+            for other, what in with_less(op):
+                if (proof := self.try_instead(piece, other)) is not None:
+                    found, op, changed = Less("TG405", piece, proof, other, f"nothing needs {what}"), other, True
+                    break
+        for name, count in op.counts:
+            most = self.largest(piece, op, name, count)
+            if most == count:
+                continue
+            op = with_count(op, name, most)
+            proof = self.try_instead(piece, op)
+            assert proof is not None
+            what = f"`{show_count((name, most))}` is enough where it says `{show_count((name, count))}`"
+            more = with_count(op, name, most + 1)
+            is_last = self.trials.fails({**self.edits, **dict.fromkeys(piece.points, more)})
+            found = Less("TG405", piece, proof, op, what, show_count((name, most + 1)) if is_last else "")
+        return found
+
+    def largest(self, piece: Piece, op: Waiting, name: str, count: int) -> int:
+        """The largest count that is still enough: steps that double, then halves. A larger one only asks less."""
+        counter = self.target.counters.get(name)
+        most = counter.largest if counter is not None else count
+        good, bad, step = count, most + 1, 1
+        while bad - good > 1:
+            middle = min(good + step, most) if bad > most else (good + bad) // 2
+            if self.try_instead(piece, with_count(op, name, middle)) is not None:
+                good, step = middle, 2 * step
+            else:
+                bad = middle
+        return good
+
+    # --- what stays whatever is said ---
+
+    def kept(self, pieces: Sequence[Piece]) -> list[Less]:
+        """Pinned barriers and staggers that no access needs, in the program as it stands; staggers go first."""
+        found: list[Less] = []
+        for piece in pieces:
+            gone = tuple(each.piece for each in found)
+            for along in ((), *((one,) for one in gone), gone):
+                if (proof := self.trials.without(piece, *along)) is not None:
+                    found.append(Less("TG402", piece, proof, along=along))
+                    break
+        return found
+
+
+def _is_kept(piece: Piece) -> bool:
+    return piece.pinned or piece.kind == STAGGER

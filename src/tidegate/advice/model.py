@@ -1,0 +1,69 @@
+"""What can be less, and who says so.
+
+Needs   findings
+Gives   `Piece`, what is changed as a whole; `Proof`; `Less`, one piece of advice; `Advice` for one program
+Keeps   frozen, but for what is gathered in `Advice`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.diag import Finding
+from tidegate.language.ops import SyncOp
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Synchronization that can only be changed as a whole: one barrier, wait or fence, a pair, a stagger, an object.
+
+    What one line of a Python kernel traces again and again is one piece too.
+    """
+
+    kind: str
+    points: tuple[int, ...]
+    pinned: bool
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why a changed program is as good as it was. `by`: verifier or simulator."""
+
+    by: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Less:
+    """One piece of advice. `op`: what is enough, None for nothing at all; `more`: of a count, the next that is not."""
+
+    code: str
+    piece: Piece
+    proof: Proof
+    op: SyncOp | None = None
+    what: str = ""  # what it does that nothing needs
+    more: str = ""
+    or_else: tuple[Piece, ...] = ()  # what could go in its place, but not beside it
+    along: tuple[Piece, ...] = ()  # what it takes to go as well
+
+
+@dataclass(slots=True)
+class Advice:
+    """Of one program. `why_not`: why there is none to give."""
+
+    findings: list[Finding] = field(default_factory=list)
+    less: list[Less] = field(default_factory=list)
+    trials: int = 0
+    left_out: int = 0  # changed programs that a bound kept from being tried
+    why_not: str = ""
+
+    @property
+    def said(self) -> str:
+        """What was tried, in a line."""
+        if self.why_not:
+            return f"advice: none, {self.why_not}"
+        found = len(self.less)
+        tried = f"{self.trials} changed program{'s were' if self.trials != 1 else ' was'} tried"
+        found_text = f"{found} piece{'s' * (found != 1)}" if found else "nothing could be less"
+        return f"advice: {found_text}; {tried}" + (f", {self.left_out} more were not" if self.left_out else "")

@@ -1,0 +1,86 @@
+"""Advice as findings.
+
+Needs   one piece of advice, and the graph it is about
+Gives   a finding: where, what could be less, who says so, and what to write
+Keeps   the text depends on the advice alone
+"""
+
+from __future__ import annotations
+
+from tidegate.advice.model import Less, Piece
+from tidegate.diag import Finding, Label
+from tidegate.explanation.barriers import OBJECT, STAGGER
+from tidegate.explanation.changes import show_sync
+from tidegate.graph import model as g
+from tidegate.language.show import show_op
+
+PROVED, SHOWN = "proved {}: {}", "as far as the simulator shows {}, nothing goes wrong: {}"
+
+
+def say_less(less: Less, graph: g.SyncGraph) -> Finding:
+    piece = less.piece
+    message, text, help = _words(less)
+    labels = [Label(graph.points[point].at, "and here") for point in piece.points]
+    labels[0] = Label(labels[0].at, text)
+    notes = (
+        "" if labels[0].at.line else f"point {piece.points[0]}: `{show_sync(graph, piece.points[0])}`",
+        (PROVED if less.proof.by == "verifier" else SHOWN).format(_how(less, graph), less.proof.text),
+        f"`{less.more}` is too much" if less.more else "",
+        *(f"{_where(other, graph)} could go in its place, but not both" for other in less.or_else),
+    )
+    return Finding(
+        less.code,
+        message,
+        _once(labels),
+        tuple(filter(None, notes)),
+        help,
+        (
+            ("points", piece.points),
+            ("weight", piece.weight),
+            ("instead", next(show_op(less.op)) if less.op is not None else None),
+            ("by", less.proof.by),
+            ("or_else", tuple(point for each in less.or_else for point in each.points)),
+            ("along", tuple(point for each in less.along for point in each.points)),
+        ),
+    )
+
+
+def _once(labels: list[Label]) -> tuple[Label, ...]:
+    """One for each place; what has none, once."""
+    return tuple({label.at: label for label in reversed(labels)}.values())[::-1]
+
+
+def _words(less: Less) -> tuple[str, str, str]:
+    """The message, what is said of the place, and the way out."""
+    kind = less.piece.kind
+    name = f"this {kind}"
+    weight = f"weight {less.piece.weight:g}"
+    instead = f"write `{next(show_op(less.op))}`" if less.op is not None else ""
+    match less.code:
+        case "TG402":
+            name = "this stagger" if kind == STAGGER else f"this pinned {kind}"
+            if less.along:
+                but = "the stagger" if any(each.kind == STAGGER for each in less.along) else "others like it"
+                return f"but for {but}, no access needs {name}", weight, ""
+            return f"no access needs {name}: it only orders the schedule", weight, ""
+        case "TG404":
+            return f"{name} does more than is needed", less.what, instead
+        case "TG405":
+            return f"{name} waits for more than is needed", less.what, instead
+    ways = "take all of it away" if len(less.piece.points) > 1 or kind == OBJECT else "take it away"
+    return f"nothing needs {name}", weight, ways
+
+
+def _how(less: Less, graph: g.SyncGraph) -> str:
+    if less.op is not None:
+        return f"with `{next(show_op(less.op))}`"
+    along = ", ".join(_where(each, graph) for each in less.along)
+    return f"without it and without {along}" if along else "without it"
+
+
+def _where(piece: Piece, graph: g.SyncGraph) -> str:
+    lines = sorted({graph.points[point].at.line for point in piece.points})
+    word, numbers = ("line", lines) if all(lines) else ("point", list(piece.points))
+    if len(numbers) == 1:
+        return f"the {piece.kind} in {word} {numbers[0]}"
+    return f"the {piece.kind} in {word}s {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -1,0 +1,115 @@
+"""What could stand in the place of a barrier or a wait and ask less.
+
+Needs   an operation, the program that it stands in, and its target
+Gives   operations that do less, the weakest first, each with what it leaves out; waits with one thing less to wait for
+Keeps   nothing that is offered does more than what stands there
+Cost    constant for each operation, and the copies of the program once
+
+    shared_memory_barrier wait_async_ops      a wait; a bare barrier; a barrier that drains LDS alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tidegate.graph import model as g
+from tidegate.language.ops import Count, SharedMemoryBarrier, SyncOp, WaitCount, WorkgroupBarrier
+from tidegate.placement.drains import ORDINARY, drain_ops
+from tidegate.targets import Target
+
+Waiting = SharedMemoryBarrier | WaitCount
+MEETS = "all waves meet here, where it is enough that each waits for its own accesses"
+LDS = "it drains LDS, where it is enough that waves meet"
+LDS_AND_COPIES = "it drains LDS and waits for copies, where it is enough that waves meet"
+COPIES_TOO = "it waits for copies, where it is enough that LDS is drained"
+ALL_COPIES = "it waits for all copies, where what it names besides is enough"
+
+
+def weaker(op: object, graph: g.SyncGraph, target: Target) -> Iterator[tuple[SyncOp, str]]:
+    """What stands for a barrier that nobody has pinned, the weakest first."""
+    match op:
+        case SharedMemoryBarrier(counts, copies, deps, pinned=False):
+            for wait in _waits(op, graph, target):
+                yield wait, MEETS
+            if target.barrier.performs == "nothing":  # else it costs nothing to drain LDS
+                yield WorkgroupBarrier(), LDS_AND_COPIES if counts or copies or deps else LDS
+            if counts or copies or deps:
+                yield SharedMemoryBarrier(), COPIES_TOO
+            if copies and (counts or deps):
+                yield replace(op, wait_async_ops=False), ALL_COPIES
+        case WorkgroupBarrier(pinned=False) if target.barrier.performs != "nothing":
+            for wait in _single(drain_ops(target, {ORDINARY}, ())):
+                yield wait, MEETS
+
+
+def _waits(op: SharedMemoryBarrier, graph: g.SyncGraph, target: Target) -> Iterator[SyncOp]:
+    """For copies alone, for LDS alone, for both."""
+    counters = _counters(graph) if op.wait_async_ops else ()
+    copies = {**dict(op.counts), **dict.fromkeys(counters, 0)}
+    if copies or op.async_deps:
+        yield WaitCount(tuple(sorted(copies.items())), op.async_deps)
+    ordinary = list(_single(drain_ops(target, {ORDINARY}, ())))
+    yield from ordinary
+    for wait in ordinary if copies or op.async_deps else ():
+        if isinstance(wait, WaitCount):
+            yield WaitCount(tuple(sorted((copies | dict(wait.counts)).items())), op.async_deps)
+
+
+def _single(ops: tuple[SyncOp, ...] | None) -> tuple[SyncOp, ...]:
+    return ops if ops is not None and len(ops) == 1 else ()
+
+
+def _counters(graph: g.SyncGraph) -> tuple[str, ...]:
+    """Those of the copies of a program."""
+    points = (each for each in graph.points if isinstance(each.action, g.Access) and each.action.is_async)
+    return tuple(dict.fromkeys(issue.counter for each in points for issue in each.issues))
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Copies out of shared memory: the counters they count on, and the names by which waits speak of them."""
+
+    counters: frozenset[str]
+    tokens: frozenset[str]
+
+
+def find_stores(graph: g.SyncGraph) -> Stores:
+    counters, tokens = set(), set()
+    for point in graph.points:
+        if isinstance(point.action, g.Access) and point.action.is_async and point.action.effect == "read":
+            counters |= {issue.counter for issue in point.issues}
+            tokens |= {point.action.token} - {""}
+    if tokens:  # names take other names on the way round a loop
+        pairs = [pair for point in graph.points if isinstance(point.action, g.Assign) for pair in point.action.pairs]
+        while more := {name for name, value in pairs if isinstance(value, g.Token) and value.name in tokens} - tokens:
+            tokens |= more
+    return Stores(frozenset(counters), frozenset(tokens))
+
+
+def waits_for(op: object, stores: Stores) -> bool:
+    if not isinstance(op, SharedMemoryBarrier | WaitCount):
+        return False
+    every = isinstance(op, SharedMemoryBarrier) and op.wait_async_ops and bool(stores.counters | stores.tokens)
+    named = any(name in stores.counters for name, _ in op.counts)
+    return every or named or any(dep.name in stores.tokens for dep in op.async_deps)
+
+
+def with_less(op: Waiting) -> Iterator[tuple[Waiting, str]]:
+    """Without one counter or one operation that it waits for, if something is left to wait for."""
+    if isinstance(op, SharedMemoryBarrier) and op.wait_async_ops:
+        return  # what it names besides asks no more
+    if len(op.counts) + len(op.async_deps) < 2:
+        return
+    for count in op.counts:
+        yield replace(op, counts=tuple(each for each in op.counts if each != count)), f"`{show_count(count)}`"
+    for dep in op.async_deps:
+        yield replace(op, async_deps=tuple(each for each in op.async_deps if each != dep)), f"`{dep.name}`"
+
+
+def with_count(op: Waiting, name: str, count: int) -> Waiting:
+    return replace(op, counts=tuple((each, count if each == name else known) for each, known in op.counts))
+
+
+def show_count(count: Count) -> str:
+    return f"{count[0]}({count[1]})"
