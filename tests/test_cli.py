@@ -137,7 +137,7 @@ CASES: dict[str, str] = {
     "check-other-target": "check good.tide --target sm_80",
     "check-no-target": "check good.tide --target none",
     "check-unknown-target": "check good.tide --target gfx943",
-    "check-unknown-stage": "check good.tide --stop-after verify",
+    "check-unknown-stage": "check good.tide --stop-after placement",
     "check-name-missing": "check two.tide::shfit",
     "check-name-of-graph": "check graph.sync::shift",
     "check-several": "check good.tide found.tide double.py",
@@ -345,8 +345,9 @@ def test_show_cannot_write(command: Command) -> None:
     assert err == "error[TG022]: `folder` cannot be written: is a directory\n\n"
 
 
-FIELDS = ["version", "file", "checked", "decided", "judged", "findings"]
+FIELDS = ["version", "file", "checked", "decided", "verified", "judged", "findings"]
 DECIDED = ["meaning", "memory", "workgroup barrier", "target", "races", "hangs"]
+VERIFIED = "program file proved by_path undecided suspects shown refuted accesses classes queries".split()
 JUDGED = "program file configurations runs steps orders possible_orders covered bounded".split()
 
 
@@ -388,7 +389,9 @@ def test_json_of_a_clean_file(command: Command) -> None:
     assert status == 0
     assert found["findings"] == []
     assert found["decided"] == DECIDED
-    assert [list(each) for each in found["judged"]] == [JUDGED]
+    assert [list(each) for each in found["verified"]] == [VERIFIED]
+    assert found["verified"][0]["proved"]
+    assert found["judged"] == []  # there was nothing left to decide
 
 
 def test_json_says_what_was_run(command: Command) -> None:
@@ -463,7 +466,7 @@ def test_json_of_several_files(command: Command) -> None:
     assert found["file"] == ["good.tide", "found.tide", "double.py"]
     assert found["checked"] == ["@shift on gfx942", "@shift on gfx942", "@double on gfx942"]
     assert found["decided"] == DECIDED[:4]  # what every program was checked for
-    assert [each["program"] for each in found["judged"]] == ["@shift on gfx942", "@double on gfx942"]
+    assert [each["program"] for each in found["verified"]] == ["@shift on gfx942", "@double on gfx942"]
     alone = json.loads(command("check", "found.tide", "--json")[1])
     assert found["findings"] == alone["findings"]
     assert json.loads(command("check", "good.tide", "--json")[1])["file"] == "good.tide"

@@ -405,7 +405,7 @@ def test_help_lists_sync(command: Command) -> None:
 # --- JSON ---------------------------------------------------------------------------------------------------------
 
 FIELDS = ["version", "file", "output", "text", "programs", "findings"]
-PROGRAM = "program strategy plan left_out hazards unplaced weight bound proven notes why_not judged".split()
+PROGRAM = "program strategy plan left_out hazards unplaced weight bound proven notes why_not verified judged".split()
 EDIT = ["edit", "op", "point", "line", "serves", "why"]
 HAZARD = "kind producer consumer loop distance demand buffer bytes sizes exact".split()
 END = ["point", "line", "statement", "wave", "iterations"]
@@ -434,7 +434,8 @@ def test_json_document(command: Command) -> None:
     assert (raw["producer"]["line"], raw["consumer"]["line"], raw["demand"], raw["exact"]) == (8, 10, 1, True)
     (carried,) = (each for each in served if each["kind"] == "WAR")
     assert (carried["loop"], carried["distance"]) == ("%k", 2)
-    assert program["judged"]["configurations"] > 1
+    assert program["verified"]["proved"]
+    assert program["judged"] is None
 
 
 def test_json_with_output(command: Command) -> None:
@@ -450,9 +451,9 @@ def test_json_of_a_stop(command: Command, stage: str) -> None:
     (program,) = json.loads(out)["programs"]
     assert status == 0
     assert list(program) == PROGRAM
-    assert bool(program["hazards"]) == (stage in ("footprints", "hazards", "plan", "judge"))
-    assert bool(program["plan"]) == (stage in ("plan", "judge"))
-    assert (program["judged"] is None) == (program["why_not"] is not None) == (stage != "judge")
+    assert bool(program["hazards"]) == (stage not in ("kernel", "graph"))
+    assert bool(program["plan"]) == (stage in ("plan", "verify", "judge"))
+    assert (program["verified"] is None) == (program["why_not"] is not None) == (stage not in ("verify", "judge"))
 
 
 def test_json_of_what_cannot_be_ordered(command: Command) -> None:

@@ -44,7 +44,7 @@ _HOMES = {
     "tidegate.graph.show": "show_graph",
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
-    "tidegate.library": "build_graph check explain judge make_inputs run run_hostile sync",
+    "tidegate.library": "build_graph check explain judge make_inputs prove run run_hostile sync",
     "tidegate.seeds": (
         "BarrierEmitter BarrierPosition BarrierType BasicSplitBarrierEmitter LegacyBarrierEmitter SyncRequirement "
         "TargetConfig add_shared_memory_barriers find_intersecting_interval_strategy get_barriers_analysis "
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         i32,
         i64,
     )
-    from tidegate.library import build_graph, check, explain, judge, make_inputs, run, run_hostile, sync
+    from tidegate.library import build_graph, check, explain, judge, make_inputs, prove, run, run_hostile, sync
     from tidegate.seeds import (
         BarrierEmitter,
         BarrierPosition,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidegate.simulate.hostile import HostileRun
     from tidegate.simulate.judge import Judgement, Limits
     from tidegate.synchronize import Synchronized
+    from tidegate.verify.model import Verification
 
 KernelLike = Kernel | CapturedTrace | KernelFunction
 
@@ -58,6 +59,15 @@ def judge(program: KernelLike | SyncGraph, target: str | None = None, limits: Li
     if isinstance(program, SyncGraph):
         return judge_graph(program, pick_target(program.target, target), limits)
     return judge_graph(build_graph(program, target).graph, pick_target(kernel_of(program).target, target), limits)
+
+
+def prove(program: KernelLike | SyncGraph, target: str | None = None) -> Verification:
+    """Are all accesses in order, for all sizes, trip counts and orders of the waves? Nothing is run."""
+    from tidegate.verify.verify import verify
+
+    if isinstance(program, SyncGraph):
+        return verify(program, pick_target(program.target, target))
+    return verify(build_graph(program, target).graph, pick_target(kernel_of(program).target, target))
 
 
 def sync(

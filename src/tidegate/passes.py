@@ -106,6 +106,7 @@ class Checked:
     verification: Verification | None = None
     graph: SyncGraph | None = None
     shown: int = 0  # suspects of the verifier that the simulator shows
+    refuted: int = 0  # and that cannot be, since it has gone through everything
     replays: int = 0  # runs of the judge beside the first, with the sizes of a witness
 
     @property
@@ -127,8 +128,9 @@ def run_stages(
     show: Show,
     limits: Limits | None = None,
     progress: Progress | None = None,
+    prove: bool = True,
 ) -> Checked:
-    """All stages in order; findings that leave no meaning end it."""
+    """All stages in order; findings that leave no meaning end it. Without `prove` everything is left to the judge."""
     findings: list[Finding] = []
     graph = unit.graph
     if unit.kernel is not None:
@@ -155,10 +157,11 @@ def run_stages(
         findings += find_graph_misfits(graph, unit.target)
     if stop_after == "graph" or _is_bad(findings) or any(each.code in NOT_THERE for each in findings):
         return Checked(findings, why_not=_why_not(findings, stop_after))
+    from tidegate.verify.model import Verification
     from tidegate.verify.say import show_verification
     from tidegate.verify.verify import verify
 
-    verification = verify(graph, unit.target)
+    verification = verify(graph, unit.target) if prove else Verification(undecided=("nobody was asked to",))
     if print_after == "verify":
         show("verify", show_verification(verification, graph))
     if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude
@@ -166,6 +169,7 @@ def run_stages(
     checked = Checked(findings, None, "", verification, graph)
     if stop_after == "verify":
         checked.why_not = _why_not(findings, stop_after)
+        checked.findings += [_possible(each, graph, "nothing was run") for each in verification.suspects]
         return checked
     needless = verification.is_proved and (unit.kernel is not None or not verification.doubts)
     if needless and not (limits is not None and limits.count):
@@ -198,8 +202,12 @@ def _run(checked: Checked, target: Target, limits: Limits | None, progress: Prog
             checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
         if _is_among(suspect, pairs):
             checked.shown += 1
+        elif not judgement.bounded and judgement.runs:
+            checked.refuted += 1  # everything was run
         else:
-            checked.findings.append(_possible(suspect, checked.graph, judgement))
+            bounded = [each for each in judgement.bounded if each != NO_MORE_TRIPS]
+            why = f"not everything was run ({bounded[0]})" if bounded else "no run comes there, or bytes were widened"
+            checked.findings.append(_possible(suspect, checked.graph, why))
 
 
 def _is_among(suspect: Suspect, pairs: set[tuple[int, int]]) -> bool:
@@ -219,12 +227,10 @@ def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits |
     return judge(checked.graph, target, replace(limits or Limits(), sizes=sizes))
 
 
-def _possible(suspect: Suspect, graph: SyncGraph, judgement: Judgement) -> Finding:
+def _possible(suspect: Suspect, graph: SyncGraph, why_not: str) -> Finding:
     from tidegate.verify.say import possible
 
-    bounded = [each for each in judgement.bounded if each != NO_MORE_TRIPS]
-    why = f"not everything was run ({bounded[0]})" if bounded else "no run comes there, or bytes were widened"
-    return possible(suspect, graph, why)
+    return possible(suspect, graph, why_not)
 
 
 def _why_not(findings: list[Finding], stop_after: str | None) -> str:
@@ -268,6 +274,9 @@ def show_decided(checked: Checked) -> str:
         if checked.shown:
             which = "it" if count == 1 else "them all" if checked.shown == count else f"{checked.shown} of them"
             lines[0] += f"; the simulator shows {which}"
+        if checked.refuted:
+            which = "it" if count == 1 else "them all" if checked.refuted == count else f"{checked.refuted} of them"
+            lines[0] += f"; the simulator goes through everything and refutes {which}"
         lines.append(show_judgement(checked.judgement))
     elif checked.why_not:
         lines.append(f"not judged: {checked.why_not}")

@@ -116,6 +116,7 @@ def _facts(checks: list[_Check]) -> dict[str, object]:
     return {
         "checked": [name for each in checks for name in each.names],
         "decided": _decided(checks),
+        "verified": [fact for each in checks for fact in each.verified()],
         "judged": [fact for each in checks for fact in each.judged()],
         **({"advice": facts} if (facts := [fact for each in checks for fact in each.advised()]) else {}),
     }
@@ -213,6 +214,16 @@ class _Check:
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
             lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
         return lines
+
+    def verified(self) -> list[dict[str, object]]:
+        """What was proved, program by program, for the JSON document."""
+        from tidegate.cli.say import verification_to_json
+
+        return [
+            {"program": name, "file": self.file, **verification_to_json(checked)}
+            for name, checked in zip(self.names, self.results, strict=True)
+            if checked.verification is not None
+        ]
 
     def advised(self) -> list[dict[str, object]]:
         """What was tried, program by program, for the JSON document."""

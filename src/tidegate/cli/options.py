@@ -24,7 +24,7 @@ TargetOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a versioned JSON document instead of text.")]
 PrintAfter = Annotated[
-    str | None, typer.Option(metavar="STAGE", help="Print what a stage makes: `kernel`, `graph` or `judge`.")
+    str | None, typer.Option(metavar="STAGE", help="Print what a stage makes: `kernel`, `graph`, `verify` or `judge`.")
 ]
 StopAfter = Annotated[str | None, typer.Option(metavar="STAGE", help="Stop after a stage.")]
 OutOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write to a file.")]

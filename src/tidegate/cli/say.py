@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding, Sources
+    from tidegate.passes import Checked
 
 # Seconds before a progress bar appears.
 SHOW_AFTER = 1.0
@@ -107,3 +108,20 @@ def read_sizes(given: list[str]) -> dict[str, int]:
             stop(f"`--size {each}` is no size", "write it as `--size K=256`")
         found[name.strip()] = int(number)
     return found
+
+
+def verification_to_json(checked: Checked) -> dict[str, object]:
+    """What the verifier says of a program."""
+    found = checked.verification
+    assert found is not None
+    return {
+        "proved": found.is_proved,
+        "by_path": found.by_path,
+        "undecided": list(found.undecided),
+        "suspects": len(found.suspects),
+        "shown": checked.shown,
+        "refuted": checked.refuted,
+        "accesses": found.accesses,
+        "classes": found.classes,
+        "queries": found.queries,
+    }

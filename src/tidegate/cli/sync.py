@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegate.language.ops import Kernel
     from tidegate.synchronize import Synchronized, SyncOptions
 
-STAGES_HELP = "`kernel`, `graph`, `footprints`, `hazards`, `plan` or `judge`"
+STAGES_HELP = "`kernel`, `graph`, `footprints`, `hazards`, `plan`, `verify` or `judge`"
 
 
 def sync_command(
@@ -52,13 +52,13 @@ def sync_command(
         str | None, typer.Option(metavar="STAGE", help=f"Print what a stage makes: {STAGES_HELP}.")
     ] = None,
     stop_after: Annotated[
-        str | None, typer.Option(metavar="STAGE", help="Stop after a stage; before `judge` no program is written.")
+        str | None, typer.Option(metavar="STAGE", help="Stop after a stage; before `verify` no program is written.")
     ] = None,
     force_barriers: Annotated[
         bool, typer.Option("--force-barriers", help="A barrier wherever one can stand, whether needed or not.")
     ] = False,
     bisect: Annotated[int | None, typer.Option(metavar="N", help="Carry out only the first N edits.")] = None,
-    no_judge: Annotated[bool, typer.Option("--no-judge", help="Do not run what came of it.")] = False,
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Neither verify nor run what came of it.")] = False,
     time_limit: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="How long `--strategy optimal` may look; 20 by default."),
@@ -81,8 +81,9 @@ def sync_command(
 
     check_stage(print_after, SYNC_STAGES)
     check_stage(stop_after, SYNC_STAGES)
-    if no_judge and "judge" in (print_after, stop_after):
-        stop("`--no-judge` leaves out the stage `judge`", "drop one of them")
+    for stage in (print_after, stop_after):
+        if no_judge and stage in ("verify", "judge"):
+            stop(f"`--no-judge` leaves out the stage `{stage}`", "drop one of them")
     if time_limit is not None and strategy != "optimal":
         stop("`--time-limit` is for `--strategy optimal`", "the other strategies need none")
     options = SyncOptions(
@@ -115,7 +116,7 @@ class _Work:
     ) -> None:
         self.file, self.output, self.as_json, self.options = file, output, as_json, options
         self.print_after, self.stop_after = print_after, stop_after
-        ends_early = stop_after is not None and stop_after != "judge"
+        ends_early = stop_after is not None and stop_after not in ("verify", "judge")
         self.err = output is None and not as_json and not ends_early
         self.results: list[Synchronized] = []
         self.bad: list[Finding] = []
@@ -191,7 +192,14 @@ class _Work:
         if result.after is None or (program is None and not self.options.judge):
             return
         with progress_bar(f"judging @{result.unit.name}") as progress:
-            judge_result(result, program, print_after=self.print_after, show=self.show, progress=progress)
+            judge_result(
+                result,
+                program,
+                print_after=self.print_after,
+                stop_after=self.stop_after,
+                show=self.show,
+                progress=progress,
+            )
 
     def finish(self, sources: Sources) -> None:
         from tidegate.cli.sync_report import report

@@ -121,8 +121,16 @@ def _program(result: Synchronized) -> dict[str, object]:
         "proven": optimum.proven if optimum is not None else None,
         "notes": list(result.notes),
         "why_not": result.why_not or None,
+        "verified": _verification(result),
         "judged": _judgement(result),
     }
+
+
+def _verification(result: Synchronized) -> dict[str, object] | None:
+    from tidegate.cli.say import verification_to_json
+
+    known = result.checked is not None and result.checked.verification is not None
+    return verification_to_json(result.checked) if known and result.checked is not None else None
 
 
 def _judgement(result: Synchronized) -> dict[str, object] | None:

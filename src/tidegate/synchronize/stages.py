@@ -36,6 +36,7 @@ from tidegate.synchronize.said import say_why
 from tidegate.targets import Target, default_target, known_targets
 
 EARLY = ("kernel", "graph")
+LATE = ("verify", "judge")
 MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 
 
@@ -58,7 +59,9 @@ def synchronize(
     """All stages in order, for one program."""
     result = propose(unit, options, print_after=print_after, stop_after=stop_after, show=show, limits=limits)
     if result.after is not None and result.options.judge:
-        judge_result(result, print_after=print_after, show=show, limits=limits, progress=progress)
+        judge_result(
+            result, print_after=print_after, stop_after=stop_after, show=show, limits=limits, progress=progress
+        )
     return result
 
 
@@ -100,12 +103,14 @@ def judge_result(
     program: Kernel | g.SyncGraph | None = None,
     *,
     print_after: str | None = None,
+    stop_after: str | None = None,
     show: Show = lambda *_: None,
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Runs what came of it; `program` is the same as it was read from a file, in which findings then have their places.
+    """Verifies what came of it and, if need be, runs it.
 
+    `program` is the same as it was read from a file, in which findings then have their places.
     Without the judge only those places are brought up to date.
     """
     result.written = program
@@ -116,9 +121,13 @@ def judge_result(
     if not result.options.judge:
         result.findings = run_stages(unit, print_after=None, stop_after="graph", show=show).findings
         return
-    print_after = print_after if print_after == "judge" else None
     result.checked = run_stages(
-        unit, print_after=print_after, stop_after=None, show=show, limits=limits, progress=progress
+        unit,
+        print_after=print_after if print_after in LATE else None,
+        stop_after="verify" if stop_after == "verify" else None,
+        show=show,
+        limits=limits,
+        progress=progress,
     )
     result.checked.findings = say_why(result)
     if was_clean(result, limits):
