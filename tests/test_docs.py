@@ -31,8 +31,8 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
 
-# Decided by stages that do not exist yet, or never by `check`.
-LATER = ("TG4",)
+# Never decided by `check` alone.
+ADVICE, BY_SYNC = "TG4", ("TG403",)
 WHEN_RUN = ("TG022", "TG312")
 # What running a program may add to the code that a page is about: where the same mistake leads.
 FOLLOWS = ("TG1",)
@@ -179,8 +179,9 @@ def matches(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed) is not None
 
 
-def findings_of(block: Block, folder: Path) -> list[Finding]:
-    """What is wrong with a block, found as `tidegate check` would find it."""
+def findings_of(block: Block, folder: Path, *, advice: bool = False) -> list[Finding]:
+    """What is wrong with a block, found as `tidegate check` would find it, with `--advice` or without."""
+    from tidegate.advice import advise
     from tidegate.files import load
     from tidegate.passes import run_stages, units_of
     from tidegate.targets import load_target
@@ -191,12 +192,11 @@ def findings_of(block: Block, folder: Path) -> list[Finding]:
         if block.language == "toml":
             load_target(str(path))
             return []
-        units = units_of(load(str(path)), None)
-        return [
-            each
-            for unit in units
-            for each in run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
-        ]
+        found: list[Finding] = []
+        for unit in units_of(load(str(path)), None):
+            checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+            found += [*checked.findings, *(advise(checked, unit.target).findings if advice else ())]
+        return found
     except BadInput as bad:
         return list(bad.findings)
 
@@ -247,17 +247,18 @@ def test_wrong_gives_this_code_and_right_does_not(code: str, tmp_path: Path) -> 
     wrong, right = (
         next(block for block in blocks_of(text) if block.title.startswith(f"{which}.")) for which in ("wrong", "right")
     )
-    found = {each.code for each in findings_of(wrong, tmp_path)}
-    if code.startswith(LATER):
-        assert not {each for each in found if not each.startswith(LATER)}
-        assert "this version" in text.lower()
+    advice = code.startswith(ADVICE)
+    found = {each.code for each in findings_of(wrong, tmp_path, advice=advice)}
+    if code in BY_SYNC:
+        assert not found
+        assert f"warning[{code}]" in text
     elif code in WHEN_RUN:
         assert not found
         assert f"error[{code}]" in text
     else:
         assert code in found
         assert all(each.startswith(FOLLOWS) for each in found - {code}), found
-    assert findings_of(right, tmp_path) == []
+    assert findings_of(right, tmp_path, advice=advice) == []
 
 
 # --- completeness -------------------------------------------------------------------------------------------------

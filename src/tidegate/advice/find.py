@@ -44,15 +44,17 @@ def advise(checked: Checked, target: Target, limits: Limits | None = None, progr
         return Advice(why_not="nothing was judged")
     if any(each.severity == "error" for each in checked.findings):
         return Advice(why_not="there are findings")
-    return _Adviser(checked.graph, target, limits, progress or (lambda *_: None)).advise()
+    return _Adviser(checked, checked.graph, target, limits, progress or (lambda *_: None)).advise()
 
 
 class _Adviser:
     """Edits that are found are kept: what is tried next is tried with them."""
 
-    def __init__(self, graph: g.SyncGraph, target: Target, limits: Limits | None, progress: Progress) -> None:
+    def __init__(
+        self, checked: Checked, graph: g.SyncGraph, target: Target, limits: Limits | None, progress: Progress
+    ) -> None:
         self.graph, self.target, self.progress = graph, target, progress
-        self.trials = Trials(graph, target, limits)
+        self.trials = Trials(checked, graph, target, limits)
         self.pieces = find_pieces(graph)
         self.stored = find_stores(graph)
         self.edits: dict[int, SyncOp | None] = {}

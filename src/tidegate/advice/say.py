@@ -25,7 +25,7 @@ def say_less(less: Less, graph: g.SyncGraph) -> Finding:
     notes = (
         "" if labels[0].at.line else f"point {piece.points[0]}: `{show_sync(graph, piece.points[0])}`",
         (PROVED if less.proof.by == "verifier" else SHOWN).format(_how(less, graph), less.proof.text),
-        f"`{less.more}` is too much" if less.more else "",
+        f"not so with `{less.more}`" if less.more else "",
         *(f"{_where(other, graph)} could go in its place, but not both" for other in less.or_else),
     )
     return Finding(

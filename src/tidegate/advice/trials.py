@@ -2,8 +2,9 @@
 
 Needs   a graph that is clean on its target
 Gives   a `Proof`, or None where there is none
-Keeps   what the verifier suspects is taken as needed; the simulator is asked only where the verifier cannot decide; the
-        same in every run: numbers of programs, points and steps are bounded, never time
+Keeps   what the verifier suspects is taken as wrong, unless it suspected that before the change; the simulator is asked
+        only where the verifier cannot decide; the same in every run: numbers of programs, points and steps are bounded,
+        never time
 Cost    a verification for each change, up to the bounds
 """
 
@@ -16,6 +17,7 @@ from tidegate.advice.model import Piece, Proof
 from tidegate.graph import model as g
 from tidegate.graph.fit import find_graph_misfits
 from tidegate.language.ops import SyncOp
+from tidegate.passes import Checked
 from tidegate.simulate.judge import Limits, judge
 from tidegate.targets import Target
 from tidegate.verify.say import what_is_proved
@@ -29,10 +31,11 @@ Edits = Mapping[int, SyncOp | None]
 
 
 class Trials:
-    """Tries edits to one graph."""
+    """Tries edits to one graph. `cleared`: what the verifier suspects in it as it is, and no run shows."""
 
-    def __init__(self, graph: g.SyncGraph, target: Target, limits: Limits | None = None) -> None:
+    def __init__(self, checked: Checked, graph: g.SyncGraph, target: Target, limits: Limits | None = None) -> None:
         self.graph, self.target, self.limits = graph, target, limits or Limits()
+        self.cleared = {(each.x, each.y) for each in checked.verification.suspects} if checked.verification else set()
         self.misfits = {each.code for each in find_graph_misfits(graph, target)}
         self.known: dict[frozenset[tuple[int, SyncOp | None]], Proof | None] = {}
         self.count = self.points = self.steps = self.left_out = 0
@@ -66,7 +69,8 @@ class Trials:
         verification = verify(graph, self.target)
         if verification.is_proved:
             return Proof("verifier", what_is_proved(verification, graph))
-        return None if verification.suspects else self.simulate(graph)
+        suspects = {(each.x, each.y) for each in verification.suspects}
+        return self.simulate(graph) if suspects <= self.cleared else None
 
     def simulate(self, graph: g.SyncGraph) -> Proof | None:
         judgement = judge(graph, self.target, self.limits)
