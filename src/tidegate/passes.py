@@ -161,7 +161,9 @@ def run_stages(
     from tidegate.verify.say import show_verification
     from tidegate.verify.verify import verify
 
-    verification = verify(graph, unit.target) if prove else Verification(undecided=("nobody was asked to",))
+    verification = Verification(undecided=("nobody was asked to",))
+    if prove:  # that a kernel stays in its memory has been seen in its shape
+        verification = verify(graph, unit.target, memory=unit.kernel is None)
     if print_after == "verify":
         show("verify", show_verification(verification, graph))
     if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude
@@ -171,7 +173,7 @@ def run_stages(
         checked.why_not = _why_not(findings, stop_after)
         checked.findings += [_possible(each, graph, "nothing was run") for each in verification.suspects]
         return checked
-    needless = verification.is_proved and (unit.kernel is not None or not verification.doubts)
+    needless = verification.is_proved and not verification.doubts
     if needless and not (limits is not None and limits.count):
         if print_after == "judge":
             show("judge", "not run: there is nothing left to decide")

@@ -2,9 +2,9 @@
 
 Needs   footprints, and questions about them
 Gives   why that is not certain, in words; nothing if it is
-Keeps   nothing said means: no access in any iteration of any wave lies outside of its buffer, no index divides by what
-        may be 0, and from every node an end can be reached
-Cost    two questions for each class of accesses
+Keeps   nothing said means: no access in any iteration of any wave lies outside of its buffer, every name has a value
+        where it is read, no index divides by what may be 0, and from every node an end can be reached
+Cost    two questions for each class of accesses, and one walk along the edges
 """
 
 from __future__ import annotations
@@ -16,13 +16,28 @@ from tidegate.footprint.values import Spot
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.graph.model import invert
-from tidegate.index import TRUE, ZERO, Binary, Compare, Const, Name, why_not_affine
+from tidegate.index import (
+    INDEX_TYPES,
+    MACHINE_NAMES,
+    TRUE,
+    ZERO,
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Index,
+    Name,
+    names,
+    walk,
+    why_not_affine,
+)
 from tidegate.verify.meet import Meet, U
 
 
-def find_doubts(meet: Meet) -> tuple[str, ...]:
-    """What has to be run to be known."""
-    return tuple(dict.fromkeys((*_places(meet), *_ends(meet.flow))))
+def find_doubts(meet: Meet, memory: bool) -> tuple[str, ...]:
+    """What has to be run to be known; `memory`: whether accesses have to be shown to stay in their buffers."""
+    places = _places(meet) if memory else ()
+    return tuple(dict.fromkeys((*places, *_ends(meet.flow), *_values(meet.flow))))
 
 
 def _places(meet: Meet) -> Iterator[str]:
@@ -61,6 +76,102 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
     return (
         meet.ask([*conds, Compare("<", place, ZERO)]) is None and meet.ask([*conds, Compare(">", place, last)]) is None
     )
+
+
+def _values(flow: Flow) -> Iterator[str]:
+    """Names that have no value on some path to where they are read, and divisors that may be 0."""
+    reads = [list(_expressions(point.action)) for point in flow.graph.points]
+    for expr in (each for found in reads for each in found):
+        for part in walk(expr):
+            if isinstance(part, Binary) and part.op in ("//", "mod") and not isinstance(part.right, Const):
+                yield "indices that divide by what may be 0"
+    graph = flow.graph
+    known = {*MACHINE_NAMES, *(name for each in graph.functions for name in each.params)}
+    known |= {each.name for each in graph.free} | {each.name for each in graph.sizes}
+    known |= {each.name for each in graph.buffers} | {each.name for each in graph.objects}
+    used = {name for found in reads for expr in found for name in names(expr)}
+    used |= {base for point in flow.graph.points for base in _bases(point.action)}
+    bit = {name: 1 << number for number, name in enumerate(sorted(used - known))}
+    if not bit:
+        return
+    given = [sum({bit.get(name, 0) for name in _gives(point.action)}) for point in flow.graph.points]
+    needs = [
+        sum(
+            {bit.get(name, 0) for expr in found for name in names(expr)}
+            | {bit.get(name, 0) for name in _bases(each.action)}
+        )
+        for found, each in zip(reads, flow.graph.points, strict=True)
+    ]
+    have = dict.fromkeys(flow.entries, 0)
+    stack = list(flow.entries)
+    while stack:
+        node = stack.pop()
+        after = have[node] | given[flow.origin[node]]
+        for successor in flow.successors[node]:
+            held = have.get(successor)
+            if held is None or held & ~after:
+                have[successor] = after if held is None else held & after
+                stack.append(successor)
+    if any(needs[flow.origin[node]] & ~held for node, held in have.items()):
+        yield "names that have no value on some path"
+
+
+def _gives(action: g.Action) -> tuple[str, ...]:
+    match action:
+        case g.Assign(pairs):
+            return tuple(name for name, _ in pairs)
+        case g.Havoc(given):
+            return given
+    return ()
+
+
+def _expressions(action: g.Action) -> Iterator[Index | Cond]:
+    match action:
+        case g.Branch(cond) if cond is not None:
+            yield cond
+        case g.Assign(pairs):
+            for _, value in pairs:
+                if isinstance(value, INDEX_TYPES):
+                    yield value
+                else:
+                    yield from _of_place(value)
+        case g.Call(_, args):
+            for _, where in args:
+                yield from _of_place(where)
+        case g.Access(footprint=foot):
+            yield from _of_place(foot.place)
+            yield from (extent.limit for extent in foot.extents if extent.limit is not None)
+
+
+def _of_place(where: object) -> Iterator[Index | Cond]:
+    match where:
+        case g.Ref(_, slot, offset):
+            yield slot
+            yield offset
+        case g.Either(cond, then, otherwise):
+            yield cond
+            yield from _of_place(then)
+            yield from _of_place(otherwise)
+
+
+def _bases(action: g.Action) -> Iterator[str]:
+    """Views that are read."""
+    places: list[object] = []
+    match action:
+        case g.Assign(pairs):
+            places += [value for _, value in pairs]
+        case g.Call(_, args):
+            places += [where for _, where in args]
+        case g.Access(footprint=foot):
+            places.append(foot.place)
+        case g.Unknown(reaches):
+            yield from reaches
+    while places:
+        match places.pop():
+            case g.Ref(base):
+                yield base
+            case g.Either(_, then, otherwise):
+                places += [then, otherwise]
 
 
 def _ends(flow: Flow) -> Iterator[str]:

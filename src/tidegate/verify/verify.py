@@ -39,9 +39,10 @@ from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_performed
 HALVES = ("low", "high")
 
 
-def verify(graph: g.SyncGraph, target: Target) -> Verification:
+def verify(graph: g.SyncGraph, target: Target, *, memory: bool = True) -> Verification:
+    """`memory`: whether to ask as well that accesses stay in their buffers, where nobody has asked before."""
     with no_collecting():
-        return _Verifier(flow_of(graph), target).verify()
+        return _Verifier(flow_of(graph), target).verify(memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class _Verifier:
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
         self.steps: dict[tuple[int, State, str], State | None] = {}
 
-    def verify(self) -> Verification:
+    def verify(self, memory: bool) -> Verification:
         try:
             self.protocol = find_protocol(self.flow, self.events, self.meet)
             if self.protocol.undecided:
@@ -93,7 +94,7 @@ class _Verifier:
         wild = any(not loop.reducible for loop in self.flow.loops)
         return Verification(
             tuple(self.suspects.values()),
-            doubts=find_doubts(self.meet),
+            doubts=find_doubts(self.meet, memory),
             by_path=wild,
             accesses=len(self.access),
             classes=len(set(self.footprints.classes.values())),
