@@ -44,6 +44,19 @@ Point = dict[str, int]
 
 def find_point(conds: Sequence[Cond], order: Sequence[str]) -> Point | Undecided | None:
     """A point that satisfies all conditions. Names that occur in them but not in `order` come last."""
+    question, found = _question(conds, order)
+    answer = _solve(question, len(found))
+    return dict(zip(found, answer, strict=True)) if isinstance(answer, tuple) else answer
+
+
+def has_point(conds: Sequence[Cond]) -> bool:
+    """Whether there may be such a point at all: much cheaper than to find one. Yes, if isl gives up."""
+    question, _ = _question(conds, ())
+    return _may_hold(question)
+
+
+def _question(conds: Sequence[Cond], order: Sequence[str]) -> tuple[str, list[str]]:
+    """In isl's notation, with the names in the order of its variables."""
     found: dict[str, None] = dict.fromkeys(order)
     for cond in conds:
         found.update(dict.fromkeys(names(cond)))
@@ -52,8 +65,7 @@ def find_point(conds: Sequence[Cond], order: Sequence[str]) -> Point | Undecided
     outer = ", ".join(text.variables.values())
     hidden = f"exists {', '.join(text.hidden)} : " if text.hidden else ""
     more = "".join(f" and ({each})" for each in text.defined)
-    answer = _solve(f"{{ [{outer}] : {hidden}({body}){more} }}", len(found))
-    return dict(zip(found, answer, strict=True)) if isinstance(answer, tuple) else answer
+    return f"{{ [{outer}] : {hidden}({body}){more} }}", list(found)
 
 
 @lru_cache(maxsize=20_000)
@@ -73,6 +85,19 @@ def _solve(question: str, count: int) -> tuple[int, ...] | Undecided | None:
     except isl.Error:
         # Too many operations; islpy reports that as a syntax error if it happens while reading.
         return UNDECIDED
+
+
+@lru_cache(maxsize=20_000)
+def _may_hold(question: str) -> bool:
+    import islpy as isl
+
+    context = _context()
+    context.reset_operations()
+    context.set_max_operations(MAX_OPERATIONS)
+    try:
+        return not isl.Set.read_from_str(context, question).is_empty()
+    except isl.Error:
+        return True
 
 
 @cache

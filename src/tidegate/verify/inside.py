@@ -73,9 +73,10 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
             conds.append(Compare("<", step, limit))
         place = Binary("+", place, Binary("*", step, Const(span.stride)))
     last = Const(meet.buffers[spot.buffer].bytes - touch.width)
-    return (
-        meet.ask([*conds, Compare("<", place, ZERO)]) is None and meet.ask([*conds, Compare(">", place, last)]) is None
-    )
+    low, high = meet.bounds(place, conds)
+    if (low is None or low < 0) and meet.holds([*conds, Compare("<", place, ZERO)]):
+        return False
+    return (high is not None and high <= last.value) or not meet.holds([*conds, Compare(">", place, last)])
 
 
 def _values(flow: Flow) -> Iterator[str]:

@@ -11,7 +11,7 @@ Cost    one question to isl, unless intervals are apart; the same question is as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
@@ -32,7 +32,7 @@ from tidegate.index import (
     names,
     why_not_affine,
 )
-from tidegate.language.points import UNDECIDED, Undecided, find_point
+from tidegate.language.points import UNDECIDED, Undecided, find_point, has_point
 from tidegate.verify.paths import WILD, Conds, Iterations, Paths, value_of
 
 U, V = "u", "v"
@@ -75,6 +75,7 @@ class Meet:
         self.known: dict[object, Point | None] = {}
         self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
         self.held: dict[object, list[Cond]] = {}
+        self.may: dict[object, bool] = {}
 
     def find(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
         """x in these iterations, y in its own; one of the ways must be possible. The first point found."""
@@ -82,18 +83,33 @@ class Meet:
         key = (*classes, iterations, waves, tuple(ways))
         if key not in self.known:
             # Most pairs never meet, whatever the iterations are, or whatever happens between them.
-            free = self.anywhere(x)
-            wide = (*classes, free, waves)
-            if wide not in self.known:
-                self.known[wide] = self.ask_about(x, y, free, (NO_COND,), waves)
-            narrow = (*classes, iterations, waves)
-            if self.known[wide] is not None and narrow not in self.known:
-                self.known[narrow] = self.ask_about(x, y, iterations, (NO_COND,), waves)
-            met = self.known[wide] and self.known[narrow]
-            if met is not None and ways != (NO_COND,):
-                met = self.ask_about(x, y, iterations, ways, waves)
-            self.known[key] = met
+            may = self.may_meet(x, y, self.anywhere(x), waves)
+            if may and tuple(ways) != (NO_COND,):
+                may = self.may_meet(x, y, iterations, waves)
+            self.known[key] = self.ask_about(x, y, iterations, ways, waves) if may else None
         return self.known[key]
+
+    def may_meet(self, x: Touch, y: Touch, iterations: Iterations, waves: Waves) -> bool:
+        """Whether they meet at all, whatever happens between them."""
+        key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, waves)
+        if key not in self.may:
+            self.asked += 1
+            self.may[key] = any(self.holds(conds) for conds, _, _ in self.questions(x, y, iterations, waves))
+        return self.may[key]
+
+    def questions(
+        self, x: Touch, y: Touch, iterations: Iterations, waves: Waves
+    ) -> Iterator[tuple[list[Cond], bool, Spot]]:
+        """For each pair of places: when they meet there, whether that is exact, and where."""
+        for one in x.places:
+            for other in y.places:
+                shift = self.shift(one, other)
+                if shift is None:
+                    continue
+                conds, sure = self.bytes_meet(x, y, one, other, shift, iterations)
+                if conds is not None:
+                    facts = (*self.facts(x, iterations, U), *self.facts(y, self.paths.start(y.node), V))
+                    yield [*conds, *facts, *self.pair_of(waves)], sure, one
 
     def anywhere(self, x: Touch) -> Iterations:
         """Iterations of which nothing is known."""
@@ -103,23 +119,15 @@ class Meet:
         self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves
     ) -> Point | None:
         self.asked += 1
-        for one in x.places:
-            for other in y.places:
-                shift = self.shift(one, other)
-                if shift is None:
+        for conds, sure, spot in self.questions(x, y, iterations, waves):
+            for way in ways:
+                asked = [*conds, *map(self.paths.book.conds.__getitem__, sorted(way))]
+                found = self.ask(asked) if self.holds(asked) else None
+                if found is None:
                     continue
-                conds, sure = self.bytes_meet(x, y, one, other, shift, iterations)
-                if conds is None:
-                    continue
-                facts = [*conds, *self.facts(x, iterations, U), *self.facts(y, self.paths.start(y.node), V)]
-                facts += self.pair_of(waves)
-                for way in ways:
-                    found = self.ask([*facts, *map(self.paths.book.conds.__getitem__, sorted(way))])
-                    if found is None:
-                        continue
-                    if isinstance(found, Undecided):
-                        return Point((), one.buffer, 0, sure=False)
-                    return Point(tuple(found.items()), one.buffer, found.get("byte", 0), sure)
+                if isinstance(found, Undecided):
+                    return Point((), spot.buffer, 0, sure=False)
+                return Point(tuple(found.items()), spot.buffer, found.get("byte", 0), sure)
         return None
 
     def shift(self, one: Spot, other: Spot) -> int | None:
@@ -196,13 +204,7 @@ class Meet:
 
     def reach(self, conds: list[Cond], spot: Spot, shift: int) -> tuple[int, int]:
         """The bytes between which an access lies at most: intervals keep many apart."""
-        ranges: dict[str, Range] = {U: (0, self.graph.waves - 1), V: (0, self.graph.waves - 1)}
-        for cond in conds:
-            if not (isinstance(cond, Compare) and isinstance(cond.left, Name) and isinstance(cond.right, Const)):
-                continue
-            if cond.op == "<" and cond.left.name != "byte":
-                ranges[cond.left.name] = (0, cond.right.value - 1)
-        math = Arithmetic(ranges)
+        math = self.math_under(conds)
         low, high = shift, shift + self.buffers[spot.buffer].bytes - 1
         for cond in conds:
             if not (isinstance(cond, Compare) and cond.left == Name("byte")):
@@ -213,6 +215,20 @@ class Meet:
             if cond.op == "<" and bound[1] is not None:
                 high = min(high, bound[1] - 1)
         return low, high
+
+    def bounds(self, index: Index, conds: Sequence[Cond]) -> Range:
+        """Between which values an index lies, as far as single conditions tell."""
+        math = self.math_under(conds)
+        return math.bounds(math.put(index, {}))
+
+    def math_under(self, conds: Sequence[Cond]) -> Arithmetic:
+        """Arithmetic that knows waves, and how many pieces an access has."""
+        ranges: dict[str, Range] = {U: (0, self.graph.waves - 1), V: (0, self.graph.waves - 1)}
+        for cond in conds:
+            match cond:
+                case Compare("<", Name(name), Const(most)) if name[0] in "xy" and name[1:].isdigit():
+                    ranges[name] = (0, most - 1)
+        return Arithmetic(ranges)
 
     def facts(self, touch: Touch, iterations: Iterations, wave: str) -> list[Cond]:
         """What holds wherever an access is reached."""
@@ -240,6 +256,22 @@ class Meet:
 
     def ask(self, conds: Sequence[Cond]) -> dict[str, int] | Undecided | None:
         """A small point, sizes first."""
+        asked = self.ranged(conds)
+        used = {name for cond in asked for name in names(cond)}
+        order = [*(name for name in self.sizes if name in used), *sorted(used - set(self.sizes), key=_late)]
+        self.queries += 1
+        answer = find_point(asked, order)
+        if answer is UNDECIDED:
+            self.undecided += 1
+        return answer
+
+    def holds(self, conds: Sequence[Cond]) -> bool:
+        """Whether there may be a point."""
+        self.queries += 1
+        return has_point(self.ranged(conds))
+
+    def ranged(self, conds: Sequence[Cond]) -> list[Cond]:
+        """Conditions with what is known of their names."""
         found: dict[Cond, None] = dict.fromkeys(cond for cond in conds if cond != TRUE)
         used = {name for cond in found for name in names(cond)}
         around = _closed(self.where, used)
@@ -250,12 +282,7 @@ class Meet:
                 found[Compare(">=", Name(name), Const(low))] = None
             if high is not None:
                 found[Compare("<=", Name(name), Const(high))] = None
-        order = [*(name for name in self.sizes if name in used), *sorted(used - set(self.sizes), key=_late)]
-        self.queries += 1
-        answer = find_point([*around, *found], order)
-        if answer is UNDECIDED:
-            self.undecided += 1
-        return answer
+        return [*around, *found]
 
     def range_of(self, name: str) -> Range:
         if name in self.sizes:

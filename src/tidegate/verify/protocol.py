@@ -114,7 +114,7 @@ class _Turns:
             bound = self.paths.index_at(trips, start, self.paths.start(start), None) if trips is not None else None
             if bound is not None and start != self.flow.loops[loop].head:
                 conds.append(Compare("<", value_of(step), bound))
-        return any(self.meet.ask([*conds, *(book.conds[each] for each in sorted(way))]) is not None for way in met.ways)
+        return any(self.meet.holds([*conds, *(book.conds[each] for each in sorted(way))]) for way in met.ways)
 
 
 def _ahead(flow: Flow, events: dict[int, tuple[Event, ...]]) -> Protocol:
