@@ -13,14 +13,14 @@ Cost    a verification for each change that is tried: one for each barrier, a fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tidegate.advice.model import Advice, Less, Piece, Proof
 from tidegate.advice.pieces import find_pieces
 from tidegate.advice.say import say_less
 from tidegate.advice.trials import MOST_POINTS, Trials
-from tidegate.advice.weaker import Waiting, find_stores, show_count, waits_for, weaker, with_count, with_less
+from tidegate.advice.weaker import Waiting, find_stores, things_of, waits_for, weaker, with_count, without_thing
 from tidegate.explanation.barriers import SINGLE, STAGGER
 from tidegate.graph import model as g
 from tidegate.graph.flow import flow_of
@@ -146,32 +146,36 @@ class _Adviser:
         return self.trials.ask({**self.edits, **dict.fromkeys(piece.points, op)})
 
     def loosen(self, piece: Piece, op: Waiting) -> Less | None:
-        """Waits for less, each thing in its turn."""
-        found: Less | None = None
-        changed = True
-        while changed:
-            changed = False
-            for other, what in with_less(op):
-                if (proof := self.try_instead(piece, other)) is not None:
-                    found, op, changed = Less("TG405", piece, proof, other, f"nothing needs {what}"), other, True
-                    break
-        for name, count in op.counts:
+        """Waits for less, each thing in its turn; None if it needs all."""
+        proof, more, said = None, "", []
+        for word, other in self.needless(piece, op):
+            op, proof = other, self.try_instead(piece, other)
+            said.append(f"nothing needs `{word}`")
+        for name, count in op.counts if things_of(op) else ():
             most = self.largest(piece, op, name, count)
-            if most == count:
-                continue
-            op = with_count(op, name, most)
-            proof = self.try_instead(piece, op)
-            assert proof is not None
-            what = f"`{show_count((name, most))}` is enough where it says `{show_count((name, count))}`"
-            more = with_count(op, name, most + 1)
-            is_last = self.trials.fails({**self.edits, **dict.fromkeys(piece.points, more)})
-            found = Less("TG405", piece, proof, op, what, show_count((name, most + 1)) if is_last else "")
-        return found
+            if most > count:
+                op = with_count(op, name, most)
+                proof = self.try_instead(piece, op)
+                said.append(f"`{name}({most})` is enough where it says `{name}({count})`")
+                further = dict.fromkeys(piece.points, with_count(op, name, most + 1))
+                is_last = most < self.limit(name, most) and self.trials.fails({**self.edits, **further})
+                more = f"{name}({most + 1})" if is_last else ""
+        return Less("TG405", piece, proof, op, "; ".join(said), more) if proof is not None else None
+
+    def needless(self, piece: Piece, op: Waiting) -> Iterator[tuple[str, Waiting]]:
+        """Things that need not be waited for, each with what is left of the operation.
+
+        The newest first: who waits for a newer copy of a queue has waited for the older ones.
+        """
+        for word in reversed(things_of(op)):
+            other = without_thing(op, word)
+            if things_of(other) and self.try_instead(piece, other) is not None:
+                op = other
+                yield word, op
 
     def largest(self, piece: Piece, op: Waiting, name: str, count: int) -> int:
         """The largest count that is still enough: steps that double, then halves. A larger one only asks less."""
-        counter = self.target.counters.get(name)
-        most = counter.largest if counter is not None else count
+        most = self.limit(name, count)
         good, bad, step = count, most + 1, 1
         while bad - good > 1:
             middle = min(good + step, most) if bad > most else (good + bad) // 2
@@ -181,15 +185,21 @@ class _Adviser:
                 bad = middle
         return good
 
+    def limit(self, name: str, count: int) -> int:
+        """The largest count that a counter can tell apart; no more than this one if it is not known."""
+        counter = self.target.counters.get(name)
+        return max(counter.largest, count) if counter is not None else count
+
     # --- what stays whatever is said ---
 
     def kept(self, pieces: Sequence[Piece]) -> list[Less]:
-        """Pinned barriers and staggers that no access needs, in the program as it stands; staggers go first."""
+        """Pinned barriers and staggers that no access needs, with the rest followed; staggers go first."""
         found: list[Less] = []
         for piece in pieces:
             gone = tuple(each.piece for each in found)
-            for along in ((), *((one,) for one in gone), gone):
-                if (proof := self.trials.without(piece, *along)) is not None:
+            staggers = tuple(each for each in gone if each.kind == STAGGER)
+            for along in ((), staggers, gone):
+                if (proof := self.trials.without(piece, *along, given=self.edits)) is not None:
                     found.append(Less("TG402", piece, proof, along=along))
                     break
         return found

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
-from tidegate.language.ops import Count, SharedMemoryBarrier, SyncOp, WaitCount, WorkgroupBarrier
+from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount, WorkgroupBarrier
 from tidegate.placement.drains import ORDINARY, drain_ops
 from tidegate.targets import Target
 
@@ -95,21 +95,17 @@ def waits_for(op: object, stores: Stores) -> bool:
     return every or named or any(dep.name in stores.tokens for dep in op.async_deps)
 
 
-def with_less(op: Waiting) -> Iterator[tuple[Waiting, str]]:
-    """Without one counter or one operation that it waits for, if something is left to wait for."""
+def things_of(op: Waiting) -> tuple[str, ...]:
+    """The counts and operations that it waits for by name. Beside `wait_async_ops` they ask no more."""
     if isinstance(op, SharedMemoryBarrier) and op.wait_async_ops:
-        return  # what it names besides asks no more
-    if len(op.counts) + len(op.async_deps) < 2:
-        return
-    for count in op.counts:
-        yield replace(op, counts=tuple(each for each in op.counts if each != count)), f"`{show_count(count)}`"
-    for dep in op.async_deps:
-        yield replace(op, async_deps=tuple(each for each in op.async_deps if each != dep)), f"`{dep.name}`"
+        return ()
+    return (*(f"{name}({count})" for name, count in op.counts), *(dep.name for dep in op.async_deps))
+
+
+def without_thing(op: Waiting, word: str) -> Waiting:
+    counts = tuple((name, count) for name, count in op.counts if f"{name}({count})" != word)
+    return replace(op, counts=counts, async_deps=tuple(each for each in op.async_deps if each.name != word))
 
 
 def with_count(op: Waiting, name: str, count: int) -> Waiting:
     return replace(op, counts=tuple((each, count if each == name else known) for each, known in op.counts))
-
-
-def show_count(count: Count) -> str:
-    return f"{count[0]}({count[1]})"
