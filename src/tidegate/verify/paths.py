@@ -409,6 +409,10 @@ class Search:
         if loop >= 0 and loop not in self.paths.around[before]:
             base = here.iterations[self.paths.around[here.node].index(loop)][0]
             ways = [left for way in ways if (left := self.paths.left(way, base)) is not None]
+            if any(step[0] == WILD for step in here.iterations) and not base[1:].isdigit():
+                # It may be entered again in an iteration of the same name: what was asked of this one is forgotten.
+                book = self.paths.book
+                ways = [frozenset(cond for cond in way if not book.about(cond, base)) for way in ways]
         if ways:
             self.put(before, here.state, found, ways, here.loose, turns)
 
