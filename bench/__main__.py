@@ -24,6 +24,7 @@ from bench import (
     sync_soundness,
     sync_speed,
     verify_agreement,
+    verify_mutants,
 )
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
@@ -39,10 +40,19 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "sync-soundness": sync_soundness.run,
     "sync-speed": sync_speed.run,
     "verify-agreement": verify_agreement.run,
+    "verify-rules": verify_mutants.run,
 }
 QUICK = "--quick"
 # Tables without a clock: they are the same on every machine.
-UNTIMED = ("removals", "sync-examples", "sync-optimality", "sync-necessity", "sync-soundness", "verify-agreement")
+UNTIMED = (
+    "removals",
+    "sync-examples",
+    "sync-optimality",
+    "sync-necessity",
+    "sync-soundness",
+    "verify-agreement",
+    "verify-rules",
+)
 
 
 def main() -> int:

@@ -32,6 +32,7 @@ from bench.sync_cases import MIXED, Case, draw
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Delete, Edit, Plan
+from tidegate.index import Const
 from tidegate.language import ops
 from tidegate.simulate.judge import Judgement, Limits, judge
 from tidegate.synchronize import synchronize_graph
@@ -46,6 +47,7 @@ VARIANTS = ("as it is", "synchronized", "damaged")
 LEAST_EXACT = 0.95
 MOST_REPLAYS = 8
 MOST_NAMED = 8
+FAR_AWAY = 1 << 40
 # Loops are run a few times only: of itself that hides nothing, since counters repeat.
 FEW_TRIPS = "trips"
 
@@ -126,7 +128,7 @@ def compare(graph: g.SyncGraph, target: Target, check: Check = verify) -> Compar
     mine = {_sorted(each.x, each.y) for each in found.suspects}
     theirs |= _shown_again(graph, target, [each for each in found.suspects if _sorted(each.x, each.y) not in theirs])
     if not theirs:
-        return Compared(ALONE + cause_of(found, judged), False, False, found, judged)
+        return Compared(ALONE + cause_of(graph, target, found, judged), False, False, found, judged)
     outcome = SAME if mine == theirs else LESS if theirs - mine else MORE
     return Compared(outcome, mine <= theirs, True, found, judged)
 
@@ -143,7 +145,7 @@ def _shown_again(graph: g.SyncGraph, target: Target, suspects: Sequence[Suspect]
     return {_sorted(*pair) for run in runs for pair in run.pairs}
 
 
-def cause_of(found: Verification, judged: Judgement) -> str:
+def cause_of(graph: g.SyncGraph, target: Target, found: Verification, judged: Judgement) -> str:
     """Why the simulator may show nothing, as far as can be told."""
     if found.by_path and not any(each.exact for each in found.suspects):
         return "loops with several ways in"
@@ -151,7 +153,20 @@ def cause_of(found: Verification, judged: Judgement) -> str:
         return "bytes or conditions that were widened"
     if any(FEW_TRIPS not in each for each in judged.bounded):
         return "the judge did not go through everything"
+    if all(not (is_reached(graph, target, each.x) and is_reached(graph, target, each.y)) for each in found.suspects):
+        return "a place that no run comes to"
     return "for no reason that can be told"
+
+
+def is_reached(graph: g.SyncGraph, target: Target, number: int) -> bool:
+    """Whether some run comes to an access: one far outside of its buffer is found there."""
+    action = graph.points[number].action
+    if not isinstance(action, g.Access):
+        return True
+    place = replace(action.footprint.place, offset=Const(FAR_AWAY))
+    point = replace(graph.points[number], action=replace(action, footprint=replace(action.footprint, place=place)))
+    moved = replace(graph, points=(*graph.points[:number], point, *graph.points[number + 1 :]))
+    return any(each.code == "TG301" for each in judge(moved, target).findings)
 
 
 # --- many ---------------------------------------------------------------------------------------------------------
