@@ -15,6 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from bench.mutants import mutants_of
+from bench.sync_cases import draw, outcomes
 
 import tidegate as tg
 from conftest import ROOT
@@ -328,6 +329,18 @@ def test_barriers_wherever_one_can_stand_are_too_many(path: Path) -> None:
     followed = follow(text, advice.findings)
     assert judged(kernel_of(followed)) == []
     assert advice_of(followed).findings == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_stay_right(seed: int) -> None:
+    """Some synchronization stands, `sync` has put in the rest: with what is too much gone, nothing is found."""
+    case = draw("standing", seed)
+    after = next(outcomes(case, ("minimal",))).after
+    unit = Unit("program", case.target, None, after)
+    advice = advise(run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None), case.target)
+    assert not advice.why_not
+    edits = {point: each.op for each in advice.less if each.code != "TG402" for point in each.piece.points}
+    assert judge(trials.edited(after, edits), case.target).findings == []
 
 
 # --- who says so --------------------------------------------------------------------------------------------------
