@@ -347,7 +347,7 @@ def test_show_cannot_write(command: Command) -> None:
 
 FIELDS = ["version", "file", "checked", "decided", "verified", "judged", "findings"]
 DECIDED = ["meaning", "memory", "workgroup barrier", "target", "races", "hangs"]
-VERIFIED = "program file proved by_path undecided suspects shown refuted accesses classes queries".split()
+VERIFIED = "program file proved by_path undecided suspects shown refuted accesses classes".split()
 JUDGED = "program file configurations runs steps orders possible_orders covered bounded".split()
 
 

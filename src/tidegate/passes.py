@@ -207,9 +207,17 @@ def _run(checked: Checked, target: Target, limits: Limits | None, progress: Prog
         elif not judgement.bounded and judgement.runs:
             checked.refuted += 1  # everything was run
         else:
-            bounded = [each for each in judgement.bounded if each != NO_MORE_TRIPS]
-            why = f"not everything was run ({bounded[0]})" if bounded else "no run comes there, or bytes were widened"
-            checked.findings.append(_possible(suspect, checked.graph, why))
+            checked.findings.append(_possible(suspect, checked.graph, _why_not_shown(suspect, checked)))
+
+
+def _why_not_shown(suspect: Suspect, checked: Checked) -> str:
+    assert checked.judgement is not None
+    assert checked.graph is not None
+    bounded = [each for each in checked.judgement.bounded if each != NO_MORE_TRIPS]
+    if bounded:
+        return f"not everything was run ({bounded[0]})"
+    sizes = [f"{each.name} = {value}" for each in checked.graph.sizes if (value := suspect.point.value(each.name))]
+    return f"runs with {', '.join(sizes)} are in order" if sizes else "no run comes there, or bytes were widened"
 
 
 def _is_among(suspect: Suspect, pairs: set[tuple[int, int]]) -> bool:

@@ -123,5 +123,4 @@ def verification_to_json(checked: Checked) -> dict[str, object]:
         "refuted": checked.refuted,
         "accesses": found.accesses,
         "classes": found.classes,
-        "queries": found.queries,
     }

@@ -60,6 +60,10 @@ class Point:
     def __getitem__(self, name: str) -> int:
         return dict(self.values).get(name, 0)
 
+    def value(self, name: str) -> int | None:
+        """The value of a name that the question was about."""
+        return dict(self.values).get(name)
+
 
 class Meet:
     """Questions about one flow; answers are kept."""

@@ -43,7 +43,7 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
     x, y = graph.points[suspect.x], graph.points[suspect.y]
     wave = ("in one wave",) if suspect.within_a_wave else ()
     why = "nothing between them waits for the first" if suspect.within_a_wave else WHY[suspect.why]
-    sizes = [f"{each.name} = {suspect.point[each.name]}" for each in graph.sizes if _names(suspect, each.name)]
+    sizes = [f"{each.name} = {value}" for each in graph.sizes if (value := suspect.point.value(each.name)) is not None]
     witness = tuple((name, value) for name, value in suspect.point.values if not name.startswith(("x", "y")))
     labels = (
         Label(y.at, f"{_who(suspect, 'v')} {_what(y.action)}"),
@@ -60,13 +60,10 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
     return Finding("TG106", message, labels, tuple(filter(None, notes)), witness=(("point", witness),))
 
 
-def _names(suspect: Suspect, name: str) -> bool:
-    return any(each == name for each, _ in suspect.point.values)
-
-
 def _who(suspect: Suspect, wave: str) -> str:
     name = "u" if suspect.within_a_wave else wave
-    return f"wave {suspect.point[name]}" if _names(suspect, name) else "a wave"
+    number = suspect.point.value(name)
+    return f"wave {number}" if number is not None else "a wave"
 
 
 def _what(action: g.Action) -> str:

@@ -34,6 +34,7 @@ from tidegate.verify.meet import Meet, Waves
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.paths import WILD, Conds, Iterations, Met, Paths, Search, TooMuch
 from tidegate.verify.protocol import find_protocol
+from tidegate.verify.reach import Reach
 from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_performed
 
 HALVES = ("low", "high")
@@ -72,6 +73,7 @@ class _Verifier:
         self.footprints = find_footprints(flow)
         self.paths = Paths(flow, self.footprints)
         self.meet = Meet(self.paths)
+        self.reach = Reach(self.paths)
         self.access: dict[int, Access] = {
             node: each[0] for node in self.footprints.accesses if isinstance((each := self.events[node])[0], Access)
         }
@@ -227,7 +229,7 @@ class _Verifier:
     def ask(self, found: _Found, second: int, waves: Waves) -> None:
         x, y = self.footprints.accesses[found.node], self.footprints.accesses[second]
         point = self.meet.find(x, y, found.iterations, found.ways, waves)
-        if point is None:
+        if point is None or not self.can_be(found, x, y, waves):
             return
         origin = self.flow.origin
         self.suspects[origin[found.node], origin[second], waves.same] = Suspect(
@@ -244,6 +246,14 @@ class _Verifier:
             and self.is_exact(y)
             and not self.is_wild(found, second),
         )
+
+    def can_be(self, found: _Found, x: Touch, y: Touch, waves: Waves) -> bool:
+        """Whether x is reached at all under these conditions: a path to it may ask for what another excludes."""
+        before = self.reach.ways_to(found.node, found.iterations)
+        if before is None:
+            return True
+        ways = tuple({one | other for one in found.ways for other in before})
+        return self.meet.find(x, y, found.iterations, ways, waves) is not None
 
     def is_wild(self, found: _Found, second: int) -> bool:
         """Whether one of two accesses lies in a loop with several ways in: there all paths count as possible."""

@@ -1,0 +1,55 @@
+"""What must hold for a node to be reached at all.
+
+Needs   paths
+Gives   sets of conditions, of which one holds whenever a wave comes to a node in given iterations
+Keeps   nothing that can happen is excluded; names of iterations and of free numbers on the way are new ones, so that
+        they say nothing about those of any other path
+Cost    one search back to the beginning for each node that is asked about
+"""
+
+from __future__ import annotations
+
+from tidegate.footprint.values import iteration
+from tidegate.index import Index, Name
+from tidegate.verify.paths import WILD, YES, Conds, Iterations, Paths, Search, value_of
+from tidegate.verify.state import WITHIN_A_WAVE, State
+
+MOST_WAYS = 8  # beyond these, nothing is said
+
+
+class Reach:
+    def __init__(self, paths: Paths) -> None:
+        self.paths = paths
+        self.known: dict[int, list[Conds] | None] = {}
+
+    def ways_to(self, node: int, iterations: Iterations) -> list[Conds] | None:
+        """Conditions in the iterations given; None if they ask for nothing."""
+        if node not in self.known:
+            self.known[node] = self.search(node)
+        ways = self.known[node]
+        if ways is None:
+            return None
+        by: dict[str, Index] = {
+            iteration(loop): value_of(step)
+            for loop, step in zip(self.paths.around[node], iterations, strict=True)
+            if step[0] != WILD
+        }
+        return [self.renamed(way, by) for way in ways]
+
+    def search(self, node: int) -> list[Conds] | None:
+        search = Search(self.paths, _unchanged)
+        search.run(node, WITHIN_A_WAVE)
+        ways = [way for met in search.ended for way in met.ways]
+        return ways if ways and len(ways) <= MOST_WAYS and all(ways) else None
+
+    def renamed(self, way: Conds, by: dict[str, Index]) -> Conds:
+        book, math = self.paths.book, self.paths.math
+        found = set()
+        for number in way:
+            new = {name: by.get(name, Name(f"{name}'")) for name in book.names[number] if name[0] in "#<?"}
+            found.add(book.number(math.put_cond(book.conds[number], new)))
+        return frozenset(found - {YES})
+
+
+def _unchanged(_: int, state: State) -> State:
+    return state
