@@ -25,6 +25,7 @@ from bench import (
     sync_speed,
     verify_agreement,
     verify_mutants,
+    verify_speed,
 )
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "sync-speed": sync_speed.run,
     "verify-agreement": verify_agreement.run,
     "verify-rules": verify_mutants.run,
+    "verify-speed": verify_speed.run,
 }
 QUICK = "--quick"
 # Tables without a clock: they are the same on every machine.
