@@ -11,7 +11,7 @@ program, as long as its wave is held back by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from tidegate.graph.flow import Flow
@@ -20,9 +20,15 @@ from tidegate.verify.state import WITHIN_A_WAVE, Count, State, is_weaker
 
 
 def drained_behind(
-    flow: Flow, events: dict[int, tuple[Event, ...]], rules: Rules, start: int, arrivals: int, half: str
+    flow: Flow,
+    events: dict[int, tuple[Event, ...]],
+    rules: Rules,
+    start: int,
+    arrivals: int,
+    half: str,
+    apart: Container[int],
 ) -> Iterator[tuple[State, bool]]:
-    """From behind a node up to an arrival; and whether there were several ways to go."""
+    """From behind a node up to an arrival; and whether there were several ways to go. `apart`: where waves part."""
     found: dict[State, None] = {}
     seen: set[tuple[int, int, State]] = set()
     stack = [(each, arrivals, WITHIN_A_WAVE) for each in flow.successors[start]]
@@ -33,6 +39,8 @@ def drained_behind(
         seen.add(here)
         for event in events.get(node, ()):
             match event:
+                case Drain() | Fence() if node in apart:
+                    pass  # x's wave may not come there
                 case Drain():
                     state = _drained(state, event, rules)
                 case Fence():

@@ -92,6 +92,7 @@ class Rules:
     groups: frozenset[str]  # counters of groups
     in_turn: frozenset[str]  # counters on which everything completes in its turn
     lds: tuple[str, ...]
+    mixed: frozenset[str]  # counters of copies on which ordinary accesses count as well
     largest: dict[str, int]  # of counters on which an access to shared memory counts
     arrival_performs: bool
     proxies: bool
@@ -105,14 +106,21 @@ def rules_of(flow: Flow, target: Target) -> Rules:
     accesses = [each.action for each in flow.graph.points if isinstance(each.action, g.Access)]
     touching = [each for each in flow.graph.points if isinstance(each.action, g.Access | g.Unknown)]
     used = {each.counter for point in touching for each in point.issues}
+    copied = {each.counter for point in touching if _is_copy(point) for each in point.issues}
+    others = {each.counter for point in touching if not _is_copy(point) for each in point.issues}
     return Rules(
         frozenset(name for name, each in target.counters.items() if each.unit == "groups"),
         frozenset(name for name, each in target.counters.items() if each.in_order and name not in out_of_turn),
         tuple(name for name in target.lds_counters if name in used),
+        frozenset(copied & others),
         {name: each.largest for name, each in target.counters.items() if name in used},
         target.barrier.performs == "ordinary",
         target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses),
     )
+
+
+def _is_copy(point: g.Point) -> bool:
+    return isinstance(point.action, g.Access) and point.action.is_async
 
 
 def events_of(flow: Flow, target: Target, rules: Rules) -> dict[int, tuple[Event, ...]]:

@@ -9,6 +9,7 @@ Cost    two questions for each class of accesses, and one walk along the edges
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from tidegate.footprint.model import Touch
@@ -27,26 +28,50 @@ from tidegate.index import (
     Const,
     Index,
     Name,
+    is_inexact,
     names,
     walk,
     why_not_affine,
 )
-from tidegate.verify.meet import Meet, U
+from tidegate.verify.meet import Meet
+from tidegate.verify.paths import U
 
 
 def find_doubts(meet: Meet, memory: bool) -> tuple[str, ...]:
-    """What has to be run to be known; `memory`: whether accesses have to be shown to stay in their buffers."""
-    places = _places(meet) if memory else ()
-    return tuple(dict.fromkeys((*places, *_ends(meet.flow), *_values(meet.flow))))
+    """What has to be run to be known.
+
+    `memory`: whether nobody has asked yet that accesses stay in their buffers, that buffers live where they are
+    touched, and that loops end. Who asked could not say it of places that are marked inexact.
+    """
+    found = [*_places(meet, memory), *_ends(meet.flow), *_values(meet.flow)]
+    if memory:
+        found += _lives(meet.flow)
+        found += _loops(meet)
+    return tuple(dict.fromkeys(found))
 
 
-def _places(meet: Meet) -> Iterator[str]:
+def _lives(flow: Flow) -> Iterator[str]:
+    placed = sorted((each.offset, each.offset + each.bytes) for each in flow.graph.buffers if each.offset is not None)
+    overlap = any(end > start for (_, end), (start, _) in itertools.pairwise(placed))
+    freed = any(isinstance(point.action, g.Free) for point in flow.graph.points)
+    if freed or (overlap and any(isinstance(point.action, g.Alloc) for point in flow.graph.points)):
+        yield "buffers that are given back, or lie at the same bytes"
+
+
+def _loops(meet: Meet) -> Iterator[str]:
+    for number, loop in enumerate(meet.flow.loops):
+        if number not in meet.paths.trips or (loop.facts is not None and not loop.facts.counter):
+            yield "loops of which nobody knows how often they run, or only the graph says so"
+
+
+def _places(meet: Meet, memory: bool) -> Iterator[str]:
     seen: set[int] = set()
     for node, touch in meet.footprints.accesses.items():
         if meet.footprints.class_of(node) in seen:
             continue
         seen.add(meet.footprints.class_of(node))
-        if not isinstance(meet.flow.action(node), g.Access):
+        action = meet.flow.action(node)
+        if not isinstance(action, g.Access) or not (memory or any(map(is_inexact, _expressions(action)))):
             continue
         for spot in touch.places:
             if spot.start is None:
@@ -66,7 +91,7 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
         cond = paths.at(spot.cond, touch.node, start, U)
         conds += [cond] if cond is not None else []
     for number, span in enumerate(touch.extents):
-        step = Name(f"x{number}")
+        step = Name(f"x'{number}")
         conds += [Compare(">=", step, ZERO), Compare("<", step, Const(span.count))]
         limit = paths.index_at(span.limit, touch.node, start, U) if span.limit is not None else None
         if limit is not None and not why_not_affine(limit):

@@ -5,8 +5,8 @@ Gives   a point: waves, iterations, sizes, the byte; None if there is none; or t
 Keeps   exact where everything is affine; what is not is taken as the whole buffer, and the answer is marked
 Cost    one question to isl, unless intervals are apart; the same question is asked once
 
-    u, v       the waves of x and of y         #3         y's iteration of loop 3
-    x0, y0     which piece of an access        <#3, #3|   other iterations that a path goes through
+    u', v'     the waves of x and of y         #3         y's iteration of loop 3
+    x'0, y'0   which piece of an access        <#3, #3|   other iterations that a path goes through
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tidegate.index import (
     why_not_affine,
 )
 from tidegate.language.points import UNDECIDED, Undecided, find_point, has_point
-from tidegate.verify.paths import WILD, Conds, Iterations, Paths, value_of
+from tidegate.verify.paths import WILD, Conds, Iterations, Paths, U, V, value_of
 
-U, V = "u", "v"
+BYTE = "byte'"
 NO_COND: Conds = frozenset()
 
 
@@ -59,6 +59,11 @@ class Point:
 
     def __getitem__(self, name: str) -> int:
         return dict(self.values).get(name, 0)
+
+    @property
+    def waves(self) -> tuple[int | None, int | None]:
+        """The waves of x and of y, if that matters."""
+        return self.value(U), self.value(V)
 
     def value(self, name: str) -> int | None:
         """The value of a name that the question was about."""
@@ -131,7 +136,7 @@ class Meet:
                     continue
                 if isinstance(found, Undecided):
                     return Point((), spot.buffer, 0, sure=False)
-                return Point(tuple(found.items()), spot.buffer, found.get("byte", 0), sure)
+                return Point(tuple(found.items()), spot.buffer, found.get(BYTE, 0), sure)
         return None
 
     def shift(self, one: Spot, other: Spot) -> int | None:
@@ -148,8 +153,8 @@ class Meet:
     ) -> tuple[list[Cond] | None, bool]:
         """That both touch `byte`; None if they lie apart."""
         start = self.paths.start(y.node)
-        first, sure_x, low_x, high_x = self.covers(x, one, "x", iterations, U, 0)
-        second, sure_y, low_y, high_y = self.covers(y, other, "y", start, V, shift)
+        first, sure_x, low_x, high_x = self.covers(x, one, "x'", iterations, U, 0)
+        second, sure_y, low_y, high_y = self.covers(y, other, "y'", start, V, shift)
         if high_x < low_y or high_y < low_x:
             return None, True
         return [*first, *second], sure_x and sure_y
@@ -168,7 +173,7 @@ class Meet:
     def touches(
         self, touch: Touch, spot: Spot, side: str, iterations: Iterations, wave: str, shift: int
     ) -> tuple[list[Cond], bool]:
-        buffer, byte = self.buffers[spot.buffer], Name("byte")
+        buffer, byte = self.buffers[spot.buffer], Name(BYTE)
         found: list[Cond] = [Compare(">=", byte, Const(shift)), Compare("<", byte, Const(shift + buffer.bytes))]
         sure = True
         if spot.cond != TRUE:
@@ -211,7 +216,7 @@ class Meet:
         math = self.math_under(conds)
         low, high = shift, shift + self.buffers[spot.buffer].bytes - 1
         for cond in conds:
-            if not (isinstance(cond, Compare) and cond.left == Name("byte")):
+            if not (isinstance(cond, Compare) and cond.left == Name(BYTE)):
                 continue
             bound = math.bounds(math.put(cond.right, {}))
             if cond.op == ">=" and bound[0] is not None:
@@ -230,7 +235,7 @@ class Meet:
         ranges: dict[str, Range] = {U: (0, self.graph.waves - 1), V: (0, self.graph.waves - 1)}
         for cond in conds:
             match cond:
-                case Compare("<", Name(name), Const(most)) if name[0] in "xy" and name[1:].isdigit():
+                case Compare("<", Name(name), Const(most)) if name[:2] in ("x'", "y'") and name[2:].isdigit():
                     ranges[name] = (0, most - 1)
         return Arithmetic(ranges)
 
@@ -241,7 +246,7 @@ class Meet:
             found = [self.paths.at(fact, touch.node, iterations, wave) for fact in touch.facts]
             for loop, step in zip(self.paths.around[touch.node], iterations, strict=True):
                 most = self.flow.loops[loop].most
-                if most is not None and step[0] != WILD:
+                if most is not None and step[0] != WILD and loop not in self.paths.trips:
                     found.append(Compare("<", value_of(step), Const(most)))
             self.held[key] = [cond for cond in found if cond is not None]
         return self.held[key]

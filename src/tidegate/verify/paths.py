@@ -40,11 +40,12 @@ Step = tuple[str, int]  # a base, and how many iterations after it
 Iterations = tuple[Step, ...]  # of the loops around a node, outermost first
 Conds = frozenset[int]  # numbers of conditions, all of which hold
 
+U, V = "u'", "v'"  # the waves of x and of y: names that no program has
 WILD = "~"  # the base of a loop with several ways in: it has no iterations
 MOST_ROUNDS = 80  # that are told apart while the state changes
 MOST_GUARDED = 4  # and while only conditions do
 MOST_WAYS = 12  # conditions under which one node is met in one state
-MOST_VISITS = 400_000  # of nodes, in all searches of a flow
+MOST_VISITS = 150_000  # of nodes, in all searches of a flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,9 @@ class Paths:
         self.head_of = {loop.head: number for number, loop in enumerate(flow.loops) if loop.reducible}
         self.rank = _ranks(flow)
         self.visits = 0
+        self.where_it_lies: dict[str, set[int]] = {}  # base of an earlier iteration → that it is one
+        self.eliminated: dict[tuple[Conds, str], Conds | None] = {}
+        self.replaced: dict[tuple[int, str, Index], int] = {}
         self.book = CondBook()
         self.edges: dict[tuple[int, int, Iterations, Step | None, str | None], tuple[Iterations, Conds]] = {}
         self.math = Arithmetic(_Ranges({each.name: (1, None) for each in flow.graph.sizes}))
@@ -237,9 +241,9 @@ class Paths:
             placed = self.index_at(trips, node, iterations, None) if trips is not None else None
             if placed is not None:
                 yield self.math.compare("==", count, placed)
-            if facts.least:
+            if facts.least and placed is None:
                 yield self.math.compare(">=", count, Const(facts.least))
-        if facts.most is not None:
+        if facts.most is not None and loop not in self.trips:
             yield self.math.compare("<=", count, Const(facts.most))
 
     def left(self, way: Conds, base: str) -> Conds | None:
@@ -247,6 +251,12 @@ class Paths:
 
         None if they cannot hold.
         """
+        key = (way, base)
+        if key not in self.eliminated:
+            self.eliminated[key] = self.without(way, base)
+        return self.eliminated[key]
+
+    def without(self, way: Conds, base: str) -> Conds | None:
         book = self.book
         for name in (base, _below(base)):
             about = [cond for cond in way if name in book.names[cond]] if name and not name[1:].isdigit() else []
@@ -254,11 +264,17 @@ class Paths:
                 continue
             equal = next((each for cond in about if (each := _equal_to(book.conds[cond], name)) is not None), None)
             if equal is not None:
-                new = {book.number(self.over_trips(book.conds[cond], name, equal)) for cond in about}
+                new = {self.replace(cond, name, equal) for cond in about}
                 way = way.difference(about) | new
             elif all(_is_lower_bound(book.conds[cond], name) for cond in about):
                 way = way.difference(about)  # it may be as large as that
         return None if NO in way else way - {YES}
+
+    def replace(self, number: int, name: str, value: Index) -> int:
+        key = (number, name, value)
+        if key not in self.replaced:
+            self.replaced[key] = self.book.number(self.over_trips(self.book.conds[number], name, value))
+        return self.replaced[key]
 
     def over_trips(self, cond: Cond, name: str, value: Index) -> Cond:
         """A condition with a value in place of an iteration; `max(0, n) == 0` says that n is less than 1."""
@@ -400,7 +416,7 @@ class Search:
                 self.go(before, here, None, turns)
 
     def go(self, before: int, here: Met, turned: Step | None, turns: int) -> None:
-        wave = "u" if here.state.arrived and not self.parted else None
+        wave = U if here.state.arrived and not self.parted else None
         found, conds = self.paths.edge(here.node, before, here.iterations, turned, wave)
         if NO in conds:
             return
@@ -424,10 +440,9 @@ class Search:
             self.go(before, here, None, turns)
             return
         if base.startswith("<"):  # any earlier one already: what was asked of that one is forgotten
-            book = self.paths.book
+            book, where = self.paths.book, self.paths.where_it_lies.get(base, set())
             kept = tuple(
-                frozenset(cond for cond in way if not book.about(cond, base) or _bounds(book.conds[cond]))
-                for way in here.ways
+                frozenset(cond for cond in way if cond in where or not book.about(cond, base)) for way in here.ways
             )
             loose = here.loose or any(len(a) != len(b) for a, b in zip(kept, here.ways, strict=True))
             self.go(before, replace(here, ways=kept, loose=loose), (base, 0), turns)
@@ -454,7 +469,9 @@ class Search:
         base, offset = here.iterations[place]
         new = f"<{iteration(loop)}|{_show(here.iterations[:place])}|!{base}!{first:+}"
         bound = self.paths.math.compare("<=", Name(new), value_of((base, offset - 1)))
-        ways = tuple(way | {self.paths.book.number(bound)} for way in here.ways)
+        number = self.paths.book.number(bound)
+        self.paths.where_it_lies.setdefault(new, set()).add(number)
+        ways = tuple(way | {number} for way in here.ways)
         self.go(before, replace(here, ways=ways), (new, 0), turns)
 
     def passes_unchanged(self, loop: int, state: State) -> bool:
@@ -497,11 +514,6 @@ def value_of(step: Step) -> Index:
 
 def _show(steps: Iterable[Step]) -> str:
     return ";".join(f"{base}{offset:+}" for base, offset in steps)
-
-
-def _bounds(cond: Cond) -> bool:
-    """Whether a condition says where an unknown iteration lies."""
-    return isinstance(cond, Compare) and cond.op == "<=" and any(name.startswith("<") for name in names(cond.left))
 
 
 def _simplified(ways: list[Conds], book: CondBook) -> tuple[list[Conds], bool]:

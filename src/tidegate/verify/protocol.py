@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.graph import model as g
-from tidegate.graph.flow import Flow, uniform_nodes
+from tidegate.graph.flow import Flow
 from tidegate.index import Compare
 from tidegate.language import ops
 from tidegate.verify.events import WORKGROUP, Arrive, Depart, Event
 from tidegate.verify.meet import Meet
+from tidegate.verify.parting import Parting
 from tidegate.verify.paths import Met, Search, value_of
 from tidegate.verify.state import State
 
@@ -34,10 +35,11 @@ class Protocol:
     ahead: dict[int, int]
     undecided: tuple[str, ...] = ()
     staggers: bool = False
+    signalled: frozenset[int] = frozenset()  # nodes between a signal and its wait, on some path
 
 
-def find_protocol(flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet) -> Protocol:
-    reasons = tuple(_reasons(flow, events))
+def find_protocol(flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet, parting: Parting) -> Protocol:
+    reasons = tuple(_reasons(flow, events, parting))
     if reasons:
         return Protocol({}, reasons)
     turns = _Turns(flow, events, meet)
@@ -45,7 +47,7 @@ def find_protocol(flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet) 
     return Protocol({}, reasons) if reasons else _ahead(flow, events)
 
 
-def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]]) -> list[str]:
+def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]], parting: Parting) -> list[str]:
     """Why barriers are not those of one workgroup that runs one program."""
     found = []
     points = [flow.point(node) for node in range(len(flow.origin))]
@@ -58,11 +60,10 @@ def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]]) -> list[str]:
         found.append("waves with different programs")
     if flow.closed:
         found.append("calls that lead back to themselves")
-    uniform = uniform_nodes(flow)
     meeting = [node for node, each in events.items() if any(isinstance(event, Arrive | Depart) for event in each)]
-    if len(flow.entries) == 1 and not all(uniform[node] for node in meeting):
+    if len(flow.entries) == 1 and not parting.apart.isdisjoint(meeting):
         found.append("barriers under conditions on which waves disagree")
-    ends = [node for node, point in enumerate(points) if isinstance(point.action, g.End) and not uniform[node]]
+    ends = [node for node in parting.apart if isinstance(points[node].action, g.End)]
     if len(flow.entries) == 1 and meeting and ends:
         found.append("waves that end before others")
     return found
@@ -136,4 +137,19 @@ def _ahead(flow: Flow, events: dict[int, tuple[Event, ...]]) -> Protocol:
                 stack.append(successor)
             elif known[successor] != ahead:
                 return Protocol({}, ("conditional barriers that differ with the path to one place",))
-    return Protocol(known, (), staggers)
+    return Protocol(known, (), staggers, _signalled(flow, events))
+
+
+def _signalled(flow: Flow, events: dict[int, tuple[Event, ...]]) -> frozenset[int]:
+    """Where a wave may have arrived without having departed."""
+    halves = {node: each for node, each in events.items() if sum(isinstance(x, Arrive | Depart) for x in each) == 1}
+    starts = [node for node, each in halves.items() if any(isinstance(event, Arrive) for event in each)]
+    seen: set[int] = set()
+    stack = [successor for node in starts for successor in flow.successors[node]]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if node not in halves:
+                stack.extend(flow.successors[node])
+    return frozenset(seen)

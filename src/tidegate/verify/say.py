@@ -44,10 +44,10 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
     wave = ("in one wave",) if suspect.within_a_wave else ()
     why = "nothing between them waits for the first" if suspect.within_a_wave else WHY[suspect.why]
     sizes = [f"{each.name} = {value}" for each in graph.sizes if (value := suspect.point.value(each.name)) is not None]
-    witness = tuple((name, value) for name, value in suspect.point.values if not name.startswith(("x", "y")))
+    witness = tuple((name.rstrip("'"), value) for name, value in suspect.point.values if name[:2] not in ("x'", "y'"))
     labels = (
-        Label(y.at, f"{_who(suspect, 'v')} {_what(y.action)}"),
-        Label(x.at, f"{_who(suspect, 'u')} {_what(x.action)}"),
+        Label(y.at, f"{_who(suspect.point.waves[0 if suspect.within_a_wave else 1])} {_what(y.action)}"),
+        Label(x.at, f"{_who(suspect.point.waves[0])} {_what(x.action)}"),
     )
     notes = (
         f"hazard: {', '.join((*wave, why))}",
@@ -60,10 +60,8 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
     return Finding("TG106", message, labels, tuple(filter(None, notes)), witness=(("point", witness),))
 
 
-def _who(suspect: Suspect, wave: str) -> str:
-    name = "u" if suspect.within_a_wave else wave
-    number = suspect.point.value(name)
-    return f"wave {number}" if number is not None else "a wave"
+def _who(wave: int | None) -> str:
+    return f"wave {wave}" if wave is not None else "a wave"
 
 
 def _what(action: g.Action) -> str:

@@ -35,13 +35,18 @@ class State:
     copies: bool = False  # and all copies that can be waited for
     counts: tuple[tuple[str, Count], ...] = ()
     tokens: frozenset[str] = frozenset()  # names of copies that are waited for
-    fenced: bool = False
+    group: bool = False  # whether the group that is met now is waited for by its name
+    fenced: bool = False  # by y's own wave
+    fence: State | None = None  # what is performed before a fence of x's wave; None: there is none
 
     def count(self, name: str) -> Count | None:
         return next((each for known, each in self.counts if known == name), None)
 
 
 WITHIN_A_WAVE = State(need=0, arrived=True)
+
+
+FENCED = State(need=0, passed=True, arrived=True, ordinary=True)  # a fence performs ordinary accesses itself
 
 
 def is_weaker(one: State, other: State) -> bool:
@@ -51,6 +56,10 @@ def is_weaker(one: State, other: State) -> bool:
     if (one.need, one.passed, one.departed, one.arrived) != (other.need, other.passed, other.departed, other.arrived):
         return False
     if one.ordinary > other.ordinary or one.copies > other.copies or one.fenced > other.fenced:
+        return False
+    if one.group > other.group:
+        return False
+    if one.fence is not None and (other.fence is None or not is_weaker(one.fence, other.fence)):
         return False
     theirs = dict(other.counts)
     for name, each in one.counts:
@@ -66,7 +75,7 @@ def is_performed(x: Access, state: State, rules: Rules) -> bool:
         return False
     if state.ordinary if not x.is_async else state.copies and x.can_wait:
         return True
-    if x.token and x.token in state.tokens:
+    if x.is_async and x.can_wait and (state.group or (x.token and x.token in state.tokens)):
         return True
     for name, _ in x.queues:
         known = state.count(name)
@@ -75,8 +84,37 @@ def is_performed(x: Access, state: State, rules: Rules) -> bool:
     return False
 
 
+def is_fenced(x: Access, state: State, rules: Rules) -> bool:
+    """Whether a fence between the proxies stands behind an access, where it is sure to be performed."""
+    return state.fenced or (state.fence is not None and is_performed(x, state.fence, rules))
+
+
 def before(state: State, event: Event, rules: Rules, half: str) -> State:
     """The state before an event, seen from a wave in this half."""
+    found = _before(state, event, rules, half)
+    if state.fence is not None:
+        inner = _before(state.fence, event, rules, half)
+        return found if inner is state.fence else replace(found, fence=inner)
+    return found
+
+
+def unsure(state: State, event: Event) -> State:
+    """The state before an event that the wave of x may not come to: what is known gets less, and never more."""
+    gone: frozenset[str] = frozenset()
+    match event:
+        case Rename(pairs):
+            gone = frozenset(name for name, _ in pairs)
+        case Commit(token):
+            gone = frozenset((token,))
+        case Access(token=token):
+            gone = frozenset((token,))
+    inner = unsure(state.fence, event) if state.fence is not None else None
+    if state.tokens.isdisjoint(gone) and inner is state.fence and not (state.group and isinstance(event, Commit)):
+        return state
+    return replace(state, tokens=state.tokens - gone, fence=inner, group=state.group and not isinstance(event, Commit))
+
+
+def _before(state: State, event: Event, rules: Rules, half: str) -> State:
     match event:
         case Depart(who):
             return _depart(state) if who in ("", half) else state
@@ -86,7 +124,8 @@ def before(state: State, event: Event, rules: Rules, half: str) -> State:
             return _drain(state, event, rules) if state.arrived else state
         case Fence(proxy):
             if state.arrived:
-                return replace(state, ordinary=True, fenced=state.fenced or proxy)
+                inner = FENCED if proxy and state.fence is None else state.fence
+                return replace(state, ordinary=True, fence=inner)
             # A fence of y's own wave, if it stands behind all departures that y needs: else x is not known of there.
             return replace(state, fenced=True) if proxy and not state.passed else state
         case Commit(token):
@@ -133,10 +172,8 @@ def _commit(state: State, token: str, rules: Rules) -> State:
         known = counts.get(name)
         if known is not None:
             counts[name] = Count(max(0, known.left - 1), known.left <= 0)
-        if token and token in state.tokens and name in rules.in_turn:
-            counts[name] = Count(0, True)  # this group, and all before it
     found = tuple(sorted(counts.items(), key=lambda each: each[0]))
-    return replace(state, counts=found, tokens=state.tokens - {token})
+    return replace(state, counts=found, tokens=state.tokens - {token}, group=bool(token) and token in state.tokens)
 
 
 def _rename(state: State, pairs: tuple[tuple[str, str], ...]) -> State:
@@ -161,13 +198,18 @@ def _issue(state: State, queues: tuple[tuple[str, int], ...], rules: Rules) -> S
 
 
 def _pass(state: State, x: Access, rules: Rules) -> State:
-    after = _issue(state, x.queues, rules)
-    if not x.token or x.token not in after.tokens:
-        return after
-    # It is waited for by name; what is older completes before it where copies complete in their turn.
+    # An ordinary access may be performed, and count no more, while a copy before it is in flight.
+    counted = x.queues if x.is_async else tuple(each for each in x.queues if each[0] not in rules.mixed)
+    after = _issue(state, counted, rules)
+    named = bool(x.token) and x.token in after.tokens
+    if not (x.is_async and x.can_wait and (named or after.group)):
+        return after if not named else replace(after, tokens=after.tokens - {x.token})
+    # It is waited for by name; what is older completes before it where copies complete in their turn. Of groups, those
+    # before its own, and that only if it is known to be in one.
     counts = dict(after.counts)
     for name, _ in x.queues:
-        if name in rules.in_turn and name not in rules.groups:
-            counts[name] = Count(0)
+        if name in rules.in_turn and (name not in rules.groups or after.group):
+            known = counts.get(name)
+            counts[name] = Count(0, known is not None and known.over)
     found = tuple(sorted(counts.items(), key=lambda each: each[0]))
     return replace(after, counts=found, tokens=after.tokens - {x.token})

@@ -24,7 +24,6 @@ from tidegate.footprint.resolve import find_footprints
 from tidegate.footprint.values import iteration
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow, flow_of
-from tidegate.graph.joins import find_joins
 from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
@@ -32,10 +31,11 @@ from tidegate.verify.events import Access, events_of, rules_of
 from tidegate.verify.inside import find_doubts
 from tidegate.verify.meet import Meet, Waves
 from tidegate.verify.model import Suspect, Verification
+from tidegate.verify.parting import between, find_parting
 from tidegate.verify.paths import WILD, Conds, Iterations, Met, Paths, Search, TooMuch
 from tidegate.verify.protocol import find_protocol
 from tidegate.verify.reach import Reach
-from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_performed
+from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
 
@@ -74,17 +74,18 @@ class _Verifier:
         self.paths = Paths(flow, self.footprints)
         self.meet = Meet(self.paths)
         self.reach = Reach(self.paths)
+        self.parting = find_parting(flow, self.footprints)
         self.access: dict[int, Access] = {
             node: each[0] for node in self.footprints.accesses if isinstance((each := self.events[node])[0], Access)
         }
         self.any_async = any(each.is_async for each in self.access.values())
         self.kinds = {(each.is_async, each.can_wait, each.queues, each.token) for each in self.access.values()}
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
-        self.steps: dict[tuple[int, State, str], State | None] = {}
+        self.steps: dict[tuple[int, State, str, bool], State | None] = {}
 
     def verify(self, memory: bool) -> Verification:
         try:
-            self.protocol = find_protocol(self.flow, self.events, self.meet)
+            self.protocol = find_protocol(self.flow, self.events, self.meet, self.parting)
             if self.protocol.undecided:
                 return Verification(undecided=self.protocol.undecided)
             for head, nodes in self.segments().items():
@@ -146,9 +147,7 @@ class _Verifier:
     def segment(self, head: int, nodes: Sequence[int], mode: _Mode) -> None:
         if not mode.waves.same and mode.need <= 0:
             for node in nodes:
-                for state, loose in drained_behind(
-                    self.flow, self.events, self.rules, node, 1 - mode.need, mode.waves.x
-                ):
+                for state, loose in self.behind(node, mode):
                     self.pairs([node], self.search(node, state, mode, loose), mode)
             return
         state = WITHIN_A_WAVE if mode.waves.same else State(need=mode.need)
@@ -161,23 +160,33 @@ class _Verifier:
             own = [_Found(each, start, (frozenset(),), False, why) for each in nodes[:place]]
             self.pairs([node], own, mode)
 
+    def behind(self, node: int, mode: _Mode) -> Iterator[tuple[State, bool]]:
+        """Where the way back begins if x's wave may come to y's place later than y's wave does."""
+        arrivals = 1 - mode.need - (node in self.protocol.signalled)
+        if not arrivals:
+            yield State(need=0, passed=True, departed=True), False
+            return
+        half, apart = mode.waves.x, self.parting.apart
+        yield from drained_behind(self.flow, self.events, self.rules, node, arrivals, half, apart)
+
     def search(self, head: int, state: State, mode: _Mode, loose: bool = False) -> list[_Found]:
         """Accesses that are met on the way back before they are sure to be performed."""
         half, parted = mode.waves.x, not mode.waves.same and mode.need <= 0
 
-        search = Search(self.paths, lambda node, state: self.step(node, state, half), parted=parted)
+        search = Search(self.paths, lambda node, state: self.step(node, state, half, parted), parted=parted)
         search.run(head, state, loose=loose)
         return [found for met in search.met if (found := self.unordered(met)) is not None]
 
-    def step(self, node: int, state: State, half: str) -> State | None:
+    def step(self, node: int, state: State, half: str, parted: bool) -> State | None:
         """The state before a node; None if nothing before it can be unordered."""
         events = self.events.get(node)
         if not events:
             return state
-        key = (node, state, half)
+        doubtful = parted and node in self.parting.apart  # y's wave comes there; does x's?
+        key = (node, state, half, doubtful)
         if key not in self.steps:
             for event in reversed(events):
-                state = before(state, event, self.rules, half)
+                state = unsure(state, event) if doubtful else before(state, event, self.rules, half)
             self.steps[key] = None if self.is_over(state) else state
         return self.steps[key]
 
@@ -187,7 +196,7 @@ class _Verifier:
             return None
         if not is_performed(x, met.state, self.rules):
             why = "undrained" if met.state.arrived else "unmet"
-        elif self.rules.proxies and x.proxy == "generic" and not met.state.fenced:
+        elif self.rules.proxies and x.proxy == "generic" and not is_fenced(x, met.state, self.rules):
             why = "unfenced"
         else:
             return None
@@ -195,8 +204,14 @@ class _Verifier:
 
     def is_over(self, state: State) -> bool:
         """Whether everything that comes before is sure to be performed."""
-        if not state.arrived or (self.rules.proxies and not state.fenced):
+        if not state.arrived:
             return False
+        if self.rules.proxies and not state.fenced and (state.fence is None or not self.is_over_there(state.fence)):
+            return False
+        return self.is_over_there(state)
+
+    def is_over_there(self, state: State) -> bool:
+        """Fences aside."""
         for is_async, can_wait, queues, _ in self.kinds:
             if not is_async and state.ordinary:
                 continue
@@ -273,19 +288,13 @@ class _Verifier:
         for node in self.access:
             if node in self.protocol.ahead:
                 self.together(node, node, self.paths.start(node), Waves())
-        joins = find_joins(self.flow.successors)
-        for branch in range(len(self.flow.origin)):
-            if branch in self.protocol.ahead and self.parts(branch):
-                self.arms(branch, joins[branch])
-
-    def parts(self, branch: int) -> bool:
-        """Whether waves, or lanes, may go different ways here."""
-        if not isinstance(self.flow.action(branch), g.Branch | g.Dispatch):
-            return False
-        return any(self.flow.point(each).under != "uniform" for each in self.flow.successors[branch])
+        for branch in self.parting.branches:
+            if branch in self.protocol.ahead:
+                self.arms(branch, self.parting.joins[branch])
 
     def arms(self, branch: int, join: int) -> None:
-        arms = [self.inside(successor, join, branch) for successor in dict.fromkeys(self.flow.successors[branch])]
+        successors = dict.fromkeys(self.flow.successors[branch])
+        arms = [between(self.flow, each, join, branch).intersection(self.access) for each in successors]
         divergent = any(self.flow.point(each).under == "divergent" for each in self.flow.successors[branch])
         common = self.paths.around[branch]
         for place, one in enumerate(arms):
@@ -296,17 +305,6 @@ class _Verifier:
                         self.together(x, y, iterations, Waves())
                         if divergent and (self.access[x].is_async or self.access[y].is_async):
                             self.together(x, y, iterations, Waves(same=True))
-
-    def inside(self, start: int, join: int, branch: int) -> set[int]:
-        """The accesses of an arm: what comes before its end, or before the branch itself again."""
-        seen, stack = set(), [start]
-        while stack:
-            node = stack.pop()
-            if node in seen or node in (join, branch):
-                continue
-            seen.add(node)
-            stack.extend(self.flow.successors[node])
-        return seen.intersection(self.access)
 
     def beside(self, x: int, y: int, common: tuple[int, ...]) -> Iterations:
         """x's iterations beside y's: the same of loops around the branch, any of others."""
