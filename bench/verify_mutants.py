@@ -93,7 +93,6 @@ SHOWN_BY = {
     "barrier objects": "case object_that_nobody_completes",
     "different programs": "focused 287",
     "waves that disagree": "broken one_arm",
-    "waves that end": "case end_before_a_barrier",
     "other barriers": "case wait_for_another_barrier",
     "calls": "case recursion_between_signal_and_wait",
     "turns": "broken signal_twice",
@@ -108,8 +107,9 @@ SHOWN_BY = {
     "conditions on the way": "case the_same_condition_twice",
     "slots": "fixed loop_carried_view",
 }
-# The simulator lets all lanes of a wave go the same way.
-UNSEEN = {"arms of lanes": "case copies_in_both_arms"}
+# The simulator lets all lanes of a wave go the same way; a barrier that some waves have ended before is one on which
+# waves disagree, so that the other rule sees it.
+UNSEEN = {"arms of lanes": "case copies_in_both_arms", "waves that end": "case end_behind_a_barrier"}
 
 
 def program(name: str) -> tuple[g.SyncGraph, Target]:

@@ -129,7 +129,7 @@ def _drained_behind(patch: Patch) -> None:
 )
 def _one_further(patch: Patch) -> None:
     def further(old: Any) -> Any:
-        return lambda flow, events, rules, start, arrivals, half: old(flow, events, rules, start, arrivals + 1, half)
+        return lambda flow, known, rules, start, arrivals, *rest: old(flow, known, rules, start, arrivals + 1, *rest)
 
     changed(patch, verify, "drained_behind", further)
 

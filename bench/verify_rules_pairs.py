@@ -55,13 +55,13 @@ def _arms_of_lanes(patch: Patch) -> None:
 @rule("loops in arms", "an arm holds the loops in it")
 def _loops_in_arms(patch: Patch) -> None:
     def straight(old: Any) -> Any:
-        def found(self: verify._Verifier, start: int, join: int, branch: int) -> set[int]:
-            loop = self.flow.loop_of[branch]
-            return {node for node in old(self, start, join, branch) if self.flow.loop_of[node] == loop}
+        def found(flow: Any, start: int, join: int, branch: int) -> set[int]:
+            loop = flow.loop_of[branch]
+            return {node for node in old(flow, start, join, branch) if flow.loop_of[node] == loop}
 
         return found
 
-    changed(patch, verify._Verifier, "inside", straight)
+    changed(patch, verify, "between", straight)
 
 
 def _no(first: str, second: str) -> Callable[[Patch], None]:
@@ -116,7 +116,7 @@ def _unknown_places(patch: Patch) -> None:
         def found(self: Meet, touch: Any, spot: Any, side: str, iterations: Any, wave: str, shift: int) -> Any:
             conds, sure = old(self, touch, spot, side, iterations, wave, shift)
             known = spot.start is not None
-            return (conds, sure) if known else ([*conds, Compare("<", Name("byte"), Const(shift))], sure)
+            return (conds, sure) if known else ([*conds, Compare("<", Name(meet.BYTE), Const(shift))], sure)
 
         return found
 
@@ -128,7 +128,7 @@ def _masks(patch: Patch) -> None:
     def touches(old: Any) -> Any:
         def found(self: Meet, touch: Any, spot: Any, side: str, iterations: Any, wave: str, shift: int) -> Any:
             conds, sure = old(self, touch, spot, side, iterations, wave, shift)
-            return ([*conds, Compare("<", Name("byte"), Const(shift))] if touch.may else conds), sure
+            return ([*conds, Compare("<", Name(meet.BYTE), Const(shift))] if touch.may else conds), sure
 
         return found
 
@@ -186,7 +186,7 @@ def _last_iteration(patch: Patch) -> None:
 def _without_reason(text: str) -> Callable[[Patch], None]:
     def off(patch: Patch) -> None:
         def fewer(old: Any) -> Any:
-            return lambda flow, known: [each for each in old(flow, known) if text not in each]
+            return lambda *args: [each for each in old(*args) if text not in each]
 
         changed(patch, protocol, "_reasons", fewer)
 

@@ -12,6 +12,7 @@ from bench.verify_rules import RULES
 from conftest import ROOT
 from tidegate.files import load
 from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.build import build_graph
 from tidegate.graph.show import show_action
 from tidegate.language import points
@@ -19,6 +20,7 @@ from tidegate.language.check import check
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
 from tidegate.simulate.judge import Judgement, judge
+from tidegate.synchronize import synchronize_graph
 from tidegate.targets import load_target
 from tidegate.verify import paths
 from tidegate.verify.model import Verification
@@ -358,3 +360,14 @@ def test_too_many_paths_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "MOST_VISITS", 5)
     (why,) = verify(*program("fixed loop_carried_view")).undecided
     assert why == "more than 5 steps back along its paths"
+
+
+# --- what it has found --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(strict=True, reason="`sync` puts the barrier for the write behind the join into the wrong arm")
+def test_what_sync_makes_of_an_arm_that_ends_with_a_read_is_proved() -> None:
+    graph, target = program("case arm_that_ends_with_a_read")
+    after = apply_to_graph(synchronize_graph(graph, target).plan, graph)
+    assert verify(after, target).is_proved
+    assert not judge(after, target).findings

@@ -14,6 +14,7 @@ from tidegate.simulate.judge import judge
 from tidegate.verify import inside
 from tidegate.verify.verify import verify
 
+OF_ITSELF = {"arm_that_ends_with_a_read"}  # of `tests/test_verify.py`
 CASES = sorted(path.stem for path in (ROOT / "tests" / "verify_cases").iterdir())
 
 
@@ -24,7 +25,7 @@ def test_every_rule_is_shown() -> None:
 
 def test_every_case_shows_something() -> None:
     used = {name.removeprefix("case ") for name in (*SHOWN_BY.values(), *UNSEEN.values(), *DOUBTS.values())}
-    assert not set(CASES) - used
+    assert set(CASES) - used == OF_ITSELF
 
 
 @pytest.mark.parametrize("name", [each for each in RULES if each not in UNSEEN])
@@ -67,4 +68,4 @@ def test_doubts_that_are_not_raised_are_noticed(name: str, monkeypatch: pytest.M
     assert found.doubts
     assert judge(graph, target).findings
     monkeypatch.setattr(inside, name, lambda *_: ())
-    assert not verify(graph, target).doubts
+    assert set(verify(graph, target).doubts) < set(found.doubts)
