@@ -365,7 +365,6 @@ def test_too_many_paths_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- what it has found --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="`sync` puts the barrier for the write behind the join into the wrong arm")
 def test_what_sync_makes_of_an_arm_that_ends_with_a_read_is_proved() -> None:
     graph, target = program("case arm_that_ends_with_a_read")
     after = apply_to_graph(synchronize_graph(graph, target).plan, graph)

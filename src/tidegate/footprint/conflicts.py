@@ -11,7 +11,7 @@ Cost    memoised three times: by classes of accesses, by question, by conditions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tidegate.footprint.ask import Answer, Found, Judge
@@ -87,7 +87,8 @@ class Conflicts:
         key = self.forms.key(first, second, same, loop)
         if key not in self.by_form:
             self.by_form[key] = self.meet_as_forms(key[:2], (first, second), same, loop, (x, y))
-        return [self.counted(absolute(each, one, other, first, second)) for each in self.by_form[key]]
+        found = (absolute(each, one, other, first, second) for each in self.by_form[key])
+        return [self.counted(_without(each, same)) for each in found]
 
     def meet_as_forms(
         self, numbers: tuple[int, int], forms: tuple[Form, Form], same: list[int], loop: int, nodes: tuple[int, int]
@@ -162,6 +163,14 @@ class Conflicts:
             )
         sizes = tuple((name, point[name]) for name in sorted(self.asker.sizes) if name in point)
         return Witness(u, v, buffer, first, last, x, y, sizes)
+
+
+def _without(found: Open, same: Sequence[int]) -> Open:
+    """Loops that only one of two accesses depends on, and that are in the same iteration for both, are not left."""
+    if not same:
+        return found
+    rounds = tuple(each for each in found.meeting.rounds if each[0] not in same)
+    return Open(replace(found.meeting, rounds=rounds), tuple(each for each in found.left if each[0] not in same))
 
 
 def _by_distance(found: Iterable[tuple[Pairs, Open]]) -> list[Open]:
