@@ -23,11 +23,12 @@ from typing import Any
 import pytest
 
 from tidegate.index import Cond, Const, Index, Name
-from tidegate.verify import ahead, paths, state, verify
+from tidegate.verify import ahead, search, state, verify
 from tidegate.verify.events import Arrive, Depart, Event
 from tidegate.verify.meet import Meet
-from tidegate.verify.paths import Met, Paths, Search
+from tidegate.verify.paths import Paths
 from tidegate.verify.protocol import Protocol
+from tidegate.verify.search import Met, Search
 from tidegate.verify.state import State
 
 Patch = pytest.MonkeyPatch
@@ -245,7 +246,7 @@ def _any_earlier(patch: Patch) -> None:
 
 @rule("all ways", "of several paths to one place each counts")
 def _all_ways(patch: Patch) -> None:
-    patch.setattr(paths, "_simplified", lambda ways, book: (ways[:1], False))
+    patch.setattr(search, "_simplified", lambda ways, book: (ways[:1], False))
 
 
 @rule("all predecessors", "all paths count, not one of them")
@@ -277,7 +278,7 @@ def _less_is_known(patch: Patch) -> None:
     def parts(one: State, other: State) -> bool:
         return (one.need, one.departed, one.arrived) == (other.need, other.departed, other.arrived)
 
-    patch.setattr(paths, "is_weaker", parts)
+    patch.setattr(search, "is_weaker", parts)
 
 
 @rule("whose condition", "conditions behind the last departure are those of the wave of y")

@@ -22,7 +22,7 @@ from tidegate.language.parse import parse
 from tidegate.simulate.judge import Judgement, judge
 from tidegate.synchronize import synchronize_graph
 from tidegate.targets import load_target
-from tidegate.verify import paths
+from tidegate.verify import search
 from tidegate.verify.model import Verification
 from tidegate.verify.verify import verify
 
@@ -357,7 +357,7 @@ def test_what_isl_does_not_decide_is_suspected() -> None:
 
 
 def test_too_many_paths_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "MOST_VISITS", 5)
+    monkeypatch.setattr(search, "MOST_EFFORT", 5)
     (why,) = verify(*program("fixed loop_carried_view")).undecided
     assert why == "more than 5 steps back along its paths"
 

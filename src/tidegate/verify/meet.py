@@ -33,7 +33,8 @@ from tidegate.index import (
     why_not_affine,
 )
 from tidegate.language.points import UNDECIDED, Undecided, find_point, has_point
-from tidegate.verify.paths import WILD, Conds, Iterations, Paths, U, V, value_of
+from tidegate.verify.conds import Conds
+from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
 
 BYTE = "byte'"
 NO_COND: Conds = frozenset()

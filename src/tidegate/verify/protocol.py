@@ -22,7 +22,8 @@ from tidegate.language import ops
 from tidegate.verify.events import WORKGROUP, Arrive, Depart, Event
 from tidegate.verify.meet import Meet
 from tidegate.verify.parting import Parting
-from tidegate.verify.paths import Met, Search, value_of
+from tidegate.verify.paths import value_of
+from tidegate.verify.search import Met, Search
 from tidegate.verify.state import State
 
 MOST_AHEAD = 64

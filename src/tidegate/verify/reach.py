@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from tidegate.footprint.values import iteration
 from tidegate.index import Index, Name
-from tidegate.verify.paths import WILD, YES, Conds, Iterations, Paths, Search, value_of
+from tidegate.verify.conds import YES, Conds
+from tidegate.verify.paths import WILD, Iterations, Paths, value_of
+from tidegate.verify.search import Search
 from tidegate.verify.state import WITHIN_A_WAVE, State
 
 MOST_WAYS = 8  # beyond these, nothing is said

@@ -27,17 +27,20 @@ from tidegate.graph.flow import Flow, flow_of
 from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
+from tidegate.verify.conds import Conds
 from tidegate.verify.events import Access, events_of, rules_of
 from tidegate.verify.inside import find_doubts
 from tidegate.verify.meet import Meet, Waves
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.parting import between, find_parting
-from tidegate.verify.paths import WILD, Conds, Iterations, Met, Paths, Search, TooMuch
+from tidegate.verify.paths import WILD, Iterations, Paths
 from tidegate.verify.protocol import find_protocol
 from tidegate.verify.reach import Reach
+from tidegate.verify.search import Met, Search, TooMuch
 from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
+MOST_SUSPECTS = 100
 
 
 def verify(graph: g.SyncGraph, target: Target, *, memory: bool = True) -> Verification:
@@ -91,6 +94,8 @@ class _Verifier:
             for head, nodes in self.segments().items():
                 for mode in self.modes(head):
                     self.segment(head, nodes, mode)
+                if len(self.suspects) >= MOST_SUSPECTS:
+                    break  # enough to see that it is wrong
             self.at_once()
         except TooMuch as reason:
             return Verification(undecided=(str(reason),))

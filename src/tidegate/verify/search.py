@@ -1,0 +1,207 @@
+"""Paths backwards through a flow, iterations and conditions included.
+
+Needs   edges, and for each node what it does to a state
+Gives   for every node that is met, in which states, in which iterations and under which conditions
+Keeps   every path that a wave can take is followed. Nothing else is, but for what `loose` says: conditions that were
+        dropped, because a loop goes round unchanged or because there were too many of them
+Cost    each node once for each state and iteration in which it is met; one that changes nothing is gone round once
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from tidegate.footprint.values import iteration
+from tidegate.index import Name
+from tidegate.verify.conds import NO, CondBook, Conds, is_lower_bound
+from tidegate.verify.paths import WILD, Iterations, Paths, Step, U, show_steps, value_of
+from tidegate.verify.state import State, is_weaker
+
+MOST_ROUNDS = 80  # that are told apart while the state changes
+MOST_GUARDED = 4  # and while only conditions do
+MOST_WAYS = 12  # conditions under which one node is met in one state
+MOST_EFFORT = 150_000  # visits of nodes in all searches of a flow
+COMPARISONS = 20  # sets of conditions that are compared in the time of a visit
+
+
+class TooMuch(Exception):
+    """There are more paths than anybody waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A node on a path, with the state behind it. Any of `ways` leads there."""
+
+    node: int
+    state: State
+    iterations: Iterations
+    ways: tuple[Conds, ...]
+    loose: bool
+
+
+Key = tuple[int, State, Iterations]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    ways: list[Conds] = field(default_factory=list)
+    loose: bool = False
+
+
+class Search:
+    """One search. `step` gives the state before a node, or None where there is nothing left to look for."""
+
+    def __init__(self, paths: Paths, step: Callable[[int, State], State | None], *, parted: bool = False) -> None:
+        self.paths, self.flow, self.step = paths, paths.flow, step
+        self.parted = parted  # whether it starts where x's wave need not be: conditions on waves say nothing then
+        self.waiting: dict[Key, _Waiting] = {}
+        self.done: dict[tuple[int, Iterations], list[tuple[State, Conds]]] = {}
+        self.queue: list[tuple[int, int, int, Key]] = []
+        self.count = 0
+        self.turned: dict[tuple[int, int, Iterations, State], tuple[int, Conds]] = {}
+        self.unchanged: dict[tuple[int, State], bool] = {}
+        self.met: list[Met] = []
+        self.ended: list[Met] = []  # at the beginning of the program
+
+    def run(self, node: int, state: State, *, loose: bool = False) -> None:
+        """From before a node."""
+        self.go_back(Met(node, state, self.paths.start(node), (frozenset(),), loose), 0)
+        while self.queue:
+            turns, _, _, key = heapq.heappop(self.queue)
+            waiting = self.waiting.pop(key, None)
+            if waiting is None:
+                continue
+            ways, loose = _simplified(waiting.ways, self.paths.book)
+            node, state, iterations = key
+            known = self.done.setdefault((node, iterations), [])
+            # Whoever knew less, and had less asked of it, has met all that is met from here.
+            self.paths.effort += len(known) * len(ways) // COMPARISONS
+            weaker = [way for other, way in known if is_weaker(other, state)]
+            ways = [way for way in ways if not any(each <= way for each in weaker)]
+            if ways:
+                known += [(state, way) for way in ways]
+                self.visit(key, tuple(ways), waiting.loose or loose, turns)
+
+    def put(
+        self, node: int, state: State, iterations: Iterations, ways: Iterable[Conds], loose: bool, turns: int
+    ) -> None:
+        key = (node, state, iterations)
+        waiting = self.waiting.get(key)
+        if waiting is None:
+            waiting = self.waiting[key] = _Waiting()
+            self.count += 1
+            heapq.heappush(self.queue, (turns, -self.paths.rank[node], self.count, key))
+        waiting.ways += ways
+        waiting.loose |= loose
+
+    def visit(self, key: Key, ways: tuple[Conds, ...], loose: bool, turns: int) -> None:
+        node, state, iterations = key
+        self.paths.effort += 1
+        if self.paths.effort > MOST_EFFORT:
+            raise TooMuch(f"more than {MOST_EFFORT:,} steps back along its paths")
+        self.met.append(Met(node, state, iterations, ways, loose))
+        after = self.step(node, state)
+        if after is None:
+            return
+        self.go_back(Met(node, after, iterations, ways, loose), turns)
+
+    def go_back(self, here: Met, turns: int) -> None:
+        if here.node in self.flow.entries:
+            self.ended.append(here)
+        for before in dict.fromkeys(self.flow.before[here.node]):
+            loop = self.paths.turns(here.node, before)
+            if loop >= 0:
+                self.go_round(before, here, loop, turns + 1)
+            else:
+                self.go(before, here, None, turns)
+
+    def go(self, before: int, here: Met, turned: Step | None, turns: int) -> None:
+        wave = U if here.state.arrived and not self.parted else None
+        found, conds = self.paths.edge(here.node, before, here.iterations, turned, wave)
+        if NO in conds:
+            return
+        ways = [way | conds for way in here.ways] if conds else list(here.ways)
+        loop = self.paths.head_of.get(here.node, -1)
+        if loop >= 0 and loop not in self.paths.around[before]:
+            base = here.iterations[self.paths.around[here.node].index(loop)][0]
+            ways = [left for way in ways if (left := self.paths.left(way, base)) is not None]
+            if any(step[0] == WILD for step in here.iterations) and not base[1:].isdigit():
+                # It may be entered again in an iteration of the same name: what was asked of this one is forgotten.
+                book = self.paths.book
+                ways = [frozenset(cond for cond in way if not book.about(cond, base)) for way in ways]
+        if ways:
+            self.put(before, here.state, found, ways, here.loose, turns)
+
+    def go_round(self, before: int, here: Met, loop: int, turns: int) -> None:
+        """To the iteration before; to any before it, if nothing has changed since the last time."""
+        place = self.paths.around[here.node].index(loop)
+        base, offset = here.iterations[place]
+        if base == WILD:
+            self.go(before, here, None, turns)
+            return
+        if base.startswith("<"):  # any earlier one already: what was asked of that one is forgotten
+            book, where = self.paths.book, self.paths.where_it_lies.get(base, set())
+            kept = tuple(
+                frozenset(cond for cond in way if cond in where or not book.about(cond, base)) for way in here.ways
+            )
+            loose = here.loose or any(len(a) != len(b) for a, b in zip(kept, here.ways, strict=True))
+            self.go(before, replace(here, ways=kept, loose=loose), (base, 0), turns)
+            return
+        if self.passes_unchanged(loop, here.state):
+            self.any_earlier(before, here, loop, offset, turns)
+            return
+        key = (before, loop, here.iterations[:place], here.state)
+        common = frozenset.intersection(*here.ways)
+        first, asked_then = self.turned.setdefault(key, (offset, common))
+        if first != offset:
+            book = self.paths.book
+            asked = any(
+                book.about(cond, base) and not is_lower_bound(book.conds[cond], base) for cond in common - asked_then
+            )
+            if not asked or first - offset >= MOST_GUARDED or -offset >= MOST_ROUNDS:
+                self.any_earlier(before, replace(here, loose=here.loose or asked), loop, first, turns)
+                return
+        self.go(before, here, None, turns)
+
+    def any_earlier(self, before: int, here: Met, loop: int, first: int, turns: int) -> None:
+        """Nothing changes on the way round: whatever happens in the iteration before, happens in all earlier ones."""
+        place = self.paths.around[here.node].index(loop)
+        base, offset = here.iterations[place]
+        new = f"<{iteration(loop)}|{show_steps(here.iterations[:place])}|!{base}!{first:+}"
+        bound = self.paths.math.compare("<=", Name(new), value_of((base, offset - 1)))
+        number = self.paths.book.number(bound)
+        self.paths.where_it_lies.setdefault(new, set()).add(number)
+        ways = tuple(way | {number} for way in here.ways)
+        self.go(before, replace(here, ways=ways), (new, 0), turns)
+
+    def passes_unchanged(self, loop: int, state: State) -> bool:
+        """Whether a way round a loop asks for nothing and changes nothing, whatever else it may do."""
+        key = (loop, state)
+        if key not in self.unchanged:
+            self.unchanged[key] = self.paths.is_free_round(loop, lambda node: self.step(node, state) == state)
+        return self.unchanged[key]
+
+
+def _simplified(ways: list[Conds], book: CondBook) -> tuple[list[Conds], bool]:
+    """Ways of which one holds if and only if one of the given ones does; or, if there are too many, what all ask."""
+    if len(ways) == 1:
+        return ways, False
+    found: list[Conds] = list(dict.fromkeys(ways))
+    changed = True
+    while changed:
+        changed = False
+        found = [way for way in found if not any(other < way for other in found)]
+        for place, one in enumerate(found):
+            for other in found[place + 1 :]:
+                alone, theirs = one - other, other - one
+                if len(alone) == len(theirs) == 1 and book.negation(next(iter(alone))) == next(iter(theirs)):
+                    found.append(one & other)
+                    changed = True
+                    break
+            if changed:
+                break
+    if len(found) <= MOST_WAYS:
+        return found, False
+    return [frozenset.intersection(*found)], True
