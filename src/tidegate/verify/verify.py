@@ -40,7 +40,7 @@ from tidegate.verify.search import Met, Search, TooMuch
 from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
-MOST_SUSPECTS = 100
+MOST_SUSPECTS = 400
 
 
 def verify(graph: g.SyncGraph, target: Target, *, memory: bool = True) -> Verification:
