@@ -29,7 +29,7 @@ def _drains(patch: Patch) -> None:
 
 @rule("copies in flight", "a drain of shared memory performs no copies")
 def _copies(patch: Patch) -> None:
-    changed(patch, state, "_drain", lambda old: lambda known, drain, rules: old(known, _all_copies(drain), rules))
+    changed(patch, state, "drained", lambda old: lambda known, drain, rules: old(known, _all_copies(drain), rules))
 
 
 def _all_copies(drain: Drain) -> Drain:
@@ -41,7 +41,7 @@ def _counts(patch: Patch) -> None:
     def fewer(drain: Drain) -> Drain:
         return replace(drain, counts=tuple((name, max(0, count - 1)) for name, count in drain.counts))
 
-    changed(patch, state, "_drain", lambda old: lambda known, drain, rules: old(known, fewer(drain), rules))
+    changed(patch, state, "drained", lambda old: lambda known, drain, rules: old(known, fewer(drain), rules))
 
 
 @rule("its own instructions", "an operation is in flight until its own last instruction is done")
@@ -94,7 +94,7 @@ def _counters(patch: Patch) -> None:
 
         return found
 
-    changed(patch, state, "_drain", all_of)
+    changed(patch, state, "drained", all_of)
 
 
 @rule("copies no wait is for", "a copy on no counter is performed by no wait")
@@ -155,7 +155,7 @@ def _tokens(patch: Patch) -> None:
     def every(old: Any) -> Any:
         return lambda known, drain, rules: old(known, replace(drain, copies=drain.copies or bool(drain.tokens)), rules)
 
-    changed(patch, state, "_drain", every)
+    changed(patch, state, "drained", every)
 
 
 @rule("null tokens", "a token that stands for no operation waits for none")

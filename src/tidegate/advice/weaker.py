@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
 from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount, WorkgroupBarrier
-from tidegate.placement.drains import ORDINARY, drain_ops
+from tidegate.placement.drains import ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
 
 Waiting = SharedMemoryBarrier | WaitCount
@@ -45,7 +45,7 @@ def weaker(op: object, graph: g.SyncGraph, target: Target) -> Iterator[tuple[Syn
 
 def _waits(op: SharedMemoryBarrier, graph: g.SyncGraph, target: Target) -> Iterator[SyncOp]:
     """For copies alone, for LDS alone, for both."""
-    counters = _counters(graph) if op.wait_async_ops else ()
+    counters = copy_counters(graph) if op.wait_async_ops else ()
     copies = {**dict(op.counts), **dict.fromkeys(counters, 0)}
     if copies or op.async_deps:
         yield WaitCount(tuple(sorted(copies.items())), op.async_deps)
@@ -58,12 +58,6 @@ def _waits(op: SharedMemoryBarrier, graph: g.SyncGraph, target: Target) -> Itera
 
 def _single(ops: tuple[SyncOp, ...] | None) -> tuple[SyncOp, ...]:
     return ops if ops is not None and len(ops) == 1 else ()
-
-
-def _counters(graph: g.SyncGraph) -> tuple[str, ...]:
-    """Those of the copies of a program."""
-    points = (each for each in graph.points if isinstance(each.action, g.Access) and each.action.is_async)
-    return tuple(dict.fromkeys(issue.counter for each in points for issue in each.issues))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from tidegate.cli.options import FileArg, JsonOption, TargetOption
+from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, StaggerOption, TargetOption
 from tidegate.cli.say import print_findings, progress_bar, say
 
 if TYPE_CHECKING:
@@ -20,14 +20,8 @@ def explain_command(
     file: FileArg,
     target: TargetOption = None,
     as_json: JsonOption = False,
-    atomics: Annotated[
-        str,
-        typer.Option(metavar="HOW", help="`order` atomics among themselves, or let those `commute` that do."),
-    ] = "order",
-    stagger: Annotated[
-        int,
-        typer.Option(metavar="S", help="Assume that in loops the high half of the waves is so many arrivals behind."),
-    ] = 0,
+    atomics: AtomicsOption = "order",
+    stagger: StaggerOption = 0,
 ) -> None:
     """Say of each barrier what it is for and what goes wrong without it, and of other accesses why they need none.
 

@@ -28,3 +28,9 @@ PrintAfter = Annotated[
 ]
 StopAfter = Annotated[str | None, typer.Option(metavar="STAGE", help="Stop after a stage.")]
 OutOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write to a file.")]
+AtomicsOption = Annotated[
+    str, typer.Option(metavar="HOW", help="`order` atomics among themselves, or let those `commute` that do.")
+]
+StaggerOption = Annotated[
+    int, typer.Option(metavar="S", help="Assume that in loops the high half of the waves is so many arrivals behind.")
+]

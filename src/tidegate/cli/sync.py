@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
+from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, OutOption, StaggerOption, TargetOption
 from tidegate.cli.say import print_findings, progress_bar, say, status_of, stop, write
 
 if TYPE_CHECKING:
@@ -40,14 +40,8 @@ def sync_command(
     remove_redundant: Annotated[
         bool, typer.Option("--remove-redundant", help="Take away barriers that order nothing, unless they are pinned.")
     ] = False,
-    atomics: Annotated[
-        str,
-        typer.Option(metavar="HOW", help="`order` atomics among themselves, or let those `commute` that do."),
-    ] = "order",
-    stagger: Annotated[
-        int,
-        typer.Option(metavar="S", help="Assume that in loops the high half of the waves is so many arrivals behind."),
-    ] = 0,
+    atomics: AtomicsOption = "order",
+    stagger: StaggerOption = 0,
     print_after: Annotated[
         str | None, typer.Option(metavar="STAGE", help=f"Print what a stage makes: {STAGES_HELP}.")
     ] = None,

@@ -33,7 +33,7 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.language.show import show_op
-from tidegate.placement.drains import COPIES, ORDINARY, drain_ops
+from tidegate.placement.drains import COPIES, ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
 
 LOOSEST = 8  # so many more operations in flight are tried at a wait
@@ -185,14 +185,7 @@ class Changes:
                 yield from self.looser(point, counts, deps)
 
     def wait_only(self, point: int, counts: tuple[Count, ...], copies: bool) -> Change:
-        counters = tuple(
-            dict.fromkeys(
-                issue.counter
-                for each in self.graph.points
-                if isinstance(each.action, g.Access) and each.action.is_async
-                for issue in each.issues
-            )
-        )
+        counters = copy_counters(self.graph)
         found = drain_ops(self.target, {ORDINARY, COPIES} if copies and counters else {ORDINARY}, counters)
         if not found:
             return Change("weaker", "a wait only", why="the target has no wait for it")

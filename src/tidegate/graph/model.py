@@ -15,7 +15,7 @@ round a loop and views passed to a function are one thing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
@@ -310,3 +310,15 @@ def invert(successors: Sequence[Sequence[int]]) -> list[list[int]]:
         for successor in following:
             found[successor].append(number)
     return found
+
+
+def reached_from(starts: Iterable[int], successors: Sequence[Sequence[int]]) -> set[int]:
+    """The numbers that some lead to, themselves included."""
+    seen = set(starts)
+    stack = list(seen)
+    while stack:
+        for successor in successors[stack.pop()]:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append(successor)
+    return seen

@@ -86,6 +86,12 @@ def is_signal(point: g.Point) -> bool:
     return isinstance(point.action, g.Sync) and isinstance(point.action.op, Signal)
 
 
+def copy_counters(graph: g.SyncGraph) -> tuple[str, ...]:
+    """The counters on which copies of a program count."""
+    copies = (each for each in graph.points if isinstance(each.action, g.Access) and each.action.is_async)
+    return tuple(sorted({issue.counter for each in copies for issue in each.issues}))
+
+
 def drain_ops(
     target: Target, what: set[str], counters: Sequence[str], in_groups: bool = True
 ) -> tuple[SyncOp, ...] | None:

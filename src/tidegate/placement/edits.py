@@ -29,7 +29,7 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.language.types import BarrierObject
-from tidegate.placement.drains import COPIES, ORDINARY, PROXY, Drains, Meets, drain_ops
+from tidegate.placement.drains import COPIES, ORDINARY, PROXY, Drains, Meets, copy_counters, drain_ops
 from tidegate.placement.events import Arrive, Depart, Event
 from tidegate.targets import Target
 
@@ -64,14 +64,7 @@ def make_plan(
 class _Writer:
     def __init__(self, flow: Flow, target: Target) -> None:
         self.flow, self.target = flow, target
-        self.counters = sorted(
-            {
-                issue.counter
-                for point in flow.graph.points
-                if isinstance(point.action, g.Access) and point.action.is_async
-                for issue in point.issues
-            }
-        )
+        self.counters = copy_counters(flow.graph)
 
     def meet(self, events: Sequence[Event], what: set[str]) -> list[SyncOp]:
         """Barriers and halves of pairs; the first arrival drains."""

@@ -83,7 +83,7 @@ def find_slots(flow: Flow) -> Slots:
     nodes: dict[int, list[int]] = {}
     uniform = uniform_nodes(flow)
     if len(flow.entries) == 1:
-        reached = _reached(flow)
+        reached = g.reached_from(flow.entries, flow.successors)
         for node, point in enumerate(flow.origin):
             if node in reached:
                 nodes.setdefault(point, []).append(node)
@@ -121,16 +121,6 @@ def _half(action: g.Action) -> str:
         case g.Sync(Wait(barrier=int())):
             return "wait"
     return ""
-
-
-def _reached(flow: Flow) -> set[int]:
-    seen, stack = set(flow.entries), list(flow.entries)
-    while stack:
-        for successor in flow.successors[stack.pop()]:
-            if successor not in seen:
-                seen.add(successor)
-                stack.append(successor)
-    return seen
 
 
 class _Placer:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.graph import model as g
+from tidegate.graph.expressions import barrier_expressions, expressions_of
 from tidegate.graph.joins import find_joins
 from tidegate.index import (
     COND_TYPES,
@@ -27,7 +28,6 @@ from tidegate.index import (
     substitute,
     walk,
 )
-from tidegate.language import ops
 
 
 def assigned_names(graph: g.SyncGraph) -> set[str]:
@@ -167,47 +167,3 @@ def expressions_in(graph: g.SyncGraph) -> Iterator[Index | Cond]:
     """Every expression that decides what a wave does or touches."""
     for point in graph.points:
         yield from expressions_of(point)
-
-
-def expressions_of(point: g.Point) -> Iterator[Index | Cond]:
-    match point.action:
-        case g.Branch(cond) if cond is not None:
-            yield cond
-        case g.Assign(pairs):
-            yield from (value for _, value in pairs if isinstance(value, INDEX_TYPES))
-            for _, value in pairs:
-                yield from _of_place(value)
-        case g.Call(_, args):
-            for _, where in args:
-                yield from _of_place(where)
-        case g.Access(footprint=foot):
-            yield from _of_place(foot.place)
-            yield from (extent.limit for extent in foot.extents if extent.limit is not None)
-        case _:
-            pass
-    yield from barrier_expressions(point)
-
-
-def barrier_expressions(point: g.Point) -> Iterator[Index]:
-    """What decides which slot of an mbarrier a point uses, and which phase."""
-    match point.action:
-        case g.Access(mbarrier=told) if told is not None:
-            yield told.slot
-        case g.Sync(ops.MbarrierArrive(barrier=place)):
-            yield place.slot
-        case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
-            yield place.slot
-            yield parity
-        case _:
-            pass
-
-
-def _of_place(value: object) -> Iterator[Index | Cond]:
-    match value:
-        case g.Ref(_, slot, offset):
-            yield slot
-            yield offset
-        case g.Either(cond, then, otherwise):
-            yield cond
-            yield from _of_place(then)
-            yield from _of_place(otherwise)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from tidegate.graph import model as g
+from tidegate.graph.expressions import expressions_of
 from tidegate.index import (
     COND_TYPES,
     INDEX_TYPES,
@@ -37,7 +38,7 @@ from tidegate.index import (
     why_not_affine,
 )
 from tidegate.language.points import find_point
-from tidegate.simulate.expressions import conditions_of, expressions_in, expressions_of, guards_of, single_meanings
+from tidegate.simulate.expressions import conditions_of, expressions_in, guards_of, single_meanings
 from tidegate.simulate.periods import trips_to_show
 
 # Combinations of trip counts; beyond these, one loop after the other.

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tidegate.graph.flow import Flow
 from tidegate.verify.events import Arrive, Drain, Event, Fence, Rules
-from tidegate.verify.state import WITHIN_A_WAVE, Count, State, is_weaker
+from tidegate.verify.state import WITHIN_A_WAVE, State, drained, is_weaker
 
 
 def drained_behind(
@@ -42,7 +42,8 @@ def drained_behind(
                 case Drain() | Fence() if node in apart:
                     pass  # x's wave may not come there
                 case Drain():
-                    state = _drained(state, event, rules)
+                    # Counts as if nothing had been issued since y; names may stand for other copies by then.
+                    state = drained(state, replace(event, tokens=()), rules)
                 case Fence():
                     state = replace(state, ordinary=True)
                 case Arrive(who) if who in ("", half):
@@ -56,17 +57,3 @@ def drained_behind(
     weakest = [each for each in found if not any(other != each and is_weaker(other, each) for other in found)]
     for state in weakest:
         yield state, len(found) > 1
-
-
-def _drained(state: State, drain: Drain, rules: Rules) -> State:
-    """Counts as if nothing had been issued since y: then no fewer may be in flight."""
-    counts = dict(state.counts)
-    for name, count in (*drain.counts, *(((each, 0) for each in rules.lds) if drain.ordinary else ())):
-        known = counts.get(name)
-        counts[name] = Count(min(known.left, count) if known else count)
-    return replace(
-        state,
-        ordinary=state.ordinary or drain.ordinary,
-        copies=state.copies or drain.copies,
-        counts=tuple(sorted(counts.items(), key=lambda each: each[0])),
-    )

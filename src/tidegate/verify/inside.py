@@ -15,18 +15,16 @@ from collections.abc import Iterator
 from tidegate.footprint.model import Touch
 from tidegate.footprint.values import Spot
 from tidegate.graph import model as g
+from tidegate.graph.expressions import expressions_of
 from tidegate.graph.flow import Flow
-from tidegate.graph.model import invert
+from tidegate.graph.model import reached_from
 from tidegate.index import (
-    INDEX_TYPES,
     MACHINE_NAMES,
     TRUE,
     ZERO,
     Binary,
     Compare,
-    Cond,
     Const,
-    Index,
     Name,
     is_inexact,
     names,
@@ -71,7 +69,9 @@ def _places(meet: Meet, memory: bool) -> Iterator[str]:
             continue
         seen.add(meet.footprints.class_of(node))
         action = meet.flow.action(node)
-        if not isinstance(action, g.Access) or not (memory or any(map(is_inexact, _expressions(action)))):
+        if not isinstance(action, g.Access) or not (
+            memory or any(map(is_inexact, expressions_of(meet.flow.point(node))))
+        ):
             continue
         for spot in touch.places:
             if spot.start is None:
@@ -106,7 +106,7 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
 
 def _values(flow: Flow) -> Iterator[str]:
     """Names that have no value on some path to where they are read, and divisors that may be 0."""
-    reads = [list(_expressions(point.action)) for point in flow.graph.points]
+    reads = [list(expressions_of(point)) for point in flow.graph.points]
     for expr in (each for found in reads for each in found):
         for part in walk(expr):
             if isinstance(part, Binary) and part.op in ("//", "mod") and not isinstance(part.right, Const):
@@ -151,35 +151,6 @@ def _gives(action: g.Action) -> tuple[str, ...]:
     return ()
 
 
-def _expressions(action: g.Action) -> Iterator[Index | Cond]:
-    match action:
-        case g.Branch(cond) if cond is not None:
-            yield cond
-        case g.Assign(pairs):
-            for _, value in pairs:
-                if isinstance(value, INDEX_TYPES):
-                    yield value
-                else:
-                    yield from _of_place(value)
-        case g.Call(_, args):
-            for _, where in args:
-                yield from _of_place(where)
-        case g.Access(footprint=foot):
-            yield from _of_place(foot.place)
-            yield from (extent.limit for extent in foot.extents if extent.limit is not None)
-
-
-def _of_place(where: object) -> Iterator[Index | Cond]:
-    match where:
-        case g.Ref(_, slot, offset):
-            yield slot
-            yield offset
-        case g.Either(cond, then, otherwise):
-            yield cond
-            yield from _of_place(then)
-            yield from _of_place(otherwise)
-
-
 def _bases(action: g.Action) -> Iterator[str]:
     """Views that are read."""
     places: list[object] = []
@@ -201,20 +172,6 @@ def _bases(action: g.Action) -> Iterator[str]:
 
 
 def _ends(flow: Flow) -> Iterator[str]:
-    before = invert(flow.successors)
-    ending = [node for node in range(len(flow.origin)) if isinstance(flow.action(node), g.End)]
-    seen = set(ending)
-    while ending:
-        for node in before[ending.pop()]:
-            if node not in seen:
-                seen.add(node)
-                ending.append(node)
-    if len(seen) < len(flow.origin):
-        reached, stack = set(flow.entries), list(flow.entries)
-        while stack:
-            for node in flow.successors[stack.pop()]:
-                if node not in reached:
-                    reached.add(node)
-                    stack.append(node)
-        if not reached <= seen:
-            yield "paths that come to no end"
+    ends = [node for node in range(len(flow.origin)) if isinstance(flow.action(node), g.End)]
+    if not reached_from(flow.entries, flow.successors) <= reached_from(ends, flow.before):
+        yield "paths that come to no end"

@@ -32,7 +32,7 @@ from tidegate.index import (
     names,
     why_not_affine,
 )
-from tidegate.language.points import UNDECIDED, Undecided, find_point, has_point
+from tidegate.language.points import Undecided, find_point, has_point
 from tidegate.verify.conds import Conds
 from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
 
@@ -81,7 +81,7 @@ class Meet:
         self.buffers = {each.name: each for each in self.graph.buffers}
         self.where = (*self.graph.where, *_grid(self.graph))
         self.sizes = [each.name for each in self.graph.sizes]
-        self.asked = self.queries = self.undecided = 0
+        self.asked = self.queries = 0
         self.known: dict[object, Point | None] = {}
         self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
         self.held: dict[object, list[Cond]] = {}
@@ -270,10 +270,7 @@ class Meet:
         used = {name for cond in asked for name in names(cond)}
         order = [*(name for name in self.sizes if name in used), *sorted(used - set(self.sizes), key=_late)]
         self.queries += 1
-        answer = find_point(asked, order)
-        if answer is UNDECIDED:
-            self.undecided += 1
-        return answer
+        return find_point(asked, order)
 
     def holds(self, conds: Sequence[Cond]) -> bool:
         """Whether there may be a point."""

@@ -49,11 +49,6 @@ def between(flow: Flow, start: int, join: int, branch: int) -> set[int]:
 def _parts(flow: Flow, footprints: Footprints, node: int) -> bool:
     if not isinstance(flow.action(node), g.Branch | g.Dispatch) or len(set(flow.successors[node])) < 2:
         return False
-    if (
-        any(flow.point(each).under != "uniform" for each in flow.successors[node])
-        and flow.point(node).under == "uniform"
-    ):
-        return True
     rank = g.VARIATIONS.index
     if any(rank(flow.point(each).under) > rank(flow.point(node).under) for each in flow.successors[node]):
         return True

@@ -121,7 +121,7 @@ def _before(state: State, event: Event, rules: Rules, half: str) -> State:
         case Arrive(who):
             return _arrive(state, rules) if who in ("", half) else state
         case Drain():
-            return _drain(state, event, rules) if state.arrived else state
+            return drained(state, event, rules) if state.arrived else state
         case Fence(proxy):
             if state.arrived:
                 inner = FENCED if proxy and state.fence is None else state.fence
@@ -150,7 +150,7 @@ def _arrive(state: State, rules: Rules) -> State:
     return replace(state, departed=False, arrived=True, ordinary=state.ordinary or rules.arrival_performs)
 
 
-def _drain(state: State, drain: Drain, rules: Rules) -> State:
+def drained(state: State, drain: Drain, rules: Rules) -> State:
     counts = dict(state.counts)
     for name, count in (*drain.counts, *(((each, 0) for each in rules.lds) if drain.ordinary else ())):
         known = counts.get(name)

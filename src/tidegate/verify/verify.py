@@ -82,7 +82,7 @@ class _Verifier:
             node: each[0] for node in self.footprints.accesses if isinstance((each := self.events[node])[0], Access)
         }
         self.any_async = any(each.is_async for each in self.access.values())
-        self.kinds = {(each.is_async, each.can_wait, each.queues, each.token) for each in self.access.values()}
+        self.kinds = {(each.is_async, each.can_wait, each.queues) for each in self.access.values()}
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
 
@@ -177,7 +177,6 @@ class _Verifier:
     def search(self, head: int, state: State, mode: _Mode, loose: bool = False) -> list[_Found]:
         """Accesses that are met on the way back before they are sure to be performed."""
         half, parted = mode.waves.x, not mode.waves.same and mode.need <= 0
-
         search = Search(self.paths, lambda node, state: self.step(node, state, half, parted), parted=parted)
         search.run(head, state, loose=loose)
         return [found for met in search.met if (found := self.unordered(met)) is not None]
@@ -217,7 +216,7 @@ class _Verifier:
 
     def is_over_there(self, state: State) -> bool:
         """Fences aside."""
-        for is_async, can_wait, queues, _ in self.kinds:
+        for is_async, can_wait, queues in self.kinds:
             if not is_async and state.ordinary:
                 continue
             if is_async and can_wait and state.copies:
