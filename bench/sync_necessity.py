@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 from bench.sync_cases import Case, Outcome, cases, draw, kind_of, outcomes
@@ -35,6 +36,7 @@ from tidegate.language.ops import Size
 from tidegate.simulate.judge import judge
 
 COUNT, QUICK = 2_000, 100
+CHUNK = 20
 STRATEGIES = ("minimal", "intersecting")
 PROTOCOL = ("TG202", "TG203", "TG204", "TG205", "TG207", "TG208")
 REASONS = ("widened", "atomics", "conditions", "trips", "slots", "parting waves", "bounded", "nobody knows yet")
@@ -263,9 +265,15 @@ def _stepped_elsewhere(graph: g.SyncGraph, loop: int) -> set[str]:
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables as Markdown, and whether every harmless removal has a reason."""
     quick = "--quick" in sys.argv if quick is None else quick
-    tried = [each for case in cases(QUICK if quick else COUNT) for each in try_all(case)]
+    count = QUICK if quick else COUNT
+    with ProcessPoolExecutor(2) as pool:
+        tried = [each for part in pool.map(_chunk, range(0, count, CHUNK)) for each in part]
     tried += [each for case in examples() for each in try_all(case)]
     return table(tried), not any(each.reason == REASONS[-1] for each in tried)
+
+
+def _chunk(start: int) -> list[Tried]:
+    return [each for case in cases(CHUNK, start) for each in try_all(case)]
 
 
 def examples() -> Iterator[Case]:

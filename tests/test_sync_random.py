@@ -182,6 +182,9 @@ def test_a_plan_without_one_edit_is_noticed() -> None:
         ("standing", 121),  # a slot that tells how often a loop has run
         ("kernel", 142),  # a drain on the way to another
         ("standing", 269),  # a fence that only the waves which need it come to
+        ("kernel", 887),  # a barrier for want of a wait, in a loop that always runs
+        ("program", 788),  # two of them, on both ways on
+        ("standing", 1529),  # a barrier that drains copies drains LDS too
     ],
 )
 def test_every_barrier_is_needed(kind: str, seed: int) -> None:

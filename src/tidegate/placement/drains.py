@@ -61,7 +61,9 @@ def put_at(walks: Walks, meets: Meets, drains: Drains, point: int) -> Iterator[t
     for place, event in enumerate(events):
         if isinstance(event, Arrive) and not drained:
             whole = events[place + 1 : place + 2] == (Depart(event.barrier),)
-            found += drain_events(walks.target, drains.at_new.get(point, set()), whole)
+            what = drains.at_new.get(point, set())
+            # A barrier that drains copies drains LDS as well.
+            found += drain_events(walks.target, what | {ORDINARY} if whole and COPIES in what else what, whole)
             drained = True
         found.append(event)
     found += all_events(drains.waits.get(point, ()))
@@ -80,6 +82,11 @@ def drain_events(target: Target, what: set[str], whole: bool) -> list[Event]:
     elif what & {ORDINARY, COPIES}:
         found.append(Drain(ORDINARY in what, COPIES in what))
     return found
+
+
+def meetings(drains: Drains) -> set[int]:
+    """Points where a barrier stands among the waits, for want of a wait that would do."""
+    return {point for point, waits in drains.waits.items() if any(isinstance(op, SharedMemoryBarrier) for op in waits)}
 
 
 def is_signal(point: g.Point) -> bool:

@@ -25,7 +25,7 @@ from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
 from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
-from tidegate.placement.drains import ORDINARY, Drains, Meets, drain_ops, find_drains, has_wait
+from tidegate.placement.drains import MOST_TRIES, ORDINARY, Drains, Meets, drain_ops, find_drains, has_wait, meetings
 from tidegate.placement.edits import make_plan
 from tidegate.placement.events import MEET
 from tidegate.placement.nests import place_in_nest
@@ -149,6 +149,7 @@ class _Placer:
             undivided = find_drains(self.walks, hazards, whole, self.slots.weight)
             if len(undivided.failed) < len(drains.failed):  # a drain would have to stand where no signal does
                 meets, drains = whole, undivided
+        chosen, meets, drains = self.without_needless(hazards, chosen, meets, drains)
         for hazard in drains.failed:
             self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
         serves = self.serves(drains)
@@ -157,6 +158,27 @@ class _Placer:
         return Placed(
             plan, strategy, weight, tuple(hazards), tuple(self.unplaced), serves, self.optimum, tuple(self.notes)
         )
+
+    def without_needless(
+        self, hazards: Sequence[Hazard], chosen: Chosen, meets: Meets, drains: Drains
+    ) -> tuple[Chosen, Meets, Drains]:
+        """Where barriers were put in afterwards, for want of a wait: takes back what they have made needless."""
+        late = meetings(drains)
+        if not late or len(hazards) * (len(meets) + len(late)) > MOST_TRIES:
+            return chosen, meets, drains
+        chosen, meets = chosen.copy(), dict(meets)
+        for point in late - meets.keys():
+            chosen[point], meets[point] = 1, MEET
+        found = find_drains(self.walks, hazards, meets, self.slots.weight)
+        for point in sorted(meets):
+            if meets[point] != MEET:
+                continue
+            fewer = {each: events for each, events in meets.items() if each != point}
+            less = find_drains(self.walks, hazards, fewer, self.slots.weight)
+            if set(less.failed) <= set(drains.failed) and meetings(less) <= fewer.keys():
+                meets, found = fewer, less
+                chosen[point] -= 1
+        return chosen, meets, found
 
     # --- hazards ---
 
