@@ -5,7 +5,7 @@ A barrier, a wait or a fence without which nothing is found is listed with its r
     widened         the footprint of an access that it serves is not known exactly
     atomics         it keeps atomics in order that would give the same in any order (`--atomics commute`)
     conditions      the walk needs conditions that never hold together: with all of them free, something is found
-    trips           the walk needs more iterations than the loop has: with other bounds, something is found
+    trips           the walk needs more iterations than the loop has, or fewer: with other bounds, something is found
     slots           the walk goes round a loop more or less often than the slot behind it tells: with that slot wherever
                     the loop leaves it, something is found, and nothing in the whole plan
     parting waves   one of the accesses lies where waves part, and which waves come there is not asked; or a wait or a
@@ -30,7 +30,7 @@ from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Change, Edit, Insert, Plan
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import name_hazard
-from tidegate.index import Compare, Const, Name, names
+from tidegate.index import Binary, Compare, Const, Name, names
 from tidegate.language import ops
 from tidegate.language.ops import Size
 from tidegate.simulate.judge import judge
@@ -197,16 +197,17 @@ def _agrees(graph: g.SyncGraph, number: int) -> bool:
 
 
 def with_free_trips(graph: g.SyncGraph) -> g.SyncGraph:
-    """Loops with constant bounds that run at all run up to a size of their own."""
+    """Loops that run at all run as often as a size of their own says; not at all too, where nobody rules that out."""
     loops, points, sizes = list(graph.loops), list(graph.points), list(graph.sizes)
     for number, loop in enumerate(loops):
         point = points[loop.head]
-        if not isinstance(loop.upper, Const) or not loop.most or not isinstance(point.action, g.Branch):
+        if loop.most == 0 or not loop.counter or not isinstance(point.action, g.Branch):
             continue
         name = f"TRIPS{number}"
         sizes.append(Size(name, 2))
-        points[loop.head] = replace(point, action=g.Branch(Compare("<", Name(loop.counter), Name(name))))
-        loops[number] = replace(loop, upper=Name(name), least=0, most=None)
+        upper = Name(name) if loop.most is not None else Binary("+", loop.lower, Binary("-", Name(name), Const(1)))
+        points[loop.head] = replace(point, action=g.Branch(Compare("<", Name(loop.counter), upper)))
+        loops[number] = replace(loop, upper=upper, least=0, most=None)
     return replace(graph, loops=tuple(loops), points=tuple(points), sizes=tuple(sizes))
 
 

@@ -725,3 +725,26 @@ kernel @hole(%X: global<4x64xf32>, %Y: global<4x64xf32>) sizes(N = 3, M = 3) wav
 """
     graph = build_graph(parse(text).kernels[0], load_target("gfx942")).graph
     assert [each.code for each in judge(graph, load_target("gfx942")).findings] == ["TG101"]
+
+
+def test_a_loop_that_never_runs_does_not_keep_the_others_from_running() -> None:
+    """It holds a loop whose trips ask for it to run: no sizes do that, and the last loop would run once only."""
+    text = """target gfx942
+kernel @hole(%X: global<4x64xf32>, %Y: global<4x64xf32>) sizes(N = 2, M = 2) where(M >= 2) waves 4 {
+  %tile = alloc : lds<4x64xf32>
+  %a = global_read %X[wave] : tile<64xf32>
+  iterate %i in 0 .. 0 {
+    iterate %j in 1 .. M {
+      global_write %a, %Y[wave]
+    }
+  }
+  iterate %k in 1 .. N {
+    %b = local_read %tile[(wave + 1) mod 4] : tile<64xf32>
+    shared_memory_barrier
+    local_write %a, %tile[wave]
+    global_write %b, %Y[wave]
+  }
+}
+"""
+    graph = build_graph(parse(text).kernels[0], load_target("gfx942")).graph
+    assert [each.code for each in judge(graph, load_target("gfx942")).findings] == ["TG101"]

@@ -121,7 +121,9 @@ class TripCounts:
 
     @property
     def loops(self) -> list[Counted]:
-        return [each for each in map(self.counted, range(len(self.graph.loops))) if each is not None]
+        """Those that some sizes come to: one inside a loop that never runs would leave no sizes for the others."""
+        found = [each for each in map(self.counted, range(len(self.graph.loops))) if each is not None]
+        return [each for each in found if not each.around or self.solve(each.around) is not None]
 
     # --- trips ---
 
