@@ -128,6 +128,9 @@ def successors_of(action: g.Action) -> int:
     return 1
 
 
+WORKS = (g.NO_WORK, g.Work(64), g.Work(bytes=512), g.Work(4096, 0, "f16"), g.Work(1, 2))
+
+
 def random_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
     """Points that lead anywhere. The first two say what every name is, so that all others may use it."""
     parts, waves = _Parts(rng), rng.choice((1, 4, 8))
@@ -153,8 +156,9 @@ def random_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
             rng.choice((1.0, 0.5, 16.0, 1e-07, 1e22, 0.1 + 0.2)),
             rng.choice(g.VARIATIONS),
             rng.random() < 0.8,
+            work=WORKS[number % len(WORKS)],
         )
-        for action in actions
+        for number, action in enumerate(actions)
     ]
     cut = rng.randrange(1, waves) if waves > 1 and rng.random() < 0.4 else waves
     ranges = ((0, cut), (cut, waves)) if cut < waves else ((0, waves),)

@@ -481,7 +481,7 @@ def test_any_damage_is_a_finding() -> None:
 def test_the_schema_and_the_classes_have_the_same_fields() -> None:
     hints: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(Target)}
     assert set(hints) >= {fact.key for fact in IDENTITY}
-    for table in ("wave", "lds", "barrier", "fence"):
+    for table in ("wave", "lds", "barrier", "fence", "cost"):
         part = getattr(load_target(""), table)
         assert [field.name for field in dataclasses.fields(part)] == [fact.last for fact in facts_of(table)]
     for table, cls in (("counters.*", Counter), ("operations.*", Operation)):

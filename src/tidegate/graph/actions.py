@@ -1,7 +1,7 @@
 """What one operation of a kernel does, as an action of a graph.
 
 Needs   an operation that is no region
-Gives   its action, its role, its label
+Gives   its action, its role, its label, how much work it is
 Keeps   an access that may leave some of its bytes untouched says so: a mask, an index of its own for each element, or
         lanes that are switched off
 Cost    constant per operation
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
+from math import prod
 
 from tidegate.graph import model as g
 from tidegate.graph.memory import footprint_of, view_of
@@ -18,6 +19,7 @@ from tidegate.index import names
 from tidegate.language import ops
 from tidegate.language.ops import Op, Place, Value
 from tidegate.language.syntax import form_of
+from tidegate.language.types import Tile, Type
 from tidegate.targets import Target
 
 
@@ -111,3 +113,27 @@ def role_of(op: Op) -> str:
         case ops.Mma():
             return "mma"
     return "other"
+
+
+def work_of(op: Op) -> g.Work:
+    """What a cost model cannot tell from the footprint: arithmetic, and bytes of global memory."""
+    match op:
+        case ops.Mma(a=Value(type=Tile() as a), result=Value(type=Tile() as result)):
+            return g.Work(2 * prod(result.shape) * a.shape[-1], dtype=a.dtype.name)
+        case ops.GlobalRead():
+            return g.Work(bytes=_bytes(op.result.type))
+        case ops.GlobalWrite():
+            return g.Work(bytes=_bytes(op.tile.type))
+        case ops.Elementwise() | ops.Cast():
+            return g.Work(_elements(op.result.type))
+        case ops.Reduce() | ops.Scan():
+            return g.Work(_elements(op.tile.type))
+    return g.NO_WORK
+
+
+def _bytes(type_: Type) -> int:
+    return type_.bytes if isinstance(type_, Tile) else 0
+
+
+def _elements(type_: Type) -> int:
+    return prod(type_.shape) if isinstance(type_, Tile) else 0

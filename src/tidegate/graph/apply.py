@@ -13,7 +13,7 @@ from functools import partial
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph.build import KernelGraph, Path
-from tidegate.graph.model import Object, Point, Sync, SyncGraph
+from tidegate.graph.model import NO_WORK, Object, Point, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
 from tidegate.language.check import check_names
 from tidegate.language.ops import Block, Kernel, NewBarrier, Op, SyncOp, map_blocks
@@ -224,6 +224,7 @@ def _new_point(op: Op, before: Point, following: int) -> Point:
         role="other",
         issues=(),
         uses=(),
+        work=NO_WORK,
         insertable=True,
     )
 

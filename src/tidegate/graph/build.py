@@ -20,7 +20,7 @@ from typing import Any
 from tidegate.collecting import no_collecting
 from tidegate.diag import Span
 from tidegate.graph import model as g
-from tidegate.graph.actions import Actions, label_of, role_of
+from tidegate.graph.actions import Actions, label_of, role_of, work_of
 from tidegate.graph.loops import DEFAULT_TRIPS
 from tidegate.graph.memory import issues_of
 from tidegate.index import (
@@ -132,6 +132,7 @@ class _Draft:
     under: Variation
     insertable: bool
     at: Span
+    work: g.Work
     successors: list[int] = field(default_factory=list)
 
     def point(self) -> g.Point:
@@ -148,6 +149,7 @@ class _Draft:
             g.VARIATIONS[self.under],
             self.insertable,
             self.at,
+            self.work,
         )
 
 
@@ -207,12 +209,13 @@ class _Builder:
         issues: tuple[g.Issue, ...] = (),
         uses: Iterable[str] = (),
         insertable: bool = True,
+        work: g.Work = g.NO_WORK,
     ) -> int:
         """Adds a point; everything pending flows into it, and it is pending itself unless it ends the wave."""
         number = len(self.drafts)
         depends = dict.fromkeys(self.defined[name] for name in uses if name in self.defined)
         under = max(around.under, self.gone)
-        self.drafts.append(_Draft(action, label, role, issues, tuple(depends), around, under, insertable, at))
+        self.drafts.append(_Draft(action, label, role, issues, tuple(depends), around, under, insertable, at, work))
         self.paths.append(path)
         for before in self.pending:
             self.drafts[before].successors.append(number)
@@ -246,7 +249,7 @@ class _Builder:
                 action, agree=self.facts.variation.get(action.names[0], Variation.UNIFORM) == Variation.UNIFORM
             )
         issues, uses = issues_of(op, self.target), uses_of(op)
-        where: dict[str, Any] = {"label": label_of(op), "around": around, "role": role_of(op)}
+        where: dict[str, Any] = {"label": label_of(op), "around": around, "role": role_of(op), "work": work_of(op)}
         number = self.add(action, path, op.at, issues=issues, uses=uses, **where)
         for value in results_of(op):
             self.defined[value.name] = number

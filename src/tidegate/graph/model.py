@@ -221,6 +221,22 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """How much one wave computes or moves here, whatever the target: what a footprint in shared memory does not say.
+
+    `ops`: floating-point operations of a matrix product, on elements of `dtype`; else elements that are computed.
+    `bytes`: of global memory.
+    """
+
+    ops: int = 0
+    bytes: int = 0
+    dtype: str = ""
+
+
+NO_WORK = Work()
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """One step of a wave. Its number is its position in the graph."""
 
@@ -235,6 +251,7 @@ class Point:
     under: str = "uniform"  # who agrees that this point is reached
     insertable: bool = True  # whether synchronization may be put before it
     at: Span = field(default=NOWHERE, compare=False)
+    work: Work = NO_WORK
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,7 @@ class _Reader(Parser):
         action = self.action()
         label = cursor.expect_kind("string", "a label")[1:-1] if cursor.accept("label") else ""
         role = self.one_of(g.ROLES) if cursor.accept("role") else "other"
+        work = self.work() if cursor.accept("work") else g.NO_WORK
         issues = self.comma(self.issue) if cursor.accept("issues") else ()
         uses = self.comma(lambda: cursor.integer("a point")) if cursor.accept("uses") else ()
         loop = cursor.integer("a loop") if cursor.accept("loop") else -1
@@ -173,7 +174,7 @@ class _Reader(Parser):
         insertable = not cursor.accept("fixed")
         successors = self.comma(lambda: cursor.integer("a point")) if cursor.accept("->") else ()
         at = cursor.span(start, cursor.position - 1)
-        return g.Point(action, successors, label, role, issues, uses, loop, weight, under, insertable, at)
+        return g.Point(action, successors, label, role, issues, uses, loop, weight, under, insertable, at, work)
 
     def action(self) -> g.Action:
         cursor = self.cursor
@@ -299,6 +300,14 @@ class _Reader(Parser):
     def issue(self) -> g.Issue:
         counter = self.cursor.expect_kind("word", "a counter")
         return g.Issue(counter, *self.range(), not self.cursor.accept("unordered"))
+
+    def work(self) -> g.Work:
+        cursor = self.cursor
+        if cursor.text not in ("ops", "bytes"):
+            cursor.fail(f"expected `ops` or `bytes`, found {cursor.found()}")
+        ops = cursor.integer("a number of operations") if cursor.accept("ops") else 0
+        moved = cursor.integer("a number of bytes") if cursor.accept("bytes") else 0
+        return g.Work(ops, moved, cursor.expect_kind("word", "the type of elements") if cursor.accept("of") else "")
 
     def one_of(self, words: tuple[str, ...]) -> str:
         if self.cursor.text not in words:

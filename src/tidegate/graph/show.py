@@ -65,6 +65,8 @@ def _show_point(number: int, point: g.Point) -> str:
         parts.append(f'label "{point.label}"')
     if point.role != "other":
         parts.append(f"role {point.role}")
+    if point.work != g.NO_WORK:
+        parts.append(_show_work(point.work))
     if point.issues:
         parts.append("issues " + ", ".join(map(_show_issue, point.issues)))
     if point.uses:
@@ -80,6 +82,15 @@ def _show_point(number: int, point: g.Point) -> str:
     if point.successors:
         parts.append(f"-> {', '.join(map(str, point.successors))}")
     return " ".join(parts)
+
+
+def _show_work(work: g.Work) -> str:
+    parts = ["work"]
+    if work.ops or not work.bytes:
+        parts.append(f"ops {work.ops}")
+    if work.bytes:
+        parts.append(f"bytes {work.bytes}")
+    return " ".join([*parts, f"of {work.dtype}"] if work.dtype else parts)
 
 
 def _show_issue(issue: g.Issue) -> str:

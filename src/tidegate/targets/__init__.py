@@ -12,6 +12,7 @@ writes its page of the documentation.
 from tidegate.targets.library import TargetRow, default_target, known_targets, list_targets, load_target, resolve
 from tidegate.targets.model import (
     Barrier,
+    Cost,
     Counter,
     Fence,
     Lds,
@@ -33,6 +34,7 @@ __all__ = [
     "FACTS",
     "OPERATIONS",
     "Barrier",
+    "Cost",
     "Counter",
     "Fence",
     "Lds",

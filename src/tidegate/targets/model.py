@@ -129,6 +129,36 @@ class Mma:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """How long things take, in cycles of a compute unit. `tidegate.cost` says what is made of it."""
+
+    clock: int
+    alu_issue: int
+    alu_latency: int
+    lds_issue: int
+    lds_latency: int
+    lds_bytes: int
+    global_issue: int
+    global_latency: int
+    global_bytes: int
+    cache_size: int
+    cache_latency: int
+    cache_bytes: int
+    copy_issue: int
+    copy_latency: int
+    mma_issue: int
+    mma_latency: int
+    mma_f64: int
+    mma_f32: int
+    mma_f16: int
+    mma_8bit: int
+    barrier_issue: int
+    barrier_latency: int
+    unit_lds: int
+    unit_waves: int
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A remark about the target that no fact expresses."""
 
@@ -151,6 +181,7 @@ class Target:
     counters: Names[Counter]
     operations: Names[Operation]
     mma: tuple[Mma, ...]
+    cost: Cost
     notes: tuple[Note, ...]
     sources: Names[str]
     cited: Names[str] = field(repr=False)

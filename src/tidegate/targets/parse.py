@@ -18,7 +18,7 @@ from typing import Any
 
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.targets import report
-from tidegate.targets.model import Barrier, Counter, Fence, Lds, Mma, Names, Note, Operation, Target, Wave
+from tidegate.targets.model import Barrier, Cost, Counter, Fence, Lds, Mma, Names, Note, Operation, Target, Wave
 from tidegate.targets.places import Places, find_places
 from tidegate.targets.schema import (
     FACTS,
@@ -98,6 +98,7 @@ def _build(reader: _Reader, document: Values) -> Target:
         counters=Names(tuple(counters.items())),
         operations=_read_operations(reader, document, tuple(counters)),
         mma=tuple(Mma(**values) for values in _read_records(reader, "mma", document, MMA_FACTS)),
+        cost=Cost(**_read_top(reader, "cost", document)),
         notes=tuple(Note(**values) for values in _read_records(reader, "notes", document, NOTE_FACTS)),
         sources=Names(tuple(reader.sources.items())),
         cited=Names(tuple(reader.cited.items())),

@@ -39,6 +39,7 @@ def rows_of(target: Target) -> Iterator[FactRow]:
         if not operation.present:
             facts = tuple(fact for fact in facts if fact.last == "present")
         yield from _table_rows(target, f"operations.{name}", operation, facts)
+    yield from _table_rows(target, "cost", target.cost, facts_of("cost"))
 
 
 def _table_rows(target: Target, table: str, values: object, facts: tuple[Fact, ...]) -> Iterator[FactRow]:
