@@ -27,12 +27,19 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 # Which whole numbers become which. A tile that is multiplied stays at 16x16 or more: targets have no smaller `mma`.
 HALVED = {128: 64, 64: 32, 32: 16, 16: 8}
 SCALES: dict[str, dict[int, int]] = {
+    "attention_async": {4: 2, 32: 16, 64: 32, 128: 64},
     "flash_attention": {4: 2, 32: 16, 64: 32, 128: 64},
+    "gemm_async_four_slots": {192: 96} | HALVED,
+    "gemm_async_store": {128: 32, 256: 64},
+    "gemm_async_two_slots": HALVED,
+    "gemm_cp_async": HALVED,
     "gemm_gather": HALVED,
+    "gemm_mbarrier": {4: 2, 32: 16, 64: 32, 128: 64},
     "gemm_one_slot": HALVED,
     "gemm_pingpong": {8: 4, 4: 2, 32: 16, 64: 32, 128: 64, 192: 96, 256: 64},
     "gemm_prefetch": HALVED,
     "gemm_split": HALVED,
+    "gemm_tdm": {256: 128} | HALVED,
     "gemm_three_slots": HALVED,
     "gemm_two_slots": HALVED,
     "histogram": {64: 4, 255: 15, 256: 16, 1024: 64},

@@ -25,7 +25,7 @@ from tidegate.synchronize import SyncOptions, synchronize_graph
 from tidegate.targets import Target, load_target
 
 # What belongs to copies, not to order, and what makes the stagger of a schedule: `sync` puts none of these in.
-KEPT = (ops.CommitGroup, ops.ConditionalBarrier)
+KEPT = (ops.CommitGroup, ops.ConditionalBarrier, ops.MbarrierArrive, ops.MbarrierWait)
 MEETS = (ops.WorkgroupBarrier, ops.SharedMemoryBarrier, ops.Signal)
 
 

@@ -324,7 +324,8 @@ def test_barriers_wherever_one_can_stand_are_too_many(path: Path) -> None:
     forced = synchronize(Unit(kernel.name, target, kernel, None), SyncOptions(force_barriers=True, judge=False))
     text = forced.text
     advice = advice_of(text)
-    assert advice.findings
+    # Each of them waits for the stores of that kernel too: who reads what these write is not known.
+    assert bool(advice.findings) == (path.stem != "gemm_async_store")
     assert not advice.left_out
     followed = follow(text, advice.findings)
     assert judged(kernel_of(followed)) == []

@@ -31,12 +31,19 @@ NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 # Other sizes than the defaults. Many make a loop run once, or not at all.
 OTHER_SIZES: dict[str, dict[str, int]] = {
+    "attention_async": {"H": 1, "S": 192},
     "flash_attention": {"H": 1, "S": 192},
+    "gemm_async_four_slots": {"M": 64, "N": 192, "K": 96},
+    "gemm_async_store": {"M": 32, "N": 32, "K": 128},
+    "gemm_async_two_slots": {"M": 64, "N": 192, "K": 32},
+    "gemm_cp_async": {"M": 64, "N": 192, "K": 64},
     "gemm_gather": {"M": 64, "N": 192, "K": 64},
+    "gemm_mbarrier": {"M": 64, "N": 96, "K": 32},
     "gemm_one_slot": {"M": 64, "N": 192, "K": 32},
     "gemm_pingpong": {"M": 256, "N": 256, "K": 64},
     "gemm_prefetch": {"M": 64, "N": 192, "K": 32},
     "gemm_split": {"M": 64, "N": 192, "K": 32},
+    "gemm_tdm": {"M": 64, "N": 192, "K": 128},
     "gemm_three_slots": {"M": 64, "N": 192, "K": 64},
     "gemm_two_slots": {"M": 64, "N": 192, "K": 32},
     "histogram": {"G": 1, "N": 256},
@@ -49,7 +56,7 @@ OTHER_SIZES: dict[str, dict[str, int]] = {
     "wave_private": {"M": 64},
 }
 BARRIERS = ops.WorkgroupBarrier | ops.SharedMemoryBarrier | ops.ConditionalBarrier | ops.Signal
-SYNC = BARRIERS | ops.Wait | ops.WaitCount
+SYNC = BARRIERS | ops.Wait | ops.WaitCount | ops.Fence | ops.MbarrierArrive | ops.MbarrierWait
 
 
 # --- both forms ---------------------------------------------------------------------------------------------------
@@ -140,6 +147,7 @@ def row_of(name: str) -> list[object]:
 
 def waits_of(op: Op) -> list[str]:
     found = [f"{counter}({most})" for counter, most in getattr(op, "counts", ())]
+    found += [next(show_op(op)).split()[0]] if isinstance(op, ops.MbarrierWait) else []
     return found + (["wait_async_ops"] if getattr(op, "wait_async_ops", False) else [])
 
 
@@ -192,7 +200,8 @@ def text_form(name: str) -> str:
     """The printed trace, with the reasons that stand in the Python form."""
     kernel = trace(name)
     synchronization = iter(sync_of(kernel))
-    words = re.compile(r"\s*(workgroup_barrier|shared_memory_barrier|conditional_barrier|signal|wait|wait_count)\b")
+    names = "workgroup_barrier shared_memory_barrier conditional_barrier signal wait wait_count fence"
+    words = re.compile(rf"\s*({'|'.join(names.split())}|mbarrier_arrive|mbarrier_wait)\b")
     lines = [
         f"{line}  # {reason(next(synchronization))}" if words.match(line) else line
         for line in show(kernel).splitlines()
