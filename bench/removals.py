@@ -5,8 +5,7 @@ Gives   for each change the codes that are found, or that it is harmless: nothin
 Keeps   whatever is harmless stands in `REASONS` with a reason that somebody has thought through
 Cost    a judgement each, some 400 of them
 
-The right forms of the broken kernels are small as they are, and hold what no example has: named barriers, mbarriers,
-commit groups, fences and tokens.
+The right forms of the broken kernels are small as they are, and hold what no example has: named barriers and tokens.
 """
 
 from __future__ import annotations
