@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import (
+    cost_ranking,
     explore,
     removals,
     scaling,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "verify-agreement": verify_agreement.run,
     "verify-rules": verify_mutants.run,
     "verify-speed": verify_speed.run,
+    "cost-ranking": cost_ranking.run,
 }
 QUICK = "--quick"
 # Tables without a clock: they are the same on every machine.
@@ -54,6 +56,7 @@ UNTIMED = (
     "sync-soundness",
     "verify-agreement",
     "verify-rules",
+    "cost-ranking",
 )
 
 

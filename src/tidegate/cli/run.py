@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.cli.options import FileArg, TargetOption
+from tidegate.cli.cycles import CyclesAsked, cost_of, say_cycles
+from tidegate.cli.options import FileArg, JsonOption, TargetOption
 from tidegate.cli.results import compare, describe, save, say_counters, say_phases
 from tidegate.cli.say import print_findings, progress_bar, read_sizes, say, status_of, stop, write
 
@@ -56,6 +57,16 @@ def run_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT.npz", help="Save all arrays after the run.")
     ] = None,
+    cycles: Annotated[
+        bool, typer.Option("--cycles", help="Run nothing: print how many cycles it takes, by the target's cost model.")
+    ] = False,
+    workgroups: Annotated[
+        int | None, typer.Option(metavar="N", help="With `--cycles`: so many workgroups share a compute unit.")
+    ] = None,
+    cached: Annotated[
+        bool, typer.Option("--cached", help="With `--cycles`: global memory is found in the cache that all share.")
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run a kernel on this computer with random inputs, on a machine that is as unkind as its target allows.
 
@@ -67,10 +78,14 @@ def run_command(
 
     A `.sync` graph runs too: it has no numbers, and what it leaves open is decided by the seed.
 
+    With `--cycles` nothing is run or judged: an estimate of its cycles is printed, for all and for one iteration of
+    each loop, and what holds waves up; `--json` prints that as a document, `--trace` writes its timeline.
+
     In the counters, an operation on global memory counts while it stands behind one on shared memory.
 
     Examples: `tidegate run examples/gemm_two_slots.py`, `tidegate run gemm.tide --size K=256 --seed 7 -o out.npz`,
-    `tidegate run gemm.tide --trace gemm.json --counters --phases`, `tidegate run gemm.tide --in-order`
+    `tidegate run gemm.tide --trace gemm.json --counters --phases`, `tidegate run gemm.tide --in-order`,
+    `tidegate run gemm.tide --cycles --workgroups 2`
     """
     from tidegate.files import load
     from tidegate.language.check import check
@@ -79,6 +94,11 @@ def run_command(
     loaded = load(file)
     wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, trace, counters, phases)
     _check_options(wanted)
+    if cycles:
+        asked = CyclesAsked(1 if workgroups is None else workgroups, cached, trace, as_json)
+        raise typer.Exit(_run_cycles(file, loaded, target, wanted, asked, output))
+    if workgroups is not None or cached or as_json:
+        stop("`--workgroups`, `--cached` and `--json` are about an estimate", "give `--cycles` too")
     status, units = 0, units_of(loaded, target)
     if trace is not None and len(units) > 1:
         stop("`--trace` writes one timeline, and the file has several kernels", f"pick one: `{file}::{units[0].name}`")
@@ -104,6 +124,41 @@ def run_command(
     if output is not None and arrays:
         save(output, arrays)
     raise typer.Exit(status)
+
+
+def _run_cycles(
+    file: str, loaded: Any, target: str | None, wanted: _Wanted, asked: CyclesAsked, output: Path | None
+) -> int:
+    """Estimates instead of runs; gives the exit status."""
+    from tidegate.graph.build import build_graph
+    from tidegate.graph.wellformed import check_graph
+    from tidegate.language.check import check
+    from tidegate.passes import units_of
+
+    if wanted.in_order or wanted.counters or wanted.phases or wanted.waves is not None or output is not None:
+        stop(
+            "`--cycles` runs nothing",
+            "drop `--in-order`, `--counters`, `--phases`, `--waves` and `--output`, or `--cycles`",
+        )
+    if asked.workgroups < 1:
+        stop(f"`--workgroups {asked.workgroups}`: there is at least one", "give a number from 1 on")
+    units, costed = units_of(loaded, target), []
+    if asked.trace is not None and len(units) > 1:
+        stop("`--trace` writes one timeline, and the file has several kernels", f"pick one: `{file}::{units[0].name}`")
+    for unit in units:
+        if unit.graph is not None:
+            findings = list(check_graph(unit.graph))
+        else:
+            assert unit.kernel is not None
+            findings = [each for each in check(unit.kernel, unit.target) if each.is_bad_input]
+        if findings:
+            print_findings(findings, loaded.sources, err=asked.as_json)
+            return 2
+        graph = unit.graph if unit.kernel is None else build_graph(unit.kernel, unit.target).graph
+        assert graph is not None
+        costed.append(cost_of(graph, unit.target, _sizes(graph.name, graph.sizes, wanted), asked))
+    say_cycles(costed, file, asked)
+    return 0
 
 
 def _check_options(wanted: _Wanted) -> None:
