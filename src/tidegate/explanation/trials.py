@@ -83,18 +83,15 @@ class Trials:
     def lost(self, change: Change, hazards: Iterable[Hazard]) -> list[Hazard]:
         """Hazards that are served as it is, and not with the change."""
         walks = self.walks
-        own, caps = dict(walks.own), dict(walks.caps)
+        own = dict(walks.own)
         for point, op in change.instead.items():
             for node in walks.nodes.get(point, ()):
                 walks.own.pop(node, None)
                 if op is not None:
                     walks.own[node] = all_events((op,))
-            for name, count in getattr(op, "counts", ()):
-                if name in caps:  # a count that says something; a larger one does as well
-                    walks.caps[name] = max(walks.caps[name], count)
         before = {node: all_events(ops) for point, ops in change.before.items() for node in walks.nodes.get(point, ())}
         found = [each for each in hazards if not walks.is_served(each, before)]
-        walks.own, walks.caps = own, caps
+        walks.own = own
         return found
 
 

@@ -2,11 +2,17 @@
 
 Needs   hazards, and where waves meet: what is put in, and what stands there
 Gives   for each arrival what is drained before it; waits for hazards within one wave; hazards that nothing serves
-Keeps   a drain stands at the latest arrival that is early enough
-Cost    a search for each hazard, and one more for each drain
+Keeps   a drain stands at the latest arrival that is early enough; a copy is waited for with the largest count that is
+        certain to perform it: on no walk from it to there are fewer instructions, or groups, younger than it
+Cost    a search for each hazard, and one more for each drain and each smaller count
 
 A bare barrier comes first. A walk on which a producer is still in flight when it has to be performed asks for a drain
-before one arrival on it. What stands in the program and drains too little is upgraded, never doubled.
+before one arrival on it. What stands in the program and drains too little is upgraded, never doubled; counts that stand
+there stay, and a wait of its own is put beside them.
+
+    copy %a[(%k + 2) mod 3]      vmcnt  1 and 1     on the way round to the barrier one younger copy is certain to
+    barrier                      vmcnt(1)           have been issued: a count of 1 waits for the older one alone
+    read %a[%k mod 3]
 """
 
 from __future__ import annotations
@@ -31,15 +37,39 @@ Meets = Mapping[int, Sequence[Event]]  # point → arrivals and departures that 
 
 
 @dataclass(slots=True)
+class Need:
+    """What is drained before an arrival: kinds of accesses, and counters down to a count."""
+
+    words: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def all_counts(self) -> tuple[tuple[str, int], ...]:
+        """In order; none where all copies are waited for anyway."""
+        return () if COPIES in self.words else tuple(sorted(self.counts.items()))
+
+    def holds(self, other: Need) -> bool:
+        """Whether another asks for nothing more."""
+        words = other.words <= self.words
+        return words and all(self.counts.get(name, count + 1) <= count for name, count in other.counts.items())
+
+    def add(self, other: Need) -> None:
+        self.words |= other.words
+        for name, count in other.counts.items():
+            self.counts[name] = min(count, self.counts.get(name, count))
+
+
+@dataclass(slots=True)
 class Drains:
     """What is drained where, by the point before which an arrival is put or at which one stands."""
 
-    at_new: dict[int, set[str]] = field(default_factory=dict)
-    at_old: dict[int, set[str]] = field(default_factory=dict)
+    at_new: dict[int, Need] = field(default_factory=dict)
+    at_old: dict[int, Need] = field(default_factory=dict)
     waits: dict[int, tuple[SyncOp, ...]] = field(default_factory=dict)  # put before a point, for its wave alone
     failed: list[Hazard] = field(default_factory=list)
     served: list[tuple[Hazard, frozenset[int]]] = field(default_factory=list)  # with the nodes where walks become so
     asked: dict[int, list[Hazard]] = field(default_factory=dict)  # point → hazards that asked for what is drained there
+    counts: dict[tuple[int, str], set[int]] = field(default_factory=dict)  # point and counter → counts asked for
 
 
 def find_drains(walks: Walks, hazards: Sequence[Hazard], meets: Meets, slots: Container[int]) -> Drains:
@@ -61,26 +91,28 @@ def put_at(walks: Walks, meets: Meets, drains: Drains, point: int) -> Iterator[t
     for place, event in enumerate(events):
         if isinstance(event, Arrive) and not drained:
             whole = events[place + 1 : place + 2] == (Depart(event.barrier),)
-            what = drains.at_new.get(point, set())
-            # A barrier that drains copies drains LDS as well.
-            found += drain_events(walks.target, what | {ORDINARY} if whole and COPIES in what else what, whole)
+            need = drains.at_new.get(point, Need())
+            # A barrier that drains all copies drains LDS as well.
+            words = need.words | {ORDINARY} if whole and COPIES in need.words else need.words
+            found += drain_events(walks.target, Need(words, need.counts), whole)
             drained = True
         found.append(event)
     found += all_events(drains.waits.get(point, ()))
-    found += drain_events(walks.target, drains.at_old.get(point, set()), not is_signal(walks.flow.graph.points[point]))
+    found += drain_events(walks.target, drains.at_old.get(point, Need()), not is_signal(walks.flow.graph.points[point]))
     for node in walks.nodes[point]:
         yield node, tuple(found)
 
 
-def drain_events(target: Target, what: set[str], whole: bool) -> list[Event]:
+def drain_events(target: Target, need: Need, whole: bool) -> list[Event]:
     """What is drained before an arrival. Before a signal it is counters alone, unless something else is asked for."""
     found: list[Event] = []
-    if PROXY in what:
+    words, counts = need.words, need.all_counts
+    if PROXY in words:
         found.append(Fence(True))
-    if ORDINARY in what and not whole and UNCOUNTED not in what and target.lds_counters:
-        found.append(Drain(False, COPIES in what, tuple((name, 0) for name in target.lds_counters)))
-    elif what & {ORDINARY, COPIES}:
-        found.append(Drain(ORDINARY in what, COPIES in what))
+    if ORDINARY in words and not whole and UNCOUNTED not in words and target.lds_counters:
+        found.append(Drain(False, COPIES in words, (*((name, 0) for name in target.lds_counters), *counts)))
+    elif words & {ORDINARY, COPIES} or counts:
+        found.append(Drain(ORDINARY in words, COPIES in words, counts))
     return found
 
 
@@ -100,14 +132,19 @@ def copy_counters(graph: g.SyncGraph) -> tuple[str, ...]:
 
 
 def drain_ops(
-    target: Target, what: set[str], counters: Sequence[str], in_groups: bool = True
+    target: Target,
+    what: set[str],
+    counters: Sequence[str],
+    in_groups: bool = True,
+    counted: Sequence[tuple[str, int]] = (),
 ) -> tuple[SyncOp, ...] | None:
     """Operations that drain without meeting anybody; None if the target has none. `counters`: those of copies.
 
-    `in_groups`: all copies are in groups; else a counter of groups drains nothing for certain.
+    `in_groups`: all copies are in groups; else a counter of groups drains nothing for certain. `counted`: what else is
+    waited for.
     """
     found: list[SyncOp] = []
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = dict(counted)
     if ORDINARY in what:
         counts.update(dict.fromkeys(target.lds_counters, 0))
         if not counts:
@@ -164,14 +201,16 @@ class _Finder:
         count = len(drains.at_new) + len(drains.at_old) + len(drains.waits)
         if count < 2 or len(drains.served) * count > MOST_TRIES:
             return
-        for point, what in (*drains.at_new.items(), *drains.at_old.items()):
-            for each in sorted(what - {UNCOUNTED}):
-                what.discard(each)
+        for point, need in (*drains.at_new.items(), *drains.at_old.items()):
+            for each in sorted(need.words - {UNCOUNTED}):
+                need.words.discard(each)
                 if not self.is_enough(point):
-                    what.add(each)
+                    need.words.add(each)
                     self.update(point)
-            if ORDINARY not in what:
-                what.discard(UNCOUNTED)
+            if ORDINARY not in need.words:
+                need.words.discard(UNCOUNTED)
+            for name in sorted(need.counts):
+                self.loosen(point, need, name)
         for point, waits in list(drains.waits.items()):
             for op in waits:
                 known = drains.waits[point]
@@ -179,6 +218,19 @@ class _Finder:
                 if not self.is_enough(point):
                     drains.waits[point] = known
                     self.update(point)
+
+    def loosen(self, point: int, need: Need, name: str) -> None:
+        """No count, or the largest that somebody asked for and that is still enough."""
+        known = need.counts.pop(name)
+        if self.is_enough(point):
+            return
+        asked = self.drains.counts.get((point, name), set())
+        for count in sorted((each for each in asked if each > known), reverse=True):
+            need.counts[name] = count
+            if self.is_enough(point):
+                return
+        need.counts[name] = known
+        self.update(point)
 
     def is_enough(self, point: int) -> bool:
         """Whether all that is served stays so, now that less is put at a point. Who asked for it is asked first."""
@@ -205,40 +257,63 @@ class _Finder:
         early = arrivals[: max(0, len(arrivals) - hazard.demand + 1)]
         return any(self.ask(hazard, *each) for each in reversed(early)) or self.fence_at(hazard, walk)
 
+    def need(self, hazard: Hazard, younger: int) -> Need:
+        """What performs a producer for certain where so much is younger than it."""
+        words, count = _needed(hazard), self.count(hazard, younger)
+        return Need(words) if count is None else Need(words - {COPIES}, dict((count,)))
+
+    def count(self, hazard: Hazard, younger: int) -> tuple[str, int] | None:
+        """The largest count that waits for a copy; None if no count does."""
+        name, unit = self.walks.counted_on(hazard.performed)
+        if not (hazard.performed.is_async and hazard.performed.drainable and name):
+            return None
+        count = min(younger - (unit == "groups"), self.walks.caps.get(name, 0))
+        return (name, count) if count >= 0 else None
+
     def fence_at(self, hazard: Hazard, walk: Walk) -> bool:
         """A copy is waited for at a barrier: who comes behind it fences, as late as can be."""
         if not (hazard.performed.needs_fence and hazard.performed.is_async):
             return False
-        point = self.latest(walk)
+        point, _ = self.latest(walk)
         return point >= 0 and self.put_wait(hazard, point, (FenceOp("proxy_async"),))
 
-    def latest(self, walk: Walk) -> int:
-        """The last point of a walk before which something can be put, or -1."""
-        points = (self.walks.flow.origin[node] for node in reversed(walk.nodes))
-        return next((each for each in points if self.walks.flow.graph.points[each].insertable), -1)
+    def latest(self, walk: Walk) -> tuple[int, int]:
+        """The last point of a walk before which something can be put, or -1; and what is younger than its producer."""
+        flow = self.walks.flow
+        for node, younger in zip(reversed(walk.nodes), reversed(walk.younger), strict=True):
+            if flow.point(node).insertable:
+                return flow.origin[node], younger
+        return -1, 0
 
-    def ask(self, hazard: Hazard, point: int, is_new: bool) -> bool:
+    def ask(self, hazard: Hazard, point: int, is_new: bool, younger: int) -> bool:
         """Asks an arrival to drain for a hazard; whether it can, and that is new."""
-        needed = _needed(hazard)
+        need = self.need(hazard, younger)
+        needed = need.words
         here = self.walks.flow.graph.points[point]
         if not is_new and not here.insertable and (PROXY in needed or is_signal(here)):
             return False  # what it takes cannot be put before it
         alone = self.is_alone(point) if is_new else is_signal(here)
         if alone and drain_ops(self.walks.target, needed, hazard.performed.counters, False) is None:
             return False
-        what = (self.drains.at_new if is_new else self.drains.at_old).get(point, set())
-        if needed <= what or (not is_new and needed <= self.drained_at(point)):
+        if not is_new and not here.insertable and need.counts and has_counts(here):
+            return False  # counts that stand there stay
+        known = self.drains.at_new if is_new else self.drains.at_old
+        if known.get(point, Need()).holds(need) or (not is_new and self.drained_at(point).holds(need)):
             return False
-        (self.drains.at_new if is_new else self.drains.at_old)[point] = what | needed
+        known.setdefault(point, Need()).add(need)
+        for name, count in need.counts.items():
+            self.drains.counts.setdefault((point, name), set()).add(count)
         self.drains.asked.setdefault(point, []).append(hazard)
         return self.update(point)
 
-    def drained_at(self, point: int) -> set[str]:
+    def drained_at(self, point: int) -> Need:
         """What a barrier that stands in the program drains anyway."""
         action = self.walks.flow.graph.points[point].action
         if not isinstance(action, g.Sync) or not isinstance(action.op, SharedMemoryBarrier):
-            return set()
-        return {ORDINARY, UNCOUNTED, COPIES} if action.op.wait_async_ops else {ORDINARY, UNCOUNTED}
+            return Need()
+        copies = {COPIES} if action.op.wait_async_ops else set()
+        zeros = dict.fromkeys(self.walks.target.counters if copies else (), 0)
+        return Need({ORDINARY, UNCOUNTED} | copies, {**dict(action.op.counts), **zeros})
 
     def is_alone(self, point: int) -> bool:
         """Whether what is put before a point signals there, and waits elsewhere."""
@@ -247,17 +322,17 @@ class _Finder:
             isinstance(a, Arrive) and b != Depart(a.barrier) for a, b in zip(events, [*events[1:], None], strict=True)
         )
 
-    def arrivals(self, walk: Walk) -> list[tuple[int, bool]]:
-        """Where the barriers that a walk meets were arrived at: points, and whether they are put there."""
-        pending: dict[int | str, tuple[int, bool]] = {}
-        found: list[tuple[int, bool]] = []
-        for node in walk.nodes:
+    def arrivals(self, walk: Walk) -> list[tuple[int, bool, int]]:
+        """Where the barriers that a walk meets were arrived at: points, whether they are put there, what is younger."""
+        pending: dict[int | str, tuple[int, bool, int]] = {}
+        found: list[tuple[int, bool, int]] = []
+        for node, younger in zip(walk.nodes, walk.younger, strict=True):
             point = self.walks.flow.origin[node]
             own = self.walks.own.get(node, ()) if node != walk.nodes[-1] else ()
             for events, is_new in ((self.meets.get(point, ()), True), (own, False)):
                 for event in events if self.walks.uniform[node] else ():
                     if isinstance(event, Arrive):
-                        pending[event.barrier] = (point, is_new)
+                        pending[event.barrier] = (point, is_new, younger)
                     elif isinstance(event, Depart) and event.barrier in pending:
                         found.append(pending.pop(event.barrier))
         return found
@@ -274,23 +349,26 @@ class _Finder:
 
     def wait_at(self, hazard: Hazard, walk: Walk) -> bool:
         """For whichever wave comes there."""
-        wait = drain_ops(self.walks.target, _needed(hazard), hazard.performed.counters)
-        point = self.latest(walk)
+        point, younger = self.latest(walk)
+        need = self.need(hazard, younger)
+        wait = drain_ops(self.walks.target, need.words, hazard.performed.counters, counted=need.all_counts)
+        known = self.drains.waits.get(point, ())
         if wait is None or point < 0 or not self.put_wait(hazard, point, wait):
             return False
         left = self.walks.unserved(hazard, self.before)
         if left is None or left.nodes != walk.nodes:
             return True
-        self.drains.waits[point] = tuple(each for each in self.drains.waits[point] if each not in wait)
+        self.drains.waits[point] = known
         self.update(point)  # a copy that is in no group yet
         return False
 
     def put_wait(self, hazard: Hazard, point: int, wait: tuple[SyncOp, ...]) -> bool:
-        """Waits before a point, each once; fences stand behind what is waited for."""
+        """Waits before a point, those for counts as one; fences stand behind what is waited for."""
         known = self.drains.waits.get(point, ())
-        if set(wait) <= set(known):
+        after = _together((*known, *wait))
+        if after == known:
             return False
-        self.drains.waits[point] = tuple(sorted(dict.fromkeys((*known, *wait)), key=_is_proxy_fence))
+        self.drains.waits[point] = after
         self.drains.asked.setdefault(point, []).append(hazard)
         return self.update(point)
 
@@ -301,6 +379,22 @@ class _Finder:
     def meet_at(self, hazard: Hazard, points: list[int]) -> bool:
         full = SharedMemoryBarrier(wait_async_ops=hazard.performed.is_async)
         return any(self.put_wait(hazard, point, (full,)) for point in points if point in self.slots)
+
+
+def _together(ops: Sequence[SyncOp]) -> tuple[SyncOp, ...]:
+    """Each operation once, and one wait for the least of each count."""
+    counts: dict[str, int] = {}
+    for op in ops:
+        for name, count in op.counts if isinstance(op, WaitCount) else ():
+            counts[name] = min(count, counts.get(name, count))
+    wait = (WaitCount(tuple(sorted(counts.items()))),) if counts else ()
+    others = dict.fromkeys(op for op in ops if not isinstance(op, WaitCount))
+    return tuple(sorted((*wait, *others), key=_is_proxy_fence))
+
+
+def has_counts(point: g.Point) -> bool:
+    """Whether counts stand there."""
+    return isinstance(point.action, g.Sync) and bool(getattr(point.action.op, "counts", ()))
 
 
 def _is_proxy_fence(op: SyncOp) -> bool:

@@ -26,10 +26,11 @@ from tidegate.language.ops import (
     SyncOp,
     Value,
     Wait,
+    WaitCount,
     WorkgroupBarrier,
 )
 from tidegate.language.types import BarrierObject
-from tidegate.placement.drains import COPIES, ORDINARY, PROXY, Drains, Meets, copy_counters, drain_ops
+from tidegate.placement.drains import COPIES, ORDINARY, PROXY, Drains, Meets, Need, copy_counters, drain_ops
 from tidegate.placement.events import Arrive, Depart, Event
 from tidegate.targets import Target
 
@@ -51,7 +52,7 @@ def make_plan(
     for point in sorted({*meets, *drains.waits, *drains.at_old, *removed}):
         reasons = (*serves.get(point, ()), *drains.asked.get(point, ()))
         why = tuple(dict.fromkeys(name_hazard(each, flow) for each in reasons))
-        meet = writer.meet(meets.get(point, ()), drains.at_new.get(point, set()))
+        meet = writer.meet(meets.get(point, ()), drains.at_new.get(point, Need()))
         edits += [Insert(point, op, why) for op in meet]
         edits += [Insert(point, op, why) for op in drains.waits.get(point, ())]
         if point in drains.at_old:
@@ -66,7 +67,7 @@ class _Writer:
         self.flow, self.target = flow, target
         self.counters = copy_counters(flow.graph)
 
-    def meet(self, events: Sequence[Event], what: set[str]) -> list[SyncOp]:
+    def meet(self, events: Sequence[Event], need: Need) -> list[SyncOp]:
         """Barriers and halves of pairs; the first arrival drains."""
         found: list[SyncOp] = []
         rest = list(events)
@@ -77,13 +78,13 @@ class _Writer:
             elif isinstance(event, Arrive):
                 if rest and rest[0] == Depart(event.barrier) and isinstance(event.barrier, int):
                     rest.pop(0)
-                    found += self.barrier(what)
+                    found += self.barrier(need)
                 else:
-                    drained = drain_ops(self.target, what, self.counters)
+                    drained = drain_ops(self.target, need.words, self.counters, counted=need.all_counts)
                     assert drained is not None  # `find_drains` asks no signal for what cannot stand before it
                     found += drained
                     found.append(Signal(self.barrier_of(event.barrier)))
-                what = set()
+                need = Need()
         return found
 
     def named(self, meets: Meets) -> list[Value]:
@@ -97,28 +98,40 @@ class _Writer:
     def barrier_of(self, barrier: int | str) -> int | Value:
         return barrier if isinstance(barrier, int) else self.named_barrier(barrier)
 
-    def barrier(self, what: set[str]) -> list[SyncOp]:
-        fence: list[SyncOp] = [FenceOp("proxy_async")] if PROXY in what else []
-        if what & {ORDINARY, COPIES}:
-            return [*fence, SharedMemoryBarrier(wait_async_ops=COPIES in what)]
-        return [*fence, WorkgroupBarrier()]
+    def barrier(self, need: Need) -> list[SyncOp]:
+        found: list[SyncOp] = [FenceOp("proxy_async")] if PROXY in need.words else []
+        if need.words & {ORDINARY, COPIES}:
+            return [*found, SharedMemoryBarrier(need.all_counts, wait_async_ops=COPIES in need.words)]
+        if need.counts:
+            found.append(WaitCount(need.all_counts))
+        return [*found, WorkgroupBarrier()]
 
-    def upgrade(self, point: int, what: set[str], why: tuple[str, ...]) -> list[Edit]:
-        """Makes what stands at a point drain more."""
-        action = self.flow.graph.points[point].action
-        assert isinstance(action, g.Sync)
-        edits: list[Edit] = [Insert(point, FenceOp("proxy_async"), why)] if PROXY in what else []
-        what = what - {PROXY}
-        if not what:
+    def upgrade(self, point: int, need: Need, why: tuple[str, ...]) -> list[Edit]:
+        """Makes what stands at a point drain more. Counts that stand there stay: a wait is put beside them."""
+        here = self.flow.graph.points[point]
+        assert isinstance(here.action, g.Sync)
+        op = here.action.op
+        edits: list[Edit] = [Insert(point, FenceOp("proxy_async"), why)] if PROXY in need.words else []
+        words, counts = need.words - {PROXY}, need.all_counts
+        if not words and not counts:
             return edits
-        alone = drain_ops(self.target, what, self.counters, in_groups=False)
-        if not self.flow.graph.points[point].insertable:
+        alone = drain_ops(self.target, words, self.counters, in_groups=False, counted=counts)
+        if not here.insertable:
             alone = None
-        match action.op:
-            case SharedMemoryBarrier() as op:
-                return [*edits, Change(point, replace(op, wait_async_ops=True), why)]
-            case WorkgroupBarrier(pinned=False) as op:
-                return [*edits, Change(point, SharedMemoryBarrier(wait_async_ops=COPIES in what), why)]
-            case WorkgroupBarrier() if alone is None:
-                return [*edits, Change(point, SharedMemoryBarrier(wait_async_ops=COPIES in what, pinned=True), why)]
-        return [*edits, *(Insert(point, op, why) for op in alone or ())]
+        bare = isinstance(op, WorkgroupBarrier)
+        if isinstance(op, SharedMemoryBarrier) and (alone is None or not (op.counts or op.async_deps)):
+            more = replace(op, counts=_tightest(op.counts, counts), wait_async_ops=op.wait_async_ops or COPIES in words)
+            return [*edits, Change(point, more, why)]
+        if isinstance(op, WorkgroupBarrier) and (alone is None or (words and not op.pinned)):
+            full = SharedMemoryBarrier(counts, wait_async_ops=COPIES in words, pinned=op.pinned)
+            return [*edits, Change(point, full, why)]
+        assert alone is not None or not bare
+        return [*edits, *(Insert(point, each, why) for each in alone or ())]
+
+
+def _tightest(known: Sequence[tuple[str, int]], more: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """The least count on each counter."""
+    counts = dict(known)
+    for name, count in more:
+        counts[name] = min(count, counts.get(name, count))
+    return tuple(sorted(counts.items()))

@@ -8,7 +8,7 @@ Cost    constant for each operation
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.language import ops
@@ -59,18 +59,23 @@ def events_of(op: object) -> tuple[Event, ...]:
         case ops.WorkgroupBarrier():
             return MEET
         case ops.SharedMemoryBarrier(counts, wait_async_ops, deps):
-            return (Drain(True, wait_async_ops, counts, tuple(each.name for each in deps)), *MEET)
+            return (Drain(True, wait_async_ops, counts, _named(counts, deps)), *MEET)
         case ops.Signal(int(barrier)):
             return (Arrive(barrier),)
         case ops.Wait(int(barrier)):
             return (Depart(barrier),)
         case ops.WaitCount(counts, deps):
-            return (Drain(counts=counts, tokens=tuple(each.name for each in deps)),)
+            return (Drain(counts=counts, tokens=_named(counts, deps)),)
         case ops.Fence(kind):
             return (Fence(kind == "proxy_async"),)
         case ops.CommitGroup():
             return (Commit(),)
     return ()
+
+
+def _named(counts: Sequence[ops.Count], deps: Sequence[ops.Value]) -> tuple[str, ...]:
+    """Copies that are waited for by name: none where counts say what is waited for."""
+    return () if counts else tuple(each.name for each in deps)
 
 
 def all_events(found: Iterable[object]) -> tuple[Event, ...]:

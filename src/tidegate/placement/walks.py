@@ -5,7 +5,8 @@ Gives   a walk on which the hazard is not served, or None
 Keeps   exact for the walks that a hazard means: `distance` times round its loop, loops that run at least once entered;
         a drain or a fence that not all waves pass counts only for the wave that is still on its own way
 Cost    the nodes that can be reached before the hazard is served, times the states of a walk: performed or not, arrived
-        where, how often; the search ends there
+        where, how often; the search ends there. Of walks that differ in nothing but how much is younger than the
+        producer, the one with the least is followed: what performs the producer on that one does so on all
 
 A walk is served when its producer has been performed and then so many barriers have been met as the hazard demands. At
 a split pair that is: performed before the signal, and the wait behind it.
@@ -14,7 +15,7 @@ a split pair that is: performed before the signal, and the wait behind it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.footprint.meetings import Pairs
@@ -38,18 +39,27 @@ class State:
     fenced: bool
     arrived: tuple[Barrier, ...]  # barriers signalled since it was performed, and not waited for
     met: int
-    younger: int  # instructions on its counter since, or groups closed; as many as any count asks for
+    younger: int  # instructions on its counter since, or groups closed; as many as a count can ask for
     own: bool  # whether its wave is certainly still on its own way
     again: bool  # whether the walk has come past the producer again
     need: int  # barriers to be met, once it is performed
 
 
+# Where a walk is: node, how often round which loop, and its state without what is younger; and how it came there.
+Key = tuple[int, tuple[int, ...], State]
+# How often round which loops, exactly or at least; loops not gone round; the loop that is not left.
+Way = tuple[tuple[tuple[int, int, bool], ...], frozenset[int], int]
+Came = dict[Key, tuple[int, "Key | None"]]
+
+
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Nodes after the producer up to the consumer, and how many barriers were met."""
+    """Nodes after the producer up to the consumer, how many barriers were met, and what is younger than the producer
+    before each node."""
 
     nodes: tuple[int, ...]
     met: int
+    younger: tuple[int, ...]
 
 
 class Walks:
@@ -92,20 +102,26 @@ class Walks:
         return any(number not in self.loops_around(each) for each in self.flow.successors[head])
 
     def _caps(self) -> dict[str, int]:
-        """By counter, the largest count that stands in the program and says anything there."""
+        """By counter, the largest count that says anything; nothing does where accesses complete out of turn."""
         out_of_turn = {
             issue.counter for point in self.flow.graph.points for issue in point.issues if not issue.in_order
         }
-        caps: dict[str, int] = {}
-        for events in self.own.values():
-            for event in events:
-                for name, count in event.counts if isinstance(event, Drain) else ():
-                    counter = self.target.counters.get(name)
-                    if counter is None:
-                        continue
-                    if counter.in_order and name not in out_of_turn and count <= counter.largest:
-                        caps[name] = max(caps.get(name, 0), count)
-        return caps
+        return {
+            name: counter.largest
+            for name, counter in self.target.counters.items()
+            if counter.in_order and name not in out_of_turn
+        }
+
+    def counted_on(self, performed: Performed) -> tuple[str, str]:
+        """The counter that tells when a producer is performed, and what it counts; empty if there is none."""
+        counters = self.target.counters
+        name = next((each for each in performed.counters if each in counters), "")
+        return name, counters[name].unit if name else ""
+
+    def most_younger(self, name: str) -> int:
+        """How many younger ones make a difference."""
+        counter = self.target.counters.get(name)
+        return self.caps.get(name, 0) + (counter is not None and counter.unit == "groups")
 
     # --- asking ---
 
@@ -118,13 +134,34 @@ class Walks:
         search = _Search(self, hazard, before, drained)
         return search.run() or frozenset(search.served_at)
 
+    def waited_for(self, hazard: Hazard) -> Iterator[tuple[int, Way]]:
+        """Nodes whose drains a copy needs to be performed in time, with the ways from it to there.
+
+        Of several that would do, the last on the way is taken.
+        """
+        search = _Search(self, hazard, NOTHING, False)
+        if search.run() is not None:
+            return
+        off: frozenset[int] = frozenset()
+        for node in sorted({node for node, _ in search.performed_at}):
+            without = _Search(self, hazard, NOTHING, False, off | {node})
+            if without.run() is None:
+                off, search = off | {node}, without
+        exact = [loop == hazard.loop for loop in search.counted]
+        for node, rounds in sorted(search.performed_at):
+            yield node, (tuple(zip(search.counted, rounds, exact, strict=True)), search.frozen, search.bound)
+
     def is_served(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> bool:
         return self.unserved(hazard, before, drained=drained) is None
 
 
 class _Search:
-    def __init__(self, walks: Walks, hazard: Hazard, before: Before, drained: bool) -> None:
+    def __init__(
+        self, walks: Walks, hazard: Hazard, before: Before, drained: bool, off: frozenset[int] = frozenset()
+    ) -> None:
+        self.off = off  # nodes whose drains perform nothing
         self.served_at: set[int] = set()
+        self.performed_at: set[tuple[int, tuple[int, ...]]] = set()  # nodes with drains, and how often round
         self.walks, self.hazard, self.before, self.drained = walks, hazard, before, drained
         self.flow = walks.flow
         common = walks.loops_around(hazard.producer) & walks.loops_around(hazard.consumer)
@@ -136,17 +173,13 @@ class _Search:
         if hazard.loop >= 0 and hazard.distance:
             self.rounds[hazard.loop] = hazard.distance
         self.counted = tuple(self.rounds)
-        self.unit = self._unit(hazard.performed)
+        self.counter, self.unit = walks.counted_on(hazard.performed)
+        self.most = walks.most_younger(self.counter)
 
     def _to_leave(self, loop: int) -> int:
         """Who leaves a loop that is tested at its head has gone back there once more than it has iterations left."""
         holds = [loop in self.walks.loops_around(node) for node in (self.hazard.producer, self.hazard.consumer)]
         return int(holds == [True, False] and loop in self.walks.tested)
-
-    def _unit(self, performed: Performed) -> str:
-        """What the counter of the producer counts."""
-        counters = self.walks.target.counters
-        return next((counters[name].unit for name in performed.counters if name in counters), "")
 
     def run(self) -> Walk | None:
         hazard, flow = self.hazard, self.flow
@@ -157,35 +190,41 @@ class _Search:
         if self.accepts(start):
             return None
         first = (hazard.producer, (0,) * len(self.counted), start)
-        came: dict[tuple[int, tuple[int, ...], State], tuple[int, tuple[int, ...], State] | None] = {first: None}
-        queue = deque([first])
+        came: Came = {first: (0, None)}
+        levels: list[deque[tuple[Key, State]]] = [deque([(first, start)])]
         count = len(flow.origin)
-        while queue:
-            here = queue.popleft()
-            node, rounds, state = here
-            fresh = node >= count
-            real = flow.loops[node - count].head if fresh else node
-            for successor in flow.successors[real]:
-                if fresh and node - count not in self.walks.loops_around(successor):
+        for level in levels:  # more are added on the way
+            while level:
+                here, state = level.popleft()
+                node, rounds, _ = here
+                if came[here][0] < state.younger:
                     continue
-                after = self.step(real, successor, rounds)
-                if after is None:
-                    continue
-                there, turned = after
-                moved = self.pass_events(state, self.before.get(successor, ()), successor)
-                if moved is None:
-                    self.served_at.add(successor)
-                    continue
-                if successor == hazard.consumer and self.far_enough(turned):
-                    return self.trace(came, here, moved)
-                moved = self.pass_node(moved, successor)
-                if moved is None:
-                    self.served_at.add(successor)
-                    continue
-                key = (there, turned, moved)
-                if key not in came:
-                    came[key] = here
-                    queue.append(key)
+                fresh = node >= count
+                real = flow.loops[node - count].head if fresh else node
+                for successor in flow.successors[real]:
+                    if fresh and node - count not in self.walks.loops_around(successor):
+                        continue
+                    after = self.step(real, successor, rounds)
+                    if after is None:
+                        continue
+                    there, turned = after
+                    moved = self.pass_events(state, self.before.get(successor, ()), successor, turned)
+                    if moved is None:
+                        self.served_at.add(successor)
+                        continue
+                    if successor == hazard.consumer and self.far_enough(turned):
+                        return self.trace(came, here, moved)
+                    moved = self.pass_node(moved, successor, turned)
+                    if moved is None:
+                        self.served_at.add(successor)
+                        continue
+                    key = (there, turned, _changed(moved, younger=0) if moved.younger else moved)
+                    known = came.get(key)
+                    if known is None or moved.younger < known[0]:
+                        came[key] = (moved.younger, here)
+                        while len(levels) <= moved.younger:
+                            levels.append(deque())
+                        levels[moved.younger].append((key, moved))
         return None
 
     def step(self, node: int, successor: int, rounds: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
@@ -231,12 +270,12 @@ class _Search:
             need = min(need, self.walks.need(self.hazard.pairs, node))
         return _changed(state, performed=True, need=need)
 
-    def pass_node(self, state: State, node: int) -> State | None:
+    def pass_node(self, state: State, node: int, rounds: tuple[int, ...]) -> State | None:
         uniform = self.walks.uniform[node]
         if state.own and uniform:
             state = _changed(state, own=False)
         events = self.walks.own.get(node, ())
-        moved = self.pass_events(state, events, node) if events else state
+        moved = self.pass_events(state, events, node, rounds) if events else state
         if moved is None or moved.performed or self.drained:
             return moved
         return self.pass_issue(moved, node)
@@ -244,14 +283,19 @@ class _Search:
     def pass_issue(self, state: State, node: int) -> State:
         if node == self.hazard.producer and not state.again:
             state = _changed(state, again=True)
-        if self.unit == "instructions":
-            for issue in self.flow.point(node).issues:
-                cap = self.walks.caps.get(issue.counter)
-                if cap and issue.counter in self.hazard.performed.counters and state.younger < cap:
-                    state = _changed(state, younger=min(cap, state.younger + issue.least))
-        return state
+        return self.with_younger(state, self.issued_at(node))
 
-    def pass_events(self, state: State, events: Sequence[Event], node: int) -> State | None:
+    def issued_at(self, node: int) -> int:
+        """Instructions at a node that are certain to count on the producer's counter, if it counts instructions."""
+        if self.unit != "instructions":
+            return 0
+        return sum(issue.least for issue in self.flow.point(node).issues if issue.counter == self.counter)
+
+    def with_younger(self, state: State, more: int) -> State:
+        younger = min(self.most, state.younger + more)
+        return state if younger == state.younger else _changed(state, younger=younger)
+
+    def pass_events(self, state: State, events: Sequence[Event], node: int, rounds: tuple[int, ...]) -> State | None:
         """The state after some events; None if the hazard is served."""
         for event in events:
             all_pass = self.walks.uniform[node]
@@ -268,12 +312,13 @@ class _Search:
                 case Fence(proxy):
                     state = self.pass_fence(state, proxy, all_pass, node)
                 case Drain():
-                    if not state.performed and self.counts_here(state, all_pass) and self.performs(event, state):
+                    counts = self.counts_here(state, all_pass) and node not in self.off
+                    if not state.performed and counts and self.performs(event, state):
+                        self.performed_at.add((node, rounds))
                         state = self.perform(state, node)
                 case Commit():
-                    if self.unit == "groups":
-                        cap = max(self.walks.caps.values(), default=0) + 1
-                        state = _changed(state, younger=min(cap, state.younger + 1))
+                    if self.unit == "groups" and not state.performed:
+                        state = self.with_younger(state, 1)
             if self.accepts(state):
                 return None
         return state
@@ -309,22 +354,29 @@ class _Search:
     def old_enough(self, name: str, count: int, state: State) -> bool:
         if name not in self.walks.target.counters or count > self.walks.caps.get(name, 0):
             return False
+        if name != self.counter:
+            return count == 0 and self.walks.target.counters[name].unit != "groups"
         return state.younger > count if self.unit == "groups" else state.younger >= count
 
-    def trace(
-        self,
-        came: Mapping[tuple[int, tuple[int, ...], State], tuple[int, tuple[int, ...], State] | None],
-        last: tuple[int, tuple[int, ...], State],
-        state: State,
-    ) -> Walk:
+    def trace(self, came: Came, last: Key, state: State) -> Walk:
         nodes = [self.hazard.consumer]
-        here: tuple[int, tuple[int, ...], State] | None = last
+        here: Key | None = last
         count = len(self.flow.origin)
         while here is not None:
             nodes.append(self.flow.loops[here[0] - count].head if here[0] >= count else here[0])
-            here = came[here]
+            here = came[here][1]
         nodes.pop()  # the producer itself
-        return Walk(tuple(reversed(nodes)), state.met)
+        nodes.reverse()
+        return Walk(tuple(nodes), state.met, self.younger_on(nodes))
+
+    def younger_on(self, nodes: Sequence[int]) -> tuple[int, ...]:
+        """Before each node of a walk, what is younger than the producer, whatever has performed it by then."""
+        found, younger = [], 0
+        for node in nodes:
+            found.append(younger)
+            closed = sum(isinstance(each, Commit) for each in self.walks.own.get(node, ()))
+            younger = min(self.most, younger + (closed if self.unit == "groups" else self.issued_at(node)))
+        return tuple(found)
 
 
 def _changed(

@@ -156,7 +156,7 @@ class Requests:
             case WorkgroupBarrier():
                 yield from _meet(op)
             case SharedMemoryBarrier(counts=counts, async_deps=deps):
-                yield Drain(op, counts, self._copies_of(deps), lds=True, every_copy=op.wait_async_ops)
+                yield Drain(op, counts, self._copies_of(() if counts else deps), lds=True, every_copy=op.wait_async_ops)
                 yield from _meet(op)
             case ConditionalBarrier(half=half):
                 wave = self.env["wave"]
@@ -167,7 +167,7 @@ class Requests:
             case Wait(barrier=barrier):
                 yield Depart(op, self._barrier(barrier))
             case WaitCount(counts=counts, async_deps=deps):
-                yield Drain(op, counts, self._copies_of(deps))
+                yield Drain(op, counts, self._copies_of(() if counts else deps))
             case Fence():
                 yield events.Fence(op)
             case MbarrierArrive(barrier=place, expect=expect):

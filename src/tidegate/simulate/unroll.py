@@ -283,7 +283,7 @@ class _Walker:
             case ops.WorkgroupBarrier():
                 yield from _meet(number, key)
             case ops.SharedMemoryBarrier(counts=counts, async_deps=deps):
-                yield Drain(number, True, op.wait_async_ops, counts, self.copies(deps), key)
+                yield Drain(number, True, op.wait_async_ops, counts, self.copies(() if counts else deps), key)
                 yield from _meet(number, key)
             case ops.ConditionalBarrier(half=half):
                 if (self.wave < self.graph.waves // 2) == (half == "low"):
@@ -293,7 +293,7 @@ class _Walker:
             case ops.Wait(barrier=barrier):
                 yield Depart(number, self.named(barrier, point), key)
             case ops.WaitCount(counts=counts, async_deps=deps):
-                yield Drain(number, False, False, counts, self.copies(deps), key)
+                yield Drain(number, False, False, counts, self.copies(() if counts else deps), key)
             case ops.Fence(kind=kind):
                 yield Fence(number, kind == "proxy_async", key)
             case ops.CommitGroup(result=result):

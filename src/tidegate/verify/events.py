@@ -168,7 +168,7 @@ def _sync(op: object, rules: Rules) -> tuple[Event, ...]:
         case ops.WorkgroupBarrier():
             return meet
         case ops.SharedMemoryBarrier(counts, every_copy, deps):
-            return (Drain(True, every_copy, _certain(counts, rules), _names(deps)), *meet)
+            return (Drain(True, every_copy, _certain(counts, rules), () if counts else _names(deps)), *meet)
         case ops.ConditionalBarrier(half=half):
             return (Arrive(half), Depart(half))
         case ops.Signal(barrier=barrier) if barrier == WORKGROUP:
@@ -176,7 +176,7 @@ def _sync(op: object, rules: Rules) -> tuple[Event, ...]:
         case ops.Wait(barrier=barrier) if barrier == WORKGROUP:
             return (Depart(),)
         case ops.WaitCount(counts, deps):
-            return (Drain(counts=_certain(counts, rules), tokens=_names(deps)),)
+            return (Drain(counts=_certain(counts, rules), tokens=() if counts else _names(deps)),)
         case ops.Fence(kind=kind):
             return (Fence(kind == "proxy_async"),)
         case ops.CommitGroup(result=result):
