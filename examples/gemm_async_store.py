@@ -10,6 +10,7 @@ A store reads its slot of C until it completes, and it reads what other waves ha
 again, its wave must have waited for it and met them. Tile n + 1 takes the slot of tile n - 2, and the barrier of tile n
 lies between. There a wave has two stores in flight, those of tiles n - 2 and n - 1, one instruction each. They complete
 in order, so `asynccnt=1` waits for tile n - 2 and leaves tile n - 1 on its way. With two slots it would have to be 0.
+In the K loop of tile n + 1 a wait for it could come later still, `asynccnt=2`, but would stand in every iteration.
 """
 
 import numpy as np
