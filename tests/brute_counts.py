@@ -32,6 +32,8 @@ MOST_RUNS = 240  # of one program
 MOST_STEPS = 60_000  # of all waves in all runs
 MORE_TRIPS = 3  # than there are slots, or iterations between a copy and its use
 
+ALL_COPIES = "all copies"  # in changes: `wait_async_ops` is left out there
+
 Place = tuple[int, str]  # of a count: point, counter
 Changes = Mapping[Place, int]
 Spans = tuple[tuple[str, int, int], ...]  # memory, from, up to
@@ -63,7 +65,7 @@ class Freedom:
 
     conditions: bool = False
     trips: bool = False
-    bytes: bool = False  # an access touches its whole slot
+    bytes: bool = False  # an access touches its whole buffer
 
 
 NONE = Freedom()
@@ -106,6 +108,21 @@ class Runs:
         """Points of accesses that race, meet a copy of their own wave, or are inverted."""
         for run in self.runs:
             yield from run.races(changes or {})
+
+    def racing(self, changes: Changes) -> set[tuple[int, int, int]]:
+        """Which pairs of which runs race."""
+        return {(number, *pair) for number, run in enumerate(self.runs) for pair in run.racing(changes)}
+
+    def others_off(self, place: Place) -> dict[Place, int]:
+        """Changes with which nothing else waits for copies on the counter of a count."""
+        point, name = place
+        found = {(each, name): self.target.counters[name].largest + 1 for each in range(len(self.graph.points))}
+        found |= {(each, ALL_COPIES): 0 for each in range(len(self.graph.points)) if each != point}
+        del found[place]
+        return found
+
+    def conflicts(self) -> set[tuple[int, int]]:
+        return {(x.point, y.point) for run in self.runs for x, y, _ in run.pairs}
 
     def largest(self, place: Place, value: int) -> int | None:
         """The largest value of a count with which nothing races, from one that is safe; None: all are."""
@@ -158,7 +175,7 @@ def environments(graph: g.SyncGraph, freedom: Freedom) -> Iterator[dict[str, int
     sizes = [each.name for each in graph.sizes]
     names = [each.name for each in graph.free]
     if freedom.trips:
-        sizes_values: Iterable[tuple[int, ...]] = [(most,) * len(sizes)]
+        sizes_values: Iterable[tuple[int, ...]] = [(each,) * len(sizes) for each in range(most, most - 4, -1)]
     else:
         sizes_values = itertools.product(range(most, 0, -1), repeat=len(sizes))
     for values in sizes_values:
@@ -231,7 +248,6 @@ class _Path(_Walk):
         self.steps: list[Flight | tuple[int, Any]] = []
         self.now = 0
         self.spans: dict[int, Spans] = {}
-        self.slot_bytes = {each.name: each.slot_bytes for each in graph.buffers}
 
     def step(self, number: int) -> int | None:
         self.now = number
@@ -277,10 +293,9 @@ class _Path(_Walk):
             self.spans[self.flights[-1].number] = self.spans_of(access.footprint)
 
     def spans_of(self, foot: g.Footprint) -> Spans:
-        memory, first, slot_bytes = self.place(foot.place)
+        memory, first, _ = self.place(foot.place)
         if self.freedom.bytes:
-            start = first // slot_bytes * slot_bytes
-            return ((memory, start, start + slot_bytes),)
+            return ((memory, 0, 1 << 30),)
         starts = [first]
         for extent in foot.extents:
             count = extent.count if extent.limit is None else min(extent.count, evaluate(extent.limit, self.names))
@@ -386,6 +401,15 @@ class Run:
         return not self.arms[key]
 
     def races(self, changes: Changes) -> Iterator[tuple[int, int]]:
+        for x, y in self.racing_flights(changes):
+            yield min(x.point, y.point), max(x.point, y.point)
+
+    def racing(self, changes: Changes) -> Iterator[tuple[int, int]]:
+        """Instances: by wave and number."""
+        for x, y in self.racing_flights(changes):
+            yield x.wave << 20 | x.number, y.wave << 20 | y.number
+
+    def racing_flights(self, changes: Changes) -> Iterator[tuple[Flight, Flight]]:
         moments: list[dict[int, _Moment]] = []
         fences: list[_Fence] = []
         for walk in self.waves:
@@ -396,7 +420,7 @@ class Run:
             at_x, at_y = moments[x.wave][x.number], moments[y.wave][y.number]
             forth = self.before(x, at_x, y, at_y, fences)
             if not forth and (ordered or not self.before(y, at_y, x, at_x, fences)):
-                yield min(x.point, y.point), max(x.point, y.point)
+                yield x, y
 
     def before(self, x: Flight, at_x: _Moment, y: Flight, at_y: _Moment, fences: list[_Fence]) -> bool:
         """Whether `x` is certain to be performed before `y` is issued, and its proxy knows of it."""
@@ -432,7 +456,8 @@ class _Queue:
         self.arrived = self.departed = self.now = 0
 
     def run(self) -> dict[int, _Moment]:
-        for self.now, step in enumerate(self.walk.steps):
+        for now, step in enumerate(self.walk.steps):
+            self.now = now
             if isinstance(step, Flight):
                 self.issue(step)
             else:
@@ -470,7 +495,7 @@ class _Queue:
             case ops.SharedMemoryBarrier(counts, wait_async_ops, async_deps):
                 self.perform(self.is_drained)
                 self.count(point, counts, async_deps)
-                if wait_async_ops:
+                if wait_async_ops and (point, ALL_COPIES) not in self.changes:
                     self.perform(lambda each: each.is_async and (each.issues or not self.target.counters))
                 self.arrive()
                 self.departed += 1

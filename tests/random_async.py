@@ -26,16 +26,17 @@ from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
-from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Not
+from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Not, Select
 from tidegate.language import ops
 from tidegate.language.builder import Builder
-from tidegate.language.ops import Kernel, Place, Size, Value
-from tidegate.language.types import FLAG, Global, Lds, Tile, f32
+from tidegate.language.ops import Carried, Kernel, Place, Size, Value
+from tidegate.language.types import FLAG, INDEX, Global, Lds, Tile, f32
 from tidegate.targets import Target, load_target
 
 TARGETS = ("gfx950", "gfx950", "gfx942", "gfx1250", "gfx1250", "sm_80", "sm_80", "sm_90")
 COPIES = ("gather_to_lds", "tensor_load_to_lds", "lds_to_global")
 WAVE = Name("wave")
+STANDING = "standing wait"  # the label of counts that are part of a program
 ROW = 8  # bytes of a slot that belong to one wave
 
 # What a program may have, in the order of tables.
@@ -105,6 +106,7 @@ class _Maker:
         self.tags: set[str] = set()
         self.counters: list[str] = []
         self.number = self.sizes = self.depth = self.copies = self.free = 0
+        self.least = 0  # trips of the next loop that are certain, if its bounds are no numbers
         self.private = rng.random() < 0.2
         self.many = rng.random() < 0.35  # copies become several instructions
         self.ranges = rng.random() < 0.3
@@ -171,13 +173,12 @@ class _Maker:
         self.prologue(bases, kinds, ahead)
         upper, trips, size = self.bounds()
         self.tag("loop")
-        with self.loop(upper, trips) as counter:
+        with self.loop(upper) as counter:
             parts: list[Callable[[], None]] = []
             for base in bases:
                 parts.append(lambda base=base: self.copy_ahead(kinds[base], base, counter, ahead, upper))
                 parts.append(lambda base=base: self.read(base, self.at(Name(counter), base, 0)))
-            for _ in range(rng.choice((0, 0, 1, 1, 2))):
-                parts.append(self.extra)
+            parts += [self.extra] * rng.choice((0, 0, 1, 1, 2))
             if self.chance(0.5):
                 rng.shuffle(parts)
             for each in parts:
@@ -189,7 +190,7 @@ class _Maker:
     def prologue(self, bases: list[str], kinds: dict[str, str], ahead: int) -> None:
         if ahead > 1 and self.chance(0.2):
             self.tag("loop in the prologue")
-            with self.loop(Const(ahead), ahead) as counter:
+            with self.loop(Const(ahead)) as counter:
                 for base in bases:
                     self.copy(kinds[base], base, self.at(Name(counter), base, 0))
             return
@@ -235,8 +236,8 @@ class _Maker:
         base = self.rng.choice(list(self.slots_of))
         if kind < 0.25 and len(self.counters) < 2:
             self.tag("loop", *(("nest",) if self.counters else ()))
-            upper, trips, _ = self.bounds()
-            with self.loop(upper, trips):
+            upper, _, _ = self.bounds()
+            with self.loop(upper):
                 for _ in range(self.rng.choice((1, 2, 3))):
                     self.part()
         elif kind < 0.35:
@@ -260,7 +261,7 @@ class _Maker:
             self.write(base, self.slot(base))
         elif choice < 0.55 and len(self.counters) < 2:
             self.tag("nest")
-            with self.loop(Const(self.rng.choice((0, 1, 2))), None) as counter:
+            with self.loop(Const(self.rng.choice((0, 1, 2)))) as counter:
                 if self.chance(0.5):
                     self.copy(self.rng.choice(self.kinds), base, self.at(Name(counter), base, self.rng.choice((0, 1))))
                 else:
@@ -274,6 +275,7 @@ class _Maker:
 
     def bounds(self) -> tuple[Index, int | None, str]:
         """How often a loop runs, as an index; the number, if it is one; the size by which it is given."""
+        self.least = 0
         if not self.sizes and self.chance(0.6):
             self.sizes += 1
             self.tag("symbolic trips")
@@ -283,12 +285,13 @@ class _Maker:
             if least == 0 and self.chance(0.4):
                 self.tag("zero trips possible")
                 return binary("-", size, 1), None, ""
+            self.least = least + 1 if self.chance(0.7) else 0  # whoever made the graph may know it, or not
             return size, None, "N"
         trips = self.rng.choice((0, 1, 2, 3, 4)) if not self.counters else self.rng.choice((0, 1, 2))
         self.tag("constant trips", *(("zero trips possible",) if trips == 0 else ()))
         return Const(trips), trips, ""
 
-    def loop(self, upper: Index, trips: int | None) -> _Loop:
+    def loop(self, upper: Index) -> _Loop:
         return _Loop(self, upper)
 
     def under_flag(self, kind: str, base: str, slot: Index) -> None:
@@ -465,7 +468,7 @@ class _Maker:
         else:
             self.tag("standing wait")
             name = self.target.counter_of(self.rng.choice(self.kinds))
-            self.b.sync(ops.WaitCount(((name, self.rng.choice((0, 1, 2))),)), label="wait")
+            self.b.sync(ops.WaitCount(((name, self.rng.choice((0, 1, 2))),)), label=STANDING)
 
 
 class _Loop:
@@ -477,6 +480,10 @@ class _Loop:
 
     def __enter__(self) -> str:
         self.manager.__enter__()
+        head = len(self.maker.b.points) - 1
+        known = self.maker.b.counted[head]
+        if known.most is None:
+            self.maker.b.counted[head] = replace(known, least=self.maker.least)
         self.maker.counters.append(self.counter)
         self.maker.depth = max(self.maker.depth, len(self.maker.counters))
         return self.counter
@@ -484,3 +491,170 @@ class _Loop:
     def __exit__(self, *error: object) -> None:
         self.maker.counters.pop()
         self.manager.__exit__(*error)  # type: ignore[arg-type]
+
+
+# --- kernels ------------------------------------------------------------------------------------------------------
+
+
+def random_async_kernel(rng: random.Random) -> tuple[Kernel, Target, Features]:
+    """A kernel with copies ahead, as `random_async` makes them; its tiles say how many instructions there are."""
+    maker = _KernelMaker(rng)
+    return maker.make(), maker.target, maker.features()
+
+
+class _KernelMaker:
+    """A prologue, a loop of statements in any order, perhaps with a loop inside, and an epilogue."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.target = load_target(rng.choice(TARGETS))
+        self.waves = rng.choice((2, 2, 3, 4))
+        self.slots = rng.choice((1, 2, 2, 3, 3, 4))
+        self.elements = rng.choice((64, 64, 256, 512))
+        self.b = Builder(spans=False)
+        self.tags: set[str] = {"kernel", "loop"}
+        self.copies, self.depth = 0, 1
+        self.row_tile = Tile((1, self.elements), f32)
+        able = [each for each in COPIES if self.target.has(each) and self.target.counter_of(each)]
+        self.kinds = sorted(rng.sample(able, rng.randint(1, len(able))))
+
+    def chance(self, of: float) -> bool:
+        return self.rng.random() < of
+
+    def features(self) -> Features:
+        count = len({self.target.counter_of(each) for each in self.kinds})
+        self.tags.add("1 queue" if count == 1 else f"{count} queues")
+        return Features(self.target.name, self.waves, self.depth, self.slots, self.copies, frozenset(self.tags))
+
+    def make(self) -> Kernel:
+        shape = Global((self.waves, self.elements), f32)
+        self.source, self.dest, flag = Value("%X", shape), Value("%Y", shape), Value("%flag", FLAG)
+        self.buffer = self.b.fresh("lds", Lds((self.waves, self.elements), f32, self.slots))
+        self.b.emit(ops.Alloc(self.buffer))
+        self.tile = self.b.fresh("tile", self.row_tile)
+        self.b.emit(ops.Fill(self.tile, 1.0))
+        ahead = self.rng.choice((0, 1, 1, 2, 2, 3))
+        self.tags |= {f"ahead {ahead}"} | ({"more stages than slots"} if ahead >= self.slots > 1 else set())
+        kind = self.rng.choice([each for each in self.kinds if each != "lds_to_global"] or self.kinds)
+        for step in range(ahead):
+            self.copy(kind, Const(step % self.slots))
+        trips = self.rng.choice((None, None, 0, 2, 3))
+        self.tags.add("symbolic trips" if trips is None else "constant trips")
+        self.main(kind, ahead, Name("N") if trips is None else Const(trips))
+        if ahead and self.chance(0.7):
+            self.tags.add("epilogue")
+            for step in range(ahead):
+                slot: Index = Const(step % self.slots)
+                if trips is None and self.slots > 1 and self.chance(0.7):
+                    self.tags.add("slot by size")
+                    slot = binary("mod", binary("+", Name("N"), step), self.slots)
+                self.read(slot)
+        sizes = (Size("N", 4),) if trips is None else ()
+        where = (Compare(">=", Name("N"), Const(2)),) if sizes and self.chance(0.3) else ()
+        values = (self.source, self.dest, flag)
+        return self.b.kernel("program", values, self.waves, sizes=sizes, where=where, target=self.target.name)
+
+    def main(self, kind: str, ahead: int, upper: Index) -> None:
+        """The loop. A slot is `k mod n`, or carried, starting again by a `select`."""
+        carried: tuple[Carried, ...] = ()
+        counter = self.b.counter("k")
+        here: Index = Name(counter.name)
+        if self.slots > 1 and self.chance(0.3):
+            self.tags.add("slot by select")
+            carried = (Carried(self.b.fresh("s", INDEX), ZERO),)
+            here = Name(carried[0].value.name)
+        parts: list[Callable[[], None]] = [
+            lambda: self.copy_ahead(kind, self.at(here, ahead), counter.name, ahead, upper),
+            lambda: self.read(self.at(here, 0)),
+        ]
+        parts += [self.extra(here, counter.name) for _ in range(self.rng.choice((0, 1, 2)))]
+        if self.chance(0.5):
+            self.rng.shuffle(parts)
+        self.b.open()
+        for each in parts:
+            each()
+        after = [self.next_slot(each.value.name) for each in carried]
+        self.b.loop(ZERO, upper, self.b.close(after), counter, carried)
+
+    def next_slot(self, name: str) -> Index:
+        after = binary("+", Name(name), 1)
+        return Select(Compare(">=", after, Const(self.slots)), ZERO, after)
+
+    def at(self, index: Index, ahead: int) -> Index:
+        if self.slots == 1:
+            return ZERO
+        self.tags.add("slot k + c" if ahead % self.slots else "slot k mod n")
+        return binary("mod", binary("+", index, ahead) if ahead else index, self.slots)
+
+    def copy_ahead(self, kind: str, slot: Index, counter: str, ahead: int, upper: Index) -> None:
+        choice = self.rng.random()
+        if choice < 0.6:
+            self.copy(kind, slot)
+            return
+        self.tags.add("counter around copy" if choice < 0.8 else "flag around copy")
+        in_range = Compare("<", binary("+", Name(counter), ahead), upper)
+        self.b.open()
+        self.copy(kind, slot)
+        self.b.branch(in_range if choice < 0.8 else Flag("%flag"), self.b.close(), ops.Block())
+
+    def extra(self, here: Index, counter: str) -> Callable[[], None]:
+        choice = self.rng.random()
+        slot = self.at(here, self.rng.randrange(self.slots))
+        far = Place(self.source, ZERO, (WAVE, ZERO))
+        if choice < 0.25 and "lds_to_global" in self.kinds:
+            return lambda: self.copy("lds_to_global", slot)
+        if choice < 0.5:
+            self.tags.add("global reads")
+            return lambda: self.b.emit(ops.GlobalRead(self.b.fresh("load", self.row_tile), far))
+        if choice < 0.65:
+            self.tags.add("global writes")
+            return lambda: self.b.emit(ops.GlobalWrite(self.tile, Place(self.dest, ZERO, (WAVE, ZERO))))
+        if choice < 0.8:
+            self.tags.add("ordinary write")
+            return lambda: self.b.emit(ops.LocalWrite(self.tile, Place(self.buffer, slot, (WAVE, ZERO))))
+        if choice < 0.9:
+            return lambda: self.inner(far)
+        return lambda: self.read(slot)
+
+    def inner(self, far: Place) -> None:
+        """A loop inside, that reads or loads."""
+        self.tags.add("nest")
+        self.depth = 2
+        counter = self.b.counter("j")
+        self.b.open()
+        if self.chance(0.5):
+            self.read(self.at(Name(counter.name), 0))
+        else:
+            self.b.emit(ops.GlobalRead(self.b.fresh("load", self.row_tile), far))
+        self.b.loop(ZERO, Const(self.rng.choice((0, 1, 2))), self.b.close(), counter)
+
+    def row(self) -> Index:
+        return WAVE if self.chance(0.4) else binary("mod", binary("+", WAVE, 1), self.waves)
+
+    def read(self, slot: Index) -> None:
+        if self.chance(0.3):
+            tile = Tile((self.waves, self.elements), f32)
+            self.b.emit(ops.LocalRead(self.b.fresh("read", tile), Place(self.buffer, slot, (ZERO, ZERO))))
+        else:
+            place = Place(self.buffer, slot, (self.row(), ZERO))
+            self.b.emit(ops.LocalRead(self.b.fresh("read", self.row_tile), place))
+
+    def copy(self, kind: str, slot: Index) -> None:
+        self.copies += 1
+        place = Place(self.buffer, slot, (self.row(), ZERO))
+        least, most = self.target.instructions(kind, self.row_tile.bytes)
+        self.tags |= {"several instructions"} if least > 1 else set()
+        self.tags |= {"instructions are a range"} if most > least else set()
+        if kind == "lds_to_global":
+            self.tags.add("copy out")
+            far = Place(self.dest, ZERO, (WAVE, ZERO))
+            self.b.emit(ops.LdsToGlobal(None, place, far, self.row_tile))
+        else:
+            self.tags.add("copy in" if kind == "gather_to_lds" else "tensor copy")
+            made = ops.GatherToLds if kind == "gather_to_lds" else ops.TensorLoadToLds
+            self.b.emit(made(None, Place(self.source, ZERO, (WAVE, ZERO)), place, self.row_tile))
+        if any(each.unit == "groups" for each in self.target.counters.values()):
+            if self.chance(0.85):
+                self.b.emit(ops.CommitGroup())
+            else:
+                self.tags.add("several copies in a group")

@@ -1,0 +1,240 @@
+"""Counts that `tidegate sync` puts for asynchronous copies, beside the largest that are safe.
+
+`python -m bench async-counts [--quick]`: programs are drawn by `bench/async_cases.py`, number n with seed n; two
+processes share them. For each count on a queue of copies `tests/brute_counts.py` goes through all runs of the program
+and finds the largest value with which nothing races, all else unchanged.
+
+A count that could be larger has a reason, found by taking as free what the program decides, and asking again: if one
+more races then, that is why. A count may also serve accesses that another wait, or a later barrier, serves as well.
+
+A long run can be made in slices, which are put together to one table; the table says which programs it is about:
+
+    python -m bench.async_counts 0 1000 > one.json
+    python -m bench.async_counts 1000 1000 > two.json
+    python -m bench.async_counts write one.json two.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from tests.brute_counts import Beyond, Count, Freedom, Runs, all_runs, find_counts
+from tests.random_async import STANDING, Features, show_features
+
+from bench.async_cases import Case, number_of, synchronized
+from tidegate.graph import model as g
+
+COUNT, QUICK = 2_000, 100
+CHUNK = 20
+MOST_NAMED = 12
+MOST_FREE_RUNS = 160  # where more is taken as free
+
+EXACT, CUT, UNSAFE = "the largest that is safe", "the largest that the counter can tell", "**unsafe**"
+UNKNOWN = "for no reason that can be told"
+REASONS = (
+    "conditions that never hold together",
+    "how often loops run",
+    "conditions together with how often loops run",
+    "which iterations of two loops meet",
+    "another wait or barrier is enough as well",
+    UNKNOWN,
+)
+OUTCOMES = (EXACT, CUT, UNSAFE)
+
+
+@dataclass(slots=True)
+class Sums:
+    """What came of some programs. Counters are keyed by target, queue and outcome, with tabs between."""
+
+    slices: list[tuple[int, int]] = field(default_factory=list)  # numbers of programs: from, up to
+    counts: Counter[str] = field(default_factory=Counter)
+    values: Counter[str] = field(default_factory=Counter)  # how many counts have which value
+    other: Counter[str] = field(default_factory=Counter)  # what else there is to say, by programs
+    named: dict[str, list[str]] = field(default_factory=dict)
+    features: list[Features] = field(default_factory=list)
+
+    def add(self, case: Case) -> None:
+        self.features.append(case.features)
+        placed, after = synchronized(case)
+        self.other["programs"] += 1
+        self.other["programs in which something waits for all copies"] += waits_for_all(after)
+        self.other["programs with conflicts that are left unplaced"] += bool(placed.unplaced)
+        try:
+            runs = all_runs(after, case.target)
+        except Beyond as why:
+            self.other[f"programs that are not judged: {why}"] += 1
+            return
+        self.other["programs of which not all runs were gone through"] += runs.capped
+        self.other["runs gone through"] += len(runs.runs)
+        if not runs.safe():
+            self.other["**programs that race**"] += 1
+            self.named.setdefault("**races**", []).append(case.name)
+        for count in find_counts(runs):
+            if after.points[count.point].label == STANDING:
+                continue
+            outcome = outcome_of(runs, count)
+            self.counts[f"{case.target.name}\t{count.name}\t{outcome}"] += 1
+            self.values[str(count.value)] += 1
+            if outcome in (UNSAFE, UNKNOWN):
+                self.named.setdefault(outcome, []).append(f"{case.name} point {count.point}")
+
+    def join(self, other: Sums) -> None:
+        self.slices += [tuple(each) for each in other.slices]
+        for name in ("counts", "values", "other"):
+            getattr(self, name).update(getattr(other, name))
+        for outcome, names in other.named.items():
+            self.named[outcome] = [*self.named.get(outcome, ()), *names]
+        self.features += [each if isinstance(each, Features) else read_features(each) for each in other.features]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.named.get("**races**") and not self.outcomes()[UNSAFE]
+
+    def outcomes(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for key, count in self.counts.items():
+            found[key.split("\t")[2]] += count
+        return found
+
+
+def waits_for_all(graph: g.SyncGraph) -> bool:
+    return any(
+        getattr(each.action.op, "wait_async_ops", False) for each in graph.points if isinstance(each.action, g.Sync)
+    )
+
+
+# --- one count ----------------------------------------------------------------------------------------------------
+
+
+def outcome_of(runs: Runs, count: Count) -> str:
+    if not count.is_safe:
+        return UNSAFE
+    if count.largest == count.value:
+        return CUT if count.value == runs.target.counters[count.name].largest else EXACT
+    return reason_of(runs, count)
+
+
+def reason_of(runs: Runs, count: Count) -> str:
+    """Why a count is smaller than it could be."""
+    more = {count.place: count.value + 1}
+    freedoms = (Freedom(conditions=True), Freedom(trips=True), Freedom(conditions=True, trips=True))
+    for reason, freedom in zip(REASONS, freedoms, strict=False):
+        if not all_runs(runs.graph, runs.target, freedom, MOST_FREE_RUNS).safe(more):
+            return reason
+    wide = all_runs(runs.graph, runs.target, Freedom(bytes=True), MOST_FREE_RUNS)
+    loops = [each.loop for each in runs.graph.points]
+    apart = {(x, y) for x, y in runs.conflicts() if loops[x] != loops[y]}
+    racing = set(wide.races(more)) - set(wide.races())
+    if {(min(pair), max(pair)) for pair in apart} & racing:
+        return "which iterations of two loops meet"
+    alone = runs.others_off(count.place)
+    needs_it = runs.racing(alone | more) - runs.racing(alone | {count.place: count.value})
+    return "another wait or barrier is enough as well" if needs_it else UNKNOWN
+
+
+# --- many ---------------------------------------------------------------------------------------------------------
+
+
+def chunk(numbers: tuple[int, int]) -> Sums:
+    sums = Sums([numbers])
+    for number in range(*numbers):
+        sums.add(number_of(number))
+    return sums
+
+
+def sums_of(start: int, count: int) -> Sums:
+    """Programs from this number on, by two processes; in order, so that the names are the same each time."""
+    sums, end = Sums(), start + count
+    chunks = [(first, min(first + CHUNK, end)) for first in range(start, end, CHUNK)]
+    with ProcessPoolExecutor(2) as pool:
+        for part in pool.map(chunk, chunks):
+            sums.join(part)
+    return sums
+
+
+def run(quick: bool | None = None) -> tuple[str, bool]:
+    """The tables, and whether no count is unsafe."""
+    quick = "--quick" in sys.argv if quick is None else quick
+    sums = sums_of(0, QUICK if quick else COUNT)
+    return table(sums), sums.is_good
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def table(sums: Sums) -> str:
+    queues = sorted({tuple(key.split("\t")[:2]) for key in sums.counts})
+    lines = [
+        f"| counts in {numbers(sums.slices)} | {' | '.join(f'{target} {name}' for target, name in queues)} | all |",
+        "|---|" + "---:|" * (len(queues) + 1),
+    ]
+    everything = [sum(sums.counts[f"{a}\t{b}\t{each}"] for each in (*OUTCOMES, *REASONS)) for a, b in queues]
+    lines.append(row("counts", everything))
+    for outcome in (*OUTCOMES, *REASONS):
+        name = outcome if outcome in OUTCOMES else f"could be larger: {outcome}"
+        lines.append(row(name, [sums.counts[f"{a}\t{b}\t{outcome}"] for a, b in queues]))
+    best = [sum(sums.counts[f"{a}\t{b}\t{each}"] for each in (EXACT, CUT)) for a, b in queues]
+    shares = [*(part / max(1, whole) for part, whole in zip(best, everything, strict=True))]
+    shares.append(sum(best) / max(1, sum(everything)))
+    lines.append(f"| share of the largest | {' | '.join(f'{each:.1%}' for each in shares)} |")
+    lines += ["", "| what else | |", "|---|---:|"]
+    lines += (f"| {what} | {count:,} |" for what, count in sums.other.items())
+    values = sorted(sums.values.items(), key=lambda each: int(each[0]))
+    lines += ["", f"Values: {', '.join(f'{value} ({count:,})' for value, count in values)}."]
+    for outcome, names in sorted(sums.named.items()):
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        lines += ["", f"{outcome}: {', '.join(names[:MOST_NAMED])}{more}."]
+    return "\n".join([*lines, "", show_features(sums.features)])
+
+
+def row(name: str, counts: list[int]) -> str:
+    return f"| {name} | {' | '.join(f'{each:,}' for each in (*counts, sum(counts)))} |"
+
+
+def numbers(slices: list[tuple[int, int]]) -> str:
+    """Which programs were drawn, neighbouring slices as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(tuple(each) for each in slices):
+        if found and found[-1][1] >= start:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    count = sum(end - start for start, end in found)
+    return f"{count:,} programs: {', '.join(f'{start} to {end - 1}' for start, end in found)}"
+
+
+def read_features(known: Sequence[object]) -> Features:
+    *rest, tags = known
+    return Features(*rest, frozenset(tags))  # type: ignore[arg-type, call-arg]
+
+
+def as_json(sums: Sums) -> str:
+    found = {each.name: getattr(sums, each.name) for each in fields(sums)}
+    found["features"] = [
+        [*(getattr(each, one.name) for one in fields(each)[:-1]), sorted(each.tags)] for each in sums.features
+    ]
+    return json.dumps(found)
+
+
+def main(arguments: Sequence[str]) -> None:
+    if arguments[0] != "write":
+        start, count = map(int, arguments)
+        print(as_json(sums_of(start, count)))
+        return
+    from bench.__main__ import write
+
+    sums = Sums()
+    for each in arguments[1:]:
+        sums.join(Sums(**json.loads(Path(each).read_text(encoding="utf-8"))))
+    write("async-counts", table(sums))
+    print(table(sums))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
