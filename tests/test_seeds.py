@@ -93,7 +93,7 @@ def words(op: ops.Op) -> list[str]:
         case ops.WorkgroupBarrier():
             return ["bare"]
         case ops.SharedMemoryBarrier():
-            return ["barrier+copies" if op.wait_async_ops else "barrier"]
+            return ["barrier+copies" if op.wait_async_ops or op.counts else "barrier"]
         case ops.Signal():
             return ["signal"]
         case ops.Wait():
@@ -210,7 +210,7 @@ def test_a_barrier_between_is_enough() -> None:
 
 
 def test_a_copy_gets_a_barrier_that_waits_for_copies() -> None:
-    assert synchronized(COPY, WORK, READ, target=COPIES) == "copy work barrier+copies read"
+    assert synchronized(COPY, WORK, READ, target=COPIES) == "copy work drain bare read"
 
 
 def test_a_barrier_behind_a_copy_is_upgraded_not_doubled() -> None:
@@ -218,7 +218,7 @@ def test_a_barrier_behind_a_copy_is_upgraded_not_doubled() -> None:
 
 
 def test_a_bare_barrier_is_upgraded_to_what_is_needed() -> None:
-    assert synchronized(COPY, BARE, READ, target=COPIES) == "copy barrier+copies read"
+    assert synchronized(COPY, BARE, READ, target=COPIES) == "copy drain bare read"
     assert synchronized(WRITE, BARE, READ) == "write barrier read"
 
 
@@ -231,7 +231,7 @@ def test_an_upgrade_is_said_to_be_one() -> None:
     (position,) = minimize_placement_strategy(found)
     assert position.is_upgrade
     assert isinstance(position.op, ops.SharedMemoryBarrier)
-    assert position.op.wait_async_ops
+    assert position.op.counts == (("vmcnt", 0),)
     assert position.location == found[0].start + 1
 
 
@@ -450,7 +450,7 @@ def test_intersecting_a_whole_pair_on_one_side_of_the_back_edge_covers_what_is_c
 def test_intersecting_signals_late_for_copies() -> None:
     """To signal early would be to wait early."""
     found = synchronized(COPY, WORK, WORK_2, READ, target=TDM)
-    assert found in ("copy work work barrier+copies read", "copy work work drain signal wait read")
+    assert found in ("copy work work drain bare read", "copy work work drain signal wait read")
 
 
 def test_without_split_barriers_pairs_are_whole() -> None:
@@ -584,16 +584,16 @@ PERFORMED = "wait_count vmcnt(0)"
     ("lines", "shown"),
     [
         ((WRITE, READ), "write barrier read"),
-        ((COPY, READ), "copy barrier+copies read"),
+        ((COPY, READ), "copy drain bare read"),
         ((COPY, PERFORMED, READ), "copy drain bare read"),
         ((READ, WRITE), "read barrier write"),
         ((WRITE, OTHER_WRITE), "write barrier write"),
-        ((COPY, OTHER_WRITE), "copy barrier+copies write"),
+        ((COPY, OTHER_WRITE), "copy drain bare write"),
         ((COPY, WRITE), "copy drain write"),
         ((READ, COPY), "read barrier copy"),
         ((WRITE, OTHER_COPY), "write barrier copy"),
         ((COPY, COPY), "copy drain copy"),
-        ((COPY, OTHER_COPY), "copy barrier+copies copy"),
+        ((COPY, OTHER_COPY), "copy drain bare copy"),
     ],
 )
 def test_each_pair_of_prior_state_and_operation(lines: tuple[str, ...], shown: str) -> None:
@@ -616,7 +616,7 @@ def test_a_count_promotes_all_but_the_newest() -> None:
     copies = [slot(COPY, str(number)) for number in range(3)]
     for number in range(3):
         found = synchronized(*copies, "wait_count vmcnt(1)", slot(READ, str(number)), target=COPIES, slots=3)
-        assert found == "copy copy copy drain " + ("bare read" if number < 2 else "barrier+copies read")
+        assert found == "copy copy copy drain " + ("bare read" if number < 2 else "drain bare read")
 
 
 def test_the_barrier_before_a_load_does_not_order_it_with_the_next_copy() -> None:
@@ -626,7 +626,7 @@ def test_the_barrier_before_a_load_does_not_order_it_with_the_next_copy() -> Non
 
 def test_a_store_out_of_shared_memory_reads_it() -> None:
     assert synchronized(WRITE, STORE, target=TDM) == "write barrier store"
-    assert synchronized(STORE, WRITE, target=TDM) == "store barrier+copies write"
+    assert synchronized(STORE, WRITE, target=TDM) == "store drain bare write"
     assert untouched(STORE, READ_2, target=TDM)
 
 

@@ -48,7 +48,7 @@ _HOMES = {
     "tidegate.seeds": (
         "BarrierEmitter BarrierPosition BarrierType BasicSplitBarrierEmitter LegacyBarrierEmitter SyncRequirement "
         "TargetConfig add_shared_memory_barriers find_intersecting_interval_strategy get_barriers_analysis "
-        "handle_hazard minimize_placement_strategy"
+        "handle_hazard minimize_placement_strategy populate_barriers_counters"
     ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
         get_barriers_analysis,
         handle_hazard,
         minimize_placement_strategy,
+        populate_barriers_counters,
     )
     from tidegate.targets import load_target
 

@@ -78,6 +78,8 @@ def sync(
     atomics: str = "order",
     stagger: int = 0,
     remove_redundant: bool = False,
+    tighten_waits: bool = False,
+    async_deps: bool = False,
     force_barriers: bool = False,
     bisect: int | None = None,
     judge: bool = True,
@@ -92,7 +94,18 @@ def sync(
     """
     from tidegate.synchronize import SyncOptions, synchronize
 
-    options = SyncOptions(strategy, atomics, stagger, remove_redundant, force_barriers, bisect, judge, time_limit)
+    options = SyncOptions(
+        strategy,
+        atomics,
+        stagger,
+        remove_redundant,
+        tighten_waits,
+        async_deps,
+        force_barriers,
+        bisect,
+        judge,
+        time_limit,
+    )
     result = synchronize(_unit(program, target), options, limits=limits)
     if result.after is None:
         raise BadInput(*result.findings)

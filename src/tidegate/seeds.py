@@ -46,6 +46,7 @@ from tidegate.language.trace import CapturedTrace
 from tidegate.passes import NOT_THERE
 from tidegate.placement.place import Options, place
 from tidegate.synchronize import trust
+from tidegate.synchronize.deps import with_counts, with_deps
 from tidegate.targets import Target, load_target
 
 # --- the target ---------------------------------------------------------------------------------------------------
@@ -423,7 +424,19 @@ class BasicSplitBarrierEmitter(BarrierEmitter):
 
 
 def add_shared_memory_barriers(trace: CapturedTrace, target: str = "") -> None:
-    """Synchronizes the shared memory of a trace, in place."""
+    """Synchronizes the shared memory of a trace, in place. Barriers and waits name the copies that they are for."""
     config = TargetConfig(target)
     requirements = get_barriers_analysis(trace, target)
+    before = trace.kernel
     BarrierEmitter.dispatch(config).emit(trace, requirements)
+    if trace.kernel != before:
+        trace.kernel, _ = with_deps(trace.kernel, config.for_kernel(trace.kernel))
+
+
+def populate_barriers_counters(trace: CapturedTrace, target: str = "") -> None:
+    """Counts for all barriers and waits that name copies in `async_deps`, in place: made anew from these values.
+
+    Of each copy that a value may stand for: the fewest instructions of its counter, or groups, that are issued after it
+    on any path to the wait. Call it again whenever something was reordered.
+    """
+    trace.kernel = with_counts(trace.kernel, TargetConfig(target).for_kernel(trace.kernel))

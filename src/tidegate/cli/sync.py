@@ -31,7 +31,7 @@ def sync_command(
             metavar="NAME",
             help="`minimal`: the least weight of whole barriers. `intersecting`: split pairs, where the target has "
             "them. `optimal`: the least weight on any graph, with a bound. Default: split pairs where there are any, "
-            "else `minimal`.",
+            "else `minimal`; with copies in flight, more barriers where the cost model says that later waits pay.",
             show_default=False,
         ),
     ] = "",
@@ -39,6 +39,21 @@ def sync_command(
     as_json: JsonOption = False,
     remove_redundant: Annotated[
         bool, typer.Option("--remove-redundant", help="Take away barriers that order nothing, unless they are pinned.")
+    ] = False,
+    tighten_waits: Annotated[
+        bool,
+        typer.Option(
+            "--tighten-waits",
+            help="Waits for copies that stand in the program get the loosest counts that are safe, or go; without "
+            "this they stay as they are written.",
+        ),
+    ] = False,
+    async_deps: Annotated[
+        bool,
+        typer.Option(
+            "--async-deps",
+            help="Name the copies that each wait is for, as values: tokens that loops carry and conditionals hand on.",
+        ),
     ] = False,
     atomics: AtomicsOption = "order",
     stagger: StaggerOption = 0,
@@ -85,6 +100,8 @@ def sync_command(
         atomics,
         stagger,
         remove_redundant,
+        tighten_waits,
+        async_deps,
         force_barriers,
         bisect,
         not no_judge,

@@ -35,6 +35,7 @@ class Performed:
     drainable: bool = True  # whether anything but an mbarrier can wait for it
     by_arrival: bool = False  # whether arriving at a barrier performs it
     needs_fence: bool = False  # whether the consumer goes through another proxy
+    is_waited_for: bool = False  # whether what stands in the program does, and only barriers behind that count
 
 
 @dataclass(frozen=True, slots=True)

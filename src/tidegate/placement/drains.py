@@ -203,10 +203,9 @@ class _Finder:
             return
         for point, need in (*drains.at_new.items(), *drains.at_old.items()):
             for each in sorted(need.words - {UNCOUNTED}):
-                need.words.discard(each)
-                if not self.is_enough(point):
-                    need.words.add(each)
-                    self.update(point)
+                if not self.is_enough_with(point, need, need.words - {each}) and each == COPIES:
+                    # What waits for all copies drains LDS as well: perhaps that is what is needed.
+                    self.is_enough_with(point, need, need.words - {COPIES} | {ORDINARY, UNCOUNTED})
             if ORDINARY not in need.words:
                 need.words.discard(UNCOUNTED)
             for name in sorted(need.counts):
@@ -218,6 +217,15 @@ class _Finder:
                 if not self.is_enough(point):
                     drains.waits[point] = known
                     self.update(point)
+
+    def is_enough_with(self, point: int, need: Need, words: set[str]) -> bool:
+        """Drains other kinds, if that is enough."""
+        known, need.words = need.words, words
+        if self.is_enough(point):
+            return True
+        need.words = known
+        self.update(point)
+        return False
 
     def loosen(self, point: int, need: Need, name: str) -> None:
         """No count, or the largest that somebody asked for and that is still enough."""
@@ -343,8 +351,8 @@ class _Finder:
         return (
             self.wait_at(hazard, walk)
             or self.drain_more(hazard, walk)
-            or self.meet_at(hazard, points)
             or self.fence_at(hazard, walk)
+            or self.meet_at(hazard, points)
         )
 
     def wait_at(self, hazard: Hazard, walk: Walk) -> bool:

@@ -20,18 +20,30 @@ from dataclasses import dataclass, field, replace
 from tidegate.collecting import no_collecting
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow, uniform_nodes
-from tidegate.graph.plan import Plan
+from tidegate.graph.plan import Change, Delete, Edit, Move, Plan
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
 from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
-from tidegate.placement.drains import MOST_TRIES, ORDINARY, Drains, Meets, drain_ops, find_drains, has_wait, meetings
+from tidegate.placement.drains import (
+    MOST_TRIES,
+    ORDINARY,
+    Drains,
+    Meets,
+    drain_ops,
+    find_drains,
+    has_wait,
+    meetings,
+    put_before,
+)
 from tidegate.placement.edits import make_plan
-from tidegate.placement.events import MEET
+from tidegate.placement.events import MEET, Drain
 from tidegate.placement.nests import place_in_nest
 from tidegate.placement.optimal import TIME_LIMIT, Optimum, place_optimally
 from tidegate.placement.pairs import split
 from tidegate.placement.redundant import find_redundant
+from tidegate.placement.tighten import tighten
+from tidegate.placement.together import place_late
 from tidegate.placement.walks import Before, Walks
 from tidegate.targets import Target
 
@@ -47,6 +59,9 @@ class Options:
     seconds: float = TIME_LIMIT
     named: bool = True  # whether pairs may be given barriers of their own
     taken: frozenset[str] = frozenset()  # names that these must not have
+    tighten_waits: bool = False  # whether counts that stand in the program may become others
+    keep_waits: bool = False  # whether a copy that is waited for is left to that wait, rather than waited for earlier
+    waits: str = "merged"  # how far waits may be moved for the sake of a barrier, see `together`
 
 
 @dataclass(slots=True)
@@ -114,6 +129,10 @@ def between_halves(flow: Flow) -> frozenset[int]:
     return frozenset(signalled)
 
 
+def _point(edit: Edit) -> int:
+    return edit.point if isinstance(edit, Change | Delete | Move) else -1
+
+
 def _half(action: g.Action) -> str:
     match action:
         case g.Sync(Signal(barrier=int())):
@@ -129,6 +148,11 @@ class _Placer:
         self.flow = found.flow
         self.walks = Walks(found.flow, target, found.stagger)
         self.slots = find_slots(found.flow)
+        self.waits_stand = any(
+            isinstance(event, Drain) and (event.counts or event.copies or event.tokens)
+            for events in self.walks.own.values()
+            for event in events
+        )
         self.unplaced = list(found.unplaced)
         self.notes: list[str] = []
         self.optimum: Optimum | None = None
@@ -154,10 +178,19 @@ class _Placer:
             self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
         serves = self.serves(drains)
         plan = make_plan(self.flow, self.target, meets, drains, serves, removed)
+        if self.options.tighten_waits:
+            plan = self.tightened(plan, hazards, meets, drains)
         weight = self.slots.cost(chosen)[0]
         return Placed(
             plan, strategy, weight, tuple(hazards), tuple(self.unplaced), serves, self.optimum, tuple(self.notes)
         )
+
+    def tightened(self, plan: Plan, hazards: Sequence[Hazard], meets: Meets, drains: Drains) -> Plan:
+        """With what stands in the program as loose as it can be; what is changed anyway stays as it is planned."""
+        changed = {edit.point for edit in plan.edits if isinstance(edit, Change | Delete | Move)}
+        served = [each for each in hazards if each not in drains.failed]
+        edits = tighten(self.walks, served, put_before(self.walks, meets, drains))
+        return Plan((*plan.edits, *(each for each in edits if _point(each) not in changed)))
 
     def without_needless(
         self, hazards: Sequence[Hazard], chosen: Chosen, meets: Meets, drains: Drains
@@ -199,8 +232,20 @@ class _Placer:
                 why = "no barrier that all waves come to can stand between them"
                 self.unplaced.append(Unplaced(hazard, why))
             else:
-                kept.append(self.as_met(hazard, everywhere))
+                kept.append(self.as_waited_for(self.as_met(hazard, everywhere)))
         return kept
+
+    def as_waited_for(self, hazard: Hazard) -> Hazard:
+        """A copy for which a wait stands on every walk needs a barrier behind that, not an earlier wait."""
+        stands = self.slots.nodes.get(self.flow.origin[hazard.consumer], ())
+        if not (
+            self.options.keep_waits and self.waits_stand and hazard.performed.is_async and hazard.demand and stands
+        ):
+            return hazard
+        met = dict.fromkeys(stands, MEET * hazard.demand)
+        if self.walks.is_served(hazard) or not self.walks.is_served(hazard, met):
+            return hazard
+        return replace(hazard, performed=replace(hazard.performed, is_waited_for=True))
 
     def as_met(self, hazard: Hazard, everywhere: Before) -> Hazard:
         """A hazard within one wave for which the target has no wait asks for a barrier, as those between waves do."""
@@ -235,7 +280,10 @@ class _Placer:
     # --- strategies ---
 
     def choose(self, strategy: str, hazards: Sequence[Hazard]) -> Chosen:
-        chosen = self.fewest(hazards)
+        if self.options.waits == "merged":
+            chosen = self.fewest(hazards)
+        else:
+            chosen = place_late(self.walks, hazards, self.slots, self.options.waits, self.fewest)
         if strategy == "optimal":
             self.optimum = place_optimally(self.walks, hazards, self.slots, chosen, self.options.seconds)
             chosen = self.optimum.chosen
@@ -244,7 +292,8 @@ class _Placer:
     def fewest(self, hazards: Sequence[Hazard]) -> Chosen:
         """Exact for nests; anything else is served without waste."""
         regions = self.found.regions
-        if regions is None or any(each >= 0 for each in self.flow.calls):
+        waited_for = any(each.performed.is_waited_for for each in hazards)
+        if regions is None or waited_for or any(each >= 0 for each in self.flow.calls):
             return place_anywhere(self.walks, hazards, self.slots)
         places = [nodes[0] for nodes in self.slots.nodes.values() if not self.is_head(nodes[0])]
         found = place_in_nest(regions, hazards, places, self.existing())

@@ -162,7 +162,8 @@ class _Search:
         self.off = off  # nodes whose drains perform nothing
         self.served_at: set[int] = set()
         self.performed_at: set[tuple[int, tuple[int, ...]]] = set()  # nodes with drains, and how often round
-        self.walks, self.hazard, self.before, self.drained = walks, hazard, before, drained
+        self.walks, self.hazard, self.before = walks, hazard, before
+        self.drained = drained and not hazard.performed.is_waited_for
         self.flow = walks.flow
         common = walks.loops_around(hazard.producer) & walks.loops_around(hazard.consumer)
         if hazard.loop < 0:  # never round a loop that holds both

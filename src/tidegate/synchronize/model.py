@@ -30,6 +30,8 @@ class SyncOptions:
     atomics: str = "order"
     stagger: int = 0
     remove_redundant: bool = False
+    tighten_waits: bool = False
+    async_deps: bool = False  # name what waits are for, as values
     force_barriers: bool = False
     bisect: int | None = None  # carry out only so many edits
     judge: bool = True
@@ -47,7 +49,7 @@ class SyncOptions:
             _refuse(f"{self.bisect} edits cannot be carried out", "0 or more")
         if not self.seconds > 0:
             _refuse(f"a time limit cannot be {self.seconds:g} seconds", "more than 0")
-        if self.force_barriers and (self.strategy or self.remove_redundant):
+        if self.force_barriers and (self.strategy or self.remove_redundant or self.tighten_waits):
             _refuse("forced barriers stand before every access: there is no strategy, and nothing is redundant")
 
 

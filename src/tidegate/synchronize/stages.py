@@ -26,13 +26,15 @@ from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier, results_of, walk_ops
 from tidegate.language.uses import own_names
 from tidegate.passes import NOT_THERE, SYNC_STAGES, Show, Unit, check_stage, pick_target, run_stages
-from tidegate.placement.place import Options, Placed, place
+from tidegate.placement.place import Options, Placed
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
 from tidegate.simulate.judge import Limits, Progress, judge
+from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.forced import force
 from tidegate.synchronize.model import Synchronized, SyncOptions
 from tidegate.synchronize.said import say_why
+from tidegate.synchronize.together import place_together, say_considered
 from tidegate.targets import Target, default_target, known_targets
 
 EARLY = ("kernel", "graph")
@@ -195,7 +197,11 @@ def _place(
     taken: frozenset[str] = frozenset(),
 ) -> Placed:
     found, trusted = trust(found, target, limits)
-    placed = place(found, target, Options(options.strategy, options.remove_redundant, options.seconds, taken=taken))
+    asked = Options(
+        options.strategy, options.remove_redundant, options.seconds, taken=taken, tighten_waits=options.tighten_waits
+    )
+    placed, considered = place_together(found, target, asked)
+    placed.notes = (*placed.notes, *say_considered(considered))
     if trusted:
         note = f"{trusted} pair{'s' * (trusted != 1)} of accesses left to the barrier objects between them"
         placed.notes = (*placed.notes, note)
@@ -251,6 +257,9 @@ def _apply(result: Synchronized) -> None:
         result.notes = (*result.notes, f"the program is taken for {named}: it cannot name the target asked for")
     if result.built is not None:
         result.kernel = replace(apply_plan(result.plan, result.built), target=target)
+        if result.options.async_deps:
+            result.kernel, notes = with_deps(result.kernel, result.unit.target, result.options.stagger)
+            result.notes = (*result.notes, *notes)
         result.after = build_graph(result.kernel, result.unit.target).graph
     else:
         result.after = replace(apply_to_graph(result.plan, result.graph), target=target)
