@@ -39,6 +39,7 @@ CODES: dict[str, str] = {
     "TG104": "always in the wrong order",
     "TG105": "asynchronous access not complete in its own wave",
     "TG106": "accesses that may not be in order",
+    "TG107": "count that does not wait for what it names",
     "TG201": "barrier under a lane-divergent condition",
     "TG202": "waves arrive a different number of times",
     "TG203": "signalled twice without a wait between",

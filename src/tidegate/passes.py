@@ -161,6 +161,7 @@ def run_stages(
     from tidegate.verify.say import show_verification
     from tidegate.verify.verify import verify
 
+    findings += _stale(graph, unit.target)
     verification = Verification(undecided=("nobody was asked to",))
     if prove:  # that a kernel stays in its memory has been seen in its shape
         verification = verify(graph, unit.target, memory=unit.kernel is None)
@@ -182,6 +183,17 @@ def run_stages(
     if print_after == "judge" and checked.judgement is not None:
         show("judge", show_judgement(checked.judgement))
     return checked
+
+
+def _stale(graph: SyncGraph, target: Target) -> list[Finding]:
+    """Counts that do not wait for what stands beside them."""
+    from tidegate.graph.flow import flow_of
+    from tidegate.verify.say import stale_findings
+    from tidegate.verify.stale import claims, find_stale
+
+    if not any(claims(point.action) for point in graph.points):
+        return []
+    return stale_findings(find_stale(flow_of(graph), target), graph)
 
 
 def _run(checked: Checked, target: Target, limits: Limits | None, progress: Progress | None) -> None:

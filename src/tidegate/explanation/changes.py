@@ -201,8 +201,8 @@ class Changes:
             most = counter.largest if counter is not None else 0
             for more in range(count + 1, min(count + LOOSEST, most) + 1):
                 changed = (*counts[:number], (name, more), *counts[number + 1 :])
-                yield Change("weaker", f"{name}({more})", {point: WaitCount(changed, deps)})
-        if len(deps) > 1:
+                yield Change("weaker", f"{name}({more})", {point: WaitCount(changed)})  # values only say what for
+        if len(deps) > 1 and not counts:
             for number, dep in enumerate(deps):
                 rest = (*deps[:number], *deps[number + 1 :])
                 yield Change("weaker", f"without {dep.name}", {point: WaitCount(counts, rest)})

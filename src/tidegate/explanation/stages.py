@@ -192,4 +192,5 @@ class _Explainer:
 
 def _races(findings: Sequence[Finding]) -> set[frozenset[Span]]:
     """The places of accesses that clash."""
-    return {frozenset(label.at for label in each.labels) for each in findings if each.code.startswith("TG1")}
+    races = (each for each in findings if each.code.startswith("TG1") and each.code != "TG107")
+    return {frozenset(label.at for label in each.labels) for each in races}

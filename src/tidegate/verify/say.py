@@ -1,16 +1,19 @@
 """What the verifier found, in words.
 
-Needs   a verification, and the graph it is about
-Gives   lines for people; a finding for a suspect that nobody could show
+Needs   a verification, or counts that are stale, and the graph they are about
+Gives   lines for people; a finding for a suspect that nobody could show, and for each stale count
 Keeps   the text depends on the verification alone
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
 from tidegate.graph.show import show_action
 from tidegate.verify.model import Suspect, Verification
+from tidegate.verify.stale import Stale
 
 WHY = {
     "unmet": "too few barriers lie between them",
@@ -58,6 +61,48 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
     memory = suspect.point.buffer.removeprefix("%")
     message = f"two accesses to `{memory}` that may not be in order"
     return Finding("TG106", message, labels, tuple(filter(None, notes)), witness=(("point", witness),))
+
+
+# --- stale counts -------------------------------------------------------------------------------------------------
+
+COUNT_AGAIN = "count again: `populate_barriers_counters`, or `tidegate sync --tighten-waits`"
+
+
+def stale_findings(found: Iterable[Stale], graph: g.SyncGraph) -> list[Finding]:
+    """One for each name at each wait: what it does not wait for, and the largest count that would do for all of it."""
+    together: dict[tuple[int, str, str], list[Stale]] = {}
+    for each in found:
+        together.setdefault((each.wait, each.name, each.counter), []).append(each)
+    return [_stale_finding(each, graph) for each in together.values()]
+
+
+def _stale_finding(found: list[Stale], graph: g.SyncGraph) -> Finding:
+    one = found[0]
+    wait, copies = graph.points[one.wait], [graph.points[each.copy] for each in found]
+    loose = [each for each in found if each.safe is None]
+    safe = None if loose else min(each.safe for each in found if each.safe is not None)
+    here = f"`{one.counter}({one.count})`" if one.count is not None else "nothing"
+    if safe is None:
+        message = f"no count waits for `{one.name}` here: the copy is in no group yet"
+    elif one.count is None:
+        message = f"nothing here waits for `{one.name}`: no count of `{one.counter}`"
+    else:
+        message = f"{here} does not wait for `{one.name}`: {_at_most(safe)}"
+    labels = [Label(wait.at, f"{here} may leave it in flight" if one.count is not None else "it is named here")]
+    labels += [Label(each.at, f"`{one.name}` stands for this") for each in copies]
+    notes = []
+    if safe is not None and one.count is None:
+        notes.append(f"`{one.counter}`: {_at_most(safe)}")
+    if not wait.at.line:
+        texts = ", ".join(f"`{_text(graph, each.copy)}`" for each in found)
+        notes.append(f"`{_text(graph, one.wait)}` names {texts}")
+    help_ = COUNT_AGAIN if safe is not None else "put `commit_group` between the copy and the wait, and count again"
+    witness = (("name", one.name), ("counter", one.counter), ("count", one.count), ("safe", safe))
+    return Finding("TG107", message, tuple(labels), tuple(notes), help_, witness)
+
+
+def _at_most(safe: int) -> str:
+    return f"at most {safe} is safe" if safe else "only 0 is safe"
 
 
 def _who(wave: int | None) -> str:
