@@ -41,7 +41,7 @@ def place_late(
     fewest: Callable[[Sequence[Hazard]], Chosen],
 ) -> Chosen:
     """Barriers for copies first. `fewest` chooses for any hazards."""
-    copies = [each for each in hazards if each.performed.is_async]
+    copies = [each for each in hazards if each.performed.is_async and not each.performed.is_waited_for]
     if not copies:
         return fewest(hazards)
     first = fewest(copies) if waits == "late" else _latest(walks, copies, slots)
