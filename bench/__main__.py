@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import (
+    async_counts,
+    async_fuzz,
     cost_ranking,
     explore,
     removals,
@@ -41,6 +43,8 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "sync-necessity": sync_necessity.run,
     "sync-soundness": sync_soundness.run,
     "sync-speed": sync_speed.run,
+    "async-counts": async_counts.run,
+    "async-fuzz": async_fuzz.run,
     "verify-agreement": verify_agreement.run,
     "verify-rules": verify_mutants.run,
     "verify-speed": verify_speed.run,
@@ -54,6 +58,8 @@ UNTIMED = (
     "sync-optimality",
     "sync-necessity",
     "sync-soundness",
+    "async-counts",
+    "async-fuzz",
     "verify-agreement",
     "verify-rules",
     "cost-ranking",

@@ -42,6 +42,7 @@ REASONS = (
     "how often loops run",
     "conditions together with how often loops run",
     "which iterations of two loops meet",
+    "something elsewhere on the counter may complete out of turn",
     "another wait or barrier is enough as well",
     UNKNOWN,
 )
@@ -133,9 +134,16 @@ def reason_of(runs: Runs, count: Count) -> str:
     racing = set(wide.races(more)) - set(wide.races())
     if {(min(pair), max(pair)) for pair in apart} & racing:
         return "which iterations of two loops meet"
+    if count.value == 0 and is_out_of_turn(runs, count.name):
+        return "something elsewhere on the counter may complete out of turn"
     alone = runs.others_off(count.place)
     needs_it = runs.racing(alone | more) - runs.racing(alone | {count.place: count.value})
     return "another wait or barrier is enough as well" if needs_it else UNKNOWN
+
+
+def is_out_of_turn(runs: Runs, name: str) -> bool:
+    issues = (issue for point in runs.graph.points for issue in point.issues)
+    return any(issue.counter == name and not issue.in_order for issue in issues)
 
 
 # --- many ---------------------------------------------------------------------------------------------------------

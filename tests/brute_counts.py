@@ -64,7 +64,7 @@ class Freedom:
     """What is taken as free that the program decides: for the reasons of counts that could be larger."""
 
     conditions: bool = False
-    trips: bool = False
+    trips: bool = False  # a loop that certainly runs does so once at least; more is not known
     bytes: bool = False  # an access touches its whole buffer
 
 
@@ -147,12 +147,18 @@ def find_counts(runs: Runs) -> list[Count]:
     return found
 
 
-def all_runs(graph: g.SyncGraph, target: Target, freedom: Freedom = NONE, most: int = MOST_RUNS) -> Runs:
-    """Every value of sizes and free names, every decision; beyond `most` runs or `MOST_STEPS` it is capped."""
+def all_runs(
+    graph: g.SyncGraph,
+    target: Target,
+    freedom: Freedom = NONE,
+    most: int = MOST_RUNS,
+    only: dict[str, int] | None = None,
+) -> Runs:
+    """Every value of sizes and free names, or `only` these, and every decision; beyond `most` runs it is capped."""
     found = Runs(graph, target)
     arms: dict[tuple[int, int], bool] = {}
     steps = 0
-    for env in environments(graph, freedom):
+    for env in environments(graph, freedom) if only is None else (only,):
         for decided in _decisions():
             if len(found.runs) >= most or steps > MOST_STEPS:
                 found.capped = True
@@ -275,7 +281,7 @@ class _Path(_Walk):
         """Whether a loop runs once more, where trips are free."""
         loop = self.graph.loops[loops_around(self.graph, number)[-1]]
         done = self.loops[-1][1] + 1 if self.loops and self.graph.loops[self.loops[-1][0]] is loop else 0
-        if done < loop.least:
+        if done < min(1, loop.least):
             return True
         if done >= min(longest(self.graph), loop.most or 1_000) and loop.most != 0:
             return False

@@ -42,7 +42,7 @@ ROW = 8  # bytes of a slot that belong to one wave
 # What a program may have, in the order of tables.
 TAGS = (
     *("pipeline", "mixture", "kernel"),
-    *("1 queue", "2 queues", "3 queues"),
+    *("1 queue", "2 queues"),
     *("ahead 0", "ahead 1", "ahead 2", "ahead 3", "more stages than slots"),
     *("slot k mod n", "slot k + c", "slot constant", "slot by size", "slot by select"),
     *("loop", "nest", "loop in the prologue", "epilogue", "constant trips", "symbolic trips", "zero trips possible"),
@@ -111,9 +111,13 @@ class _Maker:
         self.many = rng.random() < 0.35  # copies become several instructions
         self.ranges = rng.random() < 0.3
         self.noisy = rng.choice((0.0, 0.2, 0.5))
-        self.heavy = rng.random() < 0.1  # loads between, near what a counter can hold
-        self.disorder = rng.random() < 0.06
+        self.heavy = rng.random() < 0.12  # near what a counter can hold
+        self.disorder = rng.random() < 0.08
         self.standing = rng.random() < 0.15
+        if self.heavy or self.disorder:
+            self.noisy = 0.7
+        if self.heavy:
+            self.slots = rng.choice((2, 3, 4))
         self.kinds = self.choose_kinds()
 
     def choose_kinds(self) -> list[str]:
@@ -149,7 +153,7 @@ class _Maker:
         if self.private:
             self.tag("private")
         self.b.program(0, self.waves)
-        if self.chance(0.65):
+        if self.chance(0.72):
             self.tag("pipeline")
             self.pipeline()
         else:
@@ -164,7 +168,7 @@ class _Maker:
     def pipeline(self) -> None:
         """Prologue, loop and epilogue; what is done in the loop stands in any order."""
         rng = self.rng
-        ahead = rng.choice((0, 1, 1, 2, 2, 3))
+        ahead = min(rng.choice((0, 1, 1, 2, 2, 3)), self.slots - 1 if self.heavy else 3)
         self.tag(f"ahead {ahead}", *(("more stages than slots",) if ahead >= self.slots > 1 else ()))
         bases = list(self.slots_of) if self.chance(0.6) else ["%a"]
         kinds = {
@@ -383,8 +387,7 @@ class _Maker:
         self.b.add(access, label=kind, role="copy", issues=self.issues(kind))
 
     def close_group(self) -> None:
-        grouped = [name for name, each in self.target.counters.items() if each.unit == "groups"]
-        if not grouped:
+        if all(each.unit != "groups" for each in self.target.counters.values()):
             return
         choice = self.rng.random()
         if choice < 0.12:
@@ -394,7 +397,11 @@ class _Maker:
         if times == 2:
             self.tag("empty group")
         for _ in range(times):
-            self.b.sync(ops.CommitGroup(), issues=tuple(g.Issue(each, 1, 1) for each in grouped), label="commit_group")
+            self.commit()
+
+    def commit(self) -> None:
+        grouped = (name for name, each in self.target.counters.items() if each.unit == "groups")
+        self.b.sync(ops.CommitGroup(), issues=tuple(g.Issue(each, 1, 1) for each in grouped), label="commit_group")
 
     def issues(self, kind: str) -> tuple[g.Issue, ...]:
         counter = self.target.counter_of(kind)
@@ -404,6 +411,9 @@ class _Maker:
         if self.target.counters[counter].unit == "groups":
             return (g.Issue(counter, 0, 0, in_order),)
         least = self.rng.choice((1, 2, 3)) if self.many else 1
+        if self.heavy and self.chance(0.4):
+            self.tag("near saturation")
+            least = self.rng.choice((20, 31, 63))
         most = least + (self.rng.choice((0, 1, 2)) if self.ranges else 0)
         if least > 1:
             self.tag("several instructions")
@@ -418,9 +428,10 @@ class _Maker:
         kind = self.rng.choice(("global_read", "global_read", "global_write"))
         counter = self.target.counter_of(kind)
         if not counter:
+            self.many_groups()
             return
         self.tag("global reads" if kind == "global_read" else "global writes")
-        least = self.rng.choice((17, 31, 40)) if self.heavy else self.rng.choice((1, 1, 2))
+        least = self.rng.choice((31, 40, 63)) if self.heavy else self.rng.choice((1, 1, 2))
         if self.heavy:
             self.tag("near saturation")
         if self.ranges and self.chance(0.3):
@@ -431,6 +442,13 @@ class _Maker:
             self.tag("out of order")
         issue = g.Issue(counter, least, least + (1 if self.ranges or not least else 0), in_order)
         self.b.compute(kind, role=kind, issues=(issue,))
+
+    def many_groups(self) -> None:
+        """More groups than can be counted, or nearly so; in them is nothing."""
+        if self.heavy and self.chance(0.3) and len(self.counters) < 2:
+            self.tag("near saturation", "empty group")
+            with self.loop(Const(self.rng.choice((30, 61, 63, 70)))):
+                self.commit()
 
     def read(self, base: str, slot: Index) -> None:
         self.left -= 1
