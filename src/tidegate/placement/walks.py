@@ -29,6 +29,7 @@ from tidegate.targets import Target
 
 Before = Mapping[int, Sequence[Event]]  # node → events before it
 NOTHING: Before = {}
+MOST_WAITS = 32  # on the ways of one hazard that are tried without; beyond, earlier ones are named than need be
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class State:
 
 # Where a walk is: node, how often round which loop, and its state without what is younger; and how it came there.
 Key = tuple[int, tuple[int, ...], State]
+At = tuple[int, tuple[int, ...]]  # a node, and how often round which loop the way to it went
 # How often round which loops, exactly or at least; loops not gone round; the loop that is not left.
 Way = tuple[tuple[tuple[int, int, bool], ...], frozenset[int], int]
 Came = dict[Key, tuple[int, "Key | None"]]
@@ -142,11 +144,16 @@ class Walks:
         search = _Search(self, hazard, NOTHING, False)
         if search.run() is not None:
             return
-        off: frozenset[int] = frozenset()
-        for node in sorted({node for node, _ in search.performed_at}):
-            without = _Search(self, hazard, NOTHING, False, off | {node})
+        off: frozenset[At] = frozenset()
+        tried: set[At] = set()
+        while len(tried) < MOST_WAITS:
+            left = sorted(search.performed_at - tried, key=lambda each: (sum(each[1]), each))
+            if not left:
+                break
+            tried.add(left[0])
+            without = _Search(self, hazard, NOTHING, False, off | {left[0]})
             if without.run() is None:
-                off, search = off | {node}, without
+                off, search = off | {left[0]}, without
         exact = [loop == hazard.loop for loop in search.counted]
         for node, rounds in sorted(search.performed_at):
             yield node, (tuple(zip(search.counted, rounds, exact, strict=True)), search.frozen, search.bound)
@@ -157,11 +164,11 @@ class Walks:
 
 class _Search:
     def __init__(
-        self, walks: Walks, hazard: Hazard, before: Before, drained: bool, off: frozenset[int] = frozenset()
+        self, walks: Walks, hazard: Hazard, before: Before, drained: bool, off: frozenset[At] = frozenset()
     ) -> None:
-        self.off = off  # nodes whose drains perform nothing
+        self.off = off  # where drains perform nothing
         self.served_at: set[int] = set()
-        self.performed_at: set[tuple[int, tuple[int, ...]]] = set()  # nodes with drains, and how often round
+        self.performed_at: set[At] = set()  # where drains perform the producer
         self.walks, self.hazard, self.before = walks, hazard, before
         self.drained = drained and not hazard.performed.is_waited_for
         self.flow = walks.flow
@@ -313,7 +320,7 @@ class _Search:
                 case Fence(proxy):
                     state = self.pass_fence(state, proxy, all_pass, node)
                 case Drain():
-                    counts = self.counts_here(state, all_pass) and node not in self.off
+                    counts = self.counts_here(state, all_pass) and (node, rounds) not in self.off
                     if not state.performed and counts and self.performs(event, state):
                         self.performed_at.add((node, rounds))
                         state = self.perform(state, node)

@@ -2,7 +2,8 @@
 
 Needs   the hazards of a flow that is synchronized
 Gives   point of a wait → `Wanted`: a copy, and how often the way from it to the wait goes round which loop
-Keeps   a copy belongs to the first wait on a walk that performs it: later ones need not see it again
+Keeps   a copy belongs to the last wait on a walk that performs it in time; what completes in order is named once, by its
+        newest instance
 Cost    a search for each hazard of a copy
 
     iterate %k {                              the barrier needs the copy of the iteration before the last one:
@@ -47,4 +48,18 @@ def find_needs(found: Hazards, target: Target) -> dict[int, tuple[Wanted, ...]]:
             copy = found.flow.origin[hazard.producer]
             rounds, frozen, bound = wanted
             needs.setdefault(point, {})[Wanted(copy, rounds, frozen, bound)] = None
-    return {point: tuple(each) for point, each in needs.items()}
+    return {
+        point: tuple(each for each in wanted if not any(_covers(other, each, found, target) for other in wanted))
+        for point, wanted in needs.items()
+    }
+
+
+def _covers(one: Wanted, other: Wanted, found: Hazards, target: Target) -> bool:
+    """Whether a newer instance of the same copy is complete only if an older one is."""
+    loops = [loop for loop, _, _ in one.rounds]
+    if one == other or one.copy != other.copy or loops != [loop for loop, _, _ in other.rounds]:
+        return False
+    newer = all(a[1] <= b[1] for a, b in zip(one.rounds, other.rounds, strict=True))
+    issues = found.flow.graph.points[one.copy].issues
+    in_order = all(issue.in_order and target.counters[issue.counter].in_order for issue in issues)
+    return newer and in_order and one.frozen == other.frozen and one.bound == other.bound
