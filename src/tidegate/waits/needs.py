@@ -2,8 +2,8 @@
 
 Needs   the hazards of a flow that is synchronized
 Gives   point of a wait → `Wanted`: a copy, and how often the way from it to the wait goes round which loop
-Keeps   a copy belongs to the last wait on a walk that performs it in time; what completes in order is named once, by its
-        newest instance
+Keeps   a copy belongs to the last wait on a walk that performs it in time; what completes in order is named once, by
+        its newest instance
 Cost    a search for each hazard of a copy
 
     iterate %k {                              the barrier needs the copy of the iteration before the last one:
