@@ -1,14 +1,14 @@
 """Play the steps of waves on one compute unit: who issues when, who waits for what, how long it all takes.
 
-Needs   programs of waves, whose steps need only earlier ones of their own wave
+Needs   programs of waves, whose steps need only earlier ones of their own wave; which draw of latencies to take
 Gives   when the last wave ends, how long waves were held up, by reason and place, and what happened when
 Keeps   a wave issues in its order; a SIMD issues for one wave at a time, the first that is ready; LDS and global memory
-        are one pipe each, in order; each SIMD has one matrix unit; the same programs give the same cycles
+        are one pipe each, in order; each SIMD has one matrix unit; the same programs and draw give the same cycles
 Cost    O(log w) for each step of w waves: nothing is done cycle by cycle
 
-    Do lds      issue |-|  latency ....... busy |=====|   the pipe of LDS, after all before it
+    Do lds      issue |-|  busy |=====| latency .......   the pipe of LDS, after all before it
     Do mma      issue |-|  busy |==========| latency ..   the unit of the SIMD; the wave goes on when all is issued
-    Do global   as lds: requests wait for nothing but the bytes that come back before theirs
+    Do global   as lds, and the latency varies: requests go out in order, what comes back late holds up nothing else
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import assert_never
 
+from tidegate.cost.luck import lateness
 from tidegate.cost.steps import Arrive, Await, Commit, Depart, Do, Machine, Meeting, Program, Stall, Wait
 
 
@@ -51,9 +52,9 @@ class Played:
     events: tuple[Event, ...] = ()
 
 
-def play(programs: Sequence[Program], machine: Machine, *, record: bool = False) -> Played:
+def play(programs: Sequence[Program], machine: Machine, *, draw: int = 0, record: bool = False) -> Played:
     """From cycle 0 until all waves have ended and everything has landed."""
-    return _Engine(programs, machine, record).run()
+    return _Engine(programs, machine, draw, record).run()
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ class _Wave:
     unit: list[Stall] = field(default_factory=list)
     flying: dict[str, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
     open: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    accesses: int = 0  # of memory, so far
     lds: float = 0.0
     copies: float = 0.0
     departures: dict[Meeting, int] = field(default_factory=lambda: defaultdict(int))
@@ -95,8 +97,8 @@ class _Phases:
 
 
 class _Engine:
-    def __init__(self, programs: Sequence[Program], machine: Machine, record: bool) -> None:
-        self.machine, self.record = machine, record
+    def __init__(self, programs: Sequence[Program], machine: Machine, draw: int, record: bool) -> None:
+        self.machine, self.draw, self.record = machine, draw, record
         self.waves = [_Wave(program) for program in programs]
         self.members: dict[int, list[_Wave]] = defaultdict(list)
         for wave in self.waves:
@@ -110,6 +112,7 @@ class _Engine:
         self.stalls: dict[tuple[Stall, int], float] = defaultdict(float)
         self.events: list[Event] = []
         self.heap: list[tuple[float, int]] = []
+        self.landings: list[tuple[float, float]] = []  # of copies: when, and how long each takes the pipe of LDS
         self.end = 0.0
 
     def run(self) -> Played:
@@ -173,12 +176,28 @@ class _Engine:
         elif step.unit == "alu":
             self.value(wave, issued + step.latency, issued + step.latency, "alu")
         else:
-            begin = max(start + step.latency, self.pipe_free[step.unit])
-            self.pipe_free[step.unit] = done = begin + step.busy
-            self.value(wave, begin + step.busy / step.parts, done, step.unit)
+            if step.unit == "lds":
+                self.fill(start)
+            begin = max(start, self.pipe_free[step.unit])
+            self.pipe_free[step.unit] = begin + step.busy
+            begin += step.latency + self.late(number, wave, step)
+            self.value(wave, begin + step.busy / step.parts, begin + step.busy, step.unit)
         self.note(number, step.where, step.unit, start, wave.last[-1])
         self.count(wave, step, wave.last[-1])
         self.go_on(number, wave, issued)
+
+    def late(self, number: int, wave: _Wave, step: Do) -> float:
+        """Cycles that an access of memory takes this time beyond the least."""
+        if not step.spread:
+            return 0.0
+        wave.accesses += 1
+        return step.spread * lateness(self.draw, wave.program.group, number, wave.accesses, step.lines)
+
+    def fill(self, now: float) -> None:
+        """Copies that have landed have taken the pipe of LDS."""
+        while self.landings and self.landings[0][0] <= now:
+            landed, busy = heappop(self.landings)
+            self.pipe_free["lds"] = max(self.pipe_free["lds"], landed) + busy
 
     def multiply(self, number: int, wave: _Wave, step: Do, start: float) -> float:
         """On the matrix unit of the SIMD; gives when the wave has issued all of it."""
@@ -200,6 +219,8 @@ class _Engine:
         """What waits can be for."""
         if step.unit == "lds":
             wave.lds = max(wave.lds, done)
+        if step.fills:
+            heappush(self.landings, (done, step.fills))
         if step.is_copy:
             wave.copies = max(wave.copies, done)
         for name, units in step.counts:

@@ -5,19 +5,22 @@ Gives   for each class of operation a `Do`, not yet in its place
 Keeps   more bytes or operations never cost less; a target without facts has its defaults, slow and safe
 Cost    constant per operation
 
+The latency of memory varies from line to line, by at most `*_spread`; see `luck`.
 An instruction moves the widest that the target states for each lane, or four bytes. A copy to LDS takes as long as a
 read from global memory and then an LDS access, unless the file says how much longer it takes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.cost.steps import Do, Machine, Unit
 from tidegate.targets import Target
 
 # Bytes that an instruction moves for each lane where no width is stated.
 LANE_BYTES = 4
+# Bytes that memory looks up at once: each line of a tile has a latency of its own.
+LINE = 128
 # Operations of one matrix instruction where the target lists none for these types: 16 by 16 by 16.
 MMA_OPS = 2 * 16**3
 
@@ -63,14 +66,16 @@ class Prices:
     def global_(self, operation: str, moved: int, where: int = 0) -> Do:
         """An access of global memory: `global_read` or `global_write`."""
         cost = self.target.cost
-        return self._moving(operation, "global", moved, cost.global_issue, *self._memory(), where)
+        latency, rate = self._memory()
+        return self._varying(self._moving(operation, "global", moved, cost.global_issue, latency, rate, where))
 
     def copy(self, operation: str, moved: int, where: int = 0) -> Do:
         """An asynchronous copy between global memory and LDS."""
         cost = self.target.cost
         latency, rate = self._memory()
         latency += cost.copy_latency or cost.lds_latency
-        return self._moving(operation, "global", moved, cost.copy_issue, latency, rate, where)
+        step = self._varying(self._moving(operation, "global", moved, cost.copy_issue, latency, rate, where))
+        return replace(step, fills=moved / cost.lds_bytes)
 
     def mma(self, operations: int, dtype: str, where: int = 0) -> Do:
         """A matrix product of so many floating-point operations on elements of a type."""
@@ -86,6 +91,11 @@ class Prices:
         if self.cached:
             return cost.cache_latency, cost.cache_bytes
         return cost.global_latency, max(cost.global_bytes, min(cost.cache_bytes, cost.global_bytes * self.reuse))
+
+    def _varying(self, step: Do) -> Do:
+        cost = self.target.cost
+        spread = cost.cache_spread if self.cached else cost.global_spread
+        return replace(step, spread=spread, lines=max(1, -(-step.bytes // LINE)))
 
     def _moving(self, operation: str, unit: Unit, moved: int, issue: int, latency: int, rate: int, where: int) -> Do:
         known = self.target.operations[operation]

@@ -46,6 +46,9 @@ class Do:
     is_copy: bool = False
     reports: Meeting | None = None  # the mbarrier that is told, and of how many bytes
     bytes: int = 0
+    spread: float = 0  # the latency of each line is between `latency` and so many cycles more
+    fills: float = 0  # cycles for which it takes the pipe of LDS when it lands, as a copy does
+    lines: int = 1  # how many lines the operation is made of: it has ended when the last of them is there
 
 
 @dataclass(frozen=True, slots=True)

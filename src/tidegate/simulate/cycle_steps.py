@@ -282,7 +282,8 @@ class Walker:
             case ops.SharedMemoryBarrier(counts=counts, async_deps=deps):
                 drains = target.barrier.performs != "ordinary"
                 if drains or counts or deps or op.wait_async_ops:
-                    self.steps.append(c.Wait(at, counts, self.copies(deps), drains, op.wait_async_ops))
+                    waited = self.copies(() if counts else deps)
+                    self.steps.append(c.Wait(at, counts, waited, drains, op.wait_async_ops))
                 self.meet(at)
             case ops.ConditionalBarrier(half=half):
                 if (self.wave < self.graph.waves // 2) == (half == "low"):
@@ -292,7 +293,7 @@ class Walker:
             case ops.Wait(barrier=barrier):
                 self.steps.append(c.Depart(at, self.named(barrier)))
             case ops.WaitCount(counts=counts, async_deps=deps):
-                self.steps.append(c.Wait(at, counts, self.copies(deps)))
+                self.steps.append(c.Wait(at, counts, self.copies(() if counts else deps)))
             case ops.CommitGroup(result=result):
                 if result is not None:
                     self.tokens[result.name] = tuple(self.open_group)

@@ -2,8 +2,8 @@
 
 Needs   a well-formed graph and a target; the steps are played by `tidegate.cost`
 Gives   an `Estimate`: cycles in all, for one iteration of each loop, and lost by reason and by point
-Keeps   nothing is drawn at random: where the graph leaves a branch open, the heavier arm is taken; the same graph gives
-        the same numbers
+Keeps   where the graph leaves a branch open, the heavier arm is taken; latencies of memory that vary are averaged over
+        `DRAWS` plays whose luck is fixed, so the same graph gives the same numbers
 Cost    linear in the points passed; a loop is run for a few iterations, whatever its bounds are
 
 A loop of n iterations is run for at most `MOST` of them. What an iteration costs in the steady state is the difference
@@ -20,8 +20,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tidegate.cost import Event, Played, Program, Stuck, play, prices_of
-from tidegate.cost.steps import STALLS
+from tidegate.cost import Do, Event, Played, Program, Stuck, play, prices_of
+from tidegate.cost.steps import STALLS, Stall
 from tidegate.graph import model as g
 from tidegate.index import names
 from tidegate.language import ops
@@ -31,6 +31,8 @@ from tidegate.targets import Target
 # Iterations of the two runs of a loop that are compared, and of the loops inside of it and around it meanwhile. The
 # difference is a multiple of the usual numbers of slots, so that the state of the pipeline is the same.
 FEW, MOST, OTHERS = 12, 24, 4
+# Plays over which varying latencies are averaged; each has tens of accesses of each wave.
+DRAWS = 4
 # Sizes are made at most so many times larger to see the steady state of a loop.
 MOST_FACTOR = 64
 
@@ -58,7 +60,9 @@ class LoopCost:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a graph costs. `lost` is of the run that is listed in `events`; loops there end after `MOST` iterations."""
+    """What a graph costs. `lost` and `played` are of a run whose loops end after `MOST` iterations, on average over its
+    draws; `events` is the first of them.
+    """
 
     cycles: float
     loops: tuple[LoopCost, ...]
@@ -128,7 +132,7 @@ class _Model:
         return self.asked.graph
 
     def run(self, limits: Limits, record: bool = False) -> tuple[Played, Walked]:
-        """One play."""
+        """One play of each draw."""
         walked: list[Walked] = []
         alike = _waves_are_alike(self.graph)
         for wave in range(self.graph.waves):
@@ -143,9 +147,13 @@ class _Model:
             for wave, each in enumerate(walked)
         ]
         try:
-            return play(programs, self.asked.prices.machine(), record=record), _together(walked)
+            plays = [
+                play(programs, self.asked.prices.machine(), draw=draw, record=record and draw == 0)
+                for draw in range(DRAWS if _varies(programs) else 1)
+            ]
         except Stuck as stuck:
             raise NoEstimate(f"@{self.graph.name}: {stuck}") from None
+        return _average(plays), _together(walked)
 
     def loop(self, number: int, whole: float) -> LoopCost:
         """The steady state of a loop: two runs that differ only in its iterations."""
@@ -227,6 +235,21 @@ class _Model:
             for each, loop in enumerate(self.graph.loops)
             if each == number or (apart and loop.parent == own.parent and points[loop.head].under != "uniform")
         }
+
+
+def _varies(programs: list[Program]) -> bool:
+    """Whether some latency varies."""
+    steps = {id(each.steps): each.steps for each in programs}
+    return any(isinstance(step, Do) and step.spread for each in steps.values() for step in each)
+
+
+def _average(plays: list[Played]) -> Played:
+    """Of all numbers; what happened when is that of the first."""
+    stalls: dict[tuple[Stall, int], float] = defaultdict(float)
+    for each in plays:
+        for key, cycles in each.stalls.items():
+            stalls[key] += cycles / len(plays)
+    return Played(sum(each.cycles for each in plays) / len(plays), dict(stalls), plays[0].events)
 
 
 def _together(walked: list[Walked]) -> Walked:

@@ -140,9 +140,11 @@ class Cost:
     lds_bytes: int
     global_issue: int
     global_latency: int
+    global_spread: int
     global_bytes: int
     cache_size: int
     cache_latency: int
+    cache_spread: int
     cache_bytes: int
     copy_issue: int
     copy_latency: int

@@ -122,9 +122,11 @@ FACTS = (
     Fact("cost.lds_bytes", int, 64, "bytes that the LDS of a compute unit moves in a cycle", 1, 4096),
     Fact("cost.global_issue", int, 4, "cycles for which a SIMD is taken by one global instruction", 1, 64),
     Fact("cost.global_latency", int, 1000, "cycles until the first bytes of a read from memory can be used", 1, 100000),
+    Fact("cost.global_spread", int, 250, "cycles that it may take longer, from line to line", 0, 100000),
     Fact("cost.global_bytes", int, 8, "bytes that memory moves in a cycle for one compute unit, if all ask", 1, 4096),
     Fact("cost.cache_size", int, 0, "bytes of the last cache that all compute units share; 0: not known"),
     Fact("cost.cache_latency", int, 500, "cycles until the first bytes of a read from there can be used", 1, 100000),
+    Fact("cost.cache_spread", int, 125, "cycles that it may take longer, from line to line", 0, 100000),
     Fact("cost.cache_bytes", int, 16, "bytes that it moves in a cycle for one compute unit, if all ask", 1, 4096),
     Fact("cost.copy_issue", int, 4, "cycles for which a SIMD is taken by one instruction of a copy to LDS", 1, 64),
     Fact(
