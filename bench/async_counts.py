@@ -137,8 +137,10 @@ def reason_of(runs: Runs, count: Count) -> str:
     if count.value == 0 and is_out_of_turn(runs, count.name):
         return "something elsewhere on the counter may complete out of turn"
     alone = runs.others_off(count.place)
-    needs_it = runs.racing(alone | more) - runs.racing(alone | {count.place: count.value})
-    return "another wait or barrier is enough as well" if needs_it else UNKNOWN
+    for each in (runs, all_runs(runs.graph, runs.target, freedoms[-1], MOST_FREE_RUNS)):
+        if each.racing(alone | more) - each.racing(alone | {count.place: count.value}):
+            return "another wait or barrier is enough as well"
+    return UNKNOWN
 
 
 def is_out_of_turn(runs: Runs, name: str) -> bool:
