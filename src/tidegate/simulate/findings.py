@@ -2,19 +2,20 @@
 
 Needs   what the machine found, and for each statement its place and its text
 Gives   findings TG101 to TG105 and TG221
-Keeps   one finding for each pair of statements; the text depends on the witness alone
+Keeps   one finding for each pair of statements; the text depends on the witness alone, and on what else the same wait
+        left in flight: what is called safe is so for all of it
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.diag import Facts, Finding, Label, Span
 from tidegate.simulate.machine import Machine
 from tidegate.simulate.program_order import compare
 from tidegate.simulate.races import Clash, Party
-from tidegate.simulate.steps import Await
+from tidegate.simulate.steps import Await, Touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,22 @@ NOUNS = {"read": "read", "write": "write", "atomic": "atomic"}
 PASSIVE = {"read": "read", "write": "written", "atomic": "changed"}
 
 
+Safe = Mapping[tuple[int, str], int]
+
+
 def clash_finding(
-    clash: Clash, statements: Sequence[Statement], notes: Sequence[str] = (), *, phases: bool = True
+    clash: Clash,
+    statements: Sequence[Statement],
+    notes: Sequence[str] = (),
+    *,
+    phases: bool = True,
+    safe: Safe | None = None,
 ) -> Finding:
-    """The later access first: that is where it shows. `phases`: whether waves meet at the workgroup's barrier."""
-    return _Clash(clash, statements, phases).finding(notes)
+    """The later access first: that is where it shows. `phases`: whether waves meet at the workgroup's barrier.
+
+    `safe`: of waits and counters the largest counts with which nothing clashes that clashed.
+    """
+    return _Clash(clash, statements, phases, safe or {}).finding(notes)
 
 
 def code_of(clash: Clash) -> str:
@@ -65,6 +77,7 @@ class _Clash:
     clash: Clash
     statements: Sequence[Statement]
     phases: bool
+    safe: Safe
 
     def finding(self, notes: Sequence[str]) -> Finding:
         clash = self.clash
@@ -72,7 +85,7 @@ class _Clash:
         first, second = self.statement(clash.first), self.statement(clash.second)
         labels = (Label(second.at, self.label(clash.second)), Label(first.at, self.label(clash.first)))
         texts = "" if second.at.line else f"first `{first.text}`, then `{second.text}`"
-        said = (f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}", texts, *notes)
+        said = (f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}", texts, self.left_in_flight(), *notes)
         notes_ = tuple(filter(None, said))
         return Finding(code, self.message(code), labels, notes_, self.help(code), self.witness())
 
@@ -85,7 +98,60 @@ class _Clash:
             ("bytes", clash.bytes),
             ("first", self.party(clash.first)),
             ("second", self.party(clash.second)),
+            *((("wait", self.wait()),) if clash.left is not None else ()),
         )
+
+    def wait(self) -> Facts:
+        """The wait that let the first access go on."""
+        left = self.clash.left
+        assert left is not None
+        statement = self.statements[left.where]
+        return (
+            ("statement", statement.text),
+            ("line", statement.at.line),
+            ("counter", left.counter),
+            ("count", left.count),
+            ("safe", self.most()),
+        )
+
+    def most(self) -> int | None:
+        """The largest count that is safe at that wait, as far as this was run."""
+        left = self.clash.left
+        if left is None or left.safe is None:
+            return None
+        return min(left.safe, self.safe.get((left.where, left.counter), left.safe))
+
+    def left_in_flight(self) -> str:
+        """Who comes too early, and which wait could have held it up."""
+        left, first, second = self.clash.left, self.clash.first, self.clash.second
+        if left is None:
+            return ""
+        whose = "its" if first.wave == second.wave else f"wave {first.wave}'s"
+        copy = f"{whose} {'store' if first.touch.effect == 'read' else 'copy'}"
+        since = f" from {_iteration(first.touch)}" if first.touch.loops else ""
+        verb = "may touch" if second.touch.may else VERBS[second.touch.effect]
+        when = f"{_iteration(second.touch)} of " if second.touch.loops else ""
+        most = self.most()
+        safe = (
+            "it is in no group yet"
+            if most is None
+            else f"at most {most} is safe here"
+            if most
+            else "only 0 is safe here"
+        )
+        wait = f"`{left.counter}({left.count})` in {self.place(left.where)}"
+        return (
+            f"{when}wave {second.wave} {verb} {self.what(second)} while {copy}{since} may be in flight: {wait}, {safe}"
+        )
+
+    def what(self, party: Party) -> str:
+        """`slot 1`, or the memory."""
+        slot = self.bytes(party).partition(" of ")[2]
+        return slot if slot.startswith("slot ") else f"`{self.statement(party).memory.removeprefix('%') or 'it'}`"
+
+    def place(self, where: int) -> str:
+        statement = self.statements[where]
+        return f"line {statement.at.line}" if statement.at.line else f"`{statement.text}`"
 
     def party(self, party: Party) -> Facts:
         statement, touch = self.statement(party), party.touch
@@ -182,6 +248,8 @@ class _Clash:
             return (
                 "the phase that the copy reports to must not complete without it: check `expect`, the slot, the parity"
             )
+        if clash.left is not None and (most := self.most()) is not None:
+            return f"count down to `{clash.left.counter}({most})` in {self.place(clash.left.where)}"
         if first.is_async and (code == "TG105" or clash.why == "undrained"):
             place = f"before {self.name(clash.second)}" if code == "TG105" else "before the barrier that both meet at"
             if any(queue.least == 0 for queue in first.queues):
@@ -203,6 +271,13 @@ class _Clash:
             after, before = self.name(self.clash.first), self.name(self.clash.second)
             return f"put {barrier} after {after}: {before} comes in a later iteration"
         return f"put {barrier} between the two"
+
+
+def _iteration(touch: Touch) -> str:
+    """`iteration 3`, or of several loops `iteration %i = 1, %k = 3`."""
+    if len(touch.loops) == 1:
+        return f"iteration {touch.loops[0][1]}"
+    return f"iteration {', '.join(f'{name} = {value}' for name, value in touch.loops)}"
 
 
 # --- hangs --------------------------------------------------------------------------------------------------------

@@ -79,7 +79,13 @@ class HostileRun:
     def findings(self) -> list[Finding]:
         """Races and wrong orders in the order of the text, then a hang."""
         found = [
-            clash_finding(clash, self.statements, self._where(clash.statements), phases=self._meets())
+            clash_finding(
+                clash,
+                self.statements,
+                self._where(clash.statements),
+                phases=self._meets(),
+                safe=self.verdicts.safe,
+            )
             for clash in in_order(self.verdicts.clashes.values())
         ]
         if self.hang is not None:
@@ -237,6 +243,7 @@ class _Run:
             tally.listener.hangs(tally.time, wave, held, machine.waits_for(wave, held))
         tally.end()
         self.progress(tally.groups, self.total)
+        self.verdicts.lower(verdicts.safe)
         for statements, clash in verdicts.clashes.items():
             if statements not in self.verdicts.clashes:
                 self.verdicts.add(clash)

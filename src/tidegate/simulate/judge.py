@@ -37,7 +37,7 @@ from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
 from tidegate.simulate.position import shape_of
 from tidegate.simulate.queues import Rules, rules_of
-from tidegate.simulate.races import Verdicts, Watch, in_order
+from tidegate.simulate.races import Clash, Verdicts, Watch, in_order
 from tidegate.simulate.regions import Regions
 from tidegate.simulate.statements import crosses_proxies, is_early_end, meets_all, statements_of
 from tidegate.simulate.steps import Step
@@ -114,6 +114,8 @@ class _Judge:
         self.cost = 0
         self.result = Judgement()
         self.found: dict[tuple[str, int, int], Finding] = {}
+        self.clashes: dict[tuple[str, int, int], tuple[Clash, Configuration]] = {}
+        self.verdicts = Verdicts()  # of all runs: what is safe at waits
         self.meetings = Meetings(
             frozenset(n for n, point in enumerate(graph.points) if point.under == "divergent"),
             frozenset(n for n, point in enumerate(graph.points) if is_early_end(point)),
@@ -142,6 +144,8 @@ class _Judge:
             self.bound(f"operations that nobody has described write all they can reach: points {', '.join(unknown)}")
         if not found.runs:
             result.bounded.append("no sizes that satisfy the assumptions leave anything to run")
+        for key, (clash, configuration) in self.clashes.items():
+            self.found[key] = self.clash_finding(clash, configuration)
         result.findings = [*map(self.mistake_finding, mistakes), *self.found.values()]
         if not result.runs and self.endless:
             message = f"`@{self.graph.name}` does not come to an end: {self.endless}"
@@ -220,8 +224,10 @@ class _Judge:
         for clash in in_order(verdicts.clashes.values()):
             self.result.pairs.add(clash.statements[1:])
             if clash.statements not in self.found:
-                found = clash_finding(clash, self.statements, self.where(configuration), phases=self.meets)
-                self.found[clash.statements] = with_configuration(found, configuration)
+                self.found[clash.statements] = self.clash_finding(clash, configuration)
+                if clash.left is not None:  # to be said again when it is known what is safe in all runs
+                    self.clashes[clash.statements] = (clash, configuration)
+        self.verdicts.lower(verdicts.safe)
 
     def explored(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Iterator[Explored]:
         varies = order_varies(waves)
@@ -255,6 +261,11 @@ class _Judge:
         return start_machine(self.rules, [Listed(steps) for steps in waves], watch)
 
     # --- what was found ---
+
+    def clash_finding(self, clash: Clash, configuration: Configuration) -> Finding:
+        where, safe = self.where(configuration), self.verdicts.safe
+        found = clash_finding(clash, self.statements, where, phases=self.meets, safe=safe)
+        return with_configuration(found, configuration)
 
     def hang(self, machine: Machine, configuration: Configuration) -> None:
         held = tuple(step.where for _, step in machine.blocked())

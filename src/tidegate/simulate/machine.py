@@ -176,7 +176,9 @@ class Machine:
             case Commit():
                 state.flight.commit()
             case Drain():
-                pass
+                if step.counts:
+                    for number, left in state.flight.left(step):
+                        self.watch.left(wave, number, state.flight.touches[number], left, state.time)
             case Fence(proxy=proxy):
                 if proxy:
                     state.clock = self._tell(wave).fence()

@@ -1,7 +1,8 @@
 """What one wave has in flight, and what a wait is sure to find performed.
 
 Needs   the accesses of one wave in issue order, groups as they are closed, and the target's counters
-Gives   for a drain, the accesses that have been performed when the wave goes on
+Gives   for a drain, the accesses that have been performed when the wave goes on; of the copies that its counts leave in
+        flight, the largest count that would not have
 Keeps   only what is certain: an operation counts its least number of instructions, and a count above 0 says nothing
         while something on its counter may complete out of turn
 Cost    linear in what is in flight
@@ -12,7 +13,7 @@ not touched by a count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tidegate.simulate.steps import Drain, Touch
@@ -43,6 +44,19 @@ def rules_of(target: Target) -> Rules:
         target.fence.proxy_needed,
         target.barrier.wave_end == "leaves",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A counted wait, by its statement, that left a copy in flight; at most `safe` would have performed it.
+
+    None: no count would, since the copy is in no group yet.
+    """
+
+    where: int
+    counter: str
+    count: int
+    safe: int | None
 
 
 @dataclass(slots=True)
@@ -112,6 +126,33 @@ class InFlight:
             found.update(self._upto(number))
         return sorted(found)
 
+    def left(self, drain: Drain) -> Iterator[tuple[int, Left]]:
+        """The copies that are still in flight after a drain with a count on their counter."""
+        for name, count in drain.counts:
+            if name not in self.rules.counters:
+                continue
+            unit, in_order, most = self.rules.counters[name]
+            certain = in_order and self._in_turn(name)
+            for number, newer in self._newer_groups(name) if unit == "groups" else self._newer(name):
+                if self.touches[number].is_async:
+                    safe = None if newer is None else min(newer, most) if certain else 0
+                    yield number, Left(drain.where, name, count, safe)
+
+    def _newer(self, name: str) -> Iterator[tuple[int, int]]:
+        """What is in flight on a counter, the newest first, with how many instructions are newer."""
+        newer = 0
+        for number, touch in reversed(self.touches.items()):
+            for queue in touch.queues:
+                if queue.counter == name:
+                    yield number, newer
+                    newer += queue.least
+
+    def _newer_groups(self, name: str) -> Iterator[tuple[int, int | None]]:
+        """The same for groups; None for what is in none yet."""
+        for newer, group in enumerate(reversed(self.groups.get(name, []))):
+            yield from ((number, newer) for number in group if number in self.touches)
+        yield from ((number, None) for number in self.open_group.get(name, ()) if number in self.touches)
+
     def _counted(self, name: str, count: int) -> list[int]:
         """What is performed when no more than `count` are in flight on a counter."""
         if name not in self.rules.counters:
@@ -122,14 +163,7 @@ class InFlight:
         if unit == "groups":
             closed = self.groups.get(name, [])
             return [n for group in closed[: max(0, len(closed) - count)] for n in group if n in self.touches]
-        found, newer = [], 0
-        for number, touch in reversed(self.touches.items()):
-            for queue in touch.queues:
-                if queue.counter == name:
-                    if newer >= count:
-                        found.append(number)
-                    newer += queue.least
-        return found
+        return [number for number, newer in self._newer(name) if newer >= count]
 
     def _upto(self, number: int) -> list[int]:
         """A copy, and what completes before it on the same counter."""

@@ -12,12 +12,13 @@ Cost    per access the number of accesses that others may still meet; what all w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tidegate.simulate.clocks import Clock, Id
 from tidegate.simulate.program_order import Key, compare, may_still_come
+from tidegate.simulate.queues import Left
 from tidegate.simulate.regions import Region, Regions, Stretch
 from tidegate.simulate.steps import Touch
 
@@ -28,6 +29,8 @@ Why = Literal["unmet", "undrained", "unfenced", "varies"]
 
 # A wave forgets when there are so many accesses that others may meet.
 FORGET_AT = 48
+# Of the waits that left a copy in flight, so many are remembered.
+MOST_LEFT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class Clash:
     second: Party
     bytes: Stretch
     why: Why
+    left: Left | None = None  # the wait that let the first one go on, where one did
 
     @property
     def statements(self) -> tuple[str, int, int]:
@@ -67,6 +71,11 @@ class Record:
     party: Party
     told: int  # the wave's own time at its issue
     performed: int | None = None
+    left: tuple[tuple[int, Left], ...] = ()  # waits that let it go on, each with the wave's own time then
+
+    def left_before(self, time: int | None) -> Left | None:
+        """The last such wait; with a time, of those before it."""
+        return next((each for at, each in reversed(self.left) if time is None or at < time), None)
 
 
 @dataclass(slots=True)
@@ -93,7 +102,7 @@ class Group:
         return touch.is_async or self.has_async or self.waves != {party.wave}
 
     def copy(self) -> Group:
-        records = {at: Record(each.party, each.told, each.performed) for at, each in self.records.items()}
+        records = {at: Record(each.party, each.told, each.performed, each.left) for at, each in self.records.items()}
         return Group(records, set(self.waves), self.has_async, self.has_writes)
 
 
@@ -104,13 +113,21 @@ class Verdicts:
     clashes: dict[tuple[str, int, int], Clash] = field(default_factory=dict)
     pairs: dict[tuple[Id, Id], _Seen] = field(default_factory=dict)
     raced: set[tuple[Id, Id]] = field(default_factory=set)
+    safe: dict[tuple[int, str], int] = field(default_factory=dict)  # wait and counter → with which nothing clashed
 
     def add(self, clash: Clash) -> None:
         known = self.clashes.get(clash.statements)
         if known is None or clash.rank < known.rank:
             self.clashes[clash.statements] = clash
+        if clash.left is not None and clash.left.safe is not None:
+            self.lower({(clash.left.where, clash.left.counter): clash.left.safe})
         if clash.kind == "race":
             self.raced.add(_pair(clash.first, clash.second))
+
+    def lower(self, safe: Mapping[tuple[int, str], int]) -> None:
+        """What is safe at a wait is safe for all that it left and that clashed."""
+        for key, count in safe.items():
+            self.safe[key] = min(count, self.safe.get(key, count))
 
     def settle(self) -> None:
         """Decides pairs that no run left unordered: one direction, always the right one, is the only good end."""
@@ -188,6 +205,15 @@ class Watch:
             if group is not None and (wave, number) in group.records:
                 group.records[wave, number].performed = time
 
+    def left(self, wave: int, number: int, touch: Touch, left: Left, time: int) -> None:
+        """A wait of the wave has left a copy in flight."""
+        for region in touch.regions:
+            group = self.records.get(region.space, {}).get(region)
+            record = group.records.get((wave, number)) if group is not None else None
+            if record is not None:
+                before = tuple(each for each in record.left if each[0] != time)
+                record.left = (*before, (time, left))[-MOST_LEFT:]
+
     def landed(self, at: Id) -> None:
         """A copy that reports has ended; who may rely on that, the clocks say."""
 
@@ -231,7 +257,8 @@ class Watch:
         why = self.unsure(record, party.wave, clock, crossing)
         if why is not None:
             kind: Kind = "own" if own else "race"
-            self.verdicts.add(as_clash(kind, record.party, party, bytes_, why))
+            left = record.left_before(None if own else clock.times[record.party.wave]) if why != "unfenced" else None
+            self.verdicts.add(as_clash(kind, record.party, party, bytes_, why, left))
         elif not own:
             self.ordered(record.party, party, bytes_)
 
@@ -285,13 +312,16 @@ def why_unsure(record: Record, wave: int, clock: Clock, crossing: bool) -> Why |
     return None if performed is not None and clock.fenced[own] > performed else "unfenced"
 
 
-def as_clash(kind: Kind, one: Party, other: Party, bytes_: Stretch, why: Why) -> Clash:
-    """The two in program order; where there is none, as they came, or by statement if they could come either way."""
+def as_clash(kind: Kind, one: Party, other: Party, bytes_: Stretch, why: Why, left: Left | None = None) -> Clash:
+    """The two in program order; where there is none, as they came, or by statement if they could come either way.
+
+    `left`: the wait that let `one` go on.
+    """
     order = compare(one.touch.key, other.touch.key) if one.wave != other.wave else -1
     either_way = order == 0 and why in ("unmet", "varies")
     swapped = order > 0 or (either_way and one.touch.where > other.touch.where)
     first, second = (other, one) if swapped else (one, other)
-    return Clash(kind, first, second, bytes_, why)
+    return Clash(kind, first, second, bytes_, why, None if swapped else left)
 
 
 def in_order(clashes: Iterable[Clash]) -> list[Clash]:
