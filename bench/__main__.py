@@ -15,6 +15,7 @@ from pathlib import Path
 from bench import (
     async_counts,
     async_fuzz,
+    async_speed,
     cost_ranking,
     explore,
     removals,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "sync-speed": sync_speed.run,
     "async-counts": async_counts.run,
     "async-fuzz": async_fuzz.run,
+    "async-speed": async_speed.run,
     "verify-agreement": verify_agreement.run,
     "verify-rules": verify_mutants.run,
     "verify-speed": verify_speed.run,

@@ -35,7 +35,7 @@ from tidegate.language import ops
 from tidegate.language.ops import Size
 from tidegate.simulate.judge import judge
 
-COUNT, QUICK = 2_000, 100
+COUNT, QUICK = 1_200, 100
 CHUNK = 20
 STRATEGIES = ("minimal", "intersecting")
 PROTOCOL = ("TG202", "TG203", "TG204", "TG205", "TG207", "TG208")

@@ -5,7 +5,8 @@ Gives   for each such wait the largest safe count of each counter, and the copie
 Keeps   the fewest instructions (or groups) of the counter on any walk from the very copy that a value stands for:
         values are followed backwards through assignments, on each walk to the copy that it brings; one that ends in
         `null_async_dep` sets no bound. 0 where copies complete out of turn; never more than the counter can tell
-Cost    for each value of a wait and each counter a search by distance: nodes times the names it has on the way
+Cost    for each value of a wait and each counter a search by distance: nodes times the names it has on the way, no
+        farther than the counter can tell
 
     %t2 = gather_to_lds         %old = carried, first null_async_dep, then %new, then %t2
     ...                         wait_count deps(%old) becomes wait_count vmcnt(2) deps(%old): two copies are younger
@@ -14,7 +15,7 @@ Cost    for each value of a wait and each counter a search by distance: nodes ti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.graph import model as g
@@ -71,6 +72,7 @@ class _Counter:
         self.out_of_turn = {issue.counter for point in points for issue in point.issues if not issue.in_order}
         self.tables: dict[str, list[int]] = {}
         self.steps = [_step(flow, node) for node in range(len(flow.origin))]
+        self.counters_of = _counters_of(self.steps)
 
     def add(self, node: int, op: Waiting, into: Counted) -> None:
         """Adds what one wait asks for: the least over all its values."""
@@ -107,7 +109,12 @@ class _Counter:
                     if counter in step.counters:
                         yield node, distance
                     continue
+                if distance == most:  # whichever copy it is, nothing less will do
+                    yield node, distance
+                    return
                 name = step.renames.get(name, name)
+                if counter not in self.counters_of.get(name, ()):
+                    continue  # it stands for no copy that counts there
                 farther = min(most, distance + table[node])
                 for before in self.flow.before[node]:
                     if farther < best.get((before, name), most + 1):
@@ -137,6 +144,26 @@ class _Step:
 
 
 _PLAIN = _Step()
+
+
+def _counters_of(steps: Sequence[_Step]) -> dict[str, set[str]]:
+    """For each name the counters of all copies that it may stand for."""
+    found: dict[str, set[str]] = {}
+    copies: dict[str, set[str]] = {}  # name → those that take its value
+    for step in steps:
+        for name in step.makes:
+            found.setdefault(name, set()).update(step.counters)
+        for name, source in step.renames.items():
+            copies.setdefault(source, set()).add(name)
+    waiting = list(found)
+    while waiting:
+        source = waiting.pop()
+        for name in copies.get(source, ()):
+            known = found.setdefault(name, set())
+            if not found[source] <= known:
+                known |= found[source]
+                waiting.append(name)
+    return found
 
 
 def _step(flow: Flow, node: int) -> _Step:
