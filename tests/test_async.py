@@ -359,3 +359,12 @@ def test_a_strategy_that_is_asked_for_is_taken() -> None:
     result = tg.sync(kernel(*TWO_SLOTS, slots=2), strategy="minimal")
     assert not [note for note in result.notes if "cycles" in note]
     assert [type(edit.op).__name__ for edit in result.plan.edits] == ["SharedMemoryBarrier"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_the_cost_model_chooses_is_clean(seed: int) -> None:
+    before, target, _ = random_async_kernel(random.Random(1000 + seed))
+    for tighten in (False, True):
+        result = tg.sync(before, target.name, tighten_waits=tighten)
+        assert result.checked is not None
+        assert not [each for each in result.checked.findings if each.severity == "error"]

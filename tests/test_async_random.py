@@ -158,8 +158,7 @@ def test_counts_are_safe_and_nearly_all_as_large_as_can_be(chunk: int, request: 
     [
         (17, "conditions that never hold together"),
         (20, "which iterations of two loops meet"),
-        (29, "how often loops run"),
-        (62, "another wait or barrier is enough as well"),
+        (104, "how often loops run"),
     ],
 )
 def test_why_a_count_is_smaller(number: int, reason: str) -> None:

@@ -212,11 +212,28 @@ class _Finder:
                 self.loosen(point, need, name)
         for point, waits in list(drains.waits.items()):
             for op in waits:
-                known = drains.waits[point]
-                drains.waits[point] = tuple(each for each in known if each is not op)
-                if not self.is_enough(point):
-                    drains.waits[point] = known
-                    self.update(point)
+                self.waits_enough(point, tuple(each for each in drains.waits[point] if each is not op))
+            counted = [op for op in drains.waits[point] if isinstance(op, WaitCount)]
+            for counting in counted[0].counts if counted else ():
+                self.without_count(point, counting)
+
+    def without_count(self, point: int, count: tuple[str, int]) -> None:
+        """Waits for one counter less, if that is enough."""
+        waits = self.drains.waits[point]
+        wait = next(op for op in waits if isinstance(op, WaitCount))
+        fewer = tuple(each for each in wait.counts if each != count)
+        if fewer:
+            self.waits_enough(point, tuple(WaitCount(fewer) if op is wait else op for op in waits))
+
+    def waits_enough(self, point: int, waits: tuple[SyncOp, ...]) -> bool:
+        """Puts other waits before a point, if that is enough."""
+        known = self.drains.waits[point]
+        self.drains.waits[point] = waits
+        if self.is_enough(point):
+            return True
+        self.drains.waits[point] = known
+        self.update(point)
+        return False
 
     def is_enough_with(self, point: int, need: Need, words: set[str]) -> bool:
         """Drains other kinds, if that is enough."""
