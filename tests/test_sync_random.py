@@ -192,3 +192,9 @@ def test_every_barrier_is_needed(kind: str, seed: int) -> None:
     tried = list(try_all(draw(kind, seed)))
     assert tried
     assert not [each for each in tried if each.reason == "nobody knows yet"]
+
+
+def test_a_pair_that_an_inner_loop_made_needless_is_gone() -> None:
+    """It was wrapped round its own loop afterwards, and could not be found."""
+    case = draw("stagger", 5879)
+    assert all(not outcome.findings for outcome in outcomes(case, ("intersecting",)))

@@ -117,8 +117,9 @@ class _Splitter:
         for pair in pairs:
             by_region.setdefault(pair.region, []).append(pair)
         for pair in sorted(pairs, key=lambda each: -self.regions.depth[each.region]):
-            parent = self.regions.regions[pair.region].parent
-            self.wrap(pair, by_region.setdefault(parent, []))
+            if pair in by_region[pair.region]:  # one that an inner loop has made needless is gone
+                parent = self.regions.regions[pair.region].parent
+                self.wrap(pair, by_region.setdefault(parent, []))
 
     def place(self, point: int) -> int:
         return self.regions.place[self.slots.nodes[point][0]]
