@@ -110,6 +110,21 @@ def _barrier(barrier: Barrier, result: Explained, numbers: dict[int, int]) -> di
         "instead": list(barrier.instead),
         "too_weak": [numbers[id(each)] for each in barrier.too_weak],
         "trials": [_trial(each, numbers) for each in barrier.trials],
+        "more_slots": _more_slots(barrier),
+    }
+
+
+def _more_slots(barrier: Barrier) -> dict[str, object] | None:
+    found = barrier.more_slots
+    if found is None:
+        return None
+    return {
+        "buffers": [{"buffer": name, "slots": have} for name, have in zip(found.buffers, found.have, strict=True)],
+        "saves": found.is_saved,
+        "more": found.more,
+        "tried": found.tried,
+        "bytes": found.bytes,
+        "anew": found.anew,
     }
 
 

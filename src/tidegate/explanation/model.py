@@ -48,6 +48,23 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class MoreSlots:
+    """How many slots would save a barrier that only keeps iterations apart."""
+
+    buffers: tuple[str, ...]
+    have: tuple[int, ...]  # slots of each
+    more: int | None  # so many more of each save it; None: none of those that were tried
+    tried: int  # the most that were; 0: not even one fits
+    bytes: int  # that one more of each takes
+    fits: bool  # whether more than those that were tried would fit
+    anew: bool = False  # whether something else has to wait for more then: what `sync` does
+
+    @property
+    def is_saved(self) -> bool:
+        return self.more is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """Synchronization that belongs together: one operation, a split pair, a stagger, or a barrier object."""
 
@@ -60,6 +77,7 @@ class Barrier:
     trials: tuple[Trial, ...]
     instead: tuple[int, ...]  # points that order what it serves if it is not there
     too_weak: tuple[Hazard, ...] = ()  # it stands between their ends and does not order them
+    more_slots: MoreSlots | None = None  # None: it is for something else, or nobody can say
 
     @property
     def without(self) -> Trial:

@@ -138,9 +138,14 @@ class PairFinder:
                 yield from self.hazard(first, second, loop, meeting, pairs)
             else:
                 reason = Reason.ONE_WAVE if self.one_wave(first, second) else Reason.PRIVATE
-                across = [each.distance for each in found if each.pairs & ACROSS]
-                until = (meeting.distance, min(across) - 1 if across else None) if loop >= 0 else None
+                until = self.private(meeting, found) if loop >= 0 else None
                 yield self.made(reason, first, second, loop, until)
+
+    def private(self, meeting: Meeting, found: tuple[Meeting, ...]) -> tuple[int, int | None]:
+        """From a meeting of waves with themselves up to the next one of two waves; alone, if such come before it."""
+        across = [each.distance for each in found if each.pairs & ACROSS]
+        later = [each for each in across if each > meeting.distance]
+        return meeting.distance, min(later) - 1 if later else meeting.distance if across else None
 
     def disjoint(self, first: int, second: int, loop: int, least: int | None) -> Pair:
         """They do not meet; or not in the next iterations, before the least distance."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from tidegate.diag import NOWHERE, Finding, Sources, Span
 from tidegate.explanation.barriers import OBJECT, STAGGER
 from tidegate.explanation.changes import show_sync
-from tidegate.explanation.model import Barrier, Explained, Pair, Reason, Trial, Verdict
+from tidegate.explanation.model import Barrier, Explained, MoreSlots, Pair, Reason, Trial, Verdict
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
@@ -109,6 +109,7 @@ class _Show:
         for question in QUESTIONS:
             trials = [each for each in barrier.trials if each.question == question]
             rows += [(question, each) for each in both_ways(list(self.tried(trials)))]
+        rows += [("slots", each) for each in self.more_slots(barrier)]
         last = ""
         for word, text in rows:
             lines.append(f"  {word if word != last else '':<8} {text}")
@@ -228,6 +229,22 @@ class _Show:
         when = _iterations(first["iterations"], second["iterations"])
         return f"{finding.code} {facts['hazard']} {buffer} {first['line']} → {second['line']}, {waves}{when}"
 
+    def more_slots(self, barrier: Barrier) -> Iterator[str]:
+        found = barrier.more_slots
+        if found is None:
+            return
+        of = " and ".join(found.buffers)
+        if found.more is not None:
+            extra = found.more * found.bytes
+            anew = ", after `sync`" if found.anew else ""
+            slots = _slots(found, found.more)
+            yield f"with {slots} of {of} one barrier per iteration less{anew}, for {extra:,} bytes more"
+        elif not found.tried:
+            yield f"there is no room for one more of {of}: {found.bytes:,} bytes"
+        else:
+            most = max(have + found.tried for have in found.have)
+            yield f"no number of slots of {of} up to {most} saves it" + ("" if found.fits else ", and no more fit")
+
     # --- pairs ---
 
     def pairs(self) -> Iterator[list[str]]:
@@ -258,6 +275,13 @@ class _Show:
         low, high = pair.distances or (0, 0)
         kind = pair.kind.name if pair.kind is not None else "any"
         return kind, pair.buffer, self.between(pair.producer, pair.consumer, pair.loop, low, high)
+
+
+def _slots(found: MoreSlots, more: int) -> str:
+    """`3 slots instead of 2`."""
+    if len(set(found.have)) > 1:
+        return f"{count(more, 'slot')} more"
+    return f"{found.have[0] + more} slots instead of {found.have[0]}"
 
 
 def both_ways(lines: list[str]) -> list[str]:

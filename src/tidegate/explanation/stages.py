@@ -2,7 +2,7 @@
 
 Needs   a program and its target
 Gives   its barriers with the hazards they serve and what goes wrong without, earlier, later, weaker or outside of their
-        loops; the pairs of accesses without a barrier of their own, and why
+        loops, and how many slots would save them; the pairs of accesses without a barrier of their own, and why
 Keeps   the program is not changed; a barrier is called needed only if a finding or a hazard says so
 Cost    that of `find_hazards`, a judgement for each change that is tried, and a question for each pair of accesses
 
@@ -18,6 +18,7 @@ from tidegate.explanation.barriers import Group, find_barriers, weigh
 from tidegate.explanation.changes import Changes
 from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
 from tidegate.explanation.pairs import MOST_PAIRS, PairFinder
+from tidegate.explanation.slots import SlotTrials
 from tidegate.explanation.trials import Trials
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
@@ -55,12 +56,12 @@ def explain(unit: Unit, *, atomics: str = "order", stagger: int = 0, progress: P
         graph = parse_graph(result.listing, f"{graph.name}.sync")
     found = find_hazards(flow_of(graph), unit.target, atomics=atomics, stagger=stagger)
     result.graph, result.hazards = graph, found
-    _Explainer(result, graph, found).explain(progress or (lambda *_: None))
+    _Explainer(result, graph, found, atomics).explain(progress or (lambda *_: None))
     return result
 
 
 class _Explainer:
-    def __init__(self, result: Explained, graph: g.SyncGraph, found: Hazards) -> None:
+    def __init__(self, result: Explained, graph: g.SyncGraph, found: Hazards, atomics: str) -> None:
         self.result, self.graph, self.found, self.flow = result, graph, found, found.flow
         target = result.unit.target
         self.walks = Walks(self.flow, target, found.stagger)
@@ -68,6 +69,7 @@ class _Explainer:
         self.served = {each: nodes for each, nodes in at if not isinstance(nodes, Walk)}
         self.trials = Trials(graph, target, self.walks, tuple(self.served))
         self.changes = Changes(graph, target)
+        self.slots = SlotTrials(graph, found, target, atomics, self.trials)
         self.racing = _races(self.trials.base.findings)
         loose = [*(each for each in found.hazards if each not in self.served), *(one.hazard for one in found.unplaced)]
         self.quiet = [each for each in loose if not self.is_racing(each.producer, each.consumer)]
@@ -131,6 +133,7 @@ class _Explainer:
             tuple(trials),
             self.instead(group, [each for each in serves if each not in lost]),
             self.too_weak(nodes),
+            self.slots.ask(group, without.hazards or serves) if without.verdict.is_wrong else None,
         )
 
     def tried(self, group: Group, without: Trial) -> list[Trial]:

@@ -59,11 +59,16 @@ class Trials:
         gone = self.gone(after)
         return Trial(change.question, change.tried, verdict, tuple(found), lost, gone, part=change.part)
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more is judged."""
+        return self.count >= MOST_TRIALS or self.steps >= MOST_STEPS
+
     def judge(self, program: g.SyncGraph) -> list[Finding] | None:
         """What is wrong with a changed program; None if it is not judged."""
         if not self.base.is_decided:
             return None
-        if self.count >= MOST_TRIALS or self.steps >= MOST_STEPS:
+        if self.is_spent:
             self.left_out += 1
             return None
         checked = judged(program, self.target)
