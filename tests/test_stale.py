@@ -236,6 +236,32 @@ wait_count vmcnt(4) deps(%w)"""
     assert [label.at.line - FIRST for label in finding.labels] == [8, 1, 5]
 
 
+AHEAD = """%none = null_async_dep
+%t0 = COPY
+%x, %y = iterate %k in 0 .. N carry(%older = %none : dep, %old = %t0 : dep) {
+%new = conditional %k + 1 < N : dep {
+%t = COPY
+yield %t
+} else {
+yield %none
+}
+conditional %k + 1 < N {
+wait_count vmcnt({n}) deps(%old)
+} else {
+wait_count vmcnt(0) deps(%old)
+}
+yield %old, %new
+}"""
+
+
+def test_conditions_that_hold_together_are_seen_in_runs() -> None:
+    """A copy is only left in flight in iterations that issue a newer one; paths alone do not tell."""
+    assert stale(AHEAD.replace("{n}", "1"))
+    assert checked(AHEAD.replace("{n}", "1")) == []
+    (finding,) = checked(AHEAD.replace("{n}", "2"))
+    assert finding.message.startswith("`vmcnt(2)` does not wait for `%old`")
+
+
 # --- random kernels -----------------------------------------------------------------------------------------------
 
 COUNTERS = {"gfx950": ("vmcnt",), "gfx1250": ("asynccnt", "tensorcnt"), "sm_80": ("group",)}

@@ -21,6 +21,7 @@ from tidegate.targets import Target, default_target, load_target
 if TYPE_CHECKING:
     from tidegate.simulate.judge import Judgement, Limits, Progress
     from tidegate.verify.model import Suspect, Verification
+    from tidegate.verify.stale import Stale
 
 # Each stage, and what it prints after it has run.
 STAGES = {
@@ -161,7 +162,7 @@ def run_stages(
     from tidegate.verify.say import show_verification
     from tidegate.verify.verify import verify
 
-    findings += _stale(graph, unit.target)
+    stale = _stale(graph, unit.target)
     verification = Verification(undecided=("nobody was asked to",))
     if prove:  # that a kernel stays in its memory has been seen in its shape
         verification = verify(graph, unit.target, memory=unit.kernel is None)
@@ -173,27 +174,41 @@ def run_stages(
     if stop_after == "verify":
         checked.why_not = _why_not(findings, stop_after)
         checked.findings += [_possible(each, graph, "nothing was run") for each in verification.suspects]
+        checked.findings += _stale_findings(stale, graph)
         return checked
     needless = verification.is_proved and not verification.doubts
     if needless and not (limits is not None and limits.count):
         if print_after == "judge":
             show("judge", "not run: there is nothing left to decide")
+        if stale:  # whether the conditions on the way allow that is seen in runs
+            from tidegate.simulate.judge import judge
+
+            checked.findings += _stale_findings(stale, graph, judge(graph, unit.target, limits, progress))
         return checked
     _run(checked, unit.target, limits, progress)
+    checked.findings += _stale_findings(stale, graph, checked.judgement)
     if print_after == "judge" and checked.judgement is not None:
         show("judge", show_judgement(checked.judgement))
     return checked
 
 
-def _stale(graph: SyncGraph, target: Target) -> list[Finding]:
-    """Counts that do not wait for what stands beside them."""
+def _stale(graph: SyncGraph, target: Target) -> list[Stale]:
+    """Counts that do not wait for what stands beside them, if conditions are free."""
     from tidegate.graph.flow import flow_of
-    from tidegate.verify.say import stale_findings
     from tidegate.verify.stale import claims, find_stale
 
     if not any(claims(point.action) for point in graph.points):
         return []
-    return stale_findings(find_stale(flow_of(graph), target), graph)
+    return find_stale(flow_of(graph), target)
+
+
+def _stale_findings(stale: list[Stale], graph: SyncGraph, judgement: Judgement | None = None) -> list[Finding]:
+    """Those that a run shows; all where nothing was run."""
+    from tidegate.verify.say import stale_findings
+
+    if judgement is not None and judgement.runs:
+        stale = [each for each in stale if each.wait in judgement.late]
+    return stale_findings(stale, graph)
 
 
 def _run(checked: Checked, target: Target, limits: Limits | None, progress: Progress | None) -> None:

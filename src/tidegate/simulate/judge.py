@@ -86,6 +86,7 @@ class Judgement:
     steps: int = 0
     at_the_barrier: list[Finding] = field(default_factory=list)  # hangs in which all wait at the workgroup's barrier
     pairs: set[tuple[int, int]] = field(default_factory=set)  # points whose accesses clash
+    late: set[int] = field(default_factory=set)  # points whose counts let a copy go on that they name
 
 
 # Called with the number of configurations done and of all.
@@ -228,6 +229,7 @@ class _Judge:
                 if clash.left is not None:  # to be said again when it is known what is safe in all runs
                     self.clashes[clash.statements] = (clash, configuration)
         self.verdicts.lower(verdicts.safe)
+        self.result.late |= verdicts.late
 
     def explored(self, waves: list[tuple[Step, ...]], verdicts: Verdicts) -> Iterator[Explored]:
         varies = order_varies(waves)

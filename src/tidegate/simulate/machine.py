@@ -179,6 +179,8 @@ class Machine:
                 if step.counts:
                     for number, left in state.flight.left(step):
                         self.watch.left(wave, number, state.flight.touches[number], left, state.time)
+                if any(number in state.flight.touches for number in step.named):
+                    self.watch.verdicts.late.add(step.where)
             case Fence(proxy=proxy):
                 if proxy:
                     state.clock = self._tell(wave).fence()

@@ -114,6 +114,7 @@ class Verdicts:
     pairs: dict[tuple[Id, Id], _Seen] = field(default_factory=dict)
     raced: set[tuple[Id, Id]] = field(default_factory=set)
     safe: dict[tuple[int, str], int] = field(default_factory=dict)  # wait and counter → with which nothing clashed
+    late: set[int] = field(default_factory=set)  # waits whose counts let a copy go on that they are said to be for
 
     def add(self, clash: Clash) -> None:
         known = self.clashes.get(clash.statements)

@@ -78,6 +78,7 @@ class Drain:
     counts: tuple[tuple[str, int], ...] = ()
     copies: frozenset[int] = frozenset()
     key: Key = START
+    named: frozenset[int] = frozenset()  # copies that counts are said to be for
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,7 +283,8 @@ class _Walker:
             case ops.WorkgroupBarrier():
                 yield from _meet(number, key)
             case ops.SharedMemoryBarrier(counts=counts, async_deps=deps):
-                yield Drain(number, True, op.wait_async_ops, counts, self.copies(() if counts else deps), key)
+                copies, named = self.named_copies(counts, deps)
+                yield Drain(number, True, op.wait_async_ops, counts, copies, key, named)
                 yield from _meet(number, key)
             case ops.ConditionalBarrier(half=half):
                 if (self.wave < self.graph.waves // 2) == (half == "low"):
@@ -293,7 +294,8 @@ class _Walker:
             case ops.Wait(barrier=barrier):
                 yield Depart(number, self.named(barrier, point), key)
             case ops.WaitCount(counts=counts, async_deps=deps):
-                yield Drain(number, False, False, counts, self.copies(() if counts else deps), key)
+                copies, named = self.named_copies(counts, deps)
+                yield Drain(number, False, False, counts, copies, key, named)
             case ops.Fence(kind=kind):
                 yield Fence(number, kind == "proxy_async", key)
             case ops.CommitGroup(result=result):
@@ -310,8 +312,12 @@ class _Walker:
             case _:
                 pass  # orders no memory
 
-    def copies(self, deps: tuple[ops.Value, ...]) -> frozenset[int]:
-        return frozenset().union(*(self.tokens.get(each.name, frozenset()) for each in deps))
+    def named_copies(
+        self, counts: tuple[ops.Count, ...], deps: tuple[ops.Value, ...]
+    ) -> tuple[frozenset[int], frozenset[int]]:
+        """What is waited for by name; and what counts stand for, which then are all that is waited for."""
+        found = frozenset[int]().union(*(self.tokens.get(each.name, frozenset()) for each in deps))
+        return (frozenset(), found) if counts else (found, frozenset())
 
     def named(self, barrier: int | ops.Value, point: g.Point) -> Barrier:
         if isinstance(barrier, int):
