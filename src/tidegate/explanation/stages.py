@@ -32,6 +32,7 @@ from tidegate.passes import Unit, run_stages
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walk, Walks
 from tidegate.synchronize.model import SyncOptions
+from tidegate.synchronize.together import compare
 
 # Hazards times barriers, beyond which a barrier is asked only for those that are served at it.
 MOST_SEARCHES = 20_000
@@ -57,6 +58,7 @@ def explain(unit: Unit, *, atomics: str = "order", stagger: int = 0, progress: P
     found = find_hazards(flow_of(graph), unit.target, atomics=atomics, stagger=stagger)
     result.graph, result.hazards = graph, found
     _Explainer(result, graph, found, atomics).explain(progress or (lambda *_: None))
+    result.notes += compare(graph, unit.target, atomics, stagger)
     return result
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
-from tidegate.graph.plan import Insert, Plan
-from tidegate.hazards.find import Hazards
-from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.graph.flow import flow_of
+from tidegate.graph.plan import Delete, Insert, Plan
+from tidegate.hazards.find import Hazards, find_hazards
+from tidegate.language.ops import SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier
 from tidegate.placement.place import Options, Placed, place
 from tidegate.placement.together import WAITS
 from tidegate.simulate.cycle_steps import NoEstimate
@@ -104,6 +105,38 @@ def _barriers(plan: Plan) -> int:
 
 def _weight(plan: Plan, graph: g.SyncGraph) -> float:
     return sum(graph.points[point].weight for point in _meets(plan))
+
+
+def compare(graph: g.SyncGraph, target: Target, atomics: str = "order", stagger: int = 0) -> list[str]:
+    """A program with copies as it stands, beside what `sync` would make of it without its synchronization."""
+    copies = any(isinstance(each.action, g.Access) and each.action.is_async for each in graph.points)
+    if not copies or graph.objects or len(graph.points) > MOST_POINTS:
+        return []
+    now = _cycles(Plan(), graph, target)
+    taken_out = Plan(tuple(Delete(number) for number, point in enumerate(graph.points) if _goes(point)))
+    bare = apply_to_graph(taken_out, graph)
+    found = find_hazards(flow_of(bare), target, atomics=atomics, stagger=stagger)
+    placed, considered = place_together(found, target, Options())
+    if now is None or placed.unplaced:
+        return []
+    if not considered:
+        cycles = _cycles(placed.plan, bare, target)
+        one = Considered("merged", _barriers(placed.plan), _weight(placed.plan, bare), cycles, True)
+        considered = (one,)
+    said = (each.removeprefix("taken: ") for each in say_considered(considered))
+    lines = [
+        f"`sync` {'would take' if each.is_taken else 'considers'}: {line.removeprefix('considered: ')}"
+        for each, line in zip(considered, said, strict=True)
+    ]
+    return [f"as it stands, {now:,.0f} cycles by the cost model (loops run {TRIPS} times, tiles in the cache)", *lines]
+
+
+def _goes(point: g.Point) -> bool:
+    """Whether `sync` could put it in: not what is pinned, nor what makes a stagger."""
+    kinds = (SharedMemoryBarrier, WorkgroupBarrier, WaitCount, Signal, Wait)
+    if not isinstance(point.action, g.Sync) or not isinstance(point.action.op, kinds):
+        return False
+    return not getattr(point.action.op, "pinned", False)
 
 
 def say_considered(considered: tuple[Considered, ...]) -> list[str]:
