@@ -31,6 +31,7 @@ NOTHING_IN_FLIGHT = "nothing that matters is in flight here: what came before is
 NO_LATER_ACCESS = "nobody writes to these bytes afterwards, and the stagger still closes"
 NO_ACCESS_IN_LOOP = "pinned for a schedule: the loop touches no shared memory"
 ENDS = "nobody touches these bytes afterwards; the end of the wave performs the store"
+NAMED_ONLY = "beside a count it is only said what the count is for"
 TWICE = "two barriers one after the other, with no access between: either is enough"
 
 # What may be changed without harm, and why: kernel, line, change.
@@ -64,6 +65,11 @@ REASONS: dict[tuple[str, int, str], str] = {
     ("producer_consumer", 18, BARE): NOTHING_IN_FLIGHT,
     ("stagger_closed_on_one_path", 13, "removed"): NO_ACCESS_IN_LOOP,
     ("stagger_closed_on_one_path", 15, "removed"): NO_ACCESS_IN_LOOP,
+    ("stale_dep", 10, "deps dropped"): NAMED_ONLY,
+    ("stale_dep", 12, "deps dropped"): NAMED_ONLY,
+    ("stale_dep", 12, "removed"): "the barrier in line 10 waits for both copies: this one repeats it",
+    ("stale_dep", 12, "vmcnt(0) raised to vmcnt(1)"): "line 10 has waited for both copies",
+    ("stale_dep", 12, BARE): "line 10 has waited for both copies",
     ("store_before_write_lands", 11, "removed"): ENDS,
     ("store_before_write_lands", 11, "asynccnt(0) raised to asynccnt(1)"): ENDS,
     ("two_arms", 13, BARE): "in this arm nothing has been issued yet",

@@ -93,13 +93,19 @@ def things_of(op: Waiting) -> tuple[str, ...]:
     """The counts and operations that it waits for by name. Beside `wait_async_ops` they ask no more."""
     if isinstance(op, SharedMemoryBarrier) and op.wait_async_ops:
         return ()
-    return (*(f"{name}({count})" for name, count in op.counts), *(dep.name for dep in op.async_deps))
+    if op.counts:  # what is named beside counts is only what they are for
+        return tuple(f"{name}({count})" for name, count in op.counts)
+    return tuple(dep.name for dep in op.async_deps)
 
 
 def without_thing(op: Waiting, word: str) -> Waiting:
-    counts = tuple((name, count) for name, count in op.counts if f"{name}({count})" != word)
-    return replace(op, counts=counts, async_deps=tuple(each for each in op.async_deps if each.name != word))
+    if op.counts:
+        counts = tuple((name, count) for name, count in op.counts if f"{name}({count})" != word)
+        return replace(op, counts=counts, async_deps=())
+    return replace(op, async_deps=tuple(each for each in op.async_deps if each.name != word))
 
 
 def with_count(op: Waiting, name: str, count: int) -> Waiting:
-    return replace(op, counts=tuple((each, count if each == name else known) for each, known in op.counts))
+    """With another count; what the old one was for is no longer named."""
+    counts = tuple((each, count if each == name else known) for each, known in op.counts)
+    return replace(op, counts=counts, async_deps=())

@@ -61,6 +61,7 @@ class Drain:
     copies: frozenset[int]
     lds: bool = False
     every_copy: bool = False
+    named: frozenset[int] = frozenset()  # copies that counts are said to be for
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,10 @@ class KernelSource:
         self.event, self.answer = event, None
         return self._as_step(event, tuple(self.wave.path))
 
+    def _numbers(self, copies: frozenset[int]) -> frozenset[int]:
+        """The wave's own numbers of copies as numbers among all accesses."""
+        return frozenset(self.copies[each] for each in copies)
+
     def _as_step(self, event: events.Event, key: Key) -> Step:
         facts = self.facts.of(event.op)
         where = facts.where
@@ -173,8 +177,8 @@ class KernelSource:
                 return self._issue(self._copy(event, facts, key))
             case events.Commit():
                 return Commit(where, key)
-            case events.Drain(counts=counts, copies=copies, lds=lds, every_copy=every):
-                return Drain(where, lds, every, counts, frozenset(self.copies[each] for each in copies), key)
+            case events.Drain(counts=counts, copies=copies, lds=lds, every_copy=every, named=named):
+                return Drain(where, lds, every, counts, self._numbers(copies), key, self._numbers(named))
             case events.Fence(op=op):
                 return Fence(where, op.kind == "proxy_async", key)
             case events.Arrive(op=op, barrier=barrier, expect=expect):

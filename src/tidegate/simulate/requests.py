@@ -17,6 +17,7 @@ from tidegate.language.ops import (
     CommitGroup,
     ConditionalBarrier,
     CopyOp,
+    Count,
     Fence,
     GatherToLds,
     GlobalRead,
@@ -156,7 +157,8 @@ class Requests:
             case WorkgroupBarrier():
                 yield from _meet(op)
             case SharedMemoryBarrier(counts=counts, async_deps=deps):
-                yield Drain(op, counts, self._copies_of(() if counts else deps), lds=True, every_copy=op.wait_async_ops)
+                copies, named = self._waited_for(counts, deps)
+                yield Drain(op, counts, copies, lds=True, every_copy=op.wait_async_ops, named=named)
                 yield from _meet(op)
             case ConditionalBarrier(half=half):
                 wave = self.env["wave"]
@@ -167,7 +169,8 @@ class Requests:
             case Wait(barrier=barrier):
                 yield Depart(op, self._barrier(barrier))
             case WaitCount(counts=counts, async_deps=deps):
-                yield Drain(op, counts, self._copies_of(() if counts else deps))
+                copies, named = self._waited_for(counts, deps)
+                yield Drain(op, counts, copies, named=named)
             case Fence():
                 yield events.Fence(op)
             case MbarrierArrive(barrier=place, expect=expect):
@@ -194,6 +197,11 @@ class Requests:
         if not isinstance(found, BarrierRef):
             raise NoValue(f"`{value.name}` is no barrier")
         return found
+
+    def _waited_for(self, counts: tuple[Count, ...], deps: tuple[Value, ...]) -> tuple[frozenset[int], frozenset[int]]:
+        """Copies that are waited for by name, and those that counts are only said to be for."""
+        found = self._copies_of(deps)
+        return (frozenset(), found) if counts else (found, frozenset())
 
     def _copies_of(self, deps: tuple[Value, ...]) -> frozenset[int]:
         found = (self.env.get(dep.name) for dep in deps)
