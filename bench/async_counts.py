@@ -20,7 +20,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -28,10 +27,10 @@ from tests.brute_counts import Beyond, Count, Freedom, Runs, all_runs, find_coun
 from tests.random_async import STANDING, Features, show_features
 
 from bench.async_cases import Case, number_of, synchronized
+from bench.slices import numbers, row, sums_of
 from tidegate.graph import model as g
 
 COUNT, QUICK = 2_000, 100
-CHUNK = 20
 MOST_NAMED = 12
 MOST_FREE_RUNS = 160  # where more is taken as free
 
@@ -151,27 +150,17 @@ def is_out_of_turn(runs: Runs, name: str) -> bool:
 # --- many ---------------------------------------------------------------------------------------------------------
 
 
-def chunk(numbers: tuple[int, int]) -> Sums:
-    sums = Sums([numbers])
-    for number in range(*numbers):
+def chunk(limits: tuple[int, int]) -> Sums:
+    sums = Sums([limits])
+    for number in range(*limits):
         sums.add(number_of(number))
-    return sums
-
-
-def sums_of(start: int, count: int) -> Sums:
-    """Programs from this number on, by two processes; in order, so that the names are the same each time."""
-    sums, end = Sums(), start + count
-    chunks = [(first, min(first + CHUNK, end)) for first in range(start, end, CHUNK)]
-    with ProcessPoolExecutor(2) as pool:
-        for part in pool.map(chunk, chunks):
-            sums.join(part)
     return sums
 
 
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether no count is unsafe."""
     quick = "--quick" in sys.argv if quick is None else quick
-    sums = sums_of(0, QUICK if quick else COUNT)
+    sums = sums_of(Sums(), chunk, 0, QUICK if quick else COUNT)
     return table(sums), sums.is_good
 
 
@@ -203,22 +192,6 @@ def table(sums: Sums) -> str:
     return "\n".join([*lines, "", show_features(sums.features)])
 
 
-def row(name: str, counts: list[int]) -> str:
-    return f"| {name} | {' | '.join(f'{each:,}' for each in (*counts, sum(counts)))} |"
-
-
-def numbers(slices: list[tuple[int, int]]) -> str:
-    """Which programs were drawn, neighbouring slices as one."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(tuple(each) for each in slices):
-        if found and found[-1][1] >= start:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    count = sum(end - start for start, end in found)
-    return f"{count:,} programs: {', '.join(f'{start} to {end - 1}' for start, end in found)}"
-
-
 def read_features(known: Sequence[object]) -> Features:
     *rest, tags = known
     return Features(*rest, frozenset(tags))  # type: ignore[arg-type, call-arg]
@@ -235,7 +208,7 @@ def as_json(sums: Sums) -> str:
 def main(arguments: Sequence[str]) -> None:
     if arguments[0] != "write":
         start, count = map(int, arguments)
-        print(as_json(sums_of(start, count)))
+        print(as_json(sums_of(Sums(), chunk, start, count)))
         return
     from bench.__main__ import write
 

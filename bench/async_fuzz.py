@@ -28,8 +28,8 @@ from tests.brute_counts import counts_of, queues_of
 from tests.random_async import STANDING
 
 from bench.async_cases import Case, draw, number_of, synchronized
-from bench.async_counts import numbers, row
 from bench.async_rules import RULES
+from bench.slices import numbers, row, sums_of
 from bench.verify_agreement import CLEAN, MUST_BE_NONE, ROWS, SAME, UNDECIDED, compare
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
@@ -38,7 +38,6 @@ from tidegate.language import ops
 from tidegate.simulate.judge import judge
 
 COUNT, QUICK = 10_000, 100
-CHUNK = 20
 VARIANTS = ("synchronized", "one count raised")
 MOST_NAMED = 8
 MOST_FOR_A_RULE = 800  # programs after which a rule counts as not noticed
@@ -137,16 +136,6 @@ def chunk(limits: tuple[int, int]) -> Sums:
     return sums
 
 
-def sums_of(start: int, count: int) -> Sums:
-    """Programs from this number on, by two processes; in order, so that the names are the same each time."""
-    sums, end = Sums(), start + count
-    chunks = [(first, min(first + CHUNK, end)) for first in range(start, end, CHUNK)]
-    with ProcessPoolExecutor(2) as pool:
-        for part in pool.map(chunk, chunks):
-            sums.join(part)
-    return sums
-
-
 def rules() -> list[Noticed]:
     with ProcessPoolExecutor(2) as pool:
         return list(pool.map(notice, RULES))
@@ -155,7 +144,7 @@ def rules() -> list[Noticed]:
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether nothing is found with all rules and something without any one."""
     quick = "--quick" in sys.argv if quick is None else quick
-    sums, noticed = sums_of(0, QUICK if quick else COUNT), rules()
+    sums, noticed = sums_of(Sums(), chunk, 0, QUICK if quick else COUNT), rules()
     return table(sums, noticed), sums.is_good and all(each.by for each in noticed)
 
 
@@ -184,7 +173,7 @@ def table(sums: Sums, noticed: Sequence[Noticed]) -> str:
 def main(arguments: Sequence[str]) -> None:
     if arguments[0] != "write":
         start, count = map(int, arguments)
-        sums = sums_of(start, count)
+        sums = sums_of(Sums(), chunk, start, count)
         print(json.dumps({each.name: getattr(sums, each.name) for each in fields(sums)}))
         return
     from bench.__main__ import write

@@ -12,41 +12,18 @@ Cost    none
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from bench.sync_rules import Patch, Rule, changed, rules_into
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.hazards.model import Hazard
 from tidegate.placement import drains, place, walks
 
-Patch = pytest.MonkeyPatch
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What holds, and how it is switched off."""
-
-    says: str
-    off: Callable[[Patch], None]
-
-
 RULES: dict[str, Rule] = {}
-
-
-def rule(name: str, says: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    def keep(off: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        RULES[name] = Rule(says, off)
-        return off
-
-    return keep
-
-
-def changed(patch: Patch, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    patch.setattr(owner, name, make(getattr(owner, name)))
+rule = rules_into(RULES)
 
 
 # --- what counts --------------------------------------------------------------------------------------------------

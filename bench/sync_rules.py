@@ -48,12 +48,23 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, says: str, **options: object) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    def keep(off: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        RULES[name] = Rule(says, off, tuple(options.items()))
-        return off
+Off = Callable[[Patch], None]
 
-    return keep
+
+def rules_into(rules: dict[str, Rule]) -> Callable[..., Callable[[Off], Off]]:
+    """What stands above a function that switches a rule off, and keeps it under its name."""
+
+    def rule(name: str, says: str, **options: object) -> Callable[[Off], Off]:
+        def keep(off: Off) -> Off:
+            rules[name] = Rule(says, off, tuple(options.items()))
+            return off
+
+        return keep
+
+    return rule
+
+
+rule = rules_into(RULES)
 
 
 def changed(patch: Patch, owner: Any, name: str, make: Callable[[Any], Any]) -> None:

@@ -24,10 +24,10 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
+from bench.slices import numbers, row, sums_of
 from bench.sync_cases import MIXED, Case, draw
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
@@ -41,7 +41,6 @@ from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.verify import verify
 
 COUNT, QUICK = 10_000, 100
-CHUNK = 20
 ORDER = (*MIXED[:-1], "stagger")  # one program in ten has a half that is held back
 VARIANTS = ("as it is", "synchronized", "damaged")
 LEAST_EXACT = 0.95
@@ -209,27 +208,17 @@ class Sums:
         return part.total() / max(1, self.asked.total())
 
 
-def chunk(numbers: tuple[int, int]) -> Sums:
-    sums = Sums([numbers])
-    for number in range(*numbers):
+def chunk(limits: tuple[int, int]) -> Sums:
+    sums = Sums([limits])
+    for number in range(*limits):
         sums.add(number_of(number))
-    return sums
-
-
-def sums_of(start: int, count: int) -> Sums:
-    """Programs from this number on, by two processes; in order, so that the names are the same each time."""
-    sums, end = Sums(), start + count
-    chunks = [(first, min(first + CHUNK, end)) for first in range(start, end, CHUNK)]
-    with ProcessPoolExecutor(2) as pool:
-        for part in pool.map(chunk, chunks):
-            sums.join(part)
     return sums
 
 
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The table, and whether nothing is missed and enough is decided exactly."""
     quick = "--quick" in sys.argv if quick is None else quick
-    sums = sums_of(0, QUICK if quick else COUNT)
+    sums = sums_of(Sums(), chunk, 0, QUICK if quick else COUNT)
     return table(sums), sums.is_good
 
 
@@ -238,10 +227,10 @@ def run(quick: bool | None = None) -> tuple[str, bool]:
 
 def table(sums: Sums) -> str:
     rows = {*ROWS, *(key.split("\t")[1] for key in sums.outcomes)}
-    lines = [f"| {_numbers(sums)} | {' | '.join(VARIANTS)} | all |", "|---|" + "---:|" * (len(VARIANTS) + 1)]
-    lines.append(_row("asked about", [sums.asked[each] for each in VARIANTS]))
+    lines = [f"| {numbers(sums.slices)} | {' | '.join(VARIANTS)} | all |", "|---|" + "---:|" * (len(VARIANTS) + 1)]
+    lines.append(row("asked about", [sums.asked[each] for each in VARIANTS]))
     order = sorted(rows, key=lambda each: (ROWS.index(each) if each in ROWS else len(ROWS), each))
-    lines += (_row(row, [sums.outcomes[f"{variant}\t{row}"] for variant in VARIANTS]) for row in order)
+    lines += (row(each, [sums.outcomes[f"{variant}\t{each}"] for variant in VARIANTS]) for each in order)
     for text, part in (
         ("proved, or the simulator shows that something is wrong", sums.shown),
         ("proved, or everything that is suspected is shown", sums.exact),
@@ -256,26 +245,10 @@ def table(sums: Sums) -> str:
     return "\n".join(lines)
 
 
-def _row(name: str, counts: list[int]) -> str:
-    return f"| {name} | {' | '.join(f'{each:,}' for each in (*counts, sum(counts)))} |"
-
-
-def _numbers(sums: Sums) -> str:
-    """Which programs were drawn, neighbouring slices as one."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(sums.slices):
-        if found and found[-1][1] >= start:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    count = sum(end - start for start, end in found)
-    return f"{count:,} programs: {', '.join(f'{start} to {end - 1}' for start, end in found)}"
-
-
 def main(arguments: Sequence[str]) -> None:
     if arguments[0] != "write":
         start, count = map(int, arguments)
-        sums = sums_of(start, count)
+        sums = sums_of(Sums(), chunk, start, count)
         print(json.dumps({each.name: getattr(sums, each.name) for each in fields(sums)}))
         return
     from bench.__main__ import write

@@ -17,7 +17,8 @@ there stay, and a wait of its own is put beside them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.graph import model as g
@@ -34,6 +35,14 @@ ORDINARY, COPIES, PROXY = "ordinary", "copies", "proxy"
 UNCOUNTED = "uncounted"  # ordinary accesses that no counter knows of
 
 Meets = Mapping[int, Sequence[Event]]  # point → arrivals and departures that are put before it
+
+
+def least_counts(*known: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The least count on each counter."""
+    counts: dict[str, int] = {}
+    for name, count in itertools.chain(*known):
+        counts[name] = min(count, counts.get(name, count))
+    return counts
 
 
 @dataclass(slots=True)
@@ -55,8 +64,7 @@ class Need:
 
     def add(self, other: Need) -> None:
         self.words |= other.words
-        for name, count in other.counts.items():
-            self.counts[name] = min(count, self.counts.get(name, count))
+        self.counts = least_counts(self.counts.items(), other.counts.items())
 
 
 @dataclass(slots=True)
@@ -284,16 +292,8 @@ class _Finder:
 
     def need(self, hazard: Hazard, younger: int) -> Need:
         """What performs a producer for certain where so much is younger than it."""
-        words, count = _needed(hazard), self.count(hazard, younger)
+        words, count = _needed(hazard), self.walks.count_for(hazard, younger)
         return Need(words) if count is None else Need(words - {COPIES}, dict((count,)))
-
-    def count(self, hazard: Hazard, younger: int) -> tuple[str, int] | None:
-        """The largest count that waits for a copy; None if no count does."""
-        name, unit = self.walks.counted_on(hazard.performed)
-        if not (hazard.performed.is_async and hazard.performed.drainable and name):
-            return None
-        count = min(younger - (unit == "groups"), self.walks.caps.get(name, 0))
-        return (name, count) if count >= 0 else None
 
     def fence_at(self, hazard: Hazard, walk: Walk) -> bool:
         """A copy is waited for at a barrier: who comes behind it fences, as late as can be."""
@@ -408,10 +408,7 @@ class _Finder:
 
 def _together(ops: Sequence[SyncOp]) -> tuple[SyncOp, ...]:
     """Each operation once, and one wait for the least of each count."""
-    counts: dict[str, int] = {}
-    for op in ops:
-        for name, count in op.counts if isinstance(op, WaitCount) else ():
-            counts[name] = min(count, counts.get(name, count))
+    counts = least_counts(*(op.counts for op in ops if isinstance(op, WaitCount)))
     wait = (WaitCount(tuple(sorted(counts.items()))),) if counts else ()
     others = dict.fromkeys(op for op in ops if not isinstance(op, WaitCount))
     return tuple(sorted((*wait, *others), key=_is_proxy_fence))

@@ -30,7 +30,17 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.language.types import BarrierObject
-from tidegate.placement.drains import COPIES, ORDINARY, PROXY, Drains, Meets, Need, copy_counters, drain_ops
+from tidegate.placement.drains import (
+    COPIES,
+    ORDINARY,
+    PROXY,
+    Drains,
+    Meets,
+    Need,
+    copy_counters,
+    drain_ops,
+    least_counts,
+)
 from tidegate.placement.events import Arrive, Depart, Event
 from tidegate.targets import Target
 
@@ -120,18 +130,11 @@ class _Writer:
             alone = None
         bare = isinstance(op, WorkgroupBarrier)
         if isinstance(op, SharedMemoryBarrier) and (alone is None or not (op.counts or op.async_deps)):
-            more = replace(op, counts=_tightest(op.counts, counts), wait_async_ops=op.wait_async_ops or COPIES in words)
+            least = tuple(sorted(least_counts(op.counts, counts).items()))
+            more = replace(op, counts=least, wait_async_ops=op.wait_async_ops or COPIES in words)
             return [*edits, Change(point, more, why)]
         if isinstance(op, WorkgroupBarrier) and (alone is None or (words and not op.pinned)):
             full = SharedMemoryBarrier(counts, wait_async_ops=COPIES in words, pinned=op.pinned)
             return [*edits, Change(point, full, why)]
         assert alone is not None or not bare
         return [*edits, *(Insert(point, each, why) for each in alone or ())]
-
-
-def _tightest(known: Sequence[tuple[str, int]], more: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """The least count on each counter."""
-    counts = dict(known)
-    for name, count in more:
-        counts[name] = min(count, counts.get(name, count))
-    return tuple(sorted(counts.items()))

@@ -20,7 +20,7 @@ from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier, WaitCount
 from tidegate.placement.drains import copy_counters
 from tidegate.placement.events import Event, all_events
-from tidegate.placement.walks import Walks
+from tidegate.placement.walks import Walk, Walks
 
 Waiting = SharedMemoryBarrier | WaitCount
 LOOSER = "the loosest that is safe"
@@ -67,7 +67,7 @@ class _Tightener:
         self.put(point, plain)
         for hazard in self.hazards:
             while (walk := self.walks.unserved(hazard, self.before)) is not None:
-                found = self.count(hazard, walk.nodes, walk.younger, point)
+                found = self.count(hazard, walk, point)
                 if found is None or counts.get(found[0], found[1] + 1) <= found[1]:
                     self.put(point, op)  # no count does what stands there
                     return op
@@ -87,16 +87,11 @@ class _Tightener:
         for node in self.walks.nodes[point]:
             self.walks.own[node] = all_events((op,))
 
-    def count(self, hazard: Hazard, nodes: Sequence[int], younger: Sequence[int], point: int) -> tuple[str, int] | None:
+    def count(self, hazard: Hazard, walk: Walk, point: int) -> tuple[str, int] | None:
         """What a wait at a point on a walk has to count down to."""
-        name, unit = self.walks.counted_on(hazard.performed)
-        if not (hazard.performed.is_async and hazard.performed.drainable and name):
-            return None
-        here = [count for node, count in zip(nodes, younger, strict=True) if self.walks.flow.origin[node] == point]
-        if not here:
-            return None
-        count = min(here[-1] - (unit == "groups"), self.walks.caps.get(name, 0))
-        return (name, count) if count >= 0 else None
+        origin = self.walks.flow.origin
+        here = [count for node, count in zip(walk.nodes, walk.younger, strict=True) if origin[node] == point]
+        return self.walks.count_for(hazard, here[-1]) if here else None
 
 
 def _same(op: Waiting, new: Waiting) -> bool:

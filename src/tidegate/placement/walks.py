@@ -120,6 +120,14 @@ class Walks:
         name = next((each for each in performed.counters if each in counters), "")
         return name, counters[name].unit if name else ""
 
+    def count_for(self, hazard: Hazard, younger: int) -> tuple[str, int] | None:
+        """The largest count that waits for a copy where so much is younger than it; None if no count does."""
+        name, unit = self.counted_on(hazard.performed)
+        if not (hazard.performed.is_async and hazard.performed.drainable and name):
+            return None
+        count = min(younger - (unit == "groups"), self.caps.get(name, 0))
+        return (name, count) if count >= 0 else None
+
     def most_younger(self, name: str) -> int:
         """How many younger ones make a difference."""
         counter = self.target.counters.get(name)

@@ -1,0 +1,47 @@
+"""Long runs over numbered programs: by two processes, or in slices that are put together to one table.
+
+Needs   sums of some programs that can be added to and joined; `slices` are the numbers they are about, from and up to
+Gives   `sums_of`: the sums of many; `numbers` and `row`: what their tables say alike
+Keeps   programs in order, so that the names in a table are the same each time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Protocol, Self, TypeVar
+
+CHUNK = 20
+
+
+class Joined(Protocol):
+    def join(self, other: Self) -> None: ...
+
+
+Sums = TypeVar("Sums", bound=Joined)
+
+
+def sums_of(sums: Sums, chunk: Callable[[tuple[int, int]], Sums], start: int, count: int) -> Sums:
+    """Programs from a number on joined to `sums`. `chunk` sums up those between two numbers, in another process."""
+    end = start + count
+    chunks = [(first, min(first + CHUNK, end)) for first in range(start, end, CHUNK)]
+    with ProcessPoolExecutor(2) as pool:
+        for part in pool.map(chunk, chunks):
+            sums.join(part)
+    return sums
+
+
+def numbers(slices: Iterable[tuple[int, int]]) -> str:
+    """Which programs were drawn, neighbouring slices as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(tuple(each) for each in slices):
+        if found and found[-1][1] >= start:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    count = sum(end - start for start, end in found)
+    return f"{count:,} programs: {', '.join(f'{start} to {end - 1}' for start, end in found)}"
+
+
+def row(name: str, counts: list[int]) -> str:
+    return f"| {name} | {' | '.join(f'{each:,}' for each in (*counts, sum(counts)))} |"
