@@ -64,8 +64,8 @@ def _maximum(patch: Patch) -> None:
 @rule("the own group", "the group of a copy itself is not younger than it")
 def _own_group(patch: Patch) -> None:
     def count(old: Any) -> Any:
-        def found(self: Any, hazard: Hazard, younger: int) -> Any:
-            return old(self, hazard, younger + (self.walks.counted_on(hazard.performed)[1] == "groups"))
+        def found(self: walks.Walks, hazard: Hazard, younger: int) -> Any:
+            return old(self, hazard, younger + (self.counted_on(hazard.performed)[1] == "groups"))
 
         return found
 
@@ -75,7 +75,7 @@ def _own_group(patch: Patch) -> None:
 
         return found
 
-    changed(patch, drains._Finder, "count", count)
+    changed(patch, walks.Walks, "count_for", count)
     changed(patch, walks._Search, "old_enough", old_enough)
 
 
