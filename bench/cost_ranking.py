@@ -197,4 +197,4 @@ def run() -> tuple[str, bool]:
         "",
         f"{said.count('yes')} of {len(said)} alike, {said.count('undecided')} undecided, {wrong} the other way.",
     ]
-    return "\n".join(lines), wrong <= 1
+    return "\n".join(lines), wrong == 0

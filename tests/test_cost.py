@@ -104,6 +104,18 @@ def test_a_barrier_holds_up_those_who_come_early() -> None:
     assert found.stalls["barrier", 1] == (121 - 1) + 20
 
 
+def test_units_that_are_busy_lose_when_waves_meet() -> None:
+    """A unit that has nothing to do loses nothing; a matrix unit that is at work ends later."""
+    losing = replace(MACHINE, barrier_loss=6)
+
+    def ends(machine: Machine, *steps: object) -> float:
+        meets = (Do(0, "alu", 8, 0, 4), Arrive(0, ALL), Depart(0, ALL))
+        return play([Program(0, 0, meets), Program(1, 0, steps)], machine).cycles  # type: ignore[arg-type]
+
+    assert ends(losing, Do(0, "alu", 1, 0, 4)) == ends(MACHINE, Do(0, "alu", 1, 0, 4))
+    assert ends(losing, mma(busy=400), mma(busy=400)) == ends(MACHINE, mma(busy=400), mma(busy=400)) + 6
+
+
 def test_work_between_signal_and_wait_hides_the_barrier() -> None:
     work = Do(2, "alu", 50, 0, 0)
     split = (Arrive(1, ALL), work, Depart(3, ALL))

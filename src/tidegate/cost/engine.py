@@ -273,8 +273,17 @@ class _Engine:
         which = len(meeting.released) + 1
         while which in meeting.latest and all(wave.ended or wave.arrivals[at] >= which for wave in self.members[group]):
             meeting.released.append(meeting.latest[which] + self.machine.barrier_latency)
+            self.lose(meeting.latest[which])
             self.wake(key)
             which += 1
+
+    def lose(self, now: float) -> None:
+        """Waves have met: what has been asked of a unit and is not done takes it longer."""
+        loss = self.machine.barrier_loss
+        for pipe, until in self.pipe_free.items():
+            self.pipe_free[pipe] += loss * (until > now)
+        for simd, until in self.mma_free.items():
+            self.mma_free[simd] += loss * (until > now)
 
     def depart(self, number: int, wave: _Wave, step: Depart, now: float) -> None:
         key = (wave.program.group, step.at)

@@ -41,7 +41,7 @@ class Prices:
     def machine(self) -> Machine:
         cost = self.target.cost
         groups = tuple(name for name, each in self.target.counters.items() if each.unit == "groups")
-        return Machine(cost.barrier_issue, cost.barrier_latency or cost.lds_latency, groups)
+        return Machine(cost.barrier_issue, cost.barrier_latency or cost.lds_latency, groups, cost.barrier_loss)
 
     def workgroups(self, waves: int, lds: int) -> int:
         """How many workgroups of so many waves and bytes of LDS a compute unit holds; one where nobody knows."""

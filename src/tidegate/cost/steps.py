@@ -106,8 +106,11 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What waves share beside units: how long an arrival takes a SIMD, and how long a barrier takes to let them go."""
+    """What waves share beside units: how long an arrival takes a SIMD, how long a barrier takes to let waves go, and
+    what units that are busy lose by it.
+    """
 
     barrier_issue: float
     barrier_latency: float
     group_counters: tuple[str, ...] = ()
+    barrier_loss: float = 0.0

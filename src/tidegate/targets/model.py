@@ -156,6 +156,7 @@ class Cost:
     mma_8bit: int
     barrier_issue: int
     barrier_latency: int
+    barrier_loss: int
     unit_lds: int
     unit_waves: int
 

@@ -144,6 +144,10 @@ FACTS = (
         "cost.barrier_latency", int, 0,
         "cycles from the last arrival at a barrier until waves go on; 0: not known, as an LDS read", 0, 10000,
     ),
+    Fact(
+        "cost.barrier_loss", int, 0,
+        "cycles that units lose which are busy with other work when waves meet; 0: none, or not known", 0, 10000,
+    ),
     Fact("cost.unit_lds", int, 0, "bytes of LDS of a compute unit, for all its workgroups; 0: not known"),
     Fact("cost.unit_waves", int, 0, "most waves that a compute unit holds; 0: not known", 0, 1024),
 )  # fmt: skip
