@@ -7,6 +7,7 @@ Keeps   a reason is one of `REASONS`; words never change their meaning, for test
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
@@ -14,11 +15,9 @@ from tidegate.diag import NOWHERE, Span
 # Why a loop is not scheduled; what a user can do about it stands in each `Declined`.
 REASONS = {
     "scheduling-type": "only loops that are pipelined by prefetching are scheduled",
-    "target": "the target has no barrier for one half of the waves",
     "odd-waves": "the waves cannot be halved",
     "wave-groups": "waves run different programs",
     "no-loop": "no loop holds matrix products",
-    "several-loops": "several loops hold matrix products, and none of them is the innermost of all",
     "under-condition": "not all waves reach the loop",
     "nested": "the loop holds another loop, a conditional or an early end",
     "staggered": "conditional barriers stand in the kernel already",
@@ -32,6 +31,19 @@ REASONS = {
     "unordered": "something races under stagger and cannot be ordered",
     "not-proven": "the result could not be proved",
 }
+
+AUTO, NONE, TWO, ASYNC_TWO = "auto", "none", "two-pp-cluster", "async-two-pp-cluster"
+MOST_CLUSTERS = 16
+
+
+def clusters_of(strategy: str) -> int | None:
+    """How many clusters a strategy asks for: 0 for none, None if there is no such strategy."""
+    if strategy in (TWO, ASYNC_TWO):
+        return 2
+    found = re.fullmatch(r"clusters=(\d+)", strategy)
+    if found and 1 <= int(found[1]) <= MOST_CLUSTERS:
+        return int(found[1])
+    return 0 if strategy == NONE else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,79 @@
+"""All strategies that are asked for, and the one that is taken.
+
+Needs   a kernel and a target
+Gives   `Scheduled`: every legal strategy with its price, why others are declined, and whether the choice is certain
+Keeps   `auto` never takes what is dearer than the kernel as it is, by the cost model
+Cost    that of the strategies; whether a choice is certain asks the cost model twice for each cost
+"""
+
+from __future__ import annotations
+
+from tidegate.diag import BadInput, Finding
+from tidegate.language.ops import Kernel
+from tidegate.pingpong.make import as_it_is, in_clusters
+from tidegate.pingpong.model import Candidate, Scheduled
+from tidegate.pingpong.price import find_uncertain
+from tidegate.schedule.model import ASYNC_TWO, AUTO, MOST_CLUSTERS, NONE, TWO, Declined, clusters_of
+from tidegate.targets import Target
+
+# What `auto` tries.
+TRIED = (TWO, ASYNC_TWO, "clusters=1", "clusters=3", "clusters=4")
+
+
+def schedule_kernel(
+    kernel: Kernel,
+    target: Target,
+    strategy: str = AUTO,
+    *,
+    pipeline: bool = False,
+    stagger: int = 1,
+    certain: bool = True,
+) -> Scheduled:
+    """The kernel with its loop in ping-pong. `pipeline`: a plain loop is made to fetch an iteration ahead first.
+
+    Raises `BadInput` for a strategy that does not exist.
+    """
+    _check(strategy, stagger)
+    from tidegate.schedule.prefetch import prefetch
+
+    source: Kernel | Declined = prefetch(kernel, target) if pipeline else kernel
+    if isinstance(source, Declined):
+        return Scheduled(strategy, None, (), ((strategy, source),))
+    plain = as_it_is(kernel, target)
+    made, refused = [], []
+    for name in TRIED if strategy == AUTO else (strategy,):
+        clusters = clusters_of(name)
+        found = plain if not clusters else in_clusters(source, target, name, clusters, stagger)
+        if isinstance(found, Declined):
+            refused.append((name, found))
+        else:
+            made.append(found)
+    return _choose(strategy, plain, made, refused, target, certain)
+
+
+def _check(strategy: str, stagger: int) -> None:
+    if strategy != AUTO and clusters_of(strategy) is None:
+        known = f"one of: {AUTO}, {NONE}, {TWO}, {ASYNC_TWO}, clusters=K with K from 1 to {MOST_CLUSTERS}"
+        raise BadInput(Finding("TG022", f"there is no strategy `{strategy}`", (), help=known))
+    if stagger not in (1, 2):
+        raise BadInput(Finding("TG022", f"a stagger cannot be {stagger} here", (), help="1 or 2 arrivals"))
+
+
+def _choose(
+    asked: str,
+    plain: Candidate | Declined,
+    made: list[Candidate],
+    refused: list[tuple[str, Declined]],
+    target: Target,
+    certain: bool,
+) -> Scheduled:
+    if asked != AUTO:
+        others = [plain] if isinstance(plain, Candidate) and asked != NONE else []
+        return Scheduled(asked, made[0] if made else None, (*others, *made), tuple(refused))
+    candidates = [*([plain] if isinstance(plain, Candidate) else []), *made]
+    if not candidates:
+        return Scheduled(asked, None, (), tuple(refused))
+    chosen = min(candidates, key=lambda each: each.price.cycles if each.price else float("inf"))
+    others = [each for each in candidates if each is not chosen]
+    uncertain = find_uncertain(chosen, others, target) if certain else ()
+    return Scheduled(asked, chosen, tuple(candidates), tuple(refused), uncertain)

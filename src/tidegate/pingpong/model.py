@@ -1,0 +1,58 @@
+"""What scheduling gives: candidates, each with its proof and its price, and the one that is taken.
+
+Needs   the values of the stages
+Gives   frozen values that the command line shows
+Keeps   a candidate that is not declined is synchronized and proved
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.graph import model as g
+from tidegate.language.ops import Kernel
+from tidegate.schedule.clusters import Arrangement
+from tidegate.schedule.model import Declined
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One iteration of the loop, by the cost model."""
+
+    cycles: float
+    busy: float  # share of the time in which the matrix units work
+    barriers: int
+    slack: float  # cycles for which a wave waits for others at barriers
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A strategy that is legal: the kernel, synchronized and proved, its text with reasons, and what it costs."""
+
+    strategy: str
+    kernel: Kernel = field(repr=False)
+    text: str = field(repr=False)
+    graph: g.SyncGraph = field(repr=False)
+    price: Price | None  # None: the cost model cannot follow it
+    arrangement: Arrangement | None = field(default=None, repr=False)  # None: as it was
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """What came of it. `uncertain`: costs whose change by 30 % would change the choice."""
+
+    asked: str
+    chosen: Candidate | None
+    candidates: tuple[Candidate, ...]
+    refused: tuple[tuple[str, Declined], ...]
+    uncertain: tuple[str, ...] = ()
+
+    @property
+    def kernel(self) -> Kernel | None:
+        return self.chosen.kernel if self.chosen is not None else None
+
+    @property
+    def declined(self) -> Declined | None:
+        """Why there is nothing, if there is nothing."""
+        return self.refused[0][1] if self.chosen is None and self.refused else None

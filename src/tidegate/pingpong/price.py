@@ -1,0 +1,66 @@
+"""What an iteration of a scheduled loop costs, and whether a choice stands if costs are not what we think.
+
+Needs   graphs that were synchronized
+Gives   a `Price`, and the costs whose change by 30 % would change which of two is cheaper
+Keeps   the same graphs give the same prices
+Cost    three plays of the cost model for a price; two prices for each cost that matters
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+
+from tidegate.cost import prices_of
+from tidegate.graph import model as g
+from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.pingpong.model import Candidate, Price
+from tidegate.schedule.body import heaviest_loop
+from tidegate.simulate.cycle_steps import NoEstimate
+from tidegate.simulate.cycles import estimate
+from tidegate.targets import Cost, Target
+
+MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
+# Costs may be off by so much.
+OFF = 0.3
+# Facts of a cost table that are no costs of what happens in a loop.
+_NO_COST = ("clock", "cache_size", "unit_lds", "unit_waves")
+
+
+def price_of(graph: g.SyncGraph, target: Target) -> Price | None:
+    """One iteration of the heaviest loop in the steady state, data of global memory in the cache."""
+    loop = heaviest_loop(graph)
+    if loop is None:
+        return None
+    try:
+        found = estimate(graph, target, cached=True).loops[loop]
+    except NoEstimate:
+        return None
+    own = [point for point in graph.points if point.loop == loop]
+    prices = prices_of(target)
+    work = sum(prices.mma(each.work.ops, each.work.dtype).busy for each in own if each.role == "mma")
+    busy = work * graph.waves / prices.simds / found.cycles if found.cycles else 0.0
+    barriers = sum(isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING) for each in own)
+    return Price(found.cycles, busy, barriers, found.lost.get("barrier", 0.0))
+
+
+def find_uncertain(chosen: Candidate, others: Sequence[Candidate], target: Target) -> tuple[str, ...]:
+    """Costs with which another candidate would be cheaper, if they were 30 % larger or smaller."""
+    if chosen.price is None or not others:
+        return ()
+    rivals = sorted((each for each in others if each.price), key=lambda each: each.price.cycles if each.price else 0.0)
+    return tuple(dict.fromkeys(_turned(chosen, rivals[:1], target)))
+
+
+def _turned(chosen: Candidate, rivals: Sequence[Candidate], target: Target) -> Iterator[str]:
+    for each in fields(Cost):
+        value = getattr(target.cost, each.name)
+        if each.name in _NO_COST or not value:
+            continue
+        for sign, word in ((1 + OFF, "larger"), (1 - OFF, "smaller")):
+            changed = replace(target, cost=replace(target.cost, **{each.name: value * sign}))
+            mine = price_of(chosen.graph, changed)
+            for rival in rivals:
+                other = price_of(rival.graph, changed)
+                if mine and other and other.cycles < mine.cycles:
+                    yield f"`{each.name}` 30 % {word}"

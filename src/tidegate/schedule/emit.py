@@ -1,0 +1,84 @@
+"""An arrangement as a plan: the new order, barriers between phases, priorities, fences, and what opens the stagger.
+
+Needs   an arrangement
+Gives   the kernel with its body in the new order, and a plan of what is put into it
+Keeps   arrivals are equal on every path: a conditional barrier of the high half before the loop, one of the low half
+        behind it. Barriers between phases are pinned and drain nothing: what has to be performed at them, `sync` adds
+Cost    linear in the kernel
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.cost import prices_of
+from tidegate.graph.apply import apply_plan
+from tidegate.graph.build import KernelGraph, Path, build_graph
+from tidegate.graph.plan import Insert, Plan, Reorder
+from tidegate.language import ops
+from tidegate.schedule.body import Body
+from tidegate.schedule.clusters import Arrangement
+
+OPENS = "holds the high half back: it stays {0} behind"
+CLOSES = "the low half waits for the other: arrivals are equal again"
+MEETS = "all waves come to the loop in step"
+HANDS_OVER = "schedule: the matrix unit is handed over"
+TAKES = "schedule: memory is handed over, the matrix unit taken"
+STAYS = "schedule: later compilers move nothing across"
+FIRST, LAST = "schedule: products go first", "schedule: the other half goes first"
+
+
+def reordered(arrangement: Arrangement) -> KernelGraph:
+    """The kernel with the loop's body in the order of the arrangement."""
+    body = arrangement.body
+    starts = {piece.number: piece.points[0] for piece in body.pieces}
+    order = tuple(starts[number] for number in arrangement.order)
+    kernel = apply_plan(Plan((Reorder(body.loop, order),)), body.built)
+    return build_graph(kernel, body.target)
+
+
+def barriers_of(arrangement: Arrangement, built: KernelGraph, *, stagger: int = 1, meet: bool = False) -> Plan:
+    """What is put into the reordered kernel. `meet`: a barrier before the stagger opens as well."""
+    body, paths = arrangement.body, {path: number for number, path in reversed(list(enumerate(built.paths)))}
+    before, behind = paths[body.path], paths[(*body.path[:-1], body.path[-1] + 1)]
+    edits = [Insert(before, _meeting(body), (MEETS,))] if meet else []
+    arrivals = f"{stagger} arrival{'s' * (stagger != 1)}"
+    edits += [Insert(before, ops.ConditionalBarrier("high"), (OPENS.format(arrivals),)) for _ in range(stagger)]
+    edits += _inside(arrangement, body, paths)
+    edits += [Insert(behind, ops.ConditionalBarrier("low"), (CLOSES,)) for _ in range(stagger)]
+    return Plan(tuple(edits))
+
+
+def _meeting(body: Body) -> ops.SharedMemoryBarrier:
+    """Everything that was started is performed; `sync` makes it wait for less where less is enough."""
+    return ops.SharedMemoryBarrier(wait_async_ops=any(point.role == "copy" for point in body.graph.points))
+
+
+def _inside(arrangement: Arrangement, body: Body, paths: dict[Path, int]) -> Iterator[Insert]:
+    """Behind each phase a barrier, a fence for later compilers, and the priority of what follows."""
+    prefers = wants_priority(arrangement)
+    place = 0
+    for number, phase in enumerate(arrangement.phases):
+        place += len(phase)
+        at = paths[(*body.path, 0, place)]
+        is_matrix = number % 2 == 1
+        if is_matrix and prefers:
+            yield Insert(at, ops.SetWavePrio(0), (LAST,))
+        yield Insert(at, ops.WorkgroupBarrier(pinned=True), (HANDS_OVER if is_matrix else TAKES,))
+        yield Insert(at, ops.SchedulingBarrier(), (STAYS,))
+        if not is_matrix and prefers:
+            yield Insert(at, ops.SetWavePrio(1), (FIRST,))
+
+
+def wants_priority(arrangement: Arrangement) -> bool:
+    """Whether halves share SIMDs, and memory work of one takes turns to issue that products of the other want."""
+    body = arrangement.body
+    simds = body.target.wave.simds or 1
+    if body.graph.waves // 2 % simds and simds > 1:
+        return False
+    prices = prices_of(body.target)
+    for phase in arrangement.phases[::2]:
+        for piece in phase:
+            if any(prices.target.operations.get(body.graph.points[each].label) for each in piece.points):
+                return True
+    return False
