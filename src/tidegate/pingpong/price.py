@@ -17,7 +17,7 @@ from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.pingpong.model import Candidate, Price
 from tidegate.schedule.body import heaviest_loop
 from tidegate.simulate.cycle_steps import NoEstimate
-from tidegate.simulate.cycles import estimate
+from tidegate.simulate.cycles import iteration
 from tidegate.targets import Cost, Target
 
 MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
@@ -27,13 +27,16 @@ OFF = 0.3
 _NO_COST = ("clock", "cache_size", "unit_lds", "unit_waves")
 
 
-def price_of(graph: g.SyncGraph, target: Target) -> Price | None:
-    """One iteration of the heaviest loop in the steady state, data of global memory in the cache."""
+def price_of(graph: g.SyncGraph, target: Target, draws: int = 4) -> Price | None:
+    """One iteration of the heaviest loop in the steady state, data of global memory in the cache.
+
+    `draws`: over so many plays latencies that vary are averaged.
+    """
     loop = heaviest_loop(graph)
     if loop is None:
         return None
     try:
-        found = estimate(graph, target, cached=True).loops[loop]
+        found = iteration(graph, target, loop, cached=True, draws=draws)
     except NoEstimate:
         return None
     own = [point for point in graph.points if point.loop == loop]
@@ -45,22 +48,22 @@ def price_of(graph: g.SyncGraph, target: Target) -> Price | None:
 
 
 def find_uncertain(chosen: Candidate, others: Sequence[Candidate], target: Target) -> tuple[str, ...]:
-    """Costs with which another candidate would be cheaper, if they were 30 % larger or smaller."""
-    if chosen.price is None or not others:
+    """Costs with which the next candidate would be cheaper, if they were 30 % larger or smaller."""
+    rivals = [each for each in others if each.price]
+    if chosen.price is None or not rivals:
         return ()
-    rivals = sorted((each for each in others if each.price), key=lambda each: each.price.cycles if each.price else 0.0)
-    return tuple(dict.fromkeys(_turned(chosen, rivals[:1], target)))
+    rival = min(rivals, key=lambda each: each.price.cycles if each.price else 0.0)
+    return tuple(_turned(chosen, rival, target))
 
 
-def _turned(chosen: Candidate, rivals: Sequence[Candidate], target: Target) -> Iterator[str]:
+def _turned(chosen: Candidate, rival: Candidate, target: Target) -> Iterator[str]:
+    """One play for each: it is the order that counts."""
     for each in fields(Cost):
         value = getattr(target.cost, each.name)
         if each.name in _NO_COST or not value:
             continue
         for sign, word in ((1 + OFF, "larger"), (1 - OFF, "smaller")):
             changed = replace(target, cost=replace(target.cost, **{each.name: value * sign}))
-            mine = price_of(chosen.graph, changed)
-            for rival in rivals:
-                other = price_of(rival.graph, changed)
-                if mine and other and other.cycles < mine.cycles:
-                    yield f"`{each.name}` 30 % {word}"
+            mine, other = (price_of(one.graph, changed, draws=1) for one in (chosen, rival))
+            if mine and other and other.cycles < mine.cycles:
+                yield f"`{each.name}` 30 % {word}"

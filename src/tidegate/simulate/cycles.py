@@ -107,6 +107,13 @@ def estimate(
     return Estimate(whole.cycles + missing, loops, tuple(lost), whole.cycles, workgroups, whole.events)
 
 
+def iteration(graph: g.SyncGraph, target: Target, loop: int, *, cached: bool = False, draws: int = DRAWS) -> LoopCost:
+    """One iteration of one loop in the steady state: a part of what `estimate` says, sooner. Raises `NoEstimate`."""
+    model = _Model(Asked(graph, prices_of(target, cached=cached), {}), 1, draws)
+    runs = model.by_sizes(loop) or model.by_force(loop)
+    return model.loop(loop, model.run(Limits(most=MOST))[0].cycles if runs is None else 0.0, runs)
+
+
 def _missing(graph: g.SyncGraph, walked: Walked, costs: Mapping[int, float]) -> float:
     """What iterations would cost that were not run. Of loops that different waves run at once, the longest counts."""
     found = [walked.missing[number] * cycles for number, cycles in costs.items()]
@@ -126,6 +133,7 @@ def _sums(items: Iterator[tuple[str, float]]) -> dict[str, float]:
 class _Model:
     asked: Asked
     workgroups: int
+    draws: int = DRAWS
 
     @property
     def graph(self) -> g.SyncGraph:
@@ -133,13 +141,12 @@ class _Model:
 
     def run(self, limits: Limits, record: bool = False) -> tuple[Played, Walked]:
         """One play of each draw."""
-        walked: list[Walked] = []
-        alike = _waves_are_alike(self.graph)
+        known: dict[int, Walked] = {}
+        like = _which_are_alike(self.graph)
         for wave in range(self.graph.waves):
-            if alike and walked:
-                walked.append(walked[0])
-            else:
-                walked.append(Walker(self.asked, wave, limits).walk())
+            if like[wave] not in known:
+                known[like[wave]] = Walker(self.asked, wave, limits).walk()
+        walked = [known[each] for each in like]
         simds = self.asked.prices.simds
         programs = [
             Program(group, (group * self.graph.waves + wave) % simds, each.steps)
@@ -149,15 +156,15 @@ class _Model:
         try:
             plays = [
                 play(programs, self.asked.prices.machine(), draw=draw, record=record and draw == 0)
-                for draw in range(DRAWS if _varies(programs) else 1)
+                for draw in range(self.draws if _varies(programs) else 1)
             ]
         except Stuck as stuck:
             raise NoEstimate(f"@{self.graph.name}: {stuck}") from None
         return _average(plays), _together(walked)
 
-    def loop(self, number: int, whole: float) -> LoopCost:
+    def loop(self, number: int, whole: float, runs: _TwoRuns | None = None) -> LoopCost:
         """The steady state of a loop: two runs that differ only in its iterations."""
-        runs = self.by_sizes(number) or self.by_force(number)
+        runs = runs or self.by_sizes(number) or self.by_force(number)
         if runs is None:  # waves wait for others that run too few iterations: only the whole run says something
             wanted = self.wanted(number)
             return LoopCost(number, whole / max(1.0, wanted), wanted, {})
@@ -262,11 +269,13 @@ def _together(walked: list[Walked]) -> Walked:
     return found
 
 
-def _waves_are_alike(graph: g.SyncGraph) -> bool:
-    """Whether all waves do the same steps: none of them goes its own way."""
+def _which_are_alike(graph: g.SyncGraph) -> list[int]:
+    """For each wave a number; waves with the same number do the same steps. Conditional barriers part the halves."""
+    halves = False
     for point in graph.points:
         if point.under != "uniform" or isinstance(point.action, g.Dispatch):
-            return False
-        if isinstance(point.action, g.Sync) and isinstance(point.action.op, ops.ConditionalBarrier):
-            return False
-    return len(graph.programs) == 1
+            return list(range(graph.waves))
+        halves |= isinstance(point.action, g.Sync) and isinstance(point.action.op, ops.ConditionalBarrier)
+    if len(graph.programs) > 1:
+        return list(range(graph.waves))
+    return [int(halves and wave >= graph.waves // 2) for wave in range(graph.waves)]

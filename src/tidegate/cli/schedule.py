@@ -1,0 +1,146 @@
+"""`tidegate schedule`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
+from tidegate.cli.say import say, stop, table, write
+
+if TYPE_CHECKING:
+    from tidegate.passes import Unit
+    from tidegate.pingpong import Scheduled
+
+JSON_VERSION = 1
+
+
+def schedule_command(
+    file: FileArg,
+    target: TargetOption = None,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="`auto`: the cheapest of all that are legal, by the cost model. `none`: the order as it is. "
+            "`two-pp-cluster`: two clusters, for loops that write what they fetched. `async-two-pp-cluster`: the same "
+            "for loops with asynchronous copies. `clusters=K`: K clusters of memory and matrix work, for any loop.",
+        ),
+    ] = "auto",
+    output: OutOption = None,
+    as_json: JsonOption = False,
+    prefetch: Annotated[
+        bool, typer.Option("--prefetch", help="First make a plain loop fetch its tiles an iteration ahead.")
+    ] = False,
+    stagger: Annotated[
+        int, typer.Option(metavar="S", help="Hold the high half of the waves back by so many arrivals: 1 or 2.")
+    ] = 1,
+) -> None:
+    """Reorder the loop of a kernel so that two halves of its waves take turns at memory and matrix work.
+
+    Barriers and waits are placed anew for the stagger, unless they are pinned, and the result is proved. The kernel
+    goes to the output, or to OUT; what each legal strategy would cost goes to the error stream, or to the output if
+    there is an OUT. If a strategy does not fit, nothing is written and the reason is said.
+
+    Exit status: 0 scheduled (with `auto` perhaps in the order as it is), 1 declined, 2 bad input.
+
+    Examples: `tidegate schedule gemm.tide`, `tidegate schedule gemm.tide --prefetch --strategy two-pp-cluster -o
+    pingpong.tide`, `tidegate schedule attention.py::attention --strategy clusters=2 --target gfx950`
+    """
+    from tidegate.files import load
+    from tidegate.passes import units_of
+    from tidegate.pingpong import schedule_kernel
+
+    loaded = load(file)
+    if loaded.graph is not None:
+        stop("a graph cannot be scheduled: the operations of its loops are not known", "give a kernel")
+    units = units_of(loaded, target)
+    if len(units) > 1:
+        names = ", ".join(f"`{file}::{each.name}`" for each in units[:3])
+        stop(f"`{file}` holds {len(units)} kernels", f"pick one: {names}")
+    if output is not None and output.suffix.lower() in (".py", ".sync"):
+        stop(f"`{output}` would hold `.tide` text", "name a `.tide` file")
+    (unit,) = units
+    assert unit.kernel is not None
+    found = schedule_kernel(unit.kernel, unit.target, strategy, pipeline=prefetch, stagger=stagger)
+    text = found.chosen.text if found.chosen is not None else None
+    if text is not None and output is not None:
+        write(output, text)
+    if as_json:
+        say(json.dumps(_to_json(file, unit, found, output), indent=2))
+    else:
+        if text is not None and output is None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        stream = sys.stderr if text is not None and output is None else sys.stdout
+        print("\n".join(_report(unit, found, output)), file=stream)
+    raise typer.Exit(0 if found.chosen is not None else 1)
+
+
+def _report(unit: Unit, found: Scheduled, output: Path | None) -> list[str]:
+    title = f"@{unit.name} on {unit.target.name or 'the empty target'}, {found.asked}"
+    lines = []
+    if found.chosen is None:
+        lines.append(f"{title}: declined")
+    elif found.asked == "auto":
+        lines.append(f"{title}: {found.chosen.strategy} is the cheapest by the cost model")
+    else:
+        lines.append(f"{title}: {'the order as it is' if found.asked == 'none' else 'scheduled'}")
+    if found.candidates:
+        lines += [f"  {each}" for each in _table(found).splitlines()]
+    lines += (f"  {name}: {declined}" for name, declined in found.refused)
+    if found.chosen is not None:
+        lines += (f"  {note}" for note in found.chosen.notes)
+        if not found.chosen.notes:
+            lines.append("  proved: no race, inversion or hang, for all sizes and trip counts, waves in any order")
+    if found.uncertain:
+        shown = "; ".join(found.uncertain[:3]) + (f"; and {len(found.uncertain) - 3} more" * (len(found.uncertain) > 3))
+        lines.append(f"  uncertain: another would be cheaper with {shown}")
+    if found.chosen is not None and output is not None:
+        lines.append(f"  written to {output}")
+    return lines
+
+
+def _table(found: Scheduled) -> str:
+    rows = [["strategy", "cycles an iteration", "matrix units busy", "barriers", "slack"]]
+    for each in found.candidates:
+        price = each.price
+        mark = each.strategy + (" *" if each is found.chosen and len(found.candidates) > 1 else "")
+        cells = ["not known", "", "", ""]
+        if price is not None:
+            cells = [f"{price.cycles:,.0f}", f"{100 * price.busy:.0f} %", str(price.barriers), f"{price.slack:,.0f}"]
+        rows.append([mark, *cells])
+    return table(rows)
+
+
+def _to_json(file: str, unit: Unit, found: Scheduled, output: Path | None) -> dict[str, object]:
+    return {
+        "version": JSON_VERSION,
+        "file": file,
+        "kernel": unit.name,
+        "target": unit.target.name,
+        "asked": found.asked,
+        "chosen": found.chosen.strategy if found.chosen is not None else None,
+        "strategies": [
+            {
+                "strategy": each.strategy,
+                "cycles": each.price.cycles if each.price else None,
+                "busy": each.price.busy if each.price else None,
+                "barriers": each.price.barriers if each.price else None,
+                "slack": each.price.slack if each.price else None,
+                "proved": not each.notes,
+            }
+            for each in found.candidates
+        ],
+        "declined": [
+            {"strategy": name, "reason": each.reason, "says": each.says, "fits": each.fits, "line": each.at.line or None}
+            for name, each in found.refused
+        ],
+        "uncertain": list(found.uncertain),
+        "output": str(output) if output is not None else None,
+        "text": found.chosen.text if found.chosen is not None else None,
+    }
