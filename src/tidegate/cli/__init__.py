@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.check import check_command
+from tidegate.cli.draw import draw_command
 from tidegate.cli.explain import explain_command
 from tidegate.cli.run import run_command
 from tidegate.cli.say import print_findings, say
@@ -53,6 +54,7 @@ app.command("sync")(sync_command)
 app.command("check")(check_command)
 app.command("explain")(explain_command)
 app.command("run")(run_command)
+app.command("draw")(draw_command)
 app.command("demo")(demo_command)
 
 
