@@ -45,10 +45,14 @@ _HOMES = {
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
     "tidegate.library": "build_graph check explain judge make_inputs prove run run_hostile sync",
+    "tidegate.schedule.prefetch": "prefetch",
+    "tidegate.pingpong": "schedule_kernel",
     "tidegate.seeds": (
-        "BarrierEmitter BarrierPosition BarrierType BasicSplitBarrierEmitter LegacyBarrierEmitter SyncRequirement "
-        "TargetConfig add_shared_memory_barriers find_intersecting_interval_strategy get_barriers_analysis "
-        "handle_hazard minimize_placement_strategy populate_barriers_counters"
+        "BarrierEmitter BarrierPosition BarrierType BasicSplitBarrierEmitter HardwareConstraint LegacyBarrierEmitter "
+        "SchedReorderStrategy SchedulingType SyncRequirement TargetConfig TilingConstraint "
+        "add_conditional_barriers_to_loop add_shared_memory_barriers find_intersecting_interval_strategy "
+        "get_barriers_analysis handle_hazard minimize_placement_strategy populate_barriers_counters reorder_graph "
+        "schedule_reordering transform_two_PP_clusters"
     ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -84,20 +88,30 @@ if TYPE_CHECKING:
         i64,
     )
     from tidegate.library import build_graph, check, explain, judge, make_inputs, prove, run, run_hostile, sync
+    from tidegate.pingpong import schedule_kernel
+    from tidegate.schedule.prefetch import prefetch
     from tidegate.seeds import (
         BarrierEmitter,
         BarrierPosition,
         BarrierType,
         BasicSplitBarrierEmitter,
+        HardwareConstraint,
         LegacyBarrierEmitter,
+        SchedReorderStrategy,
+        SchedulingType,
         SyncRequirement,
         TargetConfig,
+        TilingConstraint,
+        add_conditional_barriers_to_loop,
         add_shared_memory_barriers,
         find_intersecting_interval_strategy,
         get_barriers_analysis,
         handle_hazard,
         minimize_placement_strategy,
         populate_barriers_counters,
+        reorder_graph,
+        schedule_reordering,
+        transform_two_PP_clusters,
     )
     from tidegate.targets import load_target
 

@@ -17,6 +17,7 @@ from tidegate.cli.draw import draw_command
 from tidegate.cli.explain import explain_command
 from tidegate.cli.run import run_command
 from tidegate.cli.say import print_findings, say
+from tidegate.cli.schedule import schedule_command
 from tidegate.cli.show import demo_command, show_command, targets_command
 from tidegate.cli.sync import sync_command
 
@@ -53,6 +54,7 @@ app.command("show")(show_command)
 app.command("sync")(sync_command)
 app.command("check")(check_command)
 app.command("explain")(explain_command)
+app.command("schedule")(schedule_command)
 app.command("run")(run_command)
 app.command("draw")(draw_command)
 app.command("demo")(demo_command)

@@ -137,7 +137,13 @@ def _to_json(file: str, unit: Unit, found: Scheduled, output: Path | None) -> di
             for each in found.candidates
         ],
         "declined": [
-            {"strategy": name, "reason": each.reason, "says": each.says, "fits": each.fits, "line": each.at.line or None}
+            {
+                "strategy": name,
+                "reason": each.reason,
+                "says": each.says,
+                "fits": each.fits,
+                "line": each.at.line or None,
+            }
             for name, each in found.refused
         ],
         "uncertain": list(found.uncertain),

@@ -14,6 +14,7 @@ from tidegate.pingpong.make import as_it_is, in_clusters
 from tidegate.pingpong.model import Candidate, Scheduled
 from tidegate.pingpong.price import find_uncertain
 from tidegate.schedule.model import ASYNC_TWO, AUTO, MOST_CLUSTERS, NONE, TWO, Declined, clusters_of
+from tidegate.schedule.prefetch import prefetch
 from tidegate.targets import Target
 
 # What `auto` tries.
@@ -34,8 +35,6 @@ def schedule_kernel(
     Raises `BadInput` for a strategy that does not exist.
     """
     _check(strategy, stagger)
-    from tidegate.schedule.prefetch import prefetch
-
     source: Kernel | Declined = prefetch(kernel, target) if pipeline else kernel
     if isinstance(source, Declined):
         return Scheduled(strategy, None, (), ((strategy, source),))
