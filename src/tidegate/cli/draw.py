@@ -11,7 +11,7 @@ from tidegate.cli.options import FileArg, TargetOption
 from tidegate.cli.say import print_findings, read_sizes, say, stop, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tidegate.graph.model import SyncGraph
     from tidegate.passes import Unit
@@ -31,15 +31,26 @@ def draw_command(
     cached: Annotated[
         bool, typer.Option("--cached", help="Global memory is found in the cache that all compute units share.")
     ] = False,
+    strategy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Below it, what `tidegate schedule` makes of it with this strategy."),
+    ] = None,
+    prefetch: Annotated[
+        bool, typer.Option("--prefetch", help="With `--strategy`: the loop fetches its tiles an iteration ahead.")
+    ] = False,
 ) -> None:
     """Draw both halves of a program's waves over time, by the target's cost model, as an SVG.
 
     One wave of each half is drawn, for the first iterations of the loop with most matrix work: its clusters between
     barriers, what it has in flight, its matrix products, what holds it up, and its barriers. Nothing is run or judged.
-    Exit status: 0 if it was drawn, 2 bad input, which a program that does not come to its end is too.
+    With `--strategy` the program is drawn twice: synchronized as it is, and scheduled.
+
+    Exit status: 0 if it was drawn, 1 if it could not be scheduled, 2 bad input, which a program that does not come to
+    its end is too.
 
     Examples: `tidegate draw gemm.tide -o gemm.svg`,
-    `tidegate draw examples/gemm_pingpong.tide --size K=1024 --cached -o pingpong.svg`
+    `tidegate draw examples/gemm_pingpong.tide --size K=1024 --cached -o pingpong.svg`,
+    `tidegate draw gemm.tide --prefetch --strategy two-pp-cluster -o both.svg`
     """
     from tidegate.files import load
     from tidegate.passes import units_of
@@ -50,12 +61,35 @@ def draw_command(
     units = units_of(loaded, target)
     if len(units) > 1:
         stop("one program is drawn, and the file has several", f"pick one: `{file}::{units[0].name}`")
-    for unit in units:
-        graph = _graph_of(unit, loaded)
+    (unit,) = units
+    if prefetch and strategy is None:
+        stop("`--prefetch` is for `--strategy`", "name a strategy: `--strategy auto`")
+    panels = []
+    for what, graph in _drawn(unit, _graph_of(unit, loaded), strategy, prefetch):
         found = _estimate(graph, unit.target, _sizes(graph, read_sizes(size or [])), cached)
-        title = headline("as it is", graph, unit.target, found)
-        write(output, draw_panels([Panel(title, graph, unit.target, found)]))
-        say(f"{output}: @{graph.name} on {unit.target.name or 'no target'}, {title}")
+        panels.append(Panel(headline(what, graph, unit.target, found), graph, unit.target, found))
+    write(output, draw_panels(panels))
+    for panel in panels:
+        say(f"{output}: @{panel.graph.name} on {unit.target.name or 'no target'}, {panel.title}")
+
+
+def _drawn(unit: Unit, graph: SyncGraph, strategy: str | None, prefetch: bool) -> Iterator[tuple[str, SyncGraph]]:
+    """The program, and what was made of it, each with what it is called."""
+    if strategy is None:
+        yield "as it is", graph
+        return
+    from tidegate.pingpong import schedule_kernel
+
+    if unit.kernel is None:
+        stop("a graph cannot be scheduled: the operations of its loops are not known", "give a kernel")
+    made = schedule_kernel(unit.kernel, unit.target, strategy, pipeline=prefetch, certain=False)
+    if made.chosen is None:
+        assert made.declined is not None
+        say(f"@{unit.name} is not scheduled: {made.declined}")
+        raise typer.Exit(1)
+    plain = next((each for each in made.candidates if each.strategy == "none"), None)
+    yield "before", plain.graph if plain is not None else graph
+    yield f"after, {made.chosen.strategy}", made.chosen.graph
 
 
 def _check_output(output: Path) -> None:

@@ -11,7 +11,7 @@ says.
 
 from tidegate.cost.engine import Event, Played, Stuck, play
 from tidegate.cost.prices import Prices, prices_of
-from tidegate.cost.steps import Arrive, Await, Commit, Depart, Do, Machine, Meeting, Program, Step, Wait
+from tidegate.cost.steps import Arrive, Await, Commit, Depart, Do, Machine, Meeting, Prefer, Program, Step, Wait
 
 __all__ = [
     "Arrive",
@@ -23,6 +23,7 @@ __all__ = [
     "Machine",
     "Meeting",
     "Played",
+    "Prefer",
     "Prices",
     "Program",
     "Step",

@@ -8,6 +8,7 @@ Cost    O(log w) for each step of w waves: nothing is done cycle by cycle
 
     Do lds      issue |-|  busy |=====| latency .......   the pipe of LDS, after all before it
     Do mma      issue |-|  busy |==========| latency ..   the unit of the SIMD; the wave goes on when all is issued
+    Prefer      priorities decide who issues first once some wave has one; else it is who asked first
     Do global   as lds, and the latency varies: requests go out in order, what comes back late holds up nothing else
 """
 
@@ -21,7 +22,7 @@ from heapq import heappop, heappush
 from typing import assert_never
 
 from tidegate.cost.luck import lateness
-from tidegate.cost.steps import Arrive, Await, Commit, Depart, Do, Machine, Meeting, Program, Stall, Wait
+from tidegate.cost.steps import Arrive, Await, Commit, Depart, Do, Machine, Meeting, Prefer, Program, Stall, Wait
 
 
 class Stuck(Exception):
@@ -76,6 +77,7 @@ class _Wave:
     arrivals: dict[Meeting, int] = field(default_factory=lambda: defaultdict(int))
     ended: bool = False
     since: float = 0.0  # when it began to wait for others
+    priority: int = 0
 
 
 @dataclass(slots=True)
@@ -111,15 +113,17 @@ class _Engine:
         self.blocked: dict[tuple[int, Meeting], list[int]] = defaultdict(list)
         self.stalls: dict[tuple[Stall, int], float] = defaultdict(float)
         self.events: list[Event] = []
-        self.heap: list[tuple[float, int]] = []
+        self.heap: list[tuple[float, int, int]] = []  # when, how little it is preferred, which wave
+        different = {id(each.steps): each.steps for each in programs}
+        self.prefers = any(isinstance(step, Prefer) for steps in different.values() for step in steps)
         self.landings: list[tuple[float, float]] = []  # of copies: when, and how long each takes the pipe of LDS
         self.end = 0.0
 
     def run(self) -> Played:
         for number in range(len(self.waves)):
-            heappush(self.heap, (0.0, number))
+            self.queue(number, 0.0)
         while self.heap:
-            now, number = heappop(self.heap)
+            now, _, number = heappop(self.heap)
             self.step(number, now)
         for number, wave in enumerate(self.waves):
             if not wave.ended:
@@ -146,6 +150,10 @@ class _Engine:
                     wave.flying[name].append((wave.open.pop(name, now), 1))
                 self.value(wave, now, now, "wait")
                 self.go_on(number, wave, now)
+            case Prefer(level=level):
+                wave.priority = level
+                self.value(wave, now, now, "issue")
+                self.go_on(number, wave, now)
             case Arrive():
                 self.arrive(number, wave, step, now)
             case Depart():
@@ -164,11 +172,16 @@ class _Engine:
             wave.begun = True
             if times[slowest] > now:
                 self.held(number, wave.unit[slowest], step.where, now, times[slowest])
-                heappush(self.heap, (times[slowest], number))
+                self.queue(number, times[slowest])
                 return
-        wave.begun = False
         simd = wave.program.simd
         start = max(now, self.simd_free[simd])
+        if self.prefers and start > now:  # who comes next is decided when the SIMD is free
+            wave.begun = True
+            self.held(number, "issue", step.where, now, start)
+            self.queue(number, start)
+            return
+        wave.begun = False
         self.held(number, "issue", step.where, now, start)
         self.simd_free[simd] = issued = start + step.issue
         if step.unit == "mma":
@@ -333,7 +346,7 @@ class _Engine:
 
     def wake(self, key: tuple[int, Meeting]) -> None:
         for number in self.blocked.pop(key, ()):
-            heappush(self.heap, (self.waves[number].since, number))
+            self.queue(number, self.waves[number].since)
 
     # --- the rest ---
 
@@ -346,7 +359,11 @@ class _Engine:
 
     def go_on(self, number: int, wave: _Wave, when: float) -> None:
         wave.at += 1
-        heappush(self.heap, (when, number))
+        self.queue(number, when)
+
+    def queue(self, number: int, when: float) -> None:
+        """The wave comes to its turn; of several at one moment the one with the highest priority first."""
+        heappush(self.heap, (when, -self.waves[number].priority, number))
 
     def value(self, wave: _Wave, first: float, last: float, unit: Stall) -> None:
         wave.first.append(first)

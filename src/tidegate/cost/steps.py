@@ -71,6 +71,14 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefer:
+    """The wave's priority from here on: of waves that want their SIMD at the same time the highest has its turn."""
+
+    where: int
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
 class Arrive:
     where: int
     at: Meeting
@@ -92,7 +100,7 @@ class Await:
     parity: int
 
 
-Step = Do | Wait | Commit | Arrive | Depart | Await
+Step = Do | Wait | Commit | Prefer | Arrive | Depart | Await
 
 
 @dataclass(frozen=True, slots=True)

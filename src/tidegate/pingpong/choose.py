@@ -17,6 +17,8 @@ from tidegate.schedule.model import ASYNC_TWO, AUTO, MOST_CLUSTERS, NONE, TWO, D
 from tidegate.schedule.prefetch import prefetch
 from tidegate.targets import Target
 
+# What a loop is called that fetches an iteration ahead and is not reordered.
+PREFETCHED = "prefetch"
 # What `auto` tries.
 TRIED = (TWO, ASYNC_TWO, "clusters=1", "clusters=3", "clusters=4")
 
@@ -39,7 +41,13 @@ def schedule_kernel(
     if isinstance(source, Declined):
         return Scheduled(strategy, None, (), ((strategy, source),))
     plain = as_it_is(kernel, target)
-    made, refused = [], []
+    if isinstance(plain, Declined) and plain.reason == "misfit":
+        return Scheduled(strategy, None, (), ((strategy, plain),))
+    made: list[Candidate] = []
+    refused: list[tuple[str, Declined]] = []
+    ahead = as_it_is(source, target, PREFETCHED) if source != kernel else None
+    if isinstance(ahead, Candidate):
+        made.append(ahead)
     for name in TRIED if strategy == AUTO else (strategy,):
         clusters = clusters_of(name)
         found = plain if not clusters else in_clusters(source, target, name, clusters, stagger)
@@ -68,7 +76,8 @@ def _choose(
 ) -> Scheduled:
     if asked != AUTO:
         others = [plain] if isinstance(plain, Candidate) and asked != NONE else []
-        return Scheduled(asked, made[0] if made else None, (*others, *made), tuple(refused))
+        chosen = next((each for each in made if each.strategy == asked), None)
+        return Scheduled(asked, chosen, (*others, *made), tuple(refused))
     candidates = [*([plain] if isinstance(plain, Candidate) else []), *made]
     if not candidates:
         return Scheduled(asked, None, (), tuple(refused))

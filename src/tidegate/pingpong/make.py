@@ -8,7 +8,7 @@ Cost    that of `sync` and of the verifier, for each way to arrange the loop tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 from tidegate.graph.apply import apply_plan
 from tidegate.graph.build import KernelGraph, build_graph
@@ -25,11 +25,11 @@ from tidegate.language.ops import (
 from tidegate.language.parse import parse
 from tidegate.passes import Unit, run_stages
 from tidegate.pingpong.model import Candidate
-from tidegate.pingpong.price import price_of
+from tidegate.pingpong.price import pays_priority, price_of
 from tidegate.schedule.body import Body, find_body, without_placed
-from tidegate.schedule.clusters import Arrangement, arrange
+from tidegate.schedule.clusters import WAYS, Arrangement, arrange
 from tidegate.schedule.emit import barriers_of, reordered
-from tidegate.schedule.model import ASYNC_TWO, TWO, Declined
+from tidegate.schedule.model import ASYNC_TWO, NONE, TWO, Declined
 from tidegate.schedule.slices import split_products
 from tidegate.synchronize import Synchronized, SyncOptions, propose, write_programs
 from tidegate.targets import Target
@@ -39,10 +39,10 @@ _OPTIONS = SyncOptions(strategy="minimal", tighten_waits=True, judge=False)
 MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 
 
-def as_it_is(kernel: Kernel, target: Target) -> Candidate | Declined:
+def as_it_is(kernel: Kernel, target: Target, name: str = NONE) -> Candidate | Declined:
     """No new order: synchronized, and proved."""
     built = build_graph(kernel, target)
-    return _finish("none", Synchronized(Unit(kernel.name, target, kernel, None), SyncOptions(), []), built, None, "")
+    return _finish(name, Synchronized(Unit(kernel.name, target, kernel, None), SyncOptions(), []), built, None, "")
 
 
 def in_clusters(kernel: Kernel, target: Target, strategy: str, clusters: int, stagger: int = 1) -> Candidate | Declined:
@@ -63,7 +63,8 @@ def in_clusters(kernel: Kernel, target: Target, strategy: str, clusters: int, st
     made = [each for each in found if isinstance(each, Candidate)]
     if made:
         return min(made, key=lambda each: each.price.cycles if each.price else float("inf"))
-    return next(each for each in found if isinstance(each, Declined))
+    refused = [each for each in found if isinstance(each, Declined)]
+    return next((each for each in refused if each.reason != "no-memory"), refused[0])
 
 
 def _unlike(body: Body, strategy: str) -> Declined | None:
@@ -76,25 +77,29 @@ def _unlike(body: Body, strategy: str) -> Declined | None:
     return None
 
 
-def _ways(body: Body, clusters: int, stagger: int) -> Iterator[Arrangement | Declined]:
-    """Values read early and late, if that makes a difference."""
-    first = arrange(body, clusters, early=True, stagger=stagger)
-    yield first
-    other = arrange(body, clusters, early=False, stagger=stagger)
-    if isinstance(first, Declined) or (isinstance(other, Arrangement) and other.phases != first.phases):
-        yield other
+def _ways(body: Body, clusters: int, stagger: int) -> list[Arrangement | Declined]:
+    """All ways to arrange the loop that differ."""
+    found: dict[object, Arrangement | Declined] = {}
+    for way in WAYS:
+        each = arrange(body, clusters, way, stagger=stagger)
+        found.setdefault(each.phases if isinstance(each, Arrangement) else each, each)
+    return list(found.values())
 
 
 def _synchronized(arrangement: Arrangement | Declined, strategy: str, stagger: int) -> Candidate | Declined:
     if isinstance(arrangement, Declined):
         return arrangement
     built = reordered(arrangement)
-    first = _with_barriers(arrangement, built, strategy, stagger, meet=False)
-    if not isinstance(first, Candidate) or not _opens_late(first):
-        return first
-    # Barriers behind the opening of the stagger serve what one before it serves alone.
-    other = _with_barriers(arrangement, built, strategy, stagger, meet=True)
-    return other if isinstance(other, Candidate) and _barriers(other) < _barriers(first) else first
+    made = partial(_with_barriers, arrangement, built, strategy, stagger)
+    found, meet = made(meet=False, prefer=True), False
+    if isinstance(found, Candidate) and _opens_late(found):
+        # Barriers behind the opening of the stagger serve what one before it serves alone.
+        other = made(meet=True, prefer=True)
+        meet = isinstance(other, Candidate) and _barriers(other) < _barriers(found)
+        found = other if meet else found
+    if isinstance(found, Candidate) and not pays_priority(found, arrangement.body.target):
+        return made(meet=meet, prefer=False)
+    return found
 
 
 def _opens_late(found: Candidate) -> bool:
@@ -116,10 +121,10 @@ def _barriers(found: Candidate) -> int:
 
 
 def _with_barriers(
-    arrangement: Arrangement, built: KernelGraph, strategy: str, stagger: int, *, meet: bool
+    arrangement: Arrangement, built: KernelGraph, strategy: str, stagger: int, *, meet: bool, prefer: bool
 ) -> Candidate | Declined:
     target = arrangement.body.target
-    plan = barriers_of(arrangement, built, stagger=stagger, meet=meet)
+    plan = barriers_of(arrangement, built, stagger=stagger, meet=meet, prefer=prefer)
     unit = Unit(built.kernel.name, target, built.kernel, None)
     put = Synchronized(unit, SyncOptions(), [], built=built, graph=built.graph, plan=plan)
     put.kernel = apply_plan(plan, built)
@@ -137,6 +142,9 @@ def _finish(
     unit = start.unit
     result = propose(unit, _OPTIONS if arrangement else SyncOptions(judge=False))
     if result.kernel is None:
+        bad = [each for each in result.findings if each.severity == "error"]
+        if bad:
+            return Declined("misfit", bad[0].message, bad[0].help)
         return Declined("not-proven", f"it cannot be synchronized: {result.why_not}")
     written = write_programs([result], text)
     (kernel,) = parse(written).kernels
@@ -144,6 +152,8 @@ def _finish(
         Unit(unit.name, unit.target, kernel, None), print_after=None, stop_after=None, show=lambda *_: None
     )
     bad = [each for each in checked.findings if each.severity == "error"]
+    if bad and bad[0].code.startswith("TG3"):
+        return Declined("misfit", bad[0].message, bad[0].help)
     if bad:
         return Declined("unordered", f"under stagger {bad[0].code} is found: {bad[0].message}", at=built.kernel.at)
     if not checked.is_decided:

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 
 from tidegate.cost import prices_of
 from tidegate.graph import model as g
-from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.ops import SetWavePrio, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.pingpong.model import Candidate, Price
 from tidegate.schedule.body import heaviest_loop
 from tidegate.simulate.cycle_steps import NoEstimate
@@ -42,9 +42,21 @@ def price_of(graph: g.SyncGraph, target: Target, draws: int = 4) -> Price | None
     own = [point for point in graph.points if point.loop == loop]
     prices = prices_of(target)
     work = sum(prices.mma(each.work.ops, each.work.dtype).busy for each in own if each.role == "mma")
-    busy = work * graph.waves / prices.simds / found.cycles if found.cycles else 0.0
+    busy = work * graph.waves / min(prices.simds, graph.waves) / found.cycles if found.cycles else 0.0
     barriers = sum(isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING) for each in own)
     return Price(found.cycles, busy, barriers, found.lost.get("barrier", 0.0))
+
+
+def pays_priority(found: Candidate, target: Target) -> bool:
+    """Whether the loop is not slower for the priorities in it."""
+    points = [
+        replace(point, action=g.Compute())
+        if isinstance(point.action, g.Sync) and isinstance(point.action.op, SetWavePrio)
+        else point
+        for point in found.graph.points
+    ]
+    without = price_of(replace(found.graph, points=tuple(points)), target)
+    return without is None or found.price is None or found.price.cycles <= without.cycles
 
 
 def find_uncertain(chosen: Candidate, others: Sequence[Candidate], target: Target) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Clusters: which operation stands between which barriers of an iteration.
 
-Needs   a body and its dependences; how many clusters; whether values are read from shared memory early or late
+Needs   a body and its dependences; how many clusters; in which `Way` the rest is arranged around the products
 Gives   `Arrangement`: the operations of each phase in order, or why there is none
 Keeps   memory work stands in even phases, matrix products in odd ones, every dependence with the barriers it needs
 Cost    linear in the operations plus dependences, plus a sort
@@ -27,21 +27,35 @@ _RANK = {"local_read": 0, "copy": 1, "global_read": 1, "local_write": 2, "global
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """What dependences leave open. `early`: values are read from shared memory as soon as they can be, else right
+    before their products. `apart`: vector work behind a product stands with memory work, so that it overlaps with
+    products of the other half, else with the products.
+    """
+
+    early: bool = True
+    apart: bool = False
+
+
+WAYS = (Way(True, False), Way(False, False), Way(True, True), Way(False, True))
+
+
+@dataclass(frozen=True, slots=True)
 class Arrangement:
     """Operations of a body by phase: memory and matrix work in turns, two phases for each cluster."""
 
     body: Body
     phases: tuple[tuple[Piece, ...], ...]
-    early: bool
+    way: Way
 
     @property
     def order(self) -> tuple[int, ...]:
         return tuple(piece.number for phase in self.phases for piece in phase)
 
 
-def arrange(body: Body, clusters: int, *, early: bool = True, stagger: int = 1) -> Arrangement | Declined:
-    """The operations in clusters. `early`: values are read from shared memory as soon as they can be."""
-    return _Arranger(body, clusters, stagger).run(early)
+def arrange(body: Body, clusters: int, way: Way = WAYS[0], *, stagger: int = 1) -> Arrangement | Declined:
+    """The operations in so many clusters."""
+    return _Arranger(body, clusters, stagger).run(way)
 
 
 class _Arranger:
@@ -53,22 +67,31 @@ class _Arranger:
         for edge in find_dependences(body, stagger):
             self.before[edge.later].append(edge)
             self.behind[edge.first].append(edge)
+        self.follows = self.behind_products()
         self.phase: dict[int, int] = {}
         self.latest: dict[int, int] = {}
 
-    def run(self, early: bool) -> Arrangement | Declined:
+    def run(self, way: Way) -> Arrangement | Declined:
         declined = self.products() or self.bounds()
         if declined is not None:
             return declined
         for piece in self.body.pieces:
             if piece.role != "mma":
-                self.phase[piece.number] = self.choose(piece, early)
+                self.phase[piece.number] = self.choose(piece, way)
         phases = tuple(self.in_order(phase) for phase in range(self.last + 1))
         for number in range(0, self.last, 2):
             if not any(piece.role in MEMORY for piece in phases[number]):
                 says = f"there is too little memory work for {self.clusters} clusters"
                 return Declined("no-memory", says, f"fewer clusters: cluster {number // 2} would have none")
-        return Arrangement(self.body, phases, early)
+        return Arrangement(self.body, phases, way)
+
+    def behind_products(self) -> set[int]:
+        """Operations that need a product of the same iteration, perhaps through others."""
+        found = {piece.number for piece in self.body.of_role("mma")}
+        for piece in self.body.pieces:
+            if any(edge.first in found for edge in self.before[piece.number]):
+                found.add(piece.number)
+        return found
 
     # --- products ---
 
@@ -139,18 +162,19 @@ class _Arranger:
             self.latest[number] = self.phase.get(number, found)
         return None
 
-    def choose(self, piece: Piece, early: bool) -> int:
+    def choose(self, piece: Piece, way: Way) -> int:
         low = max((self.phase[edge.first] + edge.gap for edge in self.before[piece.number]), default=0)
         low += low % 2 != _parity(piece, low)
         high = self.latest[piece.number]
         if piece.role == "local_read":
-            return low if early else high
+            return low if way.early else high
         if piece.role in ("global_read", "copy", "global_write"):
             return low
         if piece.role == "local_write":
             return high
-        follows = any(self.body.pieces[edge.first].role == "mma" for edge in self.before[piece.number])
-        return low if follows or not self.behind[piece.number] else high
+        if piece.number not in self.follows and self.behind[piece.number]:
+            return high
+        return min(low + low % 2, high) if way.apart else low
 
     def in_order(self, phase: int) -> tuple[Piece, ...]:
         """The operations of a phase: as they stood, but for what memory work should begin with."""

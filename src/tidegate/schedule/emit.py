@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.cost import prices_of
 from tidegate.graph.apply import apply_plan
 from tidegate.graph.build import KernelGraph, Path, build_graph
 from tidegate.graph.plan import Insert, Plan, Reorder
@@ -37,14 +36,19 @@ def reordered(arrangement: Arrangement) -> KernelGraph:
     return build_graph(kernel, body.target)
 
 
-def barriers_of(arrangement: Arrangement, built: KernelGraph, *, stagger: int = 1, meet: bool = False) -> Plan:
-    """What is put into the reordered kernel. `meet`: a barrier before the stagger opens as well."""
+def barriers_of(
+    arrangement: Arrangement, built: KernelGraph, *, stagger: int = 1, meet: bool = False, prefer: bool = True
+) -> Plan:
+    """What is put into the reordered kernel.
+
+    `meet`: a barrier before the stagger opens as well. `prefer`: waves that multiply go first on their SIMD.
+    """
     body, paths = arrangement.body, {path: number for number, path in reversed(list(enumerate(built.paths)))}
     before, behind = paths[body.path], paths[(*body.path[:-1], body.path[-1] + 1)]
     edits = [Insert(before, _meeting(body), (MEETS,))] if meet else []
     arrivals = f"{stagger} arrival{'s' * (stagger != 1)}"
     edits += [Insert(before, ops.ConditionalBarrier("high"), (OPENS.format(arrivals),)) for _ in range(stagger)]
-    edits += _inside(arrangement, body, paths)
+    edits += _inside(arrangement, body, paths, prefer and shares_simds(body))
     edits += [Insert(behind, ops.ConditionalBarrier("low"), (CLOSES,)) for _ in range(stagger)]
     return Plan(tuple(edits))
 
@@ -54,9 +58,8 @@ def _meeting(body: Body) -> ops.SharedMemoryBarrier:
     return ops.SharedMemoryBarrier(wait_async_ops=any(point.role == "copy" for point in body.graph.points))
 
 
-def _inside(arrangement: Arrangement, body: Body, paths: dict[Path, int]) -> Iterator[Insert]:
+def _inside(arrangement: Arrangement, body: Body, paths: dict[Path, int], prefers: bool) -> Iterator[Insert]:
     """Behind each phase a barrier, a fence for later compilers, and the priority of what follows."""
-    prefers = wants_priority(arrangement)
     place = 0
     for number, phase in enumerate(arrangement.phases):
         place += len(phase)
@@ -70,15 +73,6 @@ def _inside(arrangement: Arrangement, body: Body, paths: dict[Path, int]) -> Ite
             yield Insert(at, ops.SetWavePrio(1), (FIRST,))
 
 
-def wants_priority(arrangement: Arrangement) -> bool:
-    """Whether halves share SIMDs, and memory work of one takes turns to issue that products of the other want."""
-    body = arrangement.body
-    simds = body.target.wave.simds or 1
-    if body.graph.waves // 2 % simds and simds > 1:
-        return False
-    prices = prices_of(body.target)
-    for phase in arrangement.phases[::2]:
-        for piece in phase:
-            if any(prices.target.operations.get(body.graph.points[each].label) for each in piece.points):
-                return True
-    return False
+def shares_simds(body: Body) -> bool:
+    """Whether each SIMD runs waves of both halves; where nobody knows, it does."""
+    return not (body.target.wave.simds and body.graph.waves // 2 % body.target.wave.simds)

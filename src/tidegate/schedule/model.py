@@ -15,6 +15,7 @@ from tidegate.diag import NOWHERE, Span
 # Why a loop is not scheduled; what a user can do about it stands in each `Declined`.
 REASONS = {
     "scheduling-type": "only loops that are pipelined by prefetching are scheduled",
+    "misfit": "the target does not have what the kernel needs",
     "odd-waves": "the waves cannot be halved",
     "wave-groups": "waves run different programs",
     "no-loop": "no loop holds matrix products",

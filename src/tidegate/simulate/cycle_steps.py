@@ -305,10 +305,12 @@ class Walker:
             case ops.MbarrierWait(barrier=place, parity=parity):
                 where = self.meeting(place.base.name, self.value(place.slot) or 0)
                 self.steps.append(c.Await(at, where, self.value(parity) or 0))
+            case ops.SetWavePrio(level=level):
+                self.steps.append(c.Prefer(at, level))
             case ops.NullAsyncDep(result=result):
                 self.tokens[result.name] = ()
             case _:
-                pass  # fences, priorities: nothing that this model knows the price of
+                pass  # fences: nothing that this model knows the price of
 
     def meet(self, at: int) -> None:
         self.steps += (c.Arrive(at, _WORKGROUP), c.Depart(at, _WORKGROUP))
