@@ -12,16 +12,7 @@ from functools import partial
 
 from tidegate.graph.apply import apply_plan
 from tidegate.graph.build import KernelGraph, build_graph
-from tidegate.language.ops import (
-    ConditionalBarrier,
-    Iterate,
-    Kernel,
-    SharedMemoryBarrier,
-    Signal,
-    WorkgroupBarrier,
-    blocks_of,
-    walk_ops,
-)
+from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.parse import parse
 from tidegate.passes import Unit, run_stages
 from tidegate.pingpong.model import Candidate
@@ -34,8 +25,6 @@ from tidegate.schedule.slices import split_products
 from tidegate.synchronize import Synchronized, SyncOptions, propose, write_programs
 from tidegate.targets import Target
 
-# What stands in a loop that was arranged was put there: waits are made as loose as they can be.
-_OPTIONS = SyncOptions(strategy="minimal", tighten_waits=True, judge=False)
 MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 
 
@@ -91,40 +80,42 @@ def _synchronized(arrangement: Arrangement | Declined, strategy: str, stagger: i
         return arrangement
     built = reordered(arrangement)
     made = partial(_with_barriers, arrangement, built, strategy, stagger)
-    found, meet = made(meet=False, prefer=True), False
-    if isinstance(found, Candidate) and _opens_late(found):
-        # Barriers behind the opening of the stagger serve what one before it serves alone.
-        other = made(meet=True, prefer=True)
-        meet = isinstance(other, Candidate) and _barriers(other) < _barriers(found)
-        found = other if meet else found
-    if isinstance(found, Candidate) and not pays_priority(found, arrangement.body.target):
-        return made(meet=meet, prefer=False)
-    return found
+    best, outside = made(), {"meet": False, "part": False}
+    for name in outside if isinstance(best, Candidate) else ():
+        other = made(**{**outside, name: True})
+        if isinstance(other, Candidate) and _rank(other) < _rank(best):
+            best, outside[name] = other, True
+    if isinstance(best, Candidate) and not pays_priority(best, arrangement.body.target):
+        return made(**outside, prefer=False)
+    return best
 
 
-def _opens_late(found: Candidate) -> bool:
-    """Whether waves meet between the opening of the stagger and the loop."""
-    blocks = [found.kernel.body, *(block for op in walk_ops(found.kernel.body) for block in blocks_of(op))]
-    for block in blocks:
-        opened = False
-        for op in block.ops:
-            if isinstance(op, Iterate):
-                opened = False
-            opened |= isinstance(op, ConditionalBarrier) and op.half == "high"
-            if opened and isinstance(op, MEETING):
-                return True
-    return False
+def _rank(found: Candidate | Declined) -> tuple[bool, float, int]:
+    """What is better: no barrier in the loop beside those of its clusters, for it would shift the turns of the halves;
+    then fewer cycles in an iteration; then fewer barriers in the kernel.
+    """
+    if isinstance(found, Declined) or found.price is None or found.arrangement is None:
+        return True, float("inf"), 0
+    barriers = sum(isinstance(getattr(each.action, "op", None), MEETING) for each in found.graph.points)
+    return found.price.barriers != len(found.arrangement.phases), round(found.price.cycles, 3), barriers
 
 
-def _barriers(found: Candidate) -> int:
-    return sum(isinstance(getattr(each.action, "op", None), MEETING) for each in found.graph.points)
+# What stands in a kernel that was arranged was put there: waits are made as loose as they can be.
+_OPTIONS = SyncOptions(strategy="minimal", tighten_waits=True, judge=False)
 
 
 def _with_barriers(
-    arrangement: Arrangement, built: KernelGraph, strategy: str, stagger: int, *, meet: bool, prefer: bool
+    arrangement: Arrangement,
+    built: KernelGraph,
+    strategy: str,
+    stagger: int,
+    *,
+    meet: bool = False,
+    part: bool = False,
+    prefer: bool = True,
 ) -> Candidate | Declined:
     target = arrangement.body.target
-    plan = barriers_of(arrangement, built, stagger=stagger, meet=meet, prefer=prefer)
+    plan = barriers_of(arrangement, built, stagger=stagger, meet=meet, part=part, prefer=prefer)
     unit = Unit(built.kernel.name, target, built.kernel, None)
     put = Synchronized(unit, SyncOptions(), [], built=built, graph=built.graph, plan=plan)
     put.kernel = apply_plan(plan, built)
@@ -140,7 +131,7 @@ def _finish(
 ) -> Candidate | Declined:
     """Synchronizes and proves."""
     unit = start.unit
-    result = propose(unit, _OPTIONS if arrangement else SyncOptions(judge=False))
+    result = propose(unit, _OPTIONS if arrangement is not None else SyncOptions(judge=False))
     if result.kernel is None:
         bad = [each for each in result.findings if each.severity == "error"]
         if bad:

@@ -21,6 +21,7 @@ from tidegate.schedule.clusters import Arrangement
 OPENS = "holds the high half back: it stays {0} behind"
 CLOSES = "the low half waits for the other: arrivals are equal again"
 MEETS = "all waves come to the loop in step"
+PARTS = "what the loop started is waited for behind it"
 HANDS_OVER = "schedule: the matrix unit is handed over"
 TAKES = "schedule: memory is handed over, the matrix unit taken"
 STAYS = "schedule: later compilers move nothing across"
@@ -37,11 +38,18 @@ def reordered(arrangement: Arrangement) -> KernelGraph:
 
 
 def barriers_of(
-    arrangement: Arrangement, built: KernelGraph, *, stagger: int = 1, meet: bool = False, prefer: bool = True
+    arrangement: Arrangement,
+    built: KernelGraph,
+    *,
+    stagger: int = 1,
+    meet: bool = False,
+    part: bool = False,
+    prefer: bool = True,
 ) -> Plan:
     """What is put into the reordered kernel.
 
-    `meet`: a barrier before the stagger opens as well. `prefer`: waves that multiply go first on their SIMD.
+    `meet`, `part`: barriers before the stagger opens and behind where it closes as well, so that no barrier of the loop
+    has to wait for what only comes before or after it. `prefer`: waves that multiply go first on their SIMD.
     """
     body, paths = arrangement.body, {path: number for number, path in reversed(list(enumerate(built.paths)))}
     before, behind = paths[body.path], paths[(*body.path[:-1], body.path[-1] + 1)]
@@ -50,6 +58,7 @@ def barriers_of(
     edits += [Insert(before, ops.ConditionalBarrier("high"), (OPENS.format(arrivals),)) for _ in range(stagger)]
     edits += _inside(arrangement, body, paths, prefer and shares_simds(body))
     edits += [Insert(behind, ops.ConditionalBarrier("low"), (CLOSES,)) for _ in range(stagger)]
+    edits += [Insert(behind, _meeting(body), (PARTS,))] if part else []
     return Plan(tuple(edits))
 
 
