@@ -98,19 +98,30 @@ class IllegalCase:
 
 def draw_body(seed: int) -> Case:
     """The loop with this seed; `features.tags` says what it has."""
-    rng = random.Random(f"body {seed}")
-    body = _Body(rng)
+    body, features = _draw(seed)
     text = body.text()
     kernel, target = parse(text).kernels[0], load_target(body.target)
+    if "has barriers" in features.tags:
+        kernel = synchronized(kernel, target)
+    size, unit = ("C", body.width) if body.flat else ("T", 1)
+    least = body.first + body.lookahead
+    return Case(f"body {seed}", kernel, target, features.clusters, features, text, size, unit, least)
+
+
+def draw_features(seed: int) -> Features:
+    """What the loop with this seed has."""
+    return _draw(seed)[1]
+
+
+def _draw(seed: int) -> tuple[_Body, Features]:
+    rng = random.Random(f"body {seed}")
+    body = _Body(rng)
     if rng.random() < 0.2:
         body.tag("has barriers")
-        kernel = synchronized(kernel, target)
     products = body.count("mma")
     most = products * max(1, body.k // 16)  # that its products may be enough for
     clusters = rng.choice([each for each in (1, 2, 2, 2, 2, 2, 3, 3, 4) if each <= most or each == 2])
-    features = Features(body.target, body.waves, clusters, products, frozenset(body.tags))
-    size, unit = ("C", body.width) if body.flat else ("T", 1)
-    return Case(f"body {seed}", kernel, target, clusters, features, text, size, unit, body.first + body.lookahead)
+    return body, Features(body.target, body.waves, clusters, products, frozenset(body.tags))
 
 
 def draw_illegal(seed: int) -> IllegalCase:
@@ -122,6 +133,12 @@ def draw_illegal(seed: int) -> IllegalCase:
     kernel, target = parse(text).kernels[0], load_target(wrong.body.target)
     name = f"illegal {seed}, {way.__name__.strip('_').replace('_', ' ')}"
     return IllegalCase(name, kernel, target, wrong.strategy, wrong.reason, text)
+
+
+def draw_plain(seed: int) -> tuple[Kernel, Target]:
+    """A loop as those with one thing wrong are made of: with nothing wrong it is scheduled in two clusters."""
+    body = _good(random.Random(f"plain {seed}"))
+    return parse(body.text()).kernels[0], load_target(body.target)
 
 
 def synchronized(kernel: Kernel, target: Target) -> Kernel:
@@ -941,9 +958,16 @@ def _inner_loop(rng: random.Random) -> _Wrong:
 
 def _condition_inside(rng: random.Random) -> _Wrong:
     body = _good(rng)
-    cond = rng.choice(("%k < 3", "wave < 1", "%k mod 2 == 0"))
     value = f"%inner = fill 1.0 : {ACC}"
-    body.within = [rng.choice((f"conditional {cond} {{ {value} }}", f"conditional {cond} {{ exit }}"))]
+    body.within = [
+        rng.choice(
+            (
+                f"conditional wave < 1 {{ {value} }}",
+                f"conditional %k mod 2 == 0 {{ {value} }}",
+                "conditional %k > 3 { exit }",  # of one wave alone, others would go on in the loop without it
+            )
+        )
+    ]
     return _Wrong(body, "nested")
 
 
