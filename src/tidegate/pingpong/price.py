@@ -17,12 +17,14 @@ from tidegate.language.ops import SetWavePrio, SharedMemoryBarrier, Signal, Work
 from tidegate.pingpong.model import Candidate, Price
 from tidegate.schedule.body import heaviest_loop
 from tidegate.simulate.cycle_steps import NoEstimate
-from tidegate.simulate.cycles import iteration
+from tidegate.simulate.cycles import FEW, MOST, iteration
 from tidegate.targets import Cost, Target
 
 MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 # Costs may be off by so much.
 OFF = 0.3
+# Points of a body above which it is played for fewer iterations, and these.
+LONG, LONG_FEW, LONG_MOST = 150, 3, 9
 # Facts of a cost table that are no costs of what happens in a loop.
 _NO_COST = ("clock", "cache_size", "unit_lds", "unit_waves")
 
@@ -30,16 +32,18 @@ _NO_COST = ("clock", "cache_size", "unit_lds", "unit_waves")
 def price_of(graph: g.SyncGraph, target: Target, draws: int = 4) -> Price | None:
     """One iteration of the heaviest loop in the steady state, data of global memory in the cache.
 
-    `draws`: over so many plays latencies that vary are averaged.
+    `draws`: over so many plays latencies that vary are averaged; one is enough for a long body, which has many.
     """
     loop = heaviest_loop(graph)
     if loop is None:
         return None
+    own = [point for point in graph.points if point.loop == loop]
+    is_long = len(own) > LONG
     try:
-        found = iteration(graph, target, loop, cached=True, draws=draws)
+        rounds = (LONG_FEW, LONG_MOST) if is_long else (FEW, MOST)
+        found = iteration(graph, target, loop, cached=True, draws=1 if is_long else draws, rounds=rounds)
     except NoEstimate:
         return None
-    own = [point for point in graph.points if point.loop == loop]
     prices = prices_of(target)
     work = sum(prices.mma(each.work.ops, each.work.dtype).busy for each in own if each.role == "mma")
     busy = work * graph.waves / min(prices.simds, graph.waves) / found.cycles if found.cycles else 0.0

@@ -55,16 +55,24 @@ class Arrangement:
 
 def arrange(body: Body, clusters: int, way: Way = WAYS[0], *, stagger: int = 1) -> Arrangement | Declined:
     """The operations in so many clusters."""
-    return _Arranger(body, clusters, stagger).run(way)
+    return arrange_all(body, clusters, (way,), stagger=stagger)[0]
+
+
+def arrange_all(
+    body: Body, clusters: int, ways: Sequence[Way] = WAYS, *, stagger: int = 1
+) -> list[Arrangement | Declined]:
+    """In each of the ways."""
+    edges = find_dependences(body, stagger)
+    return [_Arranger(body, clusters, edges).run(way) for way in ways]
 
 
 class _Arranger:
-    def __init__(self, body: Body, clusters: int, stagger: int) -> None:
+    def __init__(self, body: Body, clusters: int, edges: Sequence[Edge]) -> None:
         self.body, self.clusters = body, clusters
         self.last = 2 * clusters - 1
         self.before: dict[int, list[Edge]] = defaultdict(list)
         self.behind: dict[int, list[Edge]] = defaultdict(list)
-        for edge in find_dependences(body, stagger):
+        for edge in edges:
             self.before[edge.later].append(edge)
             self.behind[edge.first].append(edge)
         self.follows = self.behind_products()

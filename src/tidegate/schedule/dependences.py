@@ -4,7 +4,7 @@ Needs   a body without barriers and waits; the arrivals by which one half of the
 Gives   edges from an operation to a later one: the later stays behind, at least `gap` barriers
 Keeps   every dependence within one iteration: values, bytes of shared memory, global memory, groups of copies. Those
         from one iteration to the next hold in any order of a body
-Cost    quadratic in the accesses of shared memory, by a look-up for most pairs
+Cost    the writes of shared memory times its accesses, by a look-up for most pairs
 
     local_read %a     (other waves' rows)          the write must be two barriers behind the read: when the half in
     local_write %x, %a                             front writes, the one held back has read
@@ -72,10 +72,12 @@ def _bytes(body: Body, stagger: int) -> Iterator[Edge]:
         for point in piece.points
         if isinstance(graph.points[point].action, g.Access | g.Unknown)
     ]
-    for place, (later, second) in enumerate(accesses):
-        for first, one in accesses[:place]:
-            kind = facts.kind(one, second) if first != later else None
-            if kind is None:
+    seen: list[tuple[int, int]] = []
+    writes: list[tuple[int, int]] = []
+    for later, second in accesses:
+        reads = facts.effect(second) == "read"
+        for first, one in writes if reads else seen:
+            if first == later or facts.kind(one, second) is None:
                 continue
             pairs = Pairs(0)
             for meeting in conflicts.same_iteration(one, second):
@@ -83,6 +85,9 @@ def _bytes(body: Body, stagger: int) -> Iterator[Edge]:
             if pairs:
                 fills = facts.effect(one) != "read" and facts.effect(second) == "read"
                 yield Edge(first, later, _arrivals(pairs, stagger), fills)
+        seen.append((later, second))
+        if not reads:
+            writes.append((later, second))
 
 
 def _arrivals(pairs: Pairs, stagger: int) -> int:

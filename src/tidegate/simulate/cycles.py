@@ -107,9 +107,20 @@ def estimate(
     return Estimate(whole.cycles + missing, loops, tuple(lost), whole.cycles, workgroups, whole.events)
 
 
-def iteration(graph: g.SyncGraph, target: Target, loop: int, *, cached: bool = False, draws: int = DRAWS) -> LoopCost:
-    """One iteration of one loop in the steady state: a part of what `estimate` says, sooner. Raises `NoEstimate`."""
-    model = _Model(Asked(graph, prices_of(target, cached=cached), {}), 1, draws)
+def iteration(
+    graph: g.SyncGraph,
+    target: Target,
+    loop: int,
+    *,
+    cached: bool = False,
+    draws: int = DRAWS,
+    rounds: tuple[int, int] = (FEW, MOST),
+) -> LoopCost:
+    """One iteration of one loop in the steady state: a part of what `estimate` says, sooner. Raises `NoEstimate`.
+
+    `rounds`: iterations of the two runs that are compared.
+    """
+    model = _Model(Asked(graph, prices_of(target, cached=cached), {}), 1, draws, rounds)
     runs = model.by_sizes(loop) or model.by_force(loop)
     return model.loop(loop, model.run(Limits(most=MOST))[0].cycles if runs is None else 0.0, runs)
 
@@ -134,6 +145,7 @@ class _Model:
     asked: Asked
     workgroups: int
     draws: int = DRAWS
+    rounds: tuple[int, int] = (FEW, MOST)
 
     @property
     def graph(self) -> g.SyncGraph:
@@ -187,8 +199,9 @@ class _Model:
     def by_sizes(self, number: int) -> _TwoRuns | None:
         """With larger sizes, where it depends on them how often the loop runs: so all conditions fit the iterations."""
         others = {each: OTHERS for each in range(len(self.graph.loops)) if each != number}
-        few = self.larger(number, FEW)
-        more = self.larger(number, few.wanted(number) + MOST - FEW) if few is not None else None
+        first, last = self.rounds
+        few = self.larger(number, first)
+        more = self.larger(number, few.wanted(number) + last - first) if few is not None else None
         if few is None or more is None:
             return None
         try:
@@ -226,8 +239,9 @@ class _Model:
         others = dict.fromkeys(range(len(self.graph.loops)), OTHERS)
         together = self.partners(number)
         try:
-            few = self.run(Limits({each: FEW + more for each, more in together.items()}, others))
-            return few, self.run(Limits({each: MOST + more for each, more in together.items()}, others))
+            first, last = self.rounds
+            few = self.run(Limits({each: first + more for each, more in together.items()}, others))
+            return few, self.run(Limits({each: last + more for each, more in together.items()}, others))
         except NoEstimate:
             return None
 
@@ -238,7 +252,7 @@ class _Model:
         own, points = self.graph.loops[number], self.graph.points
         apart = points[own.head].under != "uniform"
         return {
-            each: max(1 - FEW, round(self.wanted(each) - self.wanted(number)))
+            each: max(1 - self.rounds[0], round(self.wanted(each) - self.wanted(number)))
             for each, loop in enumerate(self.graph.loops)
             if each == number or (apart and loop.parent == own.parent and points[loop.head].under != "uniform")
         }
