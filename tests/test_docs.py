@@ -296,6 +296,26 @@ def test_the_glossary_has_the_words_of_the_code() -> None:
         assert re.search(rf"\*\*[^*]*\b{word}\b", text, re.IGNORECASE), word
 
 
+def test_the_page_of_schedules_has_every_reason_and_no_other() -> None:
+    from tidegate.schedule.model import REASONS
+
+    table = page("docs/schedule.md").partition("| reason |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"(?m)^\| `([a-z-]+)` \|", table)) == set(REASONS)
+
+
+def test_the_picture_of_ping_pong_is_what_its_page_draws(tmp_path: Path, update: bool) -> None:
+    text, picture = page("docs/schedule.md"), DOCS / "pictures" / "pingpong.svg"
+    (block,) = (block for block in blocks_of(text) if block.title == "gemm.tide")
+    (tmp_path / block.title).write_text(block.text + "\n", encoding="utf-8")
+    (command,) = re.findall(r"(?m)^\$ tidegate (draw gemm.tide .*)$", text)
+    with contextlib.chdir(tmp_path):
+        run_command(command.split())
+    drawn = (tmp_path / picture.name).read_text(encoding="utf-8")
+    if update:
+        picture.write_text(drawn, encoding="utf-8")
+    assert drawn == picture.read_text(encoding="utf-8")
+
+
 def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
     from tidegate.simulate import configurations as c
     from tidegate.simulate import judge as j

@@ -696,8 +696,7 @@ def without_barriers(kernel: tg.Kernel) -> tg.Kernel:
 # --- the page -----------------------------------------------------------------------------------------------------
 
 
-PUBLIC = [name for name, item in vars(seeds).items() if getattr(item, "__module__", "") == seeds.__name__]
-PUBLIC = [name for name in PUBLIC if not name.startswith("_") and name not in ("Analysis", "BarrierPosition")]
+PUBLIC = [name for name in seeds.__all__ if name not in ("Analysis", "BarrierPosition")]
 
 
 def test_the_page_names_what_there_is() -> None:
