@@ -46,8 +46,8 @@ TAGS = (
     *("fetched across loops", "written and read in one iteration", "slot by counter", "slot carried", "slot by select"),
     *("own rows", "shared by all", "neighbour's rows", "other half's rows", "blocks in turn"),
     *("K can be split", "transposed", "cast", "element-wise before", "product from product", "exchanged through LDS"),
-    *("running maximum", "other arithmetic", "stored in each iteration", "mask", "bounds", "nothing carried"),
-    *("lower bound", "step 2", "two workgroups", "flat arrays", "any order", "has barriers"),
+    *("running maximum", "other arithmetic", "stored in each iteration", "stored and read back", "mask", "bounds"),
+    *("nothing carried", "lower bound", "step 2", "two workgroups", "flat arrays", "any order", "has barriers"),
 )
 
 
@@ -669,12 +669,19 @@ class _Body:
         self.stored.append(array)
         limits = self.mask((16, 16)) if self.chance(0.2) else ""
 
-        def text(here: _Here) -> str:
+        def place(here: _Here) -> str:
             tile = self.tile_index(0, here)
-            place = f"wave * 16, ({tile}) * {self.width}" if self.flat else f"{tile}, wave * 16, 0"
-            return f"global_write {self.name(value, here)}, %{array}[{place}]{limits}"
+            return f"%{array}[wave * 16, ({tile}) * {self.width}]" if self.flat else f"%{array}[{tile}, wave * 16, 0]"
 
-        self.node("store", "", (value,), text)
+        write = self.node(
+            "store", "", (value,), lambda here: f"global_write {self.name(value, here)}, {place(here)}{limits}"
+        )
+        if not self.alone and self.chance(0.4):
+            self.tag("stored and read back")
+            read = self.node("load", "g", (), lambda here: f"global_read {place(here)} : {ACC}")
+            read.after.append(write)
+            total = self.carry("sum", ACC)
+            self.next[total] = self.compute("add", (total, read.result), ACC)
 
     # --- what else there is ---
 
@@ -685,6 +692,8 @@ class _Body:
         products = [node.result for node in self.nodes if node.kind == "mma"]
         if products and self.chance(0.1):
             self.store(self.rng.choice(products))
+        if self.chance(0.15):
+            self.store(self.compute("cast", (self.operand("a", 16),), ACC))
         for _ in range(self.rng.choice((0, 0, 0, 1, 2))):
             self.tag("other arithmetic")
             value = self.rng.choice(products)
