@@ -2,7 +2,7 @@
 
 Needs   a kernel and a target
 Gives   `Scheduled`: every legal strategy with its price, why others are declined, and whether the choice is certain
-Keeps   `auto` never takes what is dearer than the kernel as it is, by the cost model
+Keeps   `auto` takes what is cheaper than the kernel as it is by more than `MARGIN`, by the cost model
 Cost    that of the strategies; whether a choice is certain asks the cost model twice for each cost
 """
 
@@ -19,6 +19,8 @@ from tidegate.targets import Target
 
 # What a loop is called that fetches an iteration ahead and is not reordered.
 PREFETCHED = "prefetch"
+# A new order that saves less is not worth its barriers.
+MARGIN = 0.01
 # What `auto` tries.
 TRIED = (TWO, ASYNC_TWO, "clusters=1", "clusters=3", "clusters=4")
 
@@ -58,6 +60,10 @@ def schedule_kernel(
     return _choose(strategy, plain, made, refused, target, certain)
 
 
+def _cycles(found: Candidate) -> float:
+    return found.price.cycles if found.price else float("inf")
+
+
 def _check(strategy: str, stagger: int) -> None:
     if strategy != AUTO and clusters_of(strategy) is None:
         known = f"one of: {AUTO}, {NONE}, {TWO}, {ASYNC_TWO}, clusters=K with K from 1 to {MOST_CLUSTERS}"
@@ -81,7 +87,9 @@ def _choose(
     candidates = [*([plain] if isinstance(plain, Candidate) else []), *made]
     if not candidates:
         return Scheduled(asked, None, (), tuple(refused))
-    chosen = min(candidates, key=lambda each: each.price.cycles if each.price else float("inf"))
+    chosen = min(candidates, key=_cycles)
+    if isinstance(plain, Candidate) and _cycles(plain) <= _cycles(chosen) * (1 + MARGIN):
+        chosen = plain
     others = [each for each in candidates if each is not chosen]
     uncertain = find_uncertain(chosen, others, target) if certain else ()
     return Scheduled(asked, chosen, tuple(candidates), tuple(refused), uncertain)

@@ -83,5 +83,6 @@ def _inside(arrangement: Arrangement, body: Body, paths: dict[Path, int], prefer
 
 
 def shares_simds(body: Body) -> bool:
-    """Whether each SIMD runs waves of both halves; where nobody knows, it does."""
-    return not (body.target.wave.simds and body.graph.waves // 2 % body.target.wave.simds)
+    """Whether waves of both halves run on one SIMD in pairs; where the target does not say, they may."""
+    wave, half = body.target.wave, body.graph.waves // 2
+    return all(wave.simd_of(each) == wave.simd_of(each + half) for each in range(half))
