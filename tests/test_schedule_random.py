@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bench.schedule_fuzz import (
-    BROKEN,
     DECLINED,
+    ELSEWHERE,
     PROOF,
     RACES,
     REORDERED,
@@ -38,9 +38,6 @@ from tidegate.simulate.inorder import make_inputs, run
 from tidegate.synchronize import synchronize
 
 FEW, MANY = 6, 25
-# Known, and to be taken away with what they are about.
-CARRIED_OUT = "TG603"  # an index that goes out of the loop: nothing can be put before the point that names it
-NOT_FETCHED = "not-pipelined, not dependence"  # what products exchange in one iteration is not fetched
 
 
 def some(few: int, many: int) -> list[object]:
@@ -99,9 +96,8 @@ def test_drawn_programs_have_everything() -> None:
 def test_scheduled_loops_are_right(seed: int) -> None:
     case = draw_body(seed)
     found = examine(case)
-    if found.outcomes == (BROKEN,) and CARRIED_OUT in found.says:
-        pytest.xfail(found.says)
-    assert found.outcomes in ((REORDERED,), (DECLINED,)), f"{found.says}\n\n{case.text}"
+    right = ((REORDERED,), (REORDERED, ELSEWHERE), (DECLINED,))
+    assert found.outcomes in right, f"{found.says}\n\n{case.text}"
     assert found.reason in ("", *REASONS)
 
 
@@ -116,8 +112,6 @@ def test_plain_loops_are_scheduled(seed: int) -> None:
 def test_one_thing_wrong_is_declined_for_that(seed: int) -> None:
     case = draw_illegal(seed)
     outcome, says = refuse(case)
-    if says == NOT_FETCHED:
-        pytest.xfail(says)
     assert outcome == RIGHT, f"{case.name}: {says}\n\n{case.text}"
 
 

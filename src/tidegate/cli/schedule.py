@@ -92,11 +92,14 @@ def _report(unit: Unit, found: Scheduled, output: Path | None) -> list[str]:
         lines.append(f"{title}: {'the order as it is' if found.asked == 'none' else 'scheduled'}")
     if found.candidates:
         lines += [f"  {each}" for each in _table(found).splitlines()]
-    lines += (f"  {name}: {declined}" for name, declined in found.refused)
+    for said in dict.fromkeys(declined for _, declined in found.refused):
+        names = [name for name, declined in found.refused if declined == said]
+        lines.append(f"  {', '.join(names)}: {said}")
     if found.chosen is not None:
         lines += (f"  {note}" for note in found.chosen.notes)
         if not found.chosen.notes:
-            lines.append("  proved: no race, inversion or hang, for all sizes and trip counts, waves in any order")
+            waves = f"{found.chosen.kernel.waves} waves in any order"
+            lines.append(f"  proved: no race, inversion or hang, for all sizes and trip counts, {waves}")
     if found.uncertain:
         shown = "; ".join(found.uncertain[:3]) + (f"; and {len(found.uncertain) - 3} more" * (len(found.uncertain) > 3))
         lines.append(f"  uncertain: another would be cheaper with {shown}")

@@ -13,7 +13,7 @@ from tidegate.language.ops import Kernel
 from tidegate.pingpong.make import as_it_is, in_clusters
 from tidegate.pingpong.model import Candidate, Scheduled
 from tidegate.pingpong.price import find_uncertain
-from tidegate.schedule.model import ASYNC_TWO, AUTO, MOST_CLUSTERS, NONE, TWO, Declined, clusters_of
+from tidegate.schedule.model import ASYNC_TWO, AUTO, CLUSTERS, MOST_CLUSTERS, NONE, TWO, Declined, clusters_of
 from tidegate.schedule.prefetch import prefetch
 from tidegate.targets import Target
 
@@ -21,7 +21,8 @@ from tidegate.targets import Target
 PREFETCHED = "prefetch"
 # A new order that saves less is not worth its barriers.
 MARGIN = 0.01
-# What `auto` tries.
+# How many clusters `clusters` tries, and what `auto` tries.
+SEARCHED = (1, 2, 3, 4)
 TRIED = (TWO, ASYNC_TWO, "clusters=1", "clusters=3", "clusters=4")
 
 
@@ -39,20 +40,22 @@ def schedule_kernel(
     Raises `BadInput` for a strategy that does not exist.
     """
     _check(strategy, stagger)
-    source: Kernel | Declined = prefetch(kernel, target) if pipeline else kernel
+    made: list[Candidate] = []
+    refused: list[tuple[str, Declined]] = []
+    source = prefetch(kernel, target) if pipeline else kernel
     if isinstance(source, Declined):
-        return Scheduled(strategy, None, (), ((strategy, source),))
+        if strategy != AUTO:
+            return Scheduled(strategy, None, (), ((strategy, source),))
+        refused.append((PREFETCHED, source))
+        source = kernel
     plain = as_it_is(kernel, target)
     if isinstance(plain, Declined) and plain.reason == "misfit":
         return Scheduled(strategy, None, (), ((strategy, plain),))
-    made: list[Candidate] = []
-    refused: list[tuple[str, Declined]] = []
     ahead = as_it_is(source, target, PREFETCHED) if source != kernel else None
     if isinstance(ahead, Candidate):
         made.append(ahead)
-    for name in TRIED if strategy == AUTO else (strategy,):
-        clusters = clusters_of(name)
-        found = plain if not clusters else in_clusters(source, target, name, clusters, stagger)
+    for name in _tried(strategy):
+        found = _made(source, target, name, stagger)
         if isinstance(found, Declined):
             refused.append((name, found))
         else:
@@ -60,13 +63,32 @@ def schedule_kernel(
     return _choose(strategy, plain, made, refused, target, certain)
 
 
+def _tried(strategy: str) -> tuple[str, ...]:
+    return TRIED if strategy == AUTO else (strategy,) if strategy != NONE else ()
+
+
+def _made(kernel: Kernel, target: Target, strategy: str, stagger: int) -> Candidate | Declined:
+    """One strategy; for `clusters` the cheapest number of them, with one to spare if none is legal without."""
+    clusters = clusters_of(strategy)
+    if clusters:
+        return in_clusters(kernel, target, strategy, clusters, stagger)
+    found: list[Candidate | Declined] = []
+    for spare in (False, True):
+        tried = (in_clusters(kernel, target, f"{CLUSTERS}={n}", n, stagger, spare=spare) for n in SEARCHED[spare:])
+        found.extend(tried)
+        made = [each for each in found if isinstance(each, Candidate)]
+        if made:
+            return min(made, key=_cycles)
+    return next(each for each in found if isinstance(each, Declined))
+
+
 def _cycles(found: Candidate) -> float:
     return found.price.cycles if found.price else float("inf")
 
 
 def _check(strategy: str, stagger: int) -> None:
-    if strategy != AUTO and clusters_of(strategy) is None:
-        known = f"one of: {AUTO}, {NONE}, {TWO}, {ASYNC_TWO}, clusters=K with K from 1 to {MOST_CLUSTERS}"
+    if strategy not in (AUTO, CLUSTERS) and clusters_of(strategy) is None:
+        known = f"one of: {AUTO}, {NONE}, {TWO}, {ASYNC_TWO}, {CLUSTERS}, {CLUSTERS}=K with K from 1 to {MOST_CLUSTERS}"
         raise BadInput(Finding("TG022", f"there is no strategy `{strategy}`", (), help=known))
     if stagger not in (1, 2):
         raise BadInput(Finding("TG022", f"a stagger cannot be {stagger} here", (), help="1 or 2 arrivals"))
@@ -80,11 +102,15 @@ def _choose(
     target: Target,
     certain: bool,
 ) -> Scheduled:
-    if asked != AUTO:
-        others = [plain] if isinstance(plain, Candidate) and asked != NONE else []
-        chosen = next((each for each in made if each.strategy == asked), None)
-        return Scheduled(asked, chosen, (*others, *made), tuple(refused))
     candidates = [*([plain] if isinstance(plain, Candidate) else []), *made]
+    if asked != AUTO:
+        wanted = PREFETCHED if asked == NONE and made else asked
+        if isinstance(plain, Declined) and asked == NONE:
+            refused.append((NONE, plain))
+        taken = next((each for each in candidates if each.strategy == wanted), None)
+        if asked == CLUSTERS:
+            taken = next((each for each in made if each.arrangement is not None), None)
+        return Scheduled(asked, taken, tuple(candidates), tuple(refused))
     if not candidates:
         return Scheduled(asked, None, (), tuple(refused))
     chosen = min(candidates, key=_cycles)

@@ -28,21 +28,26 @@ def as_it_is(kernel: Kernel, target: Target, name: str = NONE) -> Candidate | De
     return found if isinstance(found, Declined) else prove(found, target)
 
 
-def in_clusters(kernel: Kernel, target: Target, strategy: str, clusters: int, stagger: int = 1) -> Candidate | Declined:
-    """The cheapest of the ways to arrange the loop in so many clusters that can be proved."""
+def in_clusters(
+    kernel: Kernel, target: Target, strategy: str, clusters: int, stagger: int = 1, *, spare: bool = False
+) -> Candidate | Declined:
+    """The cheapest of the ways to arrange the loop in so many clusters that can be proved.
+
+    `spare`: products are not split, and the last cluster may be without one.
+    """
     body = find_body(without_placed(kernel), target)
     if isinstance(body, Declined):
         return body
     declined = _unlike(body, strategy)
     if declined is not None:
         return declined
-    split = split_products(body, clusters)
+    split = split_products(body, 1 if spare else clusters)
     if isinstance(split, Declined):
         plain = arrange(body, 2, stagger=stagger)
         return plain if isinstance(plain, Declined) and plain.reason == "not-pipelined" else split
     body = find_body(split, target)
     assert isinstance(body, Body)
-    drafts = [_drafted(each, strategy, stagger) for each in _ways(body, clusters, stagger)]
+    drafts = [_drafted(each, strategy, stagger) for each in _ways(body, clusters, stagger, spare)]
     refused = [each for each in drafts if isinstance(each, Declined)]
     for draft in sorted((each for each in drafts if isinstance(each, Candidate)), key=_rank):
         proved = prove(draft, target)
@@ -56,16 +61,18 @@ def _unlike(body: Body, strategy: str) -> Declined | None:
     """Why a named strategy is not for this loop."""
     copies = bool(body.of_role("copy"))
     if strategy == TWO and copies:
-        return Declined("not-copies", f"`{TWO}` is for loops that write what they read", f"`{ASYNC_TWO}` is for copies")
+        return Declined(
+            "not-copies", f"`{TWO}` is for loops that write what they fetched", f"`{ASYNC_TWO}` is for copies"
+        )
     if strategy == ASYNC_TWO and not copies:
         return Declined("not-copies", f"`{ASYNC_TWO}` is for loops with asynchronous copies", f"`{TWO}` is for others")
     return None
 
 
-def _ways(body: Body, clusters: int, stagger: int) -> list[Arrangement | Declined]:
+def _ways(body: Body, clusters: int, stagger: int, spare: bool) -> list[Arrangement | Declined]:
     """All ways to arrange the loop that differ."""
     found: dict[object, Arrangement | Declined] = {}
-    for each in arrange_all(body, clusters, stagger=stagger):
+    for each in arrange_all(body, clusters, stagger=stagger, spare=spare):
         found.setdefault(each.phases if isinstance(each, Arrangement) else each, each)
     return list(found.values())
 

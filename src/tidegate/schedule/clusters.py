@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from tidegate.cost import prices_of
+from tidegate.diag import NOWHERE
 from tidegate.schedule.body import MEMORY, Body, Piece
 from tidegate.schedule.dependences import Edge, find_dependences
 from tidegate.schedule.model import Declined
@@ -59,16 +60,16 @@ def arrange(body: Body, clusters: int, way: Way = WAYS[0], *, stagger: int = 1) 
 
 
 def arrange_all(
-    body: Body, clusters: int, ways: Sequence[Way] = WAYS, *, stagger: int = 1
+    body: Body, clusters: int, ways: Sequence[Way] = WAYS, *, stagger: int = 1, spare: bool = False
 ) -> list[Arrangement | Declined]:
-    """In each of the ways."""
+    """In each of the ways. `spare`: the last cluster may be without a product."""
     edges = find_dependences(body, stagger)
-    return [_Arranger(body, clusters, edges).run(way) for way in ways]
+    return [_Arranger(body, clusters, edges, spare).run(way) for way in ways]
 
 
 class _Arranger:
-    def __init__(self, body: Body, clusters: int, edges: Sequence[Edge]) -> None:
-        self.body, self.clusters = body, clusters
+    def __init__(self, body: Body, clusters: int, edges: Sequence[Edge], spare: bool = False) -> None:
+        self.body, self.clusters, self.spare = body, clusters, spare
         self.last = 2 * clusters - 1
         self.before: dict[int, list[Edge]] = defaultdict(list)
         self.behind: dict[int, list[Edge]] = defaultdict(list)
@@ -86,6 +87,7 @@ class _Arranger:
         for piece in self.body.pieces:
             if piece.role != "mma":
                 self.phase[piece.number] = self.choose(piece, way)
+        self.settle()
         phases = tuple(self.in_order(phase) for phase in range(self.last + 1))
         for number in range(0, self.last, 2):
             if not any(piece.role in MEMORY for piece in phases[number]):
@@ -108,18 +110,20 @@ class _Arranger:
         work = {piece.number: self.work(piece) for piece in self.body.of_role("mma")}
         total, done = sum(work.values()), 0.0
         soonest: dict[int, int] = {}
+        shared = max(1, self.clusters - self.spare)
         for piece in self.body.pieces:
             number = piece.number
             soonest[number] = self.soonest(piece, soonest)
             if piece.role == "mma":
-                share = int((done + work[number] / 2) * self.clusters / total) if total else 0
-                soonest[number] = max(soonest[number], 2 * min(share, self.clusters - 1) + 1)
+                share = int((done + work[number] / 2) * shared / total) if total else 0
+                soonest[number] = max(soonest[number], 2 * min(share, shared - 1) + 1)
                 done += work[number]
                 self.phase[number] = soonest[number]
-            if soonest[number] > self.last - (piece.role in MEMORY):
+            if soonest[number] > self.last:
                 return self.too_long(piece, soonest)
         held = {self.phase[each] for each in work}
-        missing = next((each for each in range(1, self.last + 1, 2) if each not in held), None)
+        wanted = range(1, self.last + 1 - 2 * self.spare, 2)
+        missing = next((each for each in wanted if each not in held), None)
         return None if missing is None else self.too_few(missing, len(work))
 
     def work(self, piece: Piece) -> float:
@@ -129,23 +133,39 @@ class _Arranger:
 
     def soonest(self, piece: Piece, known: dict[int, int]) -> int:
         found = max((known[edge.first] + edge.gap for edge in self.before[piece.number]), default=0)
-        return found + (found % 2 != _parity(piece, found))
+        return found + self.is_wrong(piece, found)
 
     def too_few(self, missing: int, products: int) -> Declined:
         """Why a cluster has no product."""
-        if missing == 1 and any(edge.fills and edge.gap for edges in self.before.values() for edge in edges):
-            says = "products need what is fetched in the same iteration"
-            return Declined("not-pipelined", says, "`--prefetch` fetches an iteration ahead")
+        if missing == 1 and any(self.is_fetched(edge) for edges in self.before.values() for edge in edges):
+            return self.not_pipelined("products need")
         says = f"{products} matrix product{'s' * (products != 1)} cannot be shared among {self.clusters} clusters"
         return Declined("no-split", says, "fewer clusters, or products that can be split")
 
     def too_long(self, piece: Piece, soonest: dict[int, int]) -> Declined:
         needed = soonest[piece.number] // 2 + 1
-        if any(edge.fills and edge.gap for edge in self.chain(piece, soonest)):
-            says = f"{piece.name} needs what is fetched in the same iteration"
-            return Declined("not-pipelined", says, "`--prefetch` fetches an iteration ahead", piece.at)
+        if any(self.is_fetched(edge) for edge in self.chain(piece, soonest)):
+            return self.not_pipelined(f"{piece.name} needs", piece)
         says = f"what {piece.name} depends on takes {needed} clusters"
         return Declined("dependence", says, f"`clusters={needed}` may fit", piece.at)
+
+    def is_fetched(self, edge: Edge) -> bool:
+        """Whether something is read that was put into shared memory in the same iteration, and not for a product."""
+        return edge.fills and edge.gap > 0 and edge.first not in self.follows
+
+    def not_pipelined(self, who: str, piece: Piece | None = None) -> Declined:
+        says = f"{who} what is put into shared memory in the same iteration"
+        now = any(
+            self.is_fetched(edge) and self.fetches(edge.first) for edges in self.before.values() for edge in edges
+        )
+        fits = "`--prefetch` fetches an iteration ahead" if now else "put it there at the end of the iteration before"
+        return Declined("not-pipelined", says, fits, piece.at if piece is not None else NOWHERE)
+
+    def fetches(self, number: int) -> bool:
+        """Whether an operation copies, or needs what is read from global memory in the same iteration."""
+        if self.body.pieces[number].role in ("copy", "global_read"):
+            return True
+        return any(self.fetches(edge.first) for edge in self.before[number] if not edge.gap)
 
     def chain(self, piece: Piece, soonest: dict[int, int]) -> list[Edge]:
         """The dependences on the longest way to an operation."""
@@ -163,7 +183,7 @@ class _Arranger:
         for piece in reversed(self.body.pieces):
             number = piece.number
             found = min((self.latest[edge.later] - edge.gap for edge in self.behind[number]), default=self.last)
-            found -= found % 2 != _parity(piece, found)
+            found -= self.is_wrong(piece, found)
             if (piece.role == "mma" and found < self.phase[number]) or found < 0:
                 says = f"what depends on {piece.name} does not fit behind it in {self.clusters} clusters"
                 return Declined("dependence", says, f"`clusters={self.clusters + 1}` may fit", piece.at)
@@ -171,29 +191,39 @@ class _Arranger:
         return None
 
     def choose(self, piece: Piece, way: Way) -> int:
+        """What is settled later is taken as early as it can be meanwhile."""
         low = max((self.phase[edge.first] + edge.gap for edge in self.before[piece.number]), default=0)
-        low += low % 2 != _parity(piece, low)
+        low += self.is_wrong(piece, low)
         high = self.latest[piece.number]
+        even_low, even_high = min(low + low % 2, high), max(high - high % 2, low)
         if piece.role == "local_read":
-            return low if way.early else high
-        if piece.role in ("global_read", "copy", "global_write"):
-            return low
+            return even_low if way.early else even_high
         if piece.role == "local_write":
-            return high
-        if piece.number not in self.follows and self.behind[piece.number]:
-            return high
-        return min(low + low % 2, high) if way.apart else low
+            return even_high
+        if piece.role in MEMORY:
+            return even_low
+        return even_low if way.apart and piece.number in self.follows else low
+
+    def settle(self) -> None:
+        """What is neither memory work nor needs a product stands right before what uses it."""
+        for piece in reversed(self.body.pieces):
+            number = piece.number
+            if piece.role == "other" and number not in self.follows and self.behind[number]:
+                self.phase[number] = min(self.phase[edge.later] - edge.gap for edge in self.behind[number])
+
+    def is_wrong(self, piece: Piece, phase: int) -> bool:
+        """Whether an operation must not stand in a phase: memory work in odd ones, products in even ones. Memory work
+        that needs a product may stand beside products, for behind the last there is no other place.
+        """
+        if piece.role == "mma":
+            return phase % 2 == 0
+        return piece.role in MEMORY and phase % 2 == 1 and piece.number not in self.follows
 
     def in_order(self, phase: int) -> tuple[Piece, ...]:
         """The operations of a phase: as they stood, but for what memory work should begin with."""
         mine = [piece for piece in self.body.pieces if self.phase[piece.number] == phase]
         rank: Callable[[Piece], int] = (lambda piece: _RANK.get(piece.role, 0)) if phase % 2 == 0 else (lambda _: 0)
         return _sorted(mine, self.before, rank)
-
-
-def _parity(piece: Piece, phase: int) -> int:
-    """0 for memory work, 1 for products; what is neither stays where it is."""
-    return 0 if piece.role in MEMORY else 1 if piece.role == "mma" else phase % 2
 
 
 def _sorted(pieces: Sequence[Piece], before: dict[int, list[Edge]], rank: Callable[[Piece], int]) -> tuple[Piece, ...]:

@@ -51,7 +51,8 @@ def barriers_of(
     `meet`, `part`: barriers before the stagger opens and behind where it closes as well, so that no barrier of the loop
     has to wait for what only comes before or after it. `prefer`: waves that multiply go first on their SIMD.
     """
-    body, paths = arrangement.body, {path: number for number, path in reversed(list(enumerate(built.paths)))}
+    body = arrangement.body
+    paths = {path: n for n, path in reversed(list(enumerate(built.paths))) if built.graph.points[n].insertable}
     before, behind = paths[body.path], paths[(*body.path[:-1], body.path[-1] + 1)]
     edits = [Insert(before, _meeting(body), (MEETS,))] if meet else []
     arrivals = f"{stagger} arrival{'s' * (stagger != 1)}"

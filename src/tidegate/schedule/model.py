@@ -24,9 +24,9 @@ REASONS = {
     "staggered": "conditional barriers stand in the kernel already",
     "objects": "the loop uses barrier objects",
     "fenced": "something in the loop must not be crossed",
-    "no-memory": "the loop has no memory work to overlap with",
+    "no-memory": "there is too little memory work to overlap with",
     "not-copies": "the strategy is for loops of another kind",
-    "not-pipelined": "products need what is fetched in the same iteration",
+    "not-pipelined": "products need what is put into shared memory in the same iteration",
     "no-split": "there are fewer matrix products than clusters, and they cannot be split",
     "dependence": "dependences need more clusters",
     "unordered": "something races under stagger and cannot be ordered",
@@ -34,6 +34,7 @@ REASONS = {
 }
 
 AUTO, NONE, TWO, ASYNC_TWO = "auto", "none", "two-pp-cluster", "async-two-pp-cluster"
+CLUSTERS = "clusters"  # as many as are cheapest
 MOST_CLUSTERS = 16
 
 

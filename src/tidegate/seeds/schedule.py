@@ -76,9 +76,10 @@ def schedule_reordering(
     constraints: Sequence[Constraint],
     scheduling_type: SchedulingType = SchedulingType.PREFETCH,
 ) -> Scheduled:
-    """Reorders the loop of a trace for ping-pong, in place, if that pays by the cost model; says why if it does not.
+    """Reorders the loop of a trace for ping-pong, in place; the result says why if it does not.
 
-    Two clusters are taken for tiles and waves that they were made for; for others, the cheapest number of clusters.
+    Two clusters are taken for tiles and waves that they were made for; for others, the cheapest number of clusters, if
+    that pays by the cost model.
     """
     hardware = next((each for each in constraints if isinstance(each, HardwareConstraint)), HardwareConstraint())
     target = pick_target(trace.kernel.target, hardware.target or None)
