@@ -154,8 +154,9 @@ def attention(*, waves: int = 8, rows: int = 32, keys: int = 64, depth: int = 64
         *(each.format(0, 0) for each in (*fetch, *store)),
         f"%top_l, %total_l, %out_l = iterate %j in 0 .. S // {keys} - 1 "
         f"carry(%top_c = %top : {one}, %total_c = %total : {one}, %out_c = %out : {result}) {{",
-        *body("1", "top_c", "total_c", "out_c"),
+        *body("1", "top_c", "total_c", "out_c")[:2],
         *(each.format(1, f"(%j + 1) * {keys}") for each in fetch),
+        *body("1", "top_c", "total_c", "out_c")[2:],
         *(each.format(1) for each in store),
         "yield %top1, %total1, %out1",
         "}",

@@ -28,7 +28,8 @@ def schedule_command(
             metavar="NAME",
             help="`auto`: the cheapest of all that are legal, by the cost model. `none`: the order as it is. "
             "`two-pp-cluster`: two clusters, for loops that write what they fetched. `async-two-pp-cluster`: the same "
-            "for loops with asynchronous copies. `clusters=K`: K clusters of memory and matrix work, for any loop.",
+            "for loops with asynchronous copies. `clusters=K`: K clusters of memory and matrix work, for any loop; "
+            "`clusters`: the cheapest number of them.",
         ),
     ] = "auto",
     output: OutOption = None,
