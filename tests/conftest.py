@@ -1,6 +1,7 @@
 """Options and helpers that all tests share."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,26 @@ ROOT = Path(__file__).resolve().parent.parent
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite golden results; review the diff")
     parser.addoption("--count", type=int, default=0, help="how many random cases, where a test draws them")
+
+
+# Of tests that are quick for most programs, the ones that are not: `make fast` leaves them to `make test`.
+SLOW = re.compile(
+    r"(test_advice|test_explain|test_removals|test_seeds|test_sync_cli)\.py.*(gemm_mbarrier|gemm_async_store|four_slots)"
+    r"|test_random_kernels_keep_their_text\[(1[2-9]|[2-9]\d)\]"
+    r"|test_what_is_needed_is_and_what_is_redundant_is_not\[(gemm|attention|flash)"
+    r"|test_barriers_wherever_one_can_stand_are_too_many\[(gemm|attention|flash)"
+    r"|test_many_guarded_loops_in_each_other_end|test_signals_and_waits_against_every_trip_count"
+    r"|test_reduction_changes_no_verdict\[[1-9]|test_one_pair_that_is_proved_is_right"
+    r"|test_scheduled_loops_are_right\[[2-9]|test_a_choice_that_hangs_on_one_cost|test_auto_never_takes_what_is_dearer"
+    r"|test_examples_do_what_the_page_says\[docs/(schedule|command-line|benchmarks)"
+    r"|test_output_does_not_depend_on_hashes|test_slots_that_do_not_help|test_small_graphs_have_verdicts_of_every_kind"
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SLOW.search(item.nodeid):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
