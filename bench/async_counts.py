@@ -21,13 +21,12 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 
 from tests.brute_counts import Beyond, Count, Freedom, Runs, all_runs, find_counts
 from tests.random_async import STANDING, Features, show_features
 
 from bench.async_cases import Case, number_of, synchronized
-from bench.slices import numbers, row, sums_of
+from bench.slices import by_slices, numbers, row, sums_of
 from tidegate.graph import model as g
 
 COUNT, QUICK = 2_000, 100
@@ -205,19 +204,5 @@ def as_json(sums: Sums) -> str:
     return json.dumps(found)
 
 
-def main(arguments: Sequence[str]) -> None:
-    if arguments[0] != "write":
-        start, count = map(int, arguments)
-        print(as_json(sums_of(Sums(), chunk, start, count)))
-        return
-    from bench.__main__ import write
-
-    sums = Sums()
-    for each in arguments[1:]:
-        sums.join(Sums(**json.loads(Path(each).read_text(encoding="utf-8"))))
-    write("async-counts", table(sums))
-    print(table(sums))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    by_slices(sys.argv[1:], "async-counts", Sums, chunk, table, as_json)

@@ -14,14 +14,12 @@ A long run can be made in slices, which are put together to one table; the table
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import pytest
 from tests.brute_counts import counts_of, queues_of
@@ -29,7 +27,7 @@ from tests.random_async import STANDING
 
 from bench.async_cases import Case, draw, number_of, synchronized
 from bench.async_rules import RULES
-from bench.slices import numbers, row, sums_of
+from bench.slices import by_slices, numbers, row, sums_of
 from bench.verify_agreement import CLEAN, MUST_BE_NONE, ROWS, SAME, UNDECIDED, compare
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
@@ -170,21 +168,5 @@ def table(sums: Sums, noticed: Sequence[Noticed]) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> None:
-    if arguments[0] != "write":
-        start, count = map(int, arguments)
-        sums = sums_of(Sums(), chunk, start, count)
-        print(json.dumps({each.name: getattr(sums, each.name) for each in fields(sums)}))
-        return
-    from bench.__main__ import write
-
-    sums = Sums()
-    for each in arguments[1:]:
-        sums.join(Sums(**json.loads(Path(each).read_text(encoding="utf-8"))))
-    text = table(sums, rules())
-    write("async-fuzz", text)
-    print(text)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    by_slices(sys.argv[1:], "async-fuzz", Sums, chunk, lambda sums: table(sums, rules()))

@@ -15,12 +15,10 @@ A long run can be made in slices, which are put together to one table; the table
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,7 @@ from tests.random_bodies import (
     synchronized,
 )
 
-from bench.slices import numbers, sums_of
+from bench.slices import by_slices, numbers, sums_of
 from tidegate.graph.build import build_graph
 from tidegate.language import ops
 from tidegate.language.ops import Kernel, walk_ops
@@ -254,21 +252,5 @@ def feature_lines(sums: Sums) -> list[str]:
     return [*lines, *(f"| {word} | {sums.features[word]:,} | {sums.reordered[word]:,} |" for word in words)]
 
 
-def main(arguments: Sequence[str]) -> None:
-    if arguments[0] != "write":
-        start, count = map(int, arguments)
-        sums = sums_of(Sums(), chunk, start, count)
-        print(json.dumps({each.name: getattr(sums, each.name) for each in fields(sums)}))
-        return
-    from bench.__main__ import write
-
-    sums = Sums()
-    for each in arguments[1:]:
-        sums.join(Sums(**json.loads(Path(each).read_text(encoding="utf-8"))))
-    text = table(sums)
-    write("schedule-fuzz", text)
-    print(text)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    by_slices(sys.argv[1:], "schedule-fuzz", Sums, chunk, table)

@@ -1,15 +1,19 @@
 """Long runs over numbered programs: by two processes, or in slices that are put together to one table.
 
 Needs   sums of some programs that can be added to and joined; `slices` are the numbers they are about, from and up to
-Gives   `sums_of`: the sums of many; `numbers` and `row`: what their tables say alike
+Gives   `sums_of`: the sums of many; `by_slices`: a slice as a document, or a table from such; `numbers` and `row`: what
+        their tables say alike
 Keeps   programs in order, so that the names in a table are the same each time
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Protocol, Self, TypeVar
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
 
 CHUNK = 20
 
@@ -29,6 +33,33 @@ def sums_of(sums: Sums, chunk: Callable[[tuple[int, int]], Sums], start: int, co
         for part in pool.map(chunk, chunks):
             sums.join(part)
     return sums
+
+
+def by_slices(
+    arguments: Sequence[str],
+    name: str,
+    make: Callable[..., Any],
+    chunk: Callable[[tuple[int, int]], Any],
+    table: Callable[[Any], str],
+    show: Callable[[Any], str] | None = None,
+) -> None:
+    """`START COUNT` prints the sums of a slice, `write FILE ...` joins such and writes the table called `name`.
+
+    `make` is the class of the sums, `show` how they are written down, if not field by field.
+    """
+    sums = make()
+    if arguments[0] != "write":
+        start, count = map(int, arguments)
+        sums_of(sums, chunk, start, count)
+        print(show(sums) if show else json.dumps({each.name: getattr(sums, each.name) for each in fields(sums)}))
+        return
+    from bench.__main__ import write
+
+    for each in arguments[1:]:
+        sums.join(make(**json.loads(Path(each).read_text(encoding="utf-8"))))
+    text = table(sums)
+    write(name, text)
+    print(text)
 
 
 def numbers(slices: Iterable[tuple[int, int]]) -> str:

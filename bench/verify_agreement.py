@@ -19,15 +19,13 @@ A long run can be made in slices, which are put together to one table; the table
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
-from bench.slices import numbers, row, sums_of
+from bench.slices import by_slices, numbers, row, sums_of
 from bench.sync_cases import MIXED, Case, draw
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
@@ -245,20 +243,5 @@ def table(sums: Sums) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> None:
-    if arguments[0] != "write":
-        start, count = map(int, arguments)
-        sums = sums_of(Sums(), chunk, start, count)
-        print(json.dumps({each.name: getattr(sums, each.name) for each in fields(sums)}))
-        return
-    from bench.__main__ import write
-
-    sums = Sums()
-    for each in arguments[1:]:
-        sums.join(Sums(**json.loads(Path(each).read_text(encoding="utf-8"))))
-    write("verify-agreement", table(sums))
-    print(table(sums))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    by_slices(sys.argv[1:], "verify-agreement", Sums, chunk, table)
