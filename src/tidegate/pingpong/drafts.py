@@ -1,7 +1,8 @@
 """From a kernel in some order to one that is synchronized and has a price; and from there to one that is proved.
 
 Needs   a kernel, or an arrangement of its loop
-Gives   a `Candidate` that is not proved yet, or why there is none; `prove`: the same, proved
+Gives   a `Candidate` that is not proved yet, its price by one play, or why there is none; `prove`: the same, proved,
+        its price by all plays
 Keeps   what came of it is what its text says: text is parsed again after each step
 Cost    that of `sync` and of the cost model for a draft, that of the verifier for a proof
 """
@@ -66,7 +67,7 @@ def _draft(unit: Unit, strategy: str, options: SyncOptions, text: str = "") -> C
     written = write_programs([result], text)
     (kernel,) = parse(written).kernels
     graph = build_graph(kernel, unit.target).graph
-    return Candidate(strategy, kernel, written, graph, price_of(graph, unit.target))
+    return Candidate(strategy, kernel, written, graph, price_of(graph, unit.target, draws=1))
 
 
 def prove(found: Candidate, target: Target) -> Candidate | Declined:
@@ -80,4 +81,5 @@ def prove(found: Candidate, target: Target) -> Candidate | Declined:
         return Declined("unordered", f"{bad.code} is found in what came of it: {bad.message}", at=bad.at)
     if not checked.is_decided:
         return Declined("not-proven", f"nothing is proved: {checked.why_not}")
-    return found if checked.is_proved else replace(found, notes=(ONLY_RUN,))
+    price = price_of(found.graph, target)
+    return replace(found, price=price, notes=() if checked.is_proved else (ONLY_RUN,))

@@ -52,14 +52,14 @@ def price_of(graph: g.SyncGraph, target: Target, draws: int = 4) -> Price | None
 
 
 def pays_priority(found: Candidate, target: Target) -> bool:
-    """Whether the loop is not slower for the priorities in it."""
+    """Whether the loop of a draft is not slower for the priorities in it."""
     points = [
         replace(point, action=g.Compute())
         if isinstance(point.action, g.Sync) and isinstance(point.action.op, SetWavePrio)
         else point
         for point in found.graph.points
     ]
-    without = price_of(replace(found.graph, points=tuple(points)), target)
+    without = price_of(replace(found.graph, points=tuple(points)), target, draws=1)
     return without is None or found.price is None or found.price.cycles <= without.cycles
 
 
