@@ -530,6 +530,9 @@ def test_the_command_refuses(tmp_path: Path) -> None:
     file.write_text(GEMM)
     assert command(file, "--strategy", "three")[0] == 2
     assert command(file, "-o", tmp_path / "out.py")[0] == 2
+    status, said = command(file, "--strategy", "three", "--json")
+    assert status == 2
+    assert json.loads(said)["findings"][0]["code"] == "TG022"
     two = tmp_path / "two.tide"
     two.write_text(GEMM + gemm(64, 64, 64).split("\n", 1)[1])
     status, said = command(two)

@@ -52,6 +52,32 @@ def schedule_command(
     Examples: `tidegate schedule gemm.tide`, `tidegate schedule gemm.tide --prefetch --strategy two-pp-cluster -o
     pingpong.tide`, `tidegate schedule attention.py::attention --strategy clusters=2 --target gfx950`
     """
+    from tidegate.diag import BadInput, findings_to_json
+
+    try:
+        unit, found = _schedule(file, target, strategy, output, prefetch, stagger)
+    except BadInput as bad:
+        if not as_json:
+            raise
+        say(json.dumps(findings_to_json(list(bad.findings), file=file), indent=2))
+        raise typer.Exit(2) from None
+    text = found.chosen.text if found.chosen is not None else None
+    if text is not None and output is not None:
+        write(output, text)
+    if as_json:
+        say(json.dumps(_to_json(file, unit, found, output), indent=2))
+    else:
+        if text is not None and output is None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        stream = sys.stderr if text is not None and output is None else sys.stdout
+        print("\n".join(_report(unit, found, output)), file=stream)
+    raise typer.Exit(0 if found.chosen is not None else 1)
+
+
+def _schedule(
+    file: str, target: str | None, strategy: str, output: Path | None, prefetch: bool, stagger: int
+) -> tuple[Unit, Scheduled]:
     from tidegate.files import load
     from tidegate.passes import units_of
     from tidegate.pingpong import schedule_kernel
@@ -67,19 +93,7 @@ def schedule_command(
         stop(f"`{output}` would hold `.tide` text", "name a `.tide` file")
     (unit,) = units
     assert unit.kernel is not None
-    found = schedule_kernel(unit.kernel, unit.target, strategy, pipeline=prefetch, stagger=stagger)
-    text = found.chosen.text if found.chosen is not None else None
-    if text is not None and output is not None:
-        write(output, text)
-    if as_json:
-        say(json.dumps(_to_json(file, unit, found, output), indent=2))
-    else:
-        if text is not None and output is None:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        stream = sys.stderr if text is not None and output is None else sys.stdout
-        print("\n".join(_report(unit, found, output)), file=stream)
-    raise typer.Exit(0 if found.chosen is not None else 1)
+    return unit, schedule_kernel(unit.kernel, unit.target, strategy, pipeline=prefetch, stagger=stagger)
 
 
 def _report(unit: Unit, found: Scheduled, output: Path | None) -> list[str]:
