@@ -259,6 +259,28 @@ def test_what_the_last_product_gives_is_stored_beside_it() -> None:
     compare(STORED, made, "gfx942", [{"T": trips} for trips in (1, 2, 5)], exact=True)
 
 
+OWN = """target gfx950
+kernel @own(%A: global<32xCxf16>, %O: global<32x16xf32>) sizes(C = 64) where(C mod 32 == 0, C >= 32) waves 2 {
+  %a = alloc : lds<32x32xf16, slots = 2>
+  %acc = fill 0.0 : tile<16x16xf32>
+  %sum = iterate %k in 0 .. C // 32 carry(%c = %acc : tile<16x16xf32>) {
+    gather_to_lds %A[wave * 16, %k * 32] to %a[%k mod 2][wave * 16, 0] : tile<16x32xf16>
+    %x = local_read %a[%k mod 2][wave * 16, 0] : tile<16x16xf16>
+    %y = local_read %a[%k mod 2][(wave + 1) mod 2 * 16, 16] : tile<16x16xf16>
+    %d = mma %x, %x, %c : tile<16x16xf32>
+    %e = mma %y, %y, %d : tile<16x16xf32>
+    yield %e
+  }
+  global_write %sum, %O[wave * 16, 0]
+}
+"""
+
+
+def test_a_wave_does_not_wait_at_once_for_its_own_copy() -> None:
+    """What the wave itself copied needs no barrier, but it has only just been sent for: that is not pipelined."""
+    assert declined(OWN, target="gfx950").reason == "not-pipelined"
+
+
 def test_a_constant_does_not_hold_up_vector_work() -> None:
     """What needs nothing stands right before what uses it, wherever that is."""
     scaled = attention().replace("%m1 = reduce max %s1", "%f1 = fill 0.125 : tile<32x64xf32>\n%z1 = mul %s1, %f1 : "

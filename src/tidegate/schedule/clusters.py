@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
 from tidegate.cost import prices_of
@@ -73,7 +73,9 @@ class _Arranger:
         self.last = 2 * clusters - 1
         self.before: dict[int, list[Edge]] = defaultdict(list)
         self.behind: dict[int, list[Edge]] = defaultdict(list)
-        for edge in edges:
+        for edge in edges:  # in the order of their later ends
+            apart = edge.fills and not edge.gap and self.fetches(edge.first)
+            edge = replace(edge, gap=1) if apart else edge  # a wave does not wait at once for what it fetches
             self.before[edge.later].append(edge)
             self.behind[edge.first].append(edge)
         self.follows = self.behind_products()
