@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.options import FileArg, TargetOption
-from tidegate.cli.say import print_findings, read_sizes, say, stop, write
+from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, stop, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,7 +66,7 @@ def draw_command(
         stop("`--prefetch` is for `--strategy`", "name a strategy: `--strategy auto`")
     panels = []
     for what, graph in _drawn(unit, _graph_of(unit, loaded), strategy, prefetch):
-        found = _estimate(graph, unit.target, _sizes(graph, read_sizes(size or [])), cached)
+        found = _estimate(graph, unit.target, fill_sizes(graph.name, graph.sizes, read_sizes(size or [])), cached)
         panels.append(Panel(headline(what, graph, unit.target, found), graph, unit.target, found))
     write(output, draw_panels(panels))
     for panel in panels:
@@ -115,14 +115,6 @@ def _graph_of(unit: Unit, loaded: Any) -> SyncGraph:
         return build_graph(unit.kernel, unit.target).graph
     assert unit.graph is not None
     return unit.graph
-
-
-def _sizes(graph: SyncGraph, asked: Mapping[str, int]) -> dict[str, int]:
-    known = {each.name: each.default for each in graph.sizes}
-    unknown = sorted(set(asked) - set(known))
-    if unknown:
-        stop(f"`@{graph.name}` has no size `{unknown[0]}`", f"its sizes: {', '.join(known) or 'none'}")
-    return {**known, **asked}
 
 
 def _estimate(graph: SyncGraph, target: Target, sizes: Mapping[str, int], cached: bool) -> Estimate:

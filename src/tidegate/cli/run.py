@@ -11,11 +11,11 @@ import typer
 from tidegate.cli.cycles import CyclesAsked, cost_of, say_cycles
 from tidegate.cli.options import FileArg, JsonOption, TargetOption
 from tidegate.cli.results import compare, describe, save, say_counters, say_phases
-from tidegate.cli.say import print_findings, progress_bar, read_sizes, say, status_of, stop, write
+from tidegate.cli.say import fill_sizes, print_findings, progress_bar, read_sizes, say, status_of, stop, write
 
 if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
-    from tidegate.language.ops import Kernel, Size
+    from tidegate.language.ops import Kernel
     from tidegate.simulate.hostile import HostileRun
     from tidegate.targets import Target
 
@@ -156,7 +156,7 @@ def _run_cycles(
             return 2
         graph = unit.graph if unit.kernel is None else build_graph(unit.kernel, unit.target).graph
         assert graph is not None
-        costed.append(cost_of(graph, unit.target, _sizes(graph.name, graph.sizes, wanted), asked))
+        costed.append(cost_of(graph, unit.target, fill_sizes(graph.name, graph.sizes, wanted.sizes), asked))
     say_cycles(costed, file, asked)
     return 0
 
@@ -175,7 +175,7 @@ def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[
 
     from tidegate.simulate.inorder import SimulationError, make_inputs
 
-    sizes = _sizes(kernel.name, kernel.sizes, wanted)
+    sizes = fill_sizes(kernel.name, kernel.sizes, wanted.sizes)
     try:
         inputs = make_inputs(kernel, sizes, wanted.seed)
         status, results = _simulate(kernel, target, loaded, wanted, inputs, sizes)
@@ -191,15 +191,6 @@ def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[
         elif not np.array_equal(result, inputs[name], equal_nan=True):
             say(f"  {name}: {describe(result)}")
     return status, results
-
-
-def _sizes(name: str, sizes: tuple[Size, ...], wanted: _Wanted) -> dict[str, int]:
-    """The value of each size: the one asked for, or its default."""
-    found = {each.name: wanted.sizes.get(each.name, each.default) for each in sizes}
-    unknown = sorted(set(wanted.sizes) - set(found))
-    if unknown:
-        stop(f"`@{name}` has no size `{unknown[0]}`", f"its sizes: {', '.join(found) or 'none'}")
-    return found
 
 
 def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -> int:
@@ -219,7 +210,7 @@ def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -
     if bad:
         print_findings(bad, loaded.sources)
         raise typer.Exit(2)
-    misfits, sizes = list(find_graph_misfits(graph, target)), _sizes(graph.name, graph.sizes, wanted)
+    misfits, sizes = list(find_graph_misfits(graph, target)), fill_sizes(graph.name, graph.sizes, wanted.sizes)
     if any(each.code in NOT_THERE for each in misfits):
         print_findings(misfits, loaded.sources)
         say(f"@{graph.name} on {target.name}: not run, for the target does not have what it uses")

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidegate.diag import Finding, Sources
+    from tidegate.language.ops import Size
     from tidegate.passes import Checked
 
 # Seconds before a progress bar appears.
@@ -107,6 +110,15 @@ def read_sizes(given: list[str]) -> dict[str, int]:
         if not number.strip().isdigit() or int(number) < 1:
             stop(f"`--size {each}` is no size", "write it as `--size K=256`")
         found[name.strip()] = int(number)
+    return found
+
+
+def fill_sizes(name: str, sizes: tuple[Size, ...], asked: Mapping[str, int]) -> dict[str, int]:
+    """The value of each size of a program: the one asked for, or its default."""
+    found = {each.name: asked.get(each.name, each.default) for each in sizes}
+    unknown = sorted(set(asked) - set(found))
+    if unknown:
+        stop(f"`@{name}` has no size `{unknown[0]}`", f"its sizes: {', '.join(found) or 'none'}")
     return found
 
 

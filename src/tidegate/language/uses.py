@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidegate.index import COND_TYPES, INDEX_TYPES, names
-from tidegate.language.ops import Block, Carried, Iterate, Op, Place, Value, blocks_of
+from tidegate.language.ops import Block, Carried, Iterate, Kernel, Op, Place, Value, blocks_of, results_of, walk_ops
 
 # What an operation defines, and where it stands; regions are skipped by their type.
 _OWN = ("result", "results", "counter", "at")
@@ -60,6 +60,12 @@ def names_in_block(block: Block) -> set[str]:
             found.update(uses_of(op))
             stack.extend(blocks_of(op))
     return found
+
+
+def names_in_kernel(kernel: Kernel) -> set[str]:
+    """All names that a kernel gives to values: its arguments, results, counters and what loops carry."""
+    made = (value for op in walk_ops(kernel.body) for value in (*results_of(op), *own_names(op)))
+    return {value.name for value in (*kernel.args, *made)}
 
 
 def own_names(op: Op) -> tuple[Value, ...]:

@@ -13,12 +13,13 @@ from functools import partial
 from tidegate.language.ops import Kernel
 from tidegate.pingpong.drafts import draft_clusters, draft_kernel, prove
 from tidegate.pingpong.model import Candidate
-from tidegate.pingpong.price import MEETING, pays_priority
+from tidegate.pingpong.price import pays_priority
 from tidegate.schedule.body import Body, find_body, without_placed
 from tidegate.schedule.clusters import Arrangement, arrange, arrange_all
 from tidegate.schedule.emit import reordered
 from tidegate.schedule.model import ASYNC_TWO, NONE, TWO, Declined
 from tidegate.schedule.slices import split_products
+from tidegate.synchronize.stages import MEETING
 from tidegate.targets import Target
 
 

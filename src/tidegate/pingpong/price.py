@@ -13,14 +13,14 @@ from dataclasses import fields, replace
 
 from tidegate.cost import prices_of
 from tidegate.graph import model as g
-from tidegate.language.ops import SetWavePrio, SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.ops import SetWavePrio
 from tidegate.pingpong.model import Candidate, Price
 from tidegate.schedule.body import heaviest_loop
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import FEW, MOST, iteration
+from tidegate.synchronize.stages import MEETING
 from tidegate.targets import Cost, Target
 
-MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 # Costs may be off by so much.
 OFF = 0.3
 # Points of a body above which it is played for fewer iterations, and these.

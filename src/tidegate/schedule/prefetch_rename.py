@@ -35,9 +35,9 @@ from tidegate.index import (
     Truth,
     combine,
 )
-from tidegate.language.ops import Block, Carried, Group, Kernel, Op, Operand, Place, Value, results_of, walk_ops
+from tidegate.language.ops import Block, Carried, Group, Kernel, Op, Operand, Place, Value, results_of
 from tidegate.language.types import INDEX
-from tidegate.language.uses import own_names
+from tidegate.language.uses import names_in_kernel
 
 
 @dataclass(slots=True)
@@ -56,8 +56,7 @@ class Names:
 
 
 def names_of(kernel: Kernel) -> Names:
-    made = (value for op in walk_ops(kernel.body) for value in (*results_of(op), *own_names(op)))
-    return Names({value.name for value in (*kernel.args, *made)})
+    return Names(names_in_kernel(kernel))
 
 
 @dataclass(slots=True)

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 from tidegate.index import ZERO, Const, add
 from tidegate.language import ops
-from tidegate.language.ops import Block, Kernel, Op, Operand, Place, Value, map_blocks, results_of, walk_ops
+from tidegate.language.ops import Block, Kernel, Op, Operand, Place, Value, map_blocks, results_of
 from tidegate.language.types import Lds, Tile
-from tidegate.language.uses import own_names, uses_of
+from tidegate.language.uses import names_in_kernel, uses_of
 from tidegate.schedule.body import Body, Piece, block_at
 from tidegate.schedule.model import Declined
 
@@ -87,8 +87,7 @@ class _Splitter:
                 self.users[name].add(piece.number)
         self.kept = {each.name for each in block_at(body.built.kernel, body.path).yields if isinstance(each, Value)}
         self.cuts: dict[int, tuple[int, int]] = {}
-        names = (value for op in walk_ops(body.built.kernel.body) for value in (*results_of(op), *own_names(op)))
-        self.taken = {each.name for each in (*body.built.kernel.args, *names)}
+        self.taken = names_in_kernel(body.built.kernel)
         self.new: dict[str, list[Value]] = {}
 
     def take_all(self) -> Declined | None:

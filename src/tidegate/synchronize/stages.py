@@ -23,8 +23,8 @@ from tidegate.graph.plan import Insert, Plan, show_plan
 from tidegate.hazards.facts import PairFacts
 from tidegate.hazards.find import Hazards, find_hazards, find_without
 from tidegate.hazards.show import show_hazards
-from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier, results_of, walk_ops
-from tidegate.language.uses import own_names
+from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.uses import names_in_kernel
 from tidegate.passes import NOT_THERE, SYNC_STAGES, Show, Unit, check_stage, pick_target, run_stages
 from tidegate.placement.place import Options, Placed
 from tidegate.placement.trusted import by_objects
@@ -179,10 +179,7 @@ def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_aft
 
 def names_in(kernel: Kernel | None) -> frozenset[str]:
     """All names of a kernel, those of its tiles too."""
-    if kernel is None:
-        return frozenset()
-    values = [value for op in walk_ops(kernel.body) for value in (*results_of(op), *own_names(op))]
-    return frozenset(value.name for value in (*kernel.args, *values))
+    return frozenset(names_in_kernel(kernel)) if kernel is not None else frozenset()
 
 
 def _find(graph: g.SyncGraph, target: Target, options: SyncOptions) -> Hazards:

@@ -37,11 +37,10 @@ from tidegate.language.ops import (
     WaitCount,
     blocks_of,
     map_blocks,
-    results_of,
     walk_ops,
 )
 from tidegate.language.types import DEP
-from tidegate.language.uses import names_in_block, own_names, uses_of
+from tidegate.language.uses import names_in_block, names_in_kernel, uses_of
 from tidegate.waits.needs import Wanted
 
 
@@ -227,8 +226,7 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.known = self.reader.settle()
-        values = (v for op in walk_ops(self.kernel.body) for v in (*results_of(op), *own_names(op)))
-        self.taken = {value.name for value in (*self.kernel.args, *values)}
+        self.taken = names_in_kernel(self.kernel)
 
     def write(self) -> Kernel:
         for each in self.deps.values():
