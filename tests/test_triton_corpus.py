@@ -1,0 +1,77 @@
+"""The kernels of `bench/triton_kernels`: what they are, their references, and that a few of them compile."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from bench.triton_kernels import NVIDIA, TARGETS, Case, cases, compile_ttgir
+
+try:
+    import triton  # noqa: F401
+except ImportError:
+    pytest.skip(
+        "NOT TESTED: the Triton kernels need Triton, which is not installed; `pip install tidegate[triton]`",
+        allow_module_level=True,
+    )
+
+CASES = {case.name: case for case in cases()}
+# One kernel of each kind of code, each on one target of each kind of memory.
+COMPILED = (
+    ("matmul-s3-w4", "sm_80"),
+    ("matmul-s3-w4", "sm_90"),
+    ("matmul-s3-w8", "gfx950"),
+    ("attention-full-s2", "gfx942"),
+    ("softmax", "gfx1201"),
+    ("layer-norm", "gfx1250"),
+    ("sort", "sm_80"),
+)
+
+
+def test_importing_the_package_does_not_import_triton() -> None:
+    code = "import sys, bench.triton_kernels; sys.exit('triton' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_names_are_unique_and_the_families_are_many() -> None:
+    assert len(CASES) == len(cases())
+    assert len({case.kernel for case in cases()}) >= 15
+
+
+@pytest.mark.parametrize("case", cases(), ids=list(CASES))
+def test_targets_are_known_and_in_order(case: Case) -> None:
+    assert case.targets
+    assert list(case.targets) == [target for target in TARGETS if target in case.targets]
+
+
+@pytest.mark.parametrize("case", cases(), ids=list(CASES))
+def test_a_launch_passes_what_the_kernel_takes_and_what_comes_out_is_known(case: Case) -> None:
+    if case.launch is None:
+        assert not set(NVIDIA) & set(case.targets), "what compiles for NVIDIA has a launch"
+        return
+    launch = case.launch(np.random.default_rng(0), 1)
+    for target in set(NVIDIA) & set(case.targets):
+        source, _ = case.source(target)
+        types = [type_ for type_ in source.signature.values() if type_ != "constexpr"]
+        assert len(types) == len(launch.args)
+        for type_, arg in zip(types, launch.args, strict=True):
+            assert type_.startswith("*") == isinstance(arg, np.ndarray), (type_, arg)
+    assert all(size >= 1 for size in launch.grid)
+    assert len(launch.outputs) == len(launch.expected)
+    for place, expected in zip(launch.outputs, launch.expected, strict=True):
+        assert expected.dtype == np.float64
+        assert launch.args[place].shape == expected.shape
+        assert np.isfinite(expected).all()
+    assert math.isfinite(launch.tolerance)
+
+
+@pytest.mark.parametrize(("name", "target"), COMPILED)
+def test_it_compiles(name: str, target: str) -> None:
+    text = compile_ttgir(CASES[name], target)
+    assert "tt.func public @" in text
+    assert "loc(" in text
+    chip = TARGETS[target]
+    assert f'ttg.target = "{chip.backend}:{chip.arch}"' in text
