@@ -42,9 +42,13 @@ AMD = tuple(name for name, chip in TARGETS.items() if chip.backend == "hip")
 
 MODULES = (
     "matmul",
+    "matmul_loops",
+    "matmul_types",
     "attention",
+    "attention_back",
     "norms",
     "sorting",
+    "moving",
 )
 
 
