@@ -49,6 +49,10 @@ MODULES = (
     "norms",
     "sorting",
     "moving",
+    "gluon_shared",
+    "gluon_nvidia",
+    "gluon_amd",
+    "gluon_gfx1250",
 )
 
 
