@@ -119,6 +119,7 @@ class Access:
     fetches: bool = False  # whether the result of an atomic is used
     mbarrier: Ref | None = None
     token: str = ""  # the name by which waits speak of an asynchronous access
+    as_one: bool = False  # the waves carry it out together: no two of them conflict in one execution of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,7 +218,8 @@ class _Reader(Parser):
         fetches = cursor.accept("fetches")
         mbarrier = self.ref() if cursor.accept("reports") else None
         token = self.name() if cursor.accept("token") else ""
-        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier, token)
+        as_one = cursor.accept("as_one")
+        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier, token, as_one)
 
     def footprint(self) -> g.Footprint:
         place = self.ref()

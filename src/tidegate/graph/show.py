@@ -143,6 +143,8 @@ def _show_access(access: g.Access) -> str:
         text += f" reports {show_ref(access.mbarrier)}"
     if access.token:
         text += f" token {access.token}"
+    if access.as_one:
+        text += " as_one"
     return text
 
 

@@ -140,7 +140,7 @@ class _Finder(ABC):
     def at_once(self, node: int) -> None:
         """One statement that touches the same bytes in two waves: nothing orders it, and atomics need no order."""
         action = self.flow.action(node)
-        if isinstance(action, g.Access) and action.effect == "atomic" and not action.fetches:
+        if isinstance(action, g.Access) and (action.as_one or (action.effect == "atomic" and not action.fetches)):
             return
         for hazard in self.from_meetings(node, node, -1, self.conflicts.same_iteration(node, node)):
             if hazard.pairs & ACROSS:

@@ -196,6 +196,8 @@ class Watch:
         """
         key = (party.wave, party.touch.where, region)
         before = self.newest.get(key)
+        if party.touch.as_one:  # that one does not clash with others that this one clashes with
+            return
         if before in group.records and (not party.touch.is_async or group.records[before].performed is not None):
             del group.records[before]
         self.newest[key] = (party.wave, party.number)
@@ -250,6 +252,8 @@ class Watch:
         one, other = record.party.touch, party.touch
         own = record.party.wave == party.wave
         if own and not (one.is_async or other.is_async):
+            return
+        if one.as_one and not own and one.where == other.where and one.key == other.key:
             return
         bytes_ = conflict(one, other, self.regions)
         if bytes_ is None:

@@ -48,6 +48,7 @@ class Touch:
     can_wait: bool = True  # whether a wait of its wave can be for it
     key: Key = START
     loops: tuple[tuple[str, int], ...] = ()  # counters of the loops around it, for messages
+    as_one: bool = False  # no two waves conflict in one execution of it
     more: tuple[Region, ...] = ()  # in other spaces, where nobody knows in which of several buffers it lies
 
     @property

@@ -245,6 +245,7 @@ class _Walker:
             bool(point.issues) or not self.around.has_counters,
             self.position.key(),
             self.loops(),
+            access.as_one,
             tuple(regions[1:]),
         )
 

@@ -80,6 +80,7 @@ class Access:
     operator: str
     fetches: bool
     can_wait: bool
+    as_one: bool = False
 
 
 Event = Drain | Arrive | Depart | Fence | Commit | Rename | Issue | Access
@@ -146,6 +147,7 @@ def _events(point: g.Point, target: Target, rules: Rules) -> tuple[Event, ...]:
                     access.operator,
                     access.fetches,
                     bool(queues) or not target.counters,
+                    access.as_one,
                 ),
             )
         case g.Unknown():

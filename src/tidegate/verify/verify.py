@@ -290,7 +290,7 @@ class _Verifier:
     def at_once(self) -> None:
         """One statement in two waves, and arms of a condition that different waves take."""
         for node in self.access:
-            if node in self.protocol.ahead:
+            if node in self.protocol.ahead and not self.access[node].as_one:
                 self.together(node, node, self.paths.start(node), Waves())
         for branch in self.parting.branches:
             if branch in self.protocol.ahead:

@@ -1,0 +1,1 @@
+"""Triton: TTGIR in, as a `SyncGraph`; a `Plan` carried out in the same text."""

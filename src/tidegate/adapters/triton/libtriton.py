@@ -1,0 +1,212 @@
+"""Triton's own compiler: parsing TTGIR, laying out shared memory, placing barriers, printing in generic form.
+
+Needs   the extra `triton`, which is imported only here and only when something is asked
+Gives   text in, text out; raises `BadInput` with Triton's own words where it refuses
+Keeps   one context for each module, so that nothing is shared between files; Triton's words on the error stream are
+        caught
+Cost    a few milliseconds for each call; the first one loads libtriton, which takes about a second
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.diag import BadInput, Finding, Label, Span
+
+INSTALL = "install it with `pip install 'tidegate[triton]'`"
+TESTED = ("3.9.0",)
+# A PTX version only decides which instructions may be chosen; any recent one serves.
+PTX_VERSION = 86
+# An attribute of no dialect fails Triton's verifier, and what is not verified is printed in generic form.
+_MARK = "tidegate"
+_ERROR = re.compile(r'loc\("(?P<file>[^"]*)":(?P<line>\d+):(?P<column>\d+)\): error: (?P<words>.*)')
+
+
+def is_installed() -> bool:
+    """Whether Triton can be imported; nothing is imported to find out."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def version() -> str:
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as of
+
+    try:
+        return of("triton")
+    except PackageNotFoundError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What Triton calls a target: `cuda:80`, `hip:gfx942`."""
+
+    backend: str
+    arch: str
+
+    @classmethod
+    def parse(cls, text: str) -> Gpu:
+        backend, _, arch = text.partition(":")
+        return cls(backend, arch)
+
+
+@dataclass(slots=True)
+class Parsed:
+    """A module in Triton's hands."""
+
+    module: Any
+    context: Any
+    gpu: Gpu
+
+    def text(self) -> str:
+        """As Triton prints it, with locations."""
+        return str(self.module.str())
+
+    def plain(self) -> str:
+        """As Triton prints it, without locations."""
+        return str(self.module.str_nodebug())
+
+    def generic(self) -> str:
+        """In generic form, with locations. The module is marked afterwards and good for nothing else."""
+        from triton._C.libtriton import ir
+
+        self.module.set_attr(_MARK, ir.builder(self.context).get_int32_attr(1))
+        return str(self.module.str())
+
+    def run(self, *passes: str) -> Parsed:
+        """Runs passes of Triton's, by the names that `PASSES` has."""
+        from triton._C.libtriton import ir
+
+        manager = ir.pass_manager(self.context)
+        for name in passes:
+            PASSES[name](manager, self.gpu)
+        with _words_of_triton() as said:
+            try:
+                self.module_run(manager)
+            except RuntimeError as error:
+                raise BadInput(Finding("TG007", f"Triton cannot carry out `{', '.join(passes)}`: {_first(said, error)}")) from None
+        return self
+
+    def module_run(self, manager: Any) -> None:
+        manager.run(self.module, "tidegate")
+
+
+def parse(text: str, file: str) -> Parsed:
+    """Hands a text to Triton's parser."""
+    from triton._C.libtriton import amd, ir, nvidia
+
+    context = ir.context()
+    ir.load_dialects(context)
+    amd.load_dialects(context)
+    nvidia.load_dialects(context)
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        path = os.path.join(folder, "module.ttgir")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        with _words_of_triton() as said:
+            try:
+                module = ir.parse_mlir_module(path, context)
+            except RuntimeError as error:
+                raise BadInput(_refusal(file, said, error)) from None
+    module.context = context
+    target = re.search(r'ttg\.target"?\s*=\s*"([^"]*)"', text)
+    return Parsed(module, context, Gpu.parse(target[1] if target else ""))
+
+
+def _capability(gpu: Gpu) -> int:
+    return int(gpu.arch) if gpu.arch.isdigit() else 80
+
+
+def _allocate(manager: Any, gpu: Gpu) -> None:
+    from triton._C.libtriton import amd, nvidia
+
+    if gpu.backend == "hip":
+        amd.passes.ttgpuir.add_allocate_shared_memory(manager, gpu.arch)
+    else:
+        nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(manager, _capability(gpu), PTX_VERSION)
+
+
+def _fence(manager: Any, gpu: Gpu) -> None:
+    """The fences between proxies, which Triton puts in between allocation and barriers."""
+    from triton._C.libtriton import nvidia
+
+    if gpu.backend == "cuda" and _capability(gpu) >= 90:
+        nvidia.passes.ttnvgpuir.add_proxy_fence_insertion(manager, _capability(gpu))
+
+
+def _membar(manager: Any, gpu: Gpu) -> None:
+    from triton._C.libtriton import amd, nvidia
+
+    if gpu.backend == "hip":
+        amd.passes.ttgpuir.add_membar(manager, gpu.arch)
+    else:
+        nvidia.passes.ttgpuir.add_membar(manager, _capability(gpu), PTX_VERSION)
+
+
+def _scf_to_cf(manager: Any, gpu: Gpu) -> None:
+    from triton._C.libtriton import passes
+
+    passes.convert.add_scf_to_cf(manager)
+
+
+def _pipeline_warps(manager: Any, gpu: Gpu) -> None:
+    from triton._C.libtriton import amd
+
+    if gpu.backend == "hip":
+        amd.passes.ttgpuir.add_warp_pipeline_conversion(manager, gpu.arch)
+
+
+def _warp_groups(manager: Any, gpu: Gpu) -> None:
+    from triton._C.libtriton import passes
+
+    passes.ttgpuir.add_allocate_warp_groups(manager)
+
+
+PASSES = {
+    "allocate": _allocate,
+    "fences": _fence,
+    "barriers": _membar,
+    "cf": _scf_to_cf,
+    "warp-pipeline": _pipeline_warps,
+    "warp-groups": _warp_groups,
+}
+
+
+# --- what Triton says ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _words_of_triton() -> Iterator[list[str]]:
+    """Triton writes to the error stream of the process; what it says belongs into a finding."""
+    said: list[str] = []
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as caught:
+        kept = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            yield said
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            said += caught.read().decode("utf-8", "replace").splitlines()
+
+
+def _first(said: list[str], error: Exception) -> str:
+    return next((line.partition("error: ")[2] for line in said if "error: " in line), str(error))
+
+
+def _refusal(file: str, said: list[str], error: Exception) -> Finding:
+    for line in said:
+        if found := _ERROR.search(line):
+            at = Span(file, int(found["line"]), int(found["column"]), int(found["column"]) + 1)
+            return Finding("TG001", f"Triton's parser says: {found['words']}", (Label(at),))
+    return Finding("TG001", f"Triton's parser refuses the file: {error}", (Label(Span(file, 0, 0, 0)),))

@@ -1,0 +1,46 @@
+"""The target of a TTGIR file: what its GPU is called here, and what TTGIR makes of its queues.
+
+Needs   the name that Triton gives to a GPU
+Gives   a `Target`
+Keeps   TTGIR's own rules where they differ from the machine's: copies count in groups on every GPU, as `ttg.async_wait`
+        says, and barriers are whole; Triton makes instructions and counts of that
+Cost    constant
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from tidegate.adapters.triton.libtriton import Gpu
+from tidegate.targets import Target, load_target
+from tidegate.targets.model import Counter, Names
+
+LARGEST = 63
+# The queues of TTGIR. Bulk copies, the data mover and matrix products count one for each operation.
+_QUEUES = {
+    "async": Counter(LARGEST, "groups", True),
+    "tdm": Counter(LARGEST + 1, "instructions", True),
+    "tma": Counter(LARGEST + 1, "instructions", True),
+    "wgmma": Counter(LARGEST + 1, "instructions", True),
+}
+
+
+def name_of(gpu: Gpu) -> str:
+    """`cuda:80` is sm_80, `hip:gfx942` is gfx942."""
+    return f"sm_{gpu.arch}" if gpu.backend == "cuda" else gpu.arch.removesuffix("-strict")
+
+
+@lru_cache(maxsize=64)
+def as_ttgir_sees_it(target: Target) -> Target:
+    """The target with the queues of TTGIR and whole barriers."""
+    kept = tuple((name, each) for name, each in target.counters.items() if each.unit != "groups")
+    return replace(
+        target,
+        counters=Names((*kept, *_QUEUES.items())),
+        barrier=replace(target.barrier, split=False),
+    )
+
+
+def target_of(gpu: Gpu, asked: str | None = None) -> Target:
+    return as_ttgir_sees_it(load_target(asked if asked is not None else name_of(gpu)))

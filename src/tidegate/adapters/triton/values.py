@@ -1,0 +1,322 @@
+"""Scalars of TTGIR as index expressions: what slots, conditions and trip counts depend on.
+
+Needs   a function, and which values somebody asks about
+Gives   for each of them an `Index` or a `Cond` over names that the graph assigns: arguments of blocks, and numbers that
+        nobody knows
+Keeps   exact, or a name that may be anything: division and remainder of what may be negative, overflow of what is
+        stated to wrap, products of two numbers and everything read from memory are such names. Scalars are the same for
+        all waves
+Cost    linear in the operations that are asked about
+
+    %5 = arith.addi %arg3, %c1        %arg3 + 1
+    %6 = arith.cmpi sge, %5, %c3      %arg3 + 1 >= 3
+    %7 = arith.select %6, %c0, %5     select(%arg3 + 1 >= 3, 0, %arg3 + 1)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tidegate.adapters.mlir.model import Block, Operation, integer
+from tidegate.index import (
+    COND_TYPES,
+    INDEX_TYPES,
+    TRUE,
+    Compare,
+    Cond,
+    Const,
+    Flag,
+    Index,
+    Logic,
+    Name,
+    Not,
+    Select,
+    Truth,
+    combine,
+    constant,
+    walk,
+)
+
+SCALAR = re.compile(r"i\d+|index")
+_PREDICATES = {
+    0: "==", 1: "!=", 2: "<", 3: "<=", 4: ">", 5: ">=", 6: "<", 7: "<=", 8: ">", 9: ">=",
+}  # fmt: skip
+_UNSIGNED = (6, 7, 8, 9)
+_SAME = ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.index_castui", "tt.unsplat_scalar")
+_SIMPLE = {"arith.addi": "+", "arith.subi": "-", "arith.minsi": "min", "arith.maxsi": "max"}
+_DIVIDE = {
+    "arith.divsi": "//", "arith.divui": "//", "arith.floordivsi": "//", "arith.remsi": "mod", "arith.remui": "mod",
+}  # fmt: skip
+MOST_NODES = 48
+
+
+def name_of(value: str) -> str:
+    """The name in a graph for a value of the module."""
+    return value.replace("#", "_").replace("-", "_").replace(".", "_").replace("$", "_")
+
+
+def is_scalar(type_: str) -> bool:
+    return SCALAR.fullmatch(type_) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a block, and what flows into it."""
+
+    type: str
+    sources: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Values:
+    """The scalars of one function."""
+
+    made: dict[str, tuple[Operation, int]] = field(default_factory=dict)  # value → its operation, which result
+    arguments: dict[str, Argument] = field(default_factory=dict)
+    outside: dict[str, str] = field(default_factory=dict)  # arguments of the function, with their types
+    counters: dict[str, tuple[str, str]] = field(default_factory=dict)  # of loops → lower bound, step
+    results: dict[str, str] = field(default_factory=dict)  # results of loops → the argument that they end as
+    known: dict[str, Index | Cond] = field(default_factory=dict)
+    opaque: dict[str, str] = field(default_factory=dict)  # value → its type: a name that may be anything
+    needed: set[str] = field(default_factory=set)  # arguments that expressions mention
+    below_zero: dict[str, bool] = field(default_factory=dict)
+
+    def index(self, value: str) -> Index:
+        """A number."""
+        found = self.expression(value)
+        if isinstance(found, COND_TYPES):
+            return Select(found, Const(1), Const(0))
+        return found
+
+    def cond(self, value: str) -> Cond:
+        """A truth."""
+        found = self.expression(value)
+        if isinstance(found, INDEX_TYPES):
+            return Compare("!=", found, Const(0))
+        return found
+
+    def expression(self, value: str) -> Index | Cond:
+        known = self.known.get(value)
+        if known is None:
+            self.known[value] = self.name(value)  # whatever asks on the way round a cycle gets a name
+            known = self.known[value] = self.find(value)
+            self.needed.update(self._arguments(known))
+        return known
+
+    def _arguments(self, found: Index | Cond) -> Iterator[str]:
+        yield from (node.name for node in walk(found) if isinstance(node, Name | Flag))
+
+    def find(self, value: str) -> Index | Cond:
+        if value in self.arguments or value in self.outside or value in self.results:
+            return self.name(value)
+        if value not in self.made:
+            return self.anything(value, "i32")
+        op, _ = self.made[value]
+        found = self.compute(op)
+        if found is None or sum(1 for _ in walk(found)) > MOST_NODES:
+            return self.anything(value, op.result_types[0])
+        return found
+
+    def name(self, value: str) -> Index | Cond:
+        name = name_of(value)
+        return Flag(name) if self.type_of(value) == "i1" else Name(name)
+
+    def type_of(self, value: str) -> str:
+        if value in self.arguments:
+            return self.arguments[value].type
+        if value in self.outside:
+            return self.outside[value]
+        if value in self.results:
+            return self.type_of(self.results[value])
+        if value in self.made:
+            op, number = self.made[value]
+            return op.result_types[number]
+        return "i32"
+
+    def anything(self, value: str, type_: str) -> Index | Cond:
+        """A name that takes a new value whenever its operation is passed."""
+        self.opaque[value] = type_
+        return Flag(name_of(value)) if type_ == "i1" else Name(name_of(value))
+
+    def compute(self, op: Operation) -> Index | Cond | None:
+        name, operands = op.name, op.operands
+        if name == "arith.constant":
+            number = integer(op.attribute("value") or "")
+            if number is None:
+                return None
+            return Truth(bool(number)) if op.result_types[0] == "i1" else Const(number)
+        if name in _SAME and op.operand_types[0] != "i1":
+            return self.index(operands[0])
+        if name in _SIMPLE:
+            return combine(_SIMPLE[name], self.index(operands[0]), self.index(operands[1]))
+        if name == "arith.muli":
+            left, right = self.index(operands[0]), self.index(operands[1])
+            return combine("*", left, right) if constant(left) is not None or constant(right) is not None else None
+        if name in _DIVIDE:
+            left, by = self.index(operands[0]), constant(self.index(operands[1]))
+            exact = name == "arith.floordivsi" or self.is_natural(operands[0])
+            return combine(_DIVIDE[name], left, Const(by)) if by is not None and by > 0 and exact else None
+        return self.decide(op)
+
+    def decide(self, op: Operation) -> Index | Cond | None:
+        name, operands = op.name, op.operands
+        if name == "arith.cmpi":
+            number = op.integer("predicate")
+            natural = number not in _UNSIGNED or all(map(self.is_natural, operands))
+            if number is None or number not in _PREDICATES or not natural or not is_scalar(op.operand_types[0]):
+                return None
+            return Compare(_PREDICATES[number], self.index(operands[0]), self.index(operands[1]))
+        if name == "arith.select" and op.operand_types[0] == "i1":
+            cond = self.cond(operands[0])
+            if op.result_types[0] == "i1":
+                then, otherwise = self.cond(operands[1]), self.cond(operands[2])
+                return Logic("or", Logic("and", cond, then), Logic("and", Not(cond), otherwise))
+            return Select(cond, self.index(operands[1]), self.index(operands[2]))
+        if name in ("arith.andi", "arith.ori") and op.result_types[0] == "i1":
+            return Logic("and" if name == "arith.andi" else "or", self.cond(operands[0]), self.cond(operands[1]))
+        if name == "arith.xori" and op.result_types[0] == "i1":
+            left, right = self.cond(operands[0]), self.cond(operands[1])
+            if right == TRUE:
+                return Not(left)
+            return Logic("or", Logic("and", left, Not(right)), Logic("and", Not(left), right))
+        if name == "arith.xori" and self.is_bit(operands[0]) and self.is_bit(operands[1]):
+            return Select(Compare("==", self.index(operands[0]), self.index(operands[1])), Const(0), Const(1))
+        return None
+
+    # --- signs ---
+
+    def is_natural(self, value: str) -> bool:
+        """Whether a number is never negative. What is asked about itself on the way round a loop is assumed to be."""
+        if value not in self.below_zero:
+            self.below_zero[value] = True
+            self.below_zero[value] = self._is_natural(value)
+            if not self.below_zero[value]:  # what relied on the assumption is asked again
+                self.below_zero = {each: found for each, found in self.below_zero.items() if not found}
+        return self.below_zero[value]
+
+    def _is_natural(self, value: str) -> bool:
+        if value in self.counters:
+            lower, step = self.counters[value]
+            return self.is_natural(lower) and self.is_natural(step)
+        if value in self.results:
+            return self.is_natural(self.results[value])
+        if value in self.arguments:
+            return all(map(self.is_natural, self.arguments[value].sources))
+        if value not in self.made:
+            return False
+        op, _ = self.made[value]
+        match op.name:
+            case "arith.constant":
+                return (integer(op.attribute("value") or "") or 0) >= 0
+            case "tt.get_program_id" | "ttg.warp_id" | "rocdl.workitem.id.x" | "gpu.thread_id":
+                return True
+            case "arith.addi" | "arith.muli" | "arith.minsi" | "arith.divsi" | "arith.xori":
+                return all(map(self.is_natural, op.operands))
+            case "arith.remsi":
+                return self.is_natural(op.operands[0])
+            case "arith.remui" | "arith.divui" | "arith.extui":
+                return True
+            case "arith.maxsi":
+                return any(map(self.is_natural, op.operands))
+            case "arith.select":
+                return all(map(self.is_natural, op.operands[1:]))
+            case "arith.extsi" | "arith.trunci" | "arith.index_cast":
+                return self.is_natural(op.operands[0])
+        return False
+
+    def is_bit(self, value: str) -> bool:
+        """Whether a number is 0 or 1: phases of barriers are. Assumed on the way round a loop, as for signs."""
+        return self._is_bit(value, frozenset())
+
+    def _is_bit(self, value: str, asked: frozenset[str]) -> bool:
+        if value in asked:
+            return True
+        asked |= {value}
+        if value in self.results:
+            return self._is_bit(self.results[value], asked)
+        if value in self.arguments:
+            return all(self._is_bit(each, asked) for each in self.arguments[value].sources)
+        if value not in self.made:
+            return False
+        op, _ = self.made[value]
+        if op.name == "arith.constant":
+            return integer(op.attribute("value") or "") in (0, 1)
+        if op.name in ("arith.xori", "arith.andi", "arith.ori"):
+            return all(self._is_bit(each, asked) for each in op.operands)
+        if op.name == "arith.select":
+            return all(self._is_bit(each, asked) for each in op.operands[1:])
+        return op.name == "arith.extui" and op.operand_types[0] == "i1"
+
+
+# --- where values come from ---------------------------------------------------------------------------------------
+
+
+def values_of(function: Operation) -> Values:
+    """All scalars of a function, and what flows into the arguments of its blocks."""
+    values = Values()
+    entry = function.regions[0].blocks[0]
+    values.outside.update(entry.arguments)
+    for region in function.regions:
+        _collect(values, region.blocks, function)
+    return values
+
+
+def _collect(values: Values, blocks: Iterable[Block], parent: Operation) -> None:
+    blocks = tuple(blocks)
+    flows: dict[str, list[tuple[str, ...]]] = {}
+    for block in blocks:
+        for op in block.operations:
+            for number, result in enumerate(op.results):
+                values.made[result] = (op, number)
+            for label, given in jumps(op):
+                flows.setdefault(label, []).append(given)
+            _structured(values, op)
+            for region in op.regions:
+                _collect(values, region.blocks, op)
+    for block in blocks:
+        for number, (name, type_) in enumerate(block.arguments):
+            if name not in values.arguments and name not in values.outside:
+                sources = tuple(given[number] for given in flows.get(block.label, ()) if number < len(given))
+                values.arguments[name] = Argument(type_, sources)
+
+
+def jumps(op: Operation) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Where a terminator of the `cf` dialect goes, and what it hands over."""
+    if op.name == "cf.br":
+        yield op.successors[0], op.operands
+    elif op.name == "cf.cond_br":
+        _, then, otherwise = op.segments
+        yield op.successors[0], then
+        yield op.successors[1], otherwise
+
+
+def _structured(values: Values, op: Operation) -> None:
+    """Arguments and results of loops and conditionals."""
+    if op.name == "scf.for":
+        block = op.regions[0].blocks[0]
+        yielded = block.operations[-1].operands
+        counter = block.arguments[0]
+        values.counters[counter[0]] = (op.operands[0], op.operands[2])
+        values.arguments[counter[0]] = Argument(counter[1], ())
+        for number, (name, type_) in enumerate(block.arguments[1:]):
+            values.arguments[name] = Argument(type_, (op.operands[3 + number], yielded[number]))
+            values.results[op.results[number]] = name
+    elif op.name == "scf.while":
+        before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        tested, yielded = before.operations[-1].operands[1:], after.operations[-1].operands
+        for number, (name, type_) in enumerate(before.arguments):
+            values.arguments[name] = Argument(type_, (op.operands[number], yielded[number]))
+        for number, (name, type_) in enumerate(after.arguments):
+            values.arguments[name] = Argument(type_, (tested[number],))
+        for number, result in enumerate(op.results):
+            values.arguments[result] = Argument(op.result_types[number], (tested[number],))
+    elif op.name == "scf.if" and op.results:
+        arms = [region.blocks[0].operations[-1].operands for region in op.regions if region.blocks]
+        for number, result in enumerate(op.results):
+            values.arguments[result] = Argument(op.result_types[number], tuple(arm[number] for arm in arms))
+    elif op.name == "scf.execute_region":
+        last = op.regions[0].blocks[-1].operations[-1].operands
+        for number, result in enumerate(op.results):
+            values.arguments[result] = Argument(op.result_types[number], (last[number],))

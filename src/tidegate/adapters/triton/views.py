@@ -1,0 +1,109 @@
+"""Memory descriptors of TTGIR as places in buffers, and accesses to them as footprints.
+
+Needs   types with their encodings, and the scalars of a function
+Gives   for each descriptor a `View`; for each access a `Footprint`
+Keeps   a footprint covers every byte that a wave touches: where a subslice was carried round a loop, reinterpreted, or
+        has an encoding that nobody knows, that is the whole slot
+Cost    constant for each descriptor and access
+
+    %s = ttg.memdesc_index %a[%i]          %a, slot %i
+    %t = ttg.memdesc_subslice %s[0, 16]    %a, slot %i, from element (0, 16)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidegate.adapters.mlir.model import Operation
+from tidegate.adapters.triton.layouts import Encoding, Touched, touched
+from tidegate.adapters.triton.types import MemDesc
+from tidegate.graph import model as g
+from tidegate.index import ZERO, Const, Index, add, scale
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A descriptor: the slot that it lies in, and from which element on; None: nobody knows where in the slot."""
+
+    place: g.Ref
+    start: tuple[int, ...] | None
+    type: MemDesc  # as it was allocated, where strides come from
+    is_buffer: bool = False  # the whole of a buffer, whose slots can be named
+
+
+def index_view(view: View, index: Index, result: MemDesc) -> View:
+    """One element along the first dimension."""
+    if view.is_buffer and result.slots == 1:
+        return View(g.Ref(view.place.base, index), (0,) * result.rank, result)
+    step = scale(index, result.slot_bytes * result.slots)
+    place = replace(view.place, offset=add(view.place.offset, step))
+    return View(place, (0,) * result.rank, result)
+
+
+def subslice_view(view: View, offsets: tuple[int, ...], result: MemDesc) -> View:
+    """A part of a slot, or of several slots."""
+    if len(offsets) > result.rank:
+        first, offsets = offsets[: -result.rank], offsets[-result.rank :]
+        if any(first):
+            return replace(view, start=None, type=result, is_buffer=False)
+    start = None if view.start is None else tuple(a + b for a, b in zip(view.start, offsets, strict=True))
+    return replace(view, start=start, type=result, is_buffer=False)
+
+
+def same_view(view: View, op: Operation, result: MemDesc) -> View:
+    """Another name, shape or order of the same elements."""
+    if view.start is None or any(view.start):
+        order = op.integers("order")
+        if op.name == "ttg.memdesc_trans" and view.start is not None and len(order) == len(view.start):
+            return replace(view, start=tuple(view.start[each] for each in order), type=result)
+        return replace(view, start=None, type=result)
+    return replace(view, start=(0,) * result.rank, type=result)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who accesses: how many waves, from which on."""
+
+    waves: int
+    first: int = 0
+
+
+def footprint(view: View, type_: MemDesc, register: Encoding | None, scattered: bool, owner: Owner) -> tuple[g.Footprint, bool]:
+    """The bytes of an access through a view, and whether each wave is known to keep to its own."""
+    whole = view.type.slot_bytes * max(1, type_.slots)
+    if view.start is None or scattered or view.type.encoding is None or type_.slots > 1:
+        return _whole(view, max(whole, _allocated(view)), scattered), False
+    slot = view.type.allocated[-view.type.rank :]
+    found = touched(
+        register,
+        type_.slot_shape,
+        view.type.encoding,
+        slot,
+        type_.bits,
+        owner.waves,
+        owner.first,
+        view.start if any(view.start) else None,
+    )
+    return _as_footprint(view, found), found.exact
+
+
+def _allocated(view: View) -> int:
+    """The bytes of the slot that a subslice was taken from."""
+    if view.start is not None:
+        return 0
+    slot = view.type.allocated[-view.type.rank :]
+    return replace(view.type, shape=slot).slot_bytes
+
+
+def _whole(view: View, bytes: int, may: bool) -> g.Footprint:
+    return g.Footprint(view.place, (), bytes, may)
+
+
+def _as_footprint(view: View, found: Touched) -> g.Footprint:
+    offset = found.offset
+    place = view.place if offset == ZERO else replace(view.place, offset=add(view.place.offset, offset))
+    return g.Footprint(place, found.extents, found.width, not found.exact)
+
+
+def part_of(buffer: str, offset: int) -> g.Ref:
+    return g.Ref(buffer, ZERO, Const(offset))
