@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
+import re
+import tempfile
+from functools import cache
+from math import prod
+from typing import Any
 
 import pytest
 
+from tidegate.adapters.triton.layout_registers import held
+from tidegate.adapters.triton.layout_shared import placed
 from tidegate.adapters.triton.layouts import (
     Encoding,
     Touched,
@@ -21,7 +29,7 @@ from tidegate.adapters.triton.layouts import (
     subslice_offset,
     touched,
 )
-from tidegate.index import evaluate, show, why_not_affine
+from tidegate.index import ZERO, evaluate, show, why_not_affine
 
 Shape = tuple[int, ...]
 
@@ -152,6 +160,38 @@ def test_memory_that_is_not_understood_has_no_size() -> None:
     for text in ("#ttg.never_heard_of<{}>", "#ttg.padded_shared<{order = [1, 0]}>"):
         with pytest.raises(UnknownLayout):
             slot_bytes(read(text), (32, 32), 16)
+
+
+def test_elements_of_less_than_a_byte_are_the_whole_slot() -> None:
+    found = touched(read(ROWS), (32, 32), read(PLAIN), (32, 32), 4, 4)
+    assert (found.offset, found.width, found.exact) == (ZERO, 1024, False)
+
+
+def test_a_swizzle_for_elements_of_another_size_is_the_whole_slot() -> None:
+    found = touched(read(ROWS), (32, 64), read(nvmma(128, False, 16)), (32, 64), 32, 4)
+    assert (found.offset, found.width, found.exact) == (ZERO, 32 * 64 * 4, False)
+
+
+def test_a_rotating_swizzle_goes_on_by_one_in_each_block() -> None:
+    """The table of the documentation: eight rows of four, and where each element lies in its row."""
+    found = placed(read("#ttg.amd_rotating_shared<{vec = 1, perPhase = 1, maxPhase = 4, order = [1, 0]}>"), (8, 4))
+    assert found is not None
+    table = [0, 1, 2, 3, 5, 4, 7, 6, 10, 11, 8, 9, 15, 14, 13, 12]
+    table += [17, 16, 19, 18, 20, 21, 22, 23, 27, 26, 25, 24, 30, 31, 28, 29]
+    assert [table.index(4 * row + column) for row in range(8) for column in range(4)] == [
+        found.at((row, column)) for row in range(8) for column in range(4)
+    ]
+
+
+def test_padded_rows_may_be_rearranged() -> None:
+    """The example of the documentation: even rows first, and an element of padding after every sixteen."""
+    shared = read("#ttg.padded_shared<[16:+1] {offset = [[0, 1], [0, 2], [2, 0], [4, 0], [1, 0]], block = []}>")
+    found = placed(shared, (8, 4))
+    assert found is not None
+    order = [0, 2, 4, 6, 1, 3, 5, 7]
+    assert [found.at((row, 0)) // 4 for row in order] == list(range(8))
+    odd_rows = touched(read(linear_text(((0, 1), (0, 2)), ((2, 0), (4, 0)), ((1, 0),))), (8, 4), shared, (8, 4), 16, 2)
+    assert (show(odd_rows.offset), odd_rows.width, odd_rows.exact) == ("wave * 34", 32, True)
 
 
 def test_subslices_start_where_the_swizzle_lets_them() -> None:
@@ -290,3 +330,352 @@ def test_a_dropped_warp_basis_is_noticed() -> None:
 
 def touched_rows() -> Touched:
     return touched(read(ROWS), (32, 32), read(PLAIN), (32, 32), 16, 4)
+
+
+# --- by Triton ----------------------------------------------------------------------------------------------------
+
+
+def mma(version: int, warps: str, tile: str) -> str:
+    return (
+        f"#ttg.nvidia_mma<{{versionMajor = {version}, versionMinor = 0, warpsPerCTA = [{warps}], "
+        f"instrShape = [{tile}]}}>"
+    )
+
+
+def mfma(version: int, warps: str, tile: str, transposed: bool, more: str = "") -> str:
+    return (
+        f"#ttg.amd_mfma<{{version = {version}, warpsPerCTA = [{warps}], instrShape = [{tile}], "
+        f"isTransposed = {str(transposed).lower()}{more}}}>"
+    )
+
+
+def wmma(version: int, arrangement: str, transposed: bool, more: str = "") -> str:
+    return (
+        f"#ttg.amd_wmma<{{version = {version}, isTranspose = {str(transposed).lower()}, "
+        f"ctaLayout = {{{arrangement}}}{more}}}>"
+    )
+
+
+def operand(index: int, parent: str, width: int) -> str:
+    return f"#ttg.dot_op<{{opIdx = {index}, parent = {parent}" + (f", kWidth = {width}" if width else "") + "}>"
+
+
+def sliced(dim: int, parent: str) -> str:
+    return f"#ttg.slice<{{dim = {dim}, parent = {parent}}}>"
+
+
+LINEAR = (
+    "#ttg.linear<{register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], "
+    "warp = [[16, 0], [32, 0]], block = []}>"
+)
+BLOCKED = [
+    ROWS,
+    blocked("1, 8", "2, 16", "4, 1", "1, 0"),
+    blocked("1, 4", "4, 8", "1, 4", "1, 0"),
+    blocked("2, 4", "8, 4", "2, 2", "1, 0"),
+    blocked("4, 1", "16, 2", "2, 2", "0, 1"),
+    blocked("8, 1", "8, 4", "1, 4", "0, 1"),
+]
+MMA = [
+    mma(2, "2, 2", "16, 8"),
+    mma(2, "4, 1", "16, 8"),
+    mma(2, "1, 4", "16, 8"),
+    mma(3, "4, 1", "16, 16, 16"),
+    mma(3, "4, 1", "16, 64, 16"),
+]
+WMMA = [
+    wmma(1, "warp = [[0, 1], [1, 0]]", False),
+    wmma(1, "warp = [[0, 1], [1, 0]]", True),
+    wmma(2, "warp = [[0, 1], [1, 0]]", False),
+    wmma(2, "register = [[0, 1], [1, 0]], warp = [[0, 2], [2, 0]]", True),
+    wmma(2, "warp = [[1, 0], [2, 0]]", True),
+    wmma(3, "warp = [[0, 1], [1, 0]]", True, ", instrShape = [16, 16, 32]"),
+    wmma(3, "register = [[1, 0]], warp = [[0, 1], [2, 0]]", False, ", instrShape = [16, 16, 32]"),
+]
+MFMA = [
+    mfma(version, warps, f"{tile}, {tile}, {depth}", transposed)
+    for version, tile, depth in ((3, 32, 8), (3, 16, 16), (4, 32, 16), (4, 16, 32))
+    for warps in ("2, 2", "4, 1")
+    for transposed in (False, True)
+] + [
+    mfma(3, "2, 2", "16, 16, 16", True, ", tilesPerWarp = [2, 2]"),
+    mfma(3, "1, 4", "32, 32, 8", False, ", tilesPerWarp = [1, 2]"),
+]
+THIRTY_TWO = [
+    *BLOCKED,
+    LINEAR,
+    *MMA,
+    *WMMA,
+    *(operand(index, parent, 0) for parent in BLOCKED for index in (0, 1)),
+    *(operand(index, parent, width) for parent in MMA[:3] for index in (0, 1) for width in (1, 2, 4)),
+    *(operand(0, parent, width) for parent in MMA[3:] for width in (1, 2, 4)),
+    *(operand(index, parent, 16) for parent in WMMA[:2] for index in (0, 1)),
+    *(operand(index, parent, width) for parent in WMMA[2:5] for index in (0, 1) for width in (8, 16)),
+    *(operand(index, parent, width) for parent in WMMA[5:] for index in (0, 1) for width in (8, 16)),
+]
+SIXTY_FOUR = [
+    *MFMA,
+    mfma(3, "2, 2", "4, 64, 4", False),
+    mfma(3, "2, 2", "4, 64, 4", True),
+    mfma(3, "2, 2", "64, 4, 4", True),
+    blocked("1, 8", "16, 4", "4, 1", "1, 0"),
+    *(operand(index, parent, width) for parent in MFMA for index in (0, 1) for width in (4, 8, 16)),
+]
+FLAT = [sliced(dim, parent) for parent in (*BLOCKED, *MMA[:3], LINEAR) for dim in (0, 1)] + [
+    blocked("4", "32", "4", "0")
+]
+DEEP = [
+    blocked("1, 1, 4", "2, 4, 4", "2, 2, 1", "2, 1, 0"),
+    mma(2, "2, 2, 1", "1, 16, 8"),
+    operand(0, mma(2, "2, 2, 1", "1, 16, 8"), 2),
+    operand(1, mma(2, "2, 2, 1", "1, 16, 8"), 2),
+]
+REGISTERS = [
+    *((text, shape, 32) for text in THIRTY_TWO for shape in ((64, 64), (16, 128), (256, 32))),
+    *((text, shape, 64) for text in SIXTY_FOUR for shape in ((64, 64), (32, 256), (256, 32))),
+    *((text, shape, 32) for text in FLAT for shape in ((32,), (256,))),
+    *((text, (4, 32, 32), 32) for text in DEEP),
+    (mma(3, "4, 2", "16, 32, 16"), (128, 64), 32),
+    (mfma(3, "2, 2, 1", "16, 16, 16", True), (4, 64, 64), 64),
+    (mma(2, "2, 2", "8, 8"), (64, 64), 32),
+    (mfma(3, "2, 2", "16, 16, 4", True, ", elementBitWidth = 64"), (64, 64), 64),
+]
+SHARED = [
+    *(
+        (swizzled(*each, order), shape)
+        for each in ((1, 1, 1), (8, 1, 8), (8, 2, 4), (4, 4, 2), (1, 1, 16), (8, 1, 16))
+        for order in ("1, 0", "0, 1")
+        for shape in ((64, 64), (16, 128), (256, 32))
+    ),
+    *(
+        (nvmma(width, transposed, bits), (64, 256) if not transposed else (256, 64))
+        for width in (0, 32, 64, 128)
+        for transposed in (False, True)
+        for bits in (8, 16, 32)
+    ),
+    (nvmma(128, False, 16), (512, 128)),
+    (nvmma(128, True, 16), (256, 512)),
+    (nvmma(32, True, 8), (512, 512)),
+    (nvmma(0, False, 16, 1), (64,)),
+    (nvmma(64, False, 16, 3), (2, 512, 64)),
+    (nvmma(128, False, 16), (8, 512)),
+    (nvmma(0, False, 16), (16, 512)),
+    (nvmma(128, False, 16, 3), (4, 4, 128)),
+    (nvmma(64, False, 8, 3), (2, 64, 64)),
+    (nvmma(0, False, 8, 3), (2, 64, 64)),
+    (nvmma(0, False, 16, 1), (1024,)),
+    (swizzled(8, 1, 8, "2, 1, 0"), (4, 32, 64)),
+    (swizzled(8, 1, 8, "1, 2, 0"), (4, 64, 32)),
+    (swizzled(1, 1, 1, "0"), (256,)),
+    ("#ttg.shared_linear<{offset = [[0, 1], [0, 2], [1, 2], [2, 1]]}, alignment = 16>", (4, 4)),
+]
+
+
+class Triton:
+    """Triton's own idea of layouts: text in, bases of a linear layout out."""
+
+    def __init__(self) -> None:
+        from triton._C.libtriton import amd, gluon_ir, ir, nvidia
+
+        self.ir = ir
+        self.context = ir.context()
+        ir.load_dialects(self.context)
+        nvidia.load_dialects(self.context)
+        amd.load_dialects(self.context)
+        self.builder = gluon_ir.GluonOpBuilder(self.context)
+
+    def module(self, body: str, warps: int, lanes: int) -> Any:
+        text = (
+            f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
+            f'ttg.target = "cuda:90", "ttg.threads-per-warp" = {lanes} : i32}} {{\n{body}\n}}'
+        )
+        with tempfile.NamedTemporaryFile("w", suffix=".ttgir", delete=False) as file:
+            file.write(text)
+        try:
+            return self.ir.parse_mlir_module(file.name, self.context)
+        finally:
+            os.unlink(file.name)
+
+    def argument(self, type: str, warps: int, lanes: int) -> Any:
+        module = self.module(f"tt.func public @f(%a: {type}) {{ tt.return }}", warps, lanes)
+        self.keep = module
+        return module.get_function("f").args(0)
+
+    def held(self, text: str, shape: Shape, warps: int, lanes: int) -> tuple[Bases, Bases, Bases]:
+        """Bases of registers, lanes and warps."""
+        value = self.argument(f"tensor<{'x'.join(map(str, shape))}xf16, {text}>", warps, lanes)
+        layout = self.builder.get_gluon_layout_from_tensor(value)
+        found = self.builder.to_linear_layout(layout._to_ir(self.builder), list(shape))
+        assert not found.block_bases
+        register, lane, warp = (
+            tuple(map(tuple, each)) for each in (found.reg_bases, found.lane_bases, found.warp_bases)
+        )
+        return register, lane, warp
+
+    def offsets(self, text: str, shape: Shape) -> Bases:
+        """The coordinates that each bit of an offset flips."""
+        width = re.search(r"elementBitWidth = (\d+)", text)
+        element = f"i{width.group(1)}" if width else "f16"
+        type = f"!ttg.memdesc<{'x'.join(map(str, shape))}x{element}, {text}, #ttg.shared_memory, mutable>"
+        layout = self.builder.get_gluon_layout_from_memdesc(self.argument(type, 4, 32))
+        found = self.builder.to_linear_layout(layout._to_ir(self.builder), list(shape))
+        return tuple(map(tuple, found.offset_bases))
+
+    def allocated(self, text: str, shape: Shape, element: str) -> int:
+        """How much Triton's allocator takes for one buffer."""
+        from triton._C.libtriton import passes
+
+        type = f"!ttg.memdesc<{'x'.join(map(str, shape))}x{element}, {text}, #ttg.shared_memory, mutable>"
+        body = f"%a = ttg.local_alloc : () -> {type} ttg.local_dealloc %a : {type}"
+        module = self.module(f"tt.func public @f() {{ {body} tt.return }}", 4, 32)
+        manager = self.ir.pass_manager(self.context)
+        passes.ttgpuir.add_allocate_shared_memory(manager)
+        manager.run(module, "allocate")
+        return int(module.get_int_attr("ttg.shared"))
+
+
+@cache
+def triton() -> Triton:
+    return Triton()
+
+
+def waves_of(text: str) -> int:
+    found = re.findall(r"warpsPerCTA = \[([\d, ]+)\]", text)
+    return prod(map(int, found[-1].split(", "))) if found else 4
+
+
+@needs_triton
+@pytest.mark.parametrize(("text", "shape", "lanes"), REGISTERS)
+def test_triton_gives_each_lane_the_same_elements(text: str, shape: Shape, lanes: int) -> None:
+    register, lane, warp = triton().held(text, shape, waves_of(text), lanes)
+    found = held(read(text), shape)
+    assert found is not None
+    assert found.warp == warp
+    assert found.lane == lane
+    assert {each for each in found.register if any(each)} == {each for each in register if any(each)}
+
+
+@needs_triton
+@pytest.mark.parametrize(("text", "shape"), SHARED)
+def test_triton_puts_each_element_at_the_same_offset(text: str, shape: Shape) -> None:
+    found = placed(read(text), shape)
+    assert found is not None
+    for bit, coordinates in enumerate(triton().offsets(text, shape)):
+        assert found.at(coordinates) == 1 << bit
+
+
+def described_by_triton(
+    register: str, shape: Shape, shared: str, alloc: Shape, size: int, lanes: int
+) -> list[set[int]]:
+    """The bytes that each warp touches: every register of every lane, one after the other."""
+    by_offset = expand(triton().offsets(shared, alloc))
+    at = {coordinates: offset for offset, coordinates in enumerate(by_offset)}
+    registers, lane, warp = triton().held(register, shape, waves_of(register), lanes)
+    mine = set(expand((*registers, *lane)))
+    return [
+        {at[xor(each, first)] * size + byte for each in mine for byte in range(size)}
+        for first in (expand(warp) if warp else [(0,) * len(shape)])
+    ]
+
+
+# Warps that hold what no other warp holds, in memory whose swizzle stays inside what a warp holds: all of it is exact.
+COMMON = [
+    *((text, shared, 32) for text in (ROWS, BLOCKED[1], LINEAR, MMA[1], MMA[3], MMA[4])
+      for shared in (PLAIN, swizzled(8, 1, 8, "1, 0"), swizzled(8, 2, 4, "1, 0"), nvmma(128, False, 16))),
+    *((text, shared, 64) for text in (MFMA[2], MFMA[3], MFMA[6], MFMA[7], blocked("1, 8", "16, 4", "4, 1", "1, 0"))
+      for shared in (PLAIN, swizzled(8, 1, 8, "1, 0"), swizzled(4, 1, 16, "1, 0"))),
+    *((text, PLAIN, 32) for text in (BLOCKED[3], MMA[0], WMMA[0], WMMA[2], WMMA[4])),
+    *((text, PLAIN, 64) for text in MFMA[:16]),
+    (blocked("8, 1", "8, 4", "1, 4", "0, 1"), swizzled(8, 1, 8, "0, 1"), 32),
+]  # fmt: skip
+
+
+@needs_triton
+@pytest.mark.parametrize(("register", "shared", "lanes"), COMMON)
+def test_the_common_ones_are_exact(register: str, shared: str, lanes: int) -> None:
+    shape = (128, 64)
+    found = touched(read(register), shape, read(shared), shape, 16, 4)
+    assert found.exact
+    for wave, mine in enumerate(described_by_triton(register, shape, shared, shape, 2, lanes)):
+        assert bytes_of(found, wave) == mine
+
+
+PAIRS = [
+    (register, shared, lanes, shape, 2)
+    for register, shape, lanes in REGISTERS
+    for shared, whole in SHARED
+    if shape == whole and "elementBitWidth = 8" not in shared and "elementBitWidth = 32" not in shared
+]
+
+
+@needs_triton
+@pytest.mark.parametrize("seed", range(150))
+def test_no_byte_that_triton_touches_is_left_out(seed: int) -> None:
+    """Registers and memory at random, and a subslice of an allocation now and then."""
+    draw = random.Random(seed)
+    register, shared, lanes, shape, size = draw.choice(PAIRS)
+    waves = waves_of(register)
+    alloc = tuple(size * draw.choice([1, 1, 2]) for size in shape)
+    if "shared_linear" in shared or "nvmma" in shared:
+        alloc = shape
+    start = tuple(draw.randrange(full // part) * part for part, full in zip(shape, alloc, strict=True))
+    found = touched(read(register), shape, read(shared), (3, *alloc), 8 * size, waves, 0, start)
+    truth = described_by_triton(register, shape, shared, alloc, size, lanes)
+    moved = {coordinates: offset for offset, coordinates in enumerate(expand(triton().offsets(shared, alloc)))}[start]
+    assert len(truth) == waves
+    for wave, mine in enumerate(truth):
+        mine = {(byte // size ^ moved) * size + byte % size for byte in mine}  # a subslice xors its start in
+        described = bytes_of(found, wave)
+        assert mine <= described
+        assert not found.exact or mine == described
+    base, additive = subslice_offset(read(shared), alloc, 8 * size, start, shape)
+    assert base == moved * size
+    if additive:
+        first = touched(read(register), shape, read(shared), alloc, 8 * size, waves)
+        assert all({byte + base for byte in bytes_of(first, n)} == bytes_of(found, n) for n in range(waves))
+
+
+@needs_triton
+@pytest.mark.parametrize("seed", range(60))
+def test_triton_agrees_who_keeps_to_themselves(seed: int) -> None:
+    draw = random.Random(seed)
+    shape, lanes = draw.choice([((64, 64), 32), ((64, 64), 64), ((256, 32), 32)])
+    texts = [text for text, whole, count in REGISTERS if (whole, count) == (shape, lanes)]
+    first = draw.choice(texts)
+    second = draw.choice([first, draw.choice(texts)])
+    owners: dict[Shape, set[tuple[int, int]]] = {}
+    for text in {first, second}:
+        register, lane, warp = triton().held(text, shape, 4, lanes)
+        for n, a in enumerate(expand(warp)):
+            for m, b in enumerate(expand(lane)):
+                for c in expand(register):
+                    owners.setdefault(xor(xor(a, b), c), set()).add((n, m))
+    one_lane = all(len(each) == 1 for each in owners.values())
+    one_warp = all(len({n for n, _ in each}) == 1 for each in owners.values())
+    assert lanes_keep_to_themselves(read(first), read(second), shape) == one_lane
+    assert is_warp_private(read(first), read(second), shape) == one_warp
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        (PLAIN, (64, 64)),
+        (PLAIN, (3, 64, 64)),
+        ("#ttg.padded_shared<[512:+16] {order = [1, 0], shape = [64, 64]}>", (64, 64)),
+        ("#ttg.padded_shared<[512:+16] {order = [1, 0], shape = [64, 64]}>", (3, 64, 64)),
+        ("#ttg.padded_shared<[64:+8, 256:+16] {order = [1, 0], shape = [64, 64]}>", (64, 64)),
+        ("#ttg.padded_shared<[8192:+16] {order = [1, 0], shape = [64, 64]}>", (3, 64, 64)),
+        (nvmma(128, False, 16), (64, 128)),
+        (nvmma(128, False, 16), (3, 64, 128)),
+        (nvmma(128, False, 8).replace("}", ", fp4Padded = true}"), (64, 64)),
+        ("#ttg.amd_rotating_shared<{vec = 1, perPhase = 1, maxPhase = 4, order = [1, 0]}>", (64, 64)),
+        ("#ttg.shared_linear<{offset = [[0, 1], [0, 2], [1, 2], [2, 1]]}, alignment = 16>", (4, 4)),
+    ],
+)
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_triton_allocates_as_many_bytes(text: str, shape: Shape, bits: int) -> None:
+    text = re.sub(r"elementBitWidth = 16", f"elementBitWidth = {bits}", text)
+    found = triton().allocated(text, shape, f"i{bits}")
+    assert found == allocated_bytes(read(text), shape, bits)
+    assert found <= slot_bytes(read(text), shape, bits)

@@ -19,10 +19,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from tidegate.adapters.triton.layout_registers import Vector, bits, is_one_cta, is_power_of_two
-from tidegate.adapters.triton.layout_text import PADS, Encoding
+from tidegate.adapters.triton.layout_text import PADS, Encoding, is_one_cta
+from tidegate.adapters.triton.layout_tiles import Vector, bits, is_power_of_two
 
 SHARED = ("swizzled_shared", "amd_rotating_shared", "padded_shared", "nvmma_shared", "shared_linear")
+
+
+# What one copy by the tensor memory accelerator moves at most, in each dimension.
+_TMA_LIMIT = 256
 
 
 class UnknownLayout(ValueError):
@@ -52,7 +56,7 @@ def pad(offset: int, pads: Sequence[tuple[int, int]]) -> int:
 
 
 def element_bytes(element_bits: int) -> int:
-    """Triton gives an element that is smaller than a byte a byte of its own."""
+    """Triton refuses elements that are smaller than a byte; a byte for each is the most that they can take."""
     return max(1, -(-element_bits // 8))
 
 
@@ -170,32 +174,36 @@ def _padded(shared: Encoding, shape: Vector) -> Placed | None:
 
 
 def _nvmma(shared: Encoding, shape: Vector) -> Placed | None:
-    """Tiles as wide as the swizzle, all rows of one before the next; rows are xor'ed in units of 16 bytes.
+    """Tiles as wide as the swizzle and at most 256 in each dimension, rows xor'ed in units of 16 bytes.
 
-    Dimensions but the contiguous one count as one dimension of rows.
+    All dimensions but the contiguous one count as one dimension of rows. Tiles follow each other along the first
+    dimension, then along the second.
     """
     rank, swizzle, width = len(shape), shared.number("swizzlingByteWidth", -1), shared.number("elementBitWidth", 0)
     transposed = shared.get("transposed") is True
-    if shared.get("fp4Padded") is True or (transposed and rank != 2) or width not in (8, 16, 32, 64):
+    known = width in (8, 16, 32, 64) and swizzle in (0, 32, 64, 128) and (rank == 2 or not transposed)
+    if not known or shared.get("fp4Padded") is True:
         return None
     if rank != shared.number("rank", len(shared.numbers("CTAsPerCGA")) or 2):
         return None
     order = [0, 1] if transposed else list(reversed(range(rank)))
-    if swizzle == 0:
-        return Placed(tuple(_in_order(shape, order)))
-    if swizzle not in (32, 64, 128) or rank < 2:
-        return None
-    column, across, rows = shape[order[0]], swizzle * 8 // width, prod(shape) // shape[order[0]]
-    if column < across or rows < 8:
-        return None
-    vec, per, phases = 128 // width, 128 // swizzle, swizzle // 16
-    flips: list[Vector] = [()] * rank
-    flips[order[0]] = tuple(1 << bit if 1 << bit < across else (1 << bit) * rows for bit in range(bits(column)))
+    tile = [min(size, _TMA_LIMIT) for size in shape]
+    if swizzle:
+        tile[order[0]] = swizzle * 8 // width
+        if rank < 2 or tile[order[0]] > shape[order[0]] or prod(tile) // tile[order[0]] < 8:
+            return None
+    elif transposed and tuple(tile) != shape:
+        return None  # several tiles without a swizzle come in another order, which is not documented
+    flips = _in_order(tuple(tile), order)
     row = 1
-    for dim in order[1:]:
-        steps = [row << bit for bit in range(bits(shape[dim]))]
-        flips[dim] = tuple(step * across ^ vec * ((step // per) % phases) for step in steps)
-        row *= shape[dim]
+    for dim in order[1:] if swizzle else ():
+        phases = [((row << bit) * swizzle // 128) % (swizzle // 16) for bit in range(bits(tile[dim]))]
+        flips[dim] = tuple(flip ^ 128 // width * phase for flip, phase in zip(flips[dim], phases, strict=True))
+        row *= tile[dim]
+    stride = prod(tile)
+    for dim, size in enumerate(shape):
+        flips[dim] += tuple(stride << bit for bit in range(bits(size // tile[dim])))
+        stride *= size // tile[dim]
     return Placed(tuple(flips))
 
 

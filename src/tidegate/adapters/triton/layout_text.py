@@ -56,6 +56,12 @@ class Encoding:
         return value if isinstance(value, Encoding) else None
 
 
+def is_one_cta(encoding: Encoding) -> bool:
+    """Whether the encoding speaks of a single CTA."""
+    several = any(count != 1 for count in encoding.numbers("CTAsPerCGA"))
+    return not several and not encoding.vectors("CGALayout") and not encoding.vectors("block")
+
+
 class UnreadableLayout(ValueError):
     """The text is not an encoding."""
 

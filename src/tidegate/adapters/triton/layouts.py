@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tidegate.adapters.triton.layout_registers import Held, Vector, bits, held, is_power_of_two
+from tidegate.adapters.triton.layout_registers import held
 from tidegate.adapters.triton.layout_shared import (
     Placed,
     UnknownLayout,
@@ -31,6 +31,7 @@ from tidegate.adapters.triton.layout_shared import (
     slot_bytes,
 )
 from tidegate.adapters.triton.layout_text import Encoding, UnreadableLayout, parse_encoding
+from tidegate.adapters.triton.layout_tiles import Held, Vector, bits, is_power_of_two
 from tidegate.graph.model import Extent
 from tidegate.index import WAVE, ZERO, Const, Index, Name, add, combine, scale
 
@@ -80,8 +81,10 @@ def touched(
     whole = Touched(ZERO, (), slot_bytes(shared, slot, element_bits), False)
     memory = placed(shared, slot)
     size = element_bytes(element_bits)
-    if memory is None or not is_power_of_two(size) or not _is_inside(shape, slot, start):
+    if memory is None or not is_power_of_two(size) or element_bits % 8 or not _is_inside(shape, slot, start):
         return whole
+    if shared.number("elementBitWidth", element_bits) != element_bits:
+        return whole  # the swizzle is in elements of another size
     mine = _everything(shape) if register is None else held(register, shape)
     if mine is None or (register is not None and 1 << len(mine.warp) != waves):
         return whole
