@@ -49,8 +49,10 @@ MODULES = (
     "norms",
     "sorting",
     "moving",
+    "sharing",
     "gluon_shared",
     "gluon_nvidia",
+    "gluon_hopper",
     "gluon_amd",
     "gluon_gfx1250",
 )

@@ -116,6 +116,50 @@ def matmul_moved(
 
 
 @gluon.jit
+def matmul_stages(
+    a,
+    b,
+    c,
+    rows,
+    cols,
+    inner,
+    BM: gl.constexpr,
+    BN: gl.constexpr,
+    BK: gl.constexpr,
+    SLOTS: gl.constexpr,
+    MMA: gl.constexpr,
+):
+    """The same with two groups of warps by turns: one reads and moves while the other multiplies."""
+    padded_a: gl.constexpr = gl.PaddedSharedLayout.with_identity_for([[BK, 8]], [BM, BK], [1, 0])
+    padded_b: gl.constexpr = gl.PaddedSharedLayout.with_identity_for([[BN, 8]], [BK, BN], [1, 0])
+    tiles_a = tdm.make_tensor_descriptor(a, [rows, inner], [inner, 1], [BM, BK], padded_a)
+    tiles_b = tdm.make_tensor_descriptor(b, [inner, cols], [cols, 1], [BK, BN], padded_b)
+    space_a = gl.allocate_shared_memory(gl.float16, [SLOTS, BM, BK], padded_a)
+    space_b = gl.allocate_shared_memory(gl.float16, [SLOTS, BK, BN], padded_b)
+    row = gl.program_id(0) * BM
+    col = gl.program_id(1) * BN
+    for number in gl.static_range(SLOTS - 1):
+        tdm.async_load(tiles_a, [row, number * BK], space_a.index(number))
+        tdm.async_load(tiles_b, [number * BK, col], space_b.index(number))
+    total = gl.full((BM, BN), 0.0, gl.float32, MMA)
+    tdm.async_wait((SLOTS - 2) * 2)
+    for step in range(gl.cdiv(inner, BK)):
+        with gl.amd.warp_pipeline_stage("memory", priority=1):
+            left = space_a.index(step % SLOTS).load(gl.DotOperandLayout(0, MMA, 8))
+            right = space_b.index(step % SLOTS).load(gl.DotOperandLayout(1, MMA, 8))
+            ahead = step + SLOTS - 1
+            tdm.async_load(tiles_a, [row, ahead * BK], space_a.index(ahead % SLOTS))
+            tdm.async_load(tiles_b, [ahead * BK, col], space_b.index(ahead % SLOTS))
+        tdm.async_wait((SLOTS - 2) * 2)
+        with gl.amd.warp_pipeline_stage("products", priority=0):
+            total = gfx1250.wmma(left, right, total)
+    tdm.async_wait(0)
+    out_row = row + gl.arange(0, BM, layout=gl.SliceLayout(1, MMA))
+    out_col = col + gl.arange(0, BN, layout=gl.SliceLayout(0, MMA))
+    gl.store(c + out_row[:, None] * cols + out_col[None, :], total.to(gl.float16))
+
+
+@gluon.jit
 def move_tiles(tiles_a, tiles_b, space_a, space_b, empty, full, row, col, steps):
     """Some warps: wait until a slot is read, then let the mover fill it and signal."""
     slots: gl.constexpr = space_a.shape[0]
@@ -161,7 +205,7 @@ def matmul_two_kinds(
     SLOTS: gl.constexpr,
     MMA: gl.constexpr,
 ):
-    """Warps of two kinds with two LDS barriers for each slot; each warp arrives, and each warp's move does."""
+    """Warps of two kinds with two LDS barriers for each slot: lanes that have read arrive at one, moves at one."""
     padded_a: gl.constexpr = gl.PaddedSharedLayout.with_identity_for([[BK, 8]], [BM, BK], [1, 0])
     padded_b: gl.constexpr = gl.PaddedSharedLayout.with_identity_for([[BN, 8]], [BK, BN], [1, 0])
     tiles_a = tdm.make_tensor_descriptor(a, [rows, inner], [inner, 1], [BM, BK], padded_a)
@@ -171,8 +215,8 @@ def matmul_two_kinds(
     empty = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
     full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], mbarrier.MBarrierLayout())
     for number in gl.static_range(SLOTS):
-        mbarrier.init(empty.index(number), count=4)
-        mbarrier.init(full.index(number), count=8)
+        mbarrier.init(empty.index(number), count=4 * 32)  # the lanes of the warps that multiply
+        mbarrier.init(full.index(number), count=4 * 2)  # two moves, each split among four warps
     row = gl.program_id(0) * BM
     col = gl.program_id(1) * BN
     steps = gl.cdiv(inner, BK)
@@ -198,6 +242,14 @@ LOADS = {
     "LOAD_A": gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]),
     "LOAD_B": gl.BlockedLayout([1, 8], [2, 16], [4, 1], [1, 0]),
 }
+EIGHT_WARPS = {
+    "BM": 256,
+    "BN": 256,
+    "BK": 32,
+    "MMA": gl.amd.AMDWMMALayout(
+        version=3, transposed=True, warp_bases=[[0, 1], [0, 2], [1, 0]], instr_shape=[16, 16, 32]
+    ),
+}
 HERE = ("gfx1250",)
 
 CASES = (
@@ -220,6 +272,15 @@ CASES = (
             num_warps=4,
         )
         for slots in (2, 3)
+    ),
+    case(
+        "gluon-matmul-stages-moved",
+        matmul_stages,
+        DESCRIBED,
+        {**EIGHT_WARPS, "SLOTS": 3},
+        kernel="gluon-matmul-stages",
+        targets=HERE,
+        num_warps=8,
     ),
     case(
         "gluon-matmul-two-kinds-moved",

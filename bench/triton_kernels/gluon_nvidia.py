@@ -1,4 +1,4 @@
-"""Gluon for NVIDIA: shared memory, copies, TMA and mbarriers placed by hand, and warps of two kinds.
+"""Gluon for NVIDIA since Ampere: cp.async into slots, waited for by groups or at an mbarrier.
 
 Here the kernel's writer placed every wait and every fence: this is code where one too few can be.
 """
@@ -10,14 +10,12 @@ from functools import partial
 import numpy as np
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia import ampere, hopper
-from triton.experimental.gluon.language.nvidia.ampere import async_copy
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.language.nvidia import ampere
+from triton.experimental.gluon.language.nvidia.ampere import async_copy, mbarrier
 
 from bench.triton_kernels import NVIDIA, Launch
 from bench.triton_kernels.building import case, pointers
 from bench.triton_kernels.matmul import launch_matmul
-from bench.triton_kernels.matmul_loops import launch_described
 
 
 @gluon.jit
@@ -103,138 +101,25 @@ def matmul_copied(
 
 
 @gluon.jit
-def matmul_tma(
-    a,
-    b,
-    c,
-    rows,
-    cols,
-    inner,
-    BM: gl.constexpr,
-    BN: gl.constexpr,
-    BK: gl.constexpr,
-    SLOTS: gl.constexpr,
-    MMA: gl.constexpr,
-):
-    """A product by TMA and wgmma: one mbarrier for each slot, one product in flight; b is stored transposed."""
-    shared_a: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BM, BK], gl.float16)
-    shared_b: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BN, BK], gl.float16)
-    shared_c: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BM, BN], gl.float16)
-    tiles_a = tma.make_tensor_descriptor(a, [rows, inner], [inner, 1], [BM, BK], shared_a)
-    tiles_b = tma.make_tensor_descriptor(b, [cols, inner], [inner, 1], [BN, BK], shared_b)
-    tiles_c = tma.make_tensor_descriptor(c, [rows, cols], [cols, 1], [BM, BN], shared_c)
-    space_a = gl.allocate_shared_memory(gl.float16, [SLOTS, BM, BK], shared_a)
-    space_b = gl.allocate_shared_memory(gl.float16, [SLOTS, BN, BK], shared_b)
-    space_c = gl.allocate_shared_memory(gl.float16, [BM, BN], shared_c)
-    full = mbarrier.allocate_mbarrier(batch=SLOTS)
-    for number in gl.static_range(SLOTS):
-        mbarrier.init(full.index(number), count=1)
-    row = gl.program_id(0) * BM
-    col = gl.program_id(1) * BN
-    steps = inner // BK
-    for number in gl.static_range(SLOTS - 1):
-        more = number < steps
-        mbarrier.expect(full.index(number), tiles_a.nbytes_per_cta + tiles_b.nbytes_per_cta, pred=more)
-        tma.async_load(tiles_a, [row, number * BK], full.index(number), space_a.index(number), pred=more)
-        tma.async_load(tiles_b, [col, number * BK], full.index(number), space_b.index(number), pred=more)
-    total = hopper.warpgroup_mma_init(gl.full((BM, BN), 0.0, gl.float32, MMA))
-    for step in range(steps):
-        slot = step % SLOTS
-        mbarrier.wait(full.index(slot), step // SLOTS & 1)
-        left = space_a.index(slot)
-        right = space_b.index(slot)
-        total = hopper.warpgroup_mma_wait(num_outstanding=0, deps=(total,))
-        total = hopper.warpgroup_mma(left, right.permute((1, 0)), total, is_async=True)
-        # All warps are past the product that read the slot which is written next.
+def add_signalled(x, y, out, cols, BLOCK: gl.constexpr, LAYOUT: gl.constexpr):
+    """The same with one buffer and an mbarrier at which every thread's copies arrive when they are done."""
+    shared: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    space_x = gl.allocate_shared_memory(gl.float32, [BLOCK], shared)
+    space_y = gl.allocate_shared_memory(gl.float32, [BLOCK], shared)
+    done = mbarrier.allocate_mbarrier()
+    mbarrier.init(done, count=gl.num_warps() * 32)
+    gl.barrier()
+    lane = gl.arange(0, BLOCK, layout=LAYOUT)
+    row = gl.program_id(0) * cols
+    for piece in range(gl.cdiv(cols, BLOCK)):
+        place = piece * BLOCK + lane
+        async_copy.async_load(space_x, x + row + place, mask=place < cols)
+        async_copy.async_load(space_y, y + row + place, mask=place < cols)
+        async_copy.mbarrier_arrive(done, increment_count=False)
+        mbarrier.wait(done, piece & 1)
+        gl.store(out + row + place, space_x.load(LAYOUT) + space_y.load(LAYOUT), mask=place < cols)
         gl.barrier()
-        ahead = step + SLOTS - 1
-        into = ahead % SLOTS
-        more = ahead < steps
-        mbarrier.expect(full.index(into), tiles_a.nbytes_per_cta + tiles_b.nbytes_per_cta, pred=more)
-        tma.async_load(tiles_a, [row, ahead * BK], full.index(into), space_a.index(into), pred=more)
-        tma.async_load(tiles_b, [col, ahead * BK], full.index(into), space_b.index(into), pred=more)
-    total = hopper.warpgroup_mma_wait(num_outstanding=0, deps=(total,))
-    for number in gl.static_range(SLOTS):
-        mbarrier.invalidate(full.index(number))
-    space_c.store(total.to(gl.float16))
-    hopper.fence_async_shared()
-    gl.barrier()
-    tma.async_store(tiles_c, [row, col], space_c)
-    tma.store_wait(pendings=0)
-
-
-@gluon.jit
-def load_tiles(tiles_a, tiles_b, space_a, space_b, empty, full, row, col, steps):
-    """One warp: waits until a slot is read, then fills it."""
-    slots: gl.constexpr = space_a.shape[0]
-    block: gl.constexpr = tiles_a.block_shape[1]
-    for step in range(steps):
-        slot = step % slots
-        # The first round finds the slots empty: the phase before the first is over.
-        mbarrier.wait(empty.index(slot), step // slots & 1 ^ 1)
-        mbarrier.expect(full.index(slot), tiles_a.nbytes_per_cta + tiles_b.nbytes_per_cta)
-        tma.async_load(tiles_a, [row, step * block], full.index(slot), space_a.index(slot))
-        tma.async_load(tiles_b, [col, step * block], full.index(slot), space_b.index(slot))
-
-
-@gluon.jit
-def multiply_tiles(tiles_c, space_a, space_b, space_c, empty, full, row, col, steps, MMA: gl.constexpr):
-    """The other warps: wait until a slot is filled, multiply, and hand it back."""
-    slots: gl.constexpr = space_a.shape[0]
-    total = gl.full((space_c.shape[0], space_c.shape[1]), 0.0, gl.float32, MMA)
-    for step in range(steps):
-        slot = step % slots
-        mbarrier.wait(full.index(slot), step // slots & 1)
-        total = hopper.warpgroup_mma(space_a.index(slot), space_b.index(slot).permute((1, 0)), total, is_async=True)
-        total = hopper.warpgroup_mma_wait(num_outstanding=0, deps=(total,))
-        mbarrier.arrive(empty.index(slot), count=1)
-    space_c.store(total.to(gl.float16))
-    hopper.fence_async_shared()
-    gl.barrier()
-    tma.async_store(tiles_c, [row, col], space_c)
-    tma.store_wait(pendings=0)
-
-
-@gluon.jit
-def matmul_two_kinds(
-    a,
-    b,
-    c,
-    rows,
-    cols,
-    inner,
-    BM: gl.constexpr,
-    BN: gl.constexpr,
-    BK: gl.constexpr,
-    SLOTS: gl.constexpr,
-    MMA: gl.constexpr,
-):
-    """The same product with warps of two kinds: they meet at two mbarriers for each slot, full and empty."""
-    shared_a: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BM, BK], gl.float16)
-    shared_b: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BN, BK], gl.float16)
-    shared_c: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BM, BN], gl.float16)
-    tiles_a = tma.make_tensor_descriptor(a, [rows, inner], [inner, 1], [BM, BK], shared_a)
-    tiles_b = tma.make_tensor_descriptor(b, [cols, inner], [inner, 1], [BN, BK], shared_b)
-    tiles_c = tma.make_tensor_descriptor(c, [rows, cols], [cols, 1], [BM, BN], shared_c)
-    space_a = gl.allocate_shared_memory(gl.float16, [SLOTS, BM, BK], shared_a)
-    space_b = gl.allocate_shared_memory(gl.float16, [SLOTS, BN, BK], shared_b)
-    space_c = gl.allocate_shared_memory(gl.float16, [BM, BN], shared_c)
-    empty = mbarrier.allocate_mbarrier(batch=SLOTS)
-    full = mbarrier.allocate_mbarrier(batch=SLOTS)
-    for slot in gl.static_range(SLOTS):
-        mbarrier.init(empty.index(slot), count=1)
-        mbarrier.init(full.index(slot), count=1)
-    row = gl.program_id(0) * BM
-    col = gl.program_id(1) * BN
-    steps = inner // BK
-    gl.warp_specialize(
-        [
-            (multiply_tiles, (tiles_c, space_a, space_b, space_c, empty, full, row, col, steps, MMA)),
-            (load_tiles, (tiles_a, tiles_b, space_a, space_b, empty, full, row, col, steps)),
-        ],
-        [1],
-        [40],
-    )
+    mbarrier.invalidate(done)
 
 
 def launch_add(rng: np.random.Generator, scale: int) -> Launch:
@@ -244,25 +129,32 @@ def launch_add(rng: np.random.Generator, scale: int) -> Launch:
     return Launch((rows, 1, 1), (x, y, np.zeros_like(x), cols), (2,), (expected,), 1e-6)
 
 
-SIZES = {"cols": "i32:16", "inner": "i32:16"}
-TYPES = {**pointers("fp16", "a", "b", "c"), **SIZES}
-DESCRIBED = {**pointers("fp16", "a", "b", "c"), "rows": "i32:16", **SIZES}
-HOPPER = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 128, 16])
-TILE = {"BM": 128, "BN": 128, "BK": 64, "MMA": HOPPER}
+ADDED = {**pointers("fp32", "x", "y", "out"), "cols": "i32:16"}
+TYPES = {**pointers("fp16", "a", "b", "c"), "cols": "i32:16", "inner": "i32:16"}
+LINE = gl.BlockedLayout([4], [32], [4], [0])
 
 CASES = (
     *(
         case(
             f"gluon-add-s{slots}",
             add_pipelined,
-            {**pointers("fp32", "x", "y", "out"), "cols": "i32:16"},
-            {"BLOCK": 512, "SLOTS": slots, "LAYOUT": gl.BlockedLayout([4], [32], [4], [0])},
+            ADDED,
+            {"BLOCK": 512, "SLOTS": slots, "LAYOUT": LINE},
             kernel="gluon-add",
             targets=NVIDIA,
             launch=launch_add,
             num_warps=4,
         )
         for slots in (2, 3)
+    ),
+    case(
+        "gluon-add-signalled",
+        add_signalled,
+        ADDED,
+        {"BLOCK": 512, "LAYOUT": LINE},
+        targets=NVIDIA,
+        launch=launch_add,
+        num_warps=4,
     ),
     *(
         case(
@@ -284,23 +176,5 @@ CASES = (
             num_warps=4,
         )
         for slots in (2, 3, 4)
-    ),
-    case(
-        "gluon-matmul-tma",
-        matmul_tma,
-        DESCRIBED,
-        {**TILE, "SLOTS": 3},
-        targets=("sm_90",),
-        launch=launch_described,
-        num_warps=4,
-    ),
-    case(
-        "gluon-matmul-two-kinds",
-        matmul_two_kinds,
-        DESCRIBED,
-        {**TILE, "SLOTS": 3},
-        targets=("sm_90",),
-        launch=launch_described,
-        num_warps=4,
     ),
 )

@@ -1,4 +1,4 @@
-"""Products of other than halves: 8-bit floats, weights of 8 and 4 bits, and rows gathered for experts."""
+"""Products of other than halves: 8-bit floats, weights of 8 and 4 bits, scaled groups, rows gathered for experts."""
 
 from __future__ import annotations
 
@@ -81,6 +81,23 @@ def matmul_experts(a, b, c, rows, experts, cols, inner, tokens, BM: tl.constexpr
     tl.store(c + token[:, None] * cols + col[None, :], total.to(tl.float16), inside)
 
 
+@triton.jit
+def matmul_micro(a, scale_a, b, scale_b, c, cols, inner, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """8-bit floats with an 8-bit exponent for every 32 along the sum; b is stored transposed."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    col = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, inner, BK):
+        k = start + tl.arange(0, BK)
+        group = start // 32 + tl.arange(0, BK // 32)
+        left = tl.load(a + row[:, None] * inner + k[None, :])
+        right = tl.load(b + col[None, :] * inner + k[:, None])
+        left_scale = tl.load(scale_a + row[:, None] * (inner // 32) + group[None, :])
+        right_scale = tl.load(scale_b + col[:, None] * (inner // 32) + group[None, :])
+        total = tl.dot_scaled(left, left_scale, "e5m2", right, right_scale, "e5m2", total)
+    tl.store(c + row[:, None] * cols + col[None, :], total.to(tl.float16))
+
+
 def launch_scaled(rng: np.random.Generator, scale: int, element: type) -> Launch:
     rows, cols, inner = 256 * scale, 256 * scale, 320 * scale
     a, b = (rng.standard_normal((size, inner)).astype(element) for size in (rows, cols))
@@ -133,6 +150,18 @@ def launch_experts(rng: np.random.Generator, scale: int) -> Launch:
     return Launch((len(owners), cols // 64, 1), args, (2,), (product / (1 + np.exp(-product)),), 5e-3)
 
 
+def launch_micro(rng: np.random.Generator, scale: int) -> Launch:
+    rows, cols, inner = 128 * scale, 128 * scale, 256 * scale
+    a, b = (rng.standard_normal((size, inner)).astype(ml_dtypes.float8_e5m2) for size in (rows, cols))
+    scale_a, scale_b = (rng.integers(124, 127, (size, inner // 32)).astype(np.uint8) for size in (rows, cols))
+    wide_a, wide_b = (
+        values.astype(np.float64) * np.repeat(2.0 ** (exponents.astype(np.float64) - 127), 32, 1)
+        for values, exponents in ((a, scale_a), (b, scale_b))
+    )
+    args = (a, scale_a, b, scale_b, np.zeros((rows, cols), np.float16), cols, inner)
+    return Launch((rows // 64, cols // 64, 1), args, (4,), (wide_a @ wide_b.T,), 2e-2)
+
+
 def scaled_types(target: str, element: str) -> dict[str, str]:
     chosen = "fp8e4b8" if (target, element) == ("gfx942", "fp8e4nv") else element  # what its matrix unit takes
     return {**pointers(chosen, "a", "b"), **pointers("fp16", "c"), **pointers("fp32", "scale_a", "scale_b"), **SIZES}
@@ -142,6 +171,12 @@ SIZES = {"cols": "i32:16", "inner": "i32:16"}
 WEIGHTS8 = {**pointers("fp16", "a", "c", "scales"), "b": "*i8:16", **SIZES}
 WEIGHTS4 = {**pointers("fp16", "a", "c", "scales"), "b": "*u8:16", **SIZES}
 EXPERTS = {**pointers("fp16", "a", "b", "c"), **pointers("i32", "rows", "experts"), **SIZES, "tokens": "i32"}
+MICRO = {
+    **pointers("fp8e5", "a", "b"),
+    **pointers("u8", "scale_a", "scale_b"),
+    **pointers("fp16", "c"),
+    **SIZES,
+}
 TILE = {"BM": 64, "BN": 64, "BK": 64}
 
 CASES = (
@@ -193,6 +228,15 @@ CASES = (
         {**TILE, "BK": 32},
         launch=launch_experts,
         num_stages=3,
+        num_warps=4,
+    ),
+    case(
+        "matmul-micro",
+        matmul_micro,
+        MICRO,
+        {"BM": 64, "BN": 64, "BK": 128},
+        launch=launch_micro,
+        num_stages=2,
         num_warps=4,
     ),
 )
