@@ -1,6 +1,7 @@
-"""Products of matrices: one tile per program, masked, of tall tiles, and 32-bit operands.
+"""Products of matrices, one tile for each program: whole tiles, masked ones, and 32-bit operands.
 
-`matmul-sN-wM` has N stages and M warps; the same source shows what the number of stages makes of one loop.
+`matmul-sN-wM` has N stages and M warps; the same source shows what the number of stages makes of one loop. With 8 warps
+and many stages it takes more shared memory than some chips have: Triton says so only at a launch, not when it compiles.
 """
 
 from __future__ import annotations
