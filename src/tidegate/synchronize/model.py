@@ -22,6 +22,10 @@ from tidegate.placement.place import STRATEGIES, Placed
 ATOMICS = ("order", "commute")
 
 
+# Whether a wait may move earlier for the sake of a barrier: where the cost model says that it pays; not at all; always.
+MERGE_WAITS = ("model", "never", "always")
+
+
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
     """What to do, and how far to look afterwards."""
@@ -31,6 +35,7 @@ class SyncOptions:
     stagger: int = 0
     remove_redundant: bool = False
     tighten_waits: bool = False
+    merge_waits: str = "model"  # whether a wait may move before a barrier that could then serve for two
     async_deps: bool = False  # name what waits are for, as values
     force_barriers: bool = False
     bisect: int | None = None  # carry out only so many edits
@@ -43,6 +48,8 @@ class SyncOptions:
             _refuse(f"there is no strategy `{self.strategy}`", f"one of: {', '.join(STRATEGIES)}")
         if self.atomics not in ATOMICS:
             _refuse(f"atomics cannot be `{self.atomics}`", "`order` or `commute`")
+        if self.merge_waits not in MERGE_WAITS:
+            _refuse(f"waits cannot be merged `{self.merge_waits}`", f"one of: {', '.join(MERGE_WAITS)}")
         if self.stagger < 0:
             _refuse(f"a stagger cannot be {self.stagger}", "0 or more arrivals")
         if self.bisect is not None and self.bisect < 0:

@@ -26,7 +26,7 @@ from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.uses import names_in_kernel
 from tidegate.passes import NOT_THERE, SYNC_STAGES, Show, Unit, check_stage, pick_target, run_stages
-from tidegate.placement.place import Options, Placed
+from tidegate.placement.place import Options, Placed, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
 from tidegate.simulate.judge import Limits, Progress, judge
@@ -34,7 +34,7 @@ from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.forced import force
 from tidegate.synchronize.model import Synchronized, SyncOptions
 from tidegate.synchronize.said import say_why
-from tidegate.synchronize.together import place_together, say_considered
+from tidegate.synchronize.together import Considered, place_together, say_considered
 from tidegate.targets import Target, default_target, known_targets
 
 EARLY = ("kernel", "graph")
@@ -197,12 +197,24 @@ def _place(
     asked = Options(
         options.strategy, options.remove_redundant, options.seconds, taken=taken, tighten_waits=options.tighten_waits
     )
-    placed, considered = place_together(found, target, asked)
+    placed, considered = _place_and_wait(found, target, asked, options.merge_waits)
     placed.notes = (*placed.notes, *say_considered(considered))
     if trusted:
         note = f"{trusted} pair{'s' * (trusted != 1)} of accesses left to the barrier objects between them"
         placed.notes = (*placed.notes, note)
     return placed
+
+
+def _place_and_wait(
+    found: Hazards, target: Target, asked: Options, merge: str
+) -> tuple[Placed, tuple[Considered, ...]]:
+    """The plan, with waits where they may stand."""
+    match merge:
+        case "never":
+            return place(found, target, replace(asked, keep_waits=True)), ()
+        case "always":
+            return place(found, target, asked), ()
+    return place_together(found, target, asked)
 
 
 def trust(hazards: Hazards, target: Target, limits: Limits | None) -> tuple[Hazards, int]:

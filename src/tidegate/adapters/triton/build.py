@@ -75,6 +75,7 @@ class _Builder:
         self.calls: list[Operation] = []
         self.at: Operation | None = None
         self.under = "uniform"
+        self.depth = 0  # loops around
         self.group = _Group(0, ttgir.waves)
         self.buffers: dict[str, int] = {}
         self.objects: dict[str, Value] = {}
@@ -176,6 +177,7 @@ class _Builder:
         if len(region.blocks) == 1:
             self.block(region.blocks[0])
             return
+        self.depth += 1  # blocks may form loops
         starts: dict[str, int] = {}
         waiting: list[tuple[int, str]] = []
         leaving: list[int] = []
@@ -196,6 +198,7 @@ class _Builder:
             if point >= 0:
                 self.b.edge(point, starts[label])
         self.b.open = leaving
+        self.depth -= 1
 
     def head(self, block: Block, start: int) -> None:
         """What is known of a loop whose head a block is: `^bb1(%i): cmpi slt, %i, %n; cond_br`."""
@@ -290,7 +293,9 @@ class _Builder:
             trips = count_trips(lower, upper, by)
             expect = EXPECTED_TRIPS if trips is None else float(trips)
             self.b.counted[head] = g.Loop(head, -1, trips or 0, trips, expect, name, lower, upper, by)
+        self.depth += 1
         self.block(block)
+        self.depth -= 1
         last = block.operations[-1]
         nexts = self.pairs(zip((each for each, _ in carried), yielded, strict=True))
         following = Binary("+", Name(name), Const(by if by is not None else 1))
@@ -327,6 +332,7 @@ class _Builder:
         pairs = self.pairs(zip((name for name, _ in before.arguments), op.operands, strict=True))
         self.add(g.Assign(pairs) if pairs else g.Compute(), op, "loop")
         head = self.add(g.Compute(), op, "head", insertable=False)
+        self.depth += 1
         self.block(before)
         condition = before.operations[-1]
         self.carry(after.arguments, condition.operands[1:])
@@ -336,6 +342,7 @@ class _Builder:
         if pairs:
             self.add(g.Assign(pairs), op, "body", insertable=False)
         self.block(after)
+        self.depth -= 1
         last = after.operations[-1]
         nexts = self.pairs(zip((name for name, _ in before.arguments), last.operands, strict=True))
         self.add(g.Assign(nexts) if nexts else g.Compute(), last, "next")
@@ -415,9 +422,10 @@ class _Builder:
         names = []
         for result in op.results:
             if result in self.values.opaque and self.is_carried(result):
-                names.append(name_of(result))
-                if self.values.opaque[result] == "i1":
-                    self.declare(result, "i1")
+                if self.depth:
+                    names.append(name_of(result))
+                if not self.depth or self.values.opaque[result] == "i1":  # outside of loops it is what it is
+                    self.declare(result, self.values.opaque[result])
         if names:
             self.add(g.Havoc(tuple(names), True), op)
 
@@ -637,7 +645,8 @@ class _Builder:
             self.sync(ops.Signal(self.group.barrier), op)
             self.sync(ops.Wait(self.group.barrier), op)
             return
-        self.sync(ops.WorkgroupBarrier(pinned=True) if bare else ops.SharedMemoryBarrier(), op)
+        inside = not self.effect(op).barrier  # the barrier of an operation stays with it
+        self.sync(ops.WorkgroupBarrier(pinned=True) if bare else ops.SharedMemoryBarrier(pinned=inside), op)
 
     def barrier(self, op: Operation, effect: Effect) -> None:
         if effect.barrier == "conditional":

@@ -20,6 +20,7 @@ from tidegate.adapters.triton.layouts import (
     Encoding,
     UnknownLayout,
     UnreadableLayout,
+    allocated_bytes,
     parse_encoding,
     slot_bytes,
 )
@@ -80,6 +81,16 @@ class MemDesc:
             return slot_bytes(self.encoding, self.slot_shape, self.bits)
         except UnknownLayout:
             return plain
+
+    @property
+    def last_bytes(self) -> int:
+        """Of the last slot: the padding behind it belongs to nobody."""
+        if self.encoding is None:
+            return self.slot_bytes
+        try:
+            return min(self.slot_bytes, allocated_bytes(self.encoding, self.slot_shape, self.bits))
+        except UnknownLayout:
+            return self.slot_bytes
 
     @property
     def all_bytes(self) -> int:

@@ -18,7 +18,7 @@ from tidegate.adapters.mlir.model import Operation
 from tidegate.adapters.triton.layouts import Encoding, Touched, touched
 from tidegate.adapters.triton.types import MemDesc
 from tidegate.graph import model as g
-from tidegate.index import ZERO, Const, Index, add, scale
+from tidegate.index import ZERO, Index, add, scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class Owner:
 
 def footprint(view: View, type_: MemDesc, register: Encoding | None, scattered: bool, owner: Owner) -> tuple[g.Footprint, bool]:
     """The bytes of an access through a view, and whether each wave is known to keep to its own."""
-    whole = view.type.slot_bytes * max(1, type_.slots)
-    if view.start is None or scattered or view.type.encoding is None or type_.slots > 1:
-        return _whole(view, max(whole, _allocated(view)), scattered), False
+    if view.start is None or view.type.encoding is None or type_.slots > 1:
+        whole = view.type.slot_bytes * (type_.slots - 1) + view.type.last_bytes
+        return g.Footprint(view.place, (), max(whole, _allocated(view)), True), False
     slot = view.type.allocated[-view.type.rank :]
     found = touched(
-        register,
+        None if scattered else register,
         type_.slot_shape,
         view.type.encoding,
         slot,
@@ -84,7 +84,7 @@ def footprint(view: View, type_: MemDesc, register: Encoding | None, scattered: 
         owner.first,
         view.start if any(view.start) else None,
     )
-    return _as_footprint(view, found), found.exact
+    return _as_footprint(view, found), found.exact and not scattered
 
 
 def _allocated(view: View) -> int:
@@ -92,11 +92,7 @@ def _allocated(view: View) -> int:
     if view.start is not None:
         return 0
     slot = view.type.allocated[-view.type.rank :]
-    return replace(view.type, shape=slot).slot_bytes
-
-
-def _whole(view: View, bytes: int, may: bool) -> g.Footprint:
-    return g.Footprint(view.place, (), bytes, may)
+    return replace(view.type, shape=slot).last_bytes
 
 
 def _as_footprint(view: View, found: Touched) -> g.Footprint:
@@ -104,6 +100,3 @@ def _as_footprint(view: View, found: Touched) -> g.Footprint:
     place = view.place if offset == ZERO else replace(view.place, offset=add(view.place.offset, offset))
     return g.Footprint(place, found.extents, found.width, not found.exact)
 
-
-def part_of(buffer: str, offset: int) -> g.Ref:
-    return g.Ref(buffer, ZERO, Const(offset))
