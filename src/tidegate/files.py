@@ -1,4 +1,4 @@
-"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs.
+"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs, Triton's TTGIR.
 
 Needs   a path, perhaps with `::name` behind it
 Gives   kernels or a graph, with what is needed to show their source
@@ -14,13 +14,17 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidegate.diag import BadInput, Finding, Label, Sources, Span, closest
 from tidegate.graph.model import SyncGraph
 from tidegate.language.ops import Kernel
 
+if TYPE_CHECKING:
+    from tidegate.adapters.triton.read import Ttgir
+
 MAX_BYTES = 256 << 20
+READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir` and `.py` files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,14 @@ class Loaded:
     graph: SyncGraph | None
     sources: Sources
     reference: Reference | None = None
+    ttgir: Ttgir | None = None
 
 
-def load(where: str) -> Loaded:
-    """Reads a file; `FILE::name` picks one kernel of it."""
+def load(where: str, *, as_compiled: bool = True) -> Loaded:
+    """Reads a file; `FILE::name` picks one kernel of it.
+
+    `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled.
+    """
     file, _, name = where.partition("::")
     path = Path(file)
     suffix = path.suffix.lower()
@@ -53,10 +61,12 @@ def load(where: str) -> Loaded:
         return _load_python(path, file, name.lstrip("@"))
     if suffix in (".tide", ".sync"):
         loaded = _load_text(path, file, suffix)
-    elif suffix in (".ttgir", ".mlir", ".ttir"):
-        _fail(file, f"`{suffix}` files are not read by this version", "it reads `.tide`, `.sync` and `.py` files")
+    elif suffix in (".ttgir", ".mlir"):
+        return _load_ttgir(path, file, name.lstrip("@"), as_compiled)
+    elif suffix == ".ttir":
+        _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
     else:
-        _fail(file, f"nothing is known about `{suffix or file}` files", "it reads `.tide`, `.sync` and `.py` files")
+        _fail(file, f"nothing is known about `{suffix or file}` files", READS)
     return _pick(loaded, name) if name else loaded
 
 
@@ -91,6 +101,18 @@ def _load_text(path: Path, file: str, suffix: str) -> Loaded:
     if not kernels:
         _fail(file, "the file holds no kernel", "a kernel starts with `kernel @name(...)`")
     return Loaded(file, kernels, None, sources)
+
+
+def _load_ttgir(path: Path, file: str, name: str, as_compiled: bool) -> Loaded:
+    from tidegate.adapters.triton.read import read_ttgir
+
+    text = read_text(path, file)
+    ttgir = read_ttgir(text, file, as_compiled=as_compiled)
+    if not ttgir.kernels:
+        _fail(file, "the file holds no kernel", "a kernel of TTGIR starts with `tt.func public @name`")
+    if name and name not in ttgir.names:
+        _fail_without(file, name, list(ttgir.names))
+    return Loaded(file, (), None, Sources({file: text}), ttgir=ttgir.only(name) if name else ttgir)
 
 
 def _load_python(path: Path, file: str, name: str) -> Loaded:

@@ -19,6 +19,7 @@ from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 
 if TYPE_CHECKING:
+    from tidegate.adapters.triton.program import TritonProgram
     from tidegate.simulate.judge import Judgement, Limits, Progress
     from tidegate.verify.model import Suspect, Verification
     from tidegate.verify.stale import Stale
@@ -57,6 +58,7 @@ class Unit:
     target: Target
     kernel: Kernel | None
     graph: SyncGraph | None
+    origin: TritonProgram | None = None  # whose text the graph was made of
 
 
 def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
@@ -64,6 +66,10 @@ def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
     units = [Unit(each.name, _target_of(each, target), each, None) for each in loaded.kernels]
     if loaded.graph is not None:
         units.append(Unit(loaded.graph.name, pick_target(loaded.graph.target, target), None, loaded.graph))
+    if loaded.ttgir is not None:
+        from tidegate.adapters.triton.program import programs_of
+
+        units += [Unit(each.name, each.target, None, each.built.graph, each) for each in programs_of(loaded.ttgir, target)]
     return units
 
 
@@ -132,6 +138,21 @@ def run_stages(
     prove: bool = True,
 ) -> Checked:
     """All stages in order; findings that leave no meaning end it. Without `prove` everything is left to the judge."""
+    checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove)
+    if unit.origin is not None:
+        checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *checked.findings))]
+    return checked
+
+
+def _run_stages(
+    unit: Unit,
+    print_after: str | None,
+    stop_after: str | None,
+    show: Show,
+    limits: Limits | None,
+    progress: Progress | None,
+    prove: bool,
+) -> Checked:
     findings: list[Finding] = []
     graph = unit.graph
     if unit.kernel is not None:
@@ -164,8 +185,8 @@ def run_stages(
 
     stale = _stale(graph, unit.target)
     verification = Verification(undecided=("nobody was asked to",))
-    if prove:  # that a kernel stays in its memory has been seen in its shape
-        verification = verify(graph, unit.target, memory=unit.kernel is None)
+    if prove:  # that a kernel stays in its memory has been seen in its shape; Triton sees to that of its own
+        verification = verify(graph, unit.target, memory=unit.kernel is None and unit.origin is None)
     if print_after == "verify":
         show("verify", show_verification(verification, graph))
     if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude

@@ -48,6 +48,14 @@ def sync_command(
             "this they stay as they are written.",
         ),
     ] = False,
+    merge_waits: Annotated[
+        str,
+        typer.Option(
+            metavar="WHEN",
+            help="Whether a wait for copies may move earlier so that one barrier serves for two: `model`, where the "
+            "cost model says that it pays; `never`; `always`.",
+        ),
+    ] = "model",
     async_deps: Annotated[
         bool,
         typer.Option(
@@ -101,6 +109,7 @@ def sync_command(
         stagger,
         remove_redundant,
         tighten_waits,
+        merge_waits,
         async_deps,
         force_barriers,
         bisect,
@@ -140,7 +149,7 @@ class _Work:
         from tidegate.synchronize import propose
 
         try:
-            loaded = load(self.file)
+            loaded = load(self.file, as_compiled=False)
             units = units_of(loaded, target)
             _check_output(self.output, loaded)
         except BadInput as bad:
@@ -187,6 +196,8 @@ class _Work:
         is_text = Path(loaded.file).suffix.lower() != ".py"
         self.text = write_programs(self.results, loaded.sources.texts[loaded.file] if is_text else "", loaded.file)
         if self.output is None:
+            return nothing
+        if loaded.ttgir is not None:
             return nothing
         if loaded.graph is not None:
             from tidegate.graph.parse import parse_graph
@@ -251,8 +262,11 @@ def _check_output(output: Path | None, loaded: Loaded) -> None:
     """What is written must be readable under its name."""
     if output is None:
         return
-    wanted, suffix = ".sync" if loaded.graph is not None else ".tide", output.suffix.lower()
+    suffix = output.suffix.lower()
+    wanted = ".sync" if loaded.graph is not None else ".tide"
+    if loaded.ttgir is not None:
+        wanted = suffix if suffix == ".mlir" else ".ttgir"
     if output.is_dir():
         stop(f"`{output}` cannot be written: is a directory")
-    if suffix != wanted and suffix in (".py", ".tide", ".sync"):
+    if suffix != wanted and suffix in (".py", ".tide", ".sync", ".ttgir", ".mlir"):
         stop(f"`{output}` would hold `{wanted}` text", f"name a `{wanted}` file")

@@ -119,7 +119,7 @@ def judge_result(
     found = program or result.kernel or result.after
     assert found is not None
     kernel, graph = (found, None) if isinstance(found, Kernel) else (None, found)
-    unit = Unit(result.unit.name, result.unit.target, kernel, graph)
+    unit = Unit(result.unit.name, result.unit.target, kernel, graph, result.unit.origin)
     if not result.options.judge:
         result.findings = run_stages(unit, print_after=None, stop_after="graph", show=show).findings
         return

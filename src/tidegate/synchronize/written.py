@@ -15,7 +15,7 @@ from tidegate.diag import BadInput
 from tidegate.graph.apply import numbers_after
 from tidegate.graph.build import Path
 from tidegate.graph.flow import Flow
-from tidegate.graph.patch import Edited, Reason, comment_graph, patch
+from tidegate.graph.patch import Edited, Reason, comment_graph, patch, show_reasons
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Reorder
 from tidegate.graph.show import show_graph
 from tidegate.hazards.model import Hazard
@@ -30,6 +30,8 @@ PREPARES = "performs what a later barrier orders"
 
 def write_programs(results: Sequence[Synchronized], text: str = "", file: str = "<text>") -> str:
     """The programs after. With the text of their file, all of that, in which other kernels stay as they are."""
+    if results[0].unit.origin is not None:
+        return _write_ttgir(results)
     if results[0].built is None:
         return text if text and results[0].after == results[0].graph else _write_graph(results[0])
     known = {each.unit.name: each for each in results}
@@ -44,6 +46,23 @@ def write_programs(results: Sequence[Synchronized], text: str = "", file: str = 
         wanted = tuple(map(_after, results))
     text = show(Module(kernels))
     return _patched(text, file, parse(text, file).kernels, wanted, known) or show(Module(wanted))
+
+
+def _write_ttgir(results: Sequence[Synchronized]) -> str:
+    """The file that the programs were read from; each edit with its reason, places by the lines of the new text."""
+    from tidegate.adapters.triton.write import Edited as EditedTtgir
+    from tidegate.adapters.triton.write import write_ttgir
+
+    edited: list[EditedTtgir] = []
+    for each in results:
+        assert each.unit.origin is not None
+        assert each.graph is not None
+        paths = tuple((number,) for number in range(len(each.graph.points)))
+        lines = {(number,): point.at.line for number, point in enumerate(each.graph.points)}
+        reasons = tuple(show_reasons(why, lines) if why else "" for why in reasons_of(each, paths))
+        edited.append(EditedTtgir(each.unit.origin.built, each.plan, reasons))
+    assert results[0].unit.origin is not None
+    return write_ttgir(results[0].unit.origin.ttgir, edited)
 
 
 def _after(result: Synchronized) -> Kernel:

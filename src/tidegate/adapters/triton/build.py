@@ -13,20 +13,19 @@ Cost    linear in the operations
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from tidegate.adapters.mlir.model import Block, Operation, Region, integer, walk
 from tidegate.adapters.triton.effects import NOTHING, Effect, effects
 from tidegate.adapters.triton.halves import waves_where
 from tidegate.adapters.triton.layouts import is_warp_private
-from tidegate.adapters.triton.read import Ttgir, name_in_text
+from tidegate.adapters.triton.read import Ttgir, is_written, name_in_text
 from tidegate.adapters.triton.types import MemDesc, Types
 from tidegate.adapters.triton.values import Values, is_scalar, jumps, name_of, values_of
 from tidegate.adapters.triton.views import Owner, View, footprint, index_view, same_view, subslice_view
-from tidegate.diag import NOWHERE, Span
 from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
-from tidegate.index import ONE, WAVE, ZERO, Binary, Compare, Const, Flag, Index, Name, constant, count_trips
+from tidegate.index import WAVE, ZERO, Binary, Compare, Cond, Const, Index, Name, constant, count_trips, names
 from tidegate.language import ops
 from tidegate.language.ops import Place, Value
 from tidegate.language.types import FLAG, INDEX, BarrierObject
@@ -49,6 +48,48 @@ class Built:
 def build(ttgir: Ttgir, function: Operation, target: Target) -> Built:
     """The graph of one function."""
     return _Builder(ttgir, function, target).built()
+
+
+def names_of(graph: g.SyncGraph) -> set[str]:
+    """The names that places, conditions and assignments of a graph mention."""
+    found: set[str] = set()
+    for point in graph.points:
+        for expr in _expressions(point.action):
+            found.update(names(expr))
+    for loop in graph.loops:
+        found.update((*names(loop.lower), *names(loop.upper)))
+    return found
+
+
+def _expressions(action: g.Action) -> Iterator[Index | Cond]:
+    match action:
+        case g.Access(footprint=foot, mbarrier=told):
+            yield from (foot.place.slot, foot.place.offset)
+            if told is not None:
+                yield told.slot
+        case g.Assign(pairs):
+            for _, value in pairs:
+                yield from _in_value(value)
+        case g.Branch(cond) if cond is not None:
+            yield cond
+        case g.Sync(ops.MbarrierWait(barrier=place, parity=parity)):
+            yield from (place.slot, parity)
+        case g.Sync(ops.MbarrierArrive(barrier=place)):
+            yield place.slot
+
+
+def _in_value(value: Index | g.Where | g.Token) -> Iterator[Index | Cond]:
+    match value:
+        case g.Token():
+            return
+        case g.Ref(slot=slot, offset=offset):
+            yield from (slot, offset)
+        case g.Either(cond, then, otherwise):
+            yield cond
+            yield from _in_value(then)
+            yield from _in_value(otherwise)
+        case _:
+            yield value
 
 
 @dataclass(slots=True)
@@ -99,6 +140,8 @@ class _Builder:
         self.region(self.function.regions[0], self.function)
         self.b.parts["free"] = list(self.free.values())
         graph = self.b.finish()
+        used = names_of(graph)
+        graph = replace(graph, free=tuple(each for each in self.free.values() if each.name in used))
         before = [*self.before, *([None] * (len(graph.points) - len(self.before)))]
         return Built(graph, tuple(before), tuple(self.unknown), tuple(self.calls))
 
@@ -161,7 +204,7 @@ class _Builder:
         """A point. Only the first of an operation has a place before it."""
         first = self.at is not op
         self.at = op
-        facts.setdefault("insertable", first and self.under == "uniform")
+        facts.setdefault("insertable", first and self.under == "uniform" and is_written(self.ttgir, op))
         facts.setdefault("under", self.under)
         number = self.b.add(action, label=label or op.name, at=op.at, **facts)
         self.before.append(op)

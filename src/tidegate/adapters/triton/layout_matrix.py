@@ -58,18 +58,18 @@ def _nvidia_order(encoding: Encoding, rank: int) -> list[int] | None:
     return None
 
 
-def _nvidia_tile(encoding: Encoding) -> tuple[int, int] | None:
-    """Rows and columns of one instruction: `[16, 8]` or `[1, 16, 8]` in version 2, `[16, N, K]` in version 3."""
+def _nvidia_tile(encoding: Encoding, rank: int) -> tuple[int, int] | None:
+    """Rows and columns of one instruction: `[16, 8]`, or `[1, 16, 8]` for three dimensions, or `[16, N, K]` for two."""
     shape = encoding.numbers("instrShape")
-    tile = shape[:2] if encoding.number("versionMajor", 0) == 3 else shape[-2:]
-    if len(tile) != 2 or not are_powers(2, tile) or tile[0] not in (8, 16) or tile[1] < 8:
+    tile = shape[-2:] if len(shape) == rank else shape[:2]
+    if not are_powers(2, tile) or tile[0] not in (8, 16) or tile[1] < 8:
         return None
     return tile[0], tile[1]
 
 
 def nvidia_mma(encoding: Encoding, shape: Vector) -> Held | None:
     rank, warps = len(shape), encoding.numbers("warpsPerCTA")
-    order, tile = _nvidia_order(encoding, rank), _nvidia_tile(encoding)
+    order, tile = _nvidia_order(encoding, rank), _nvidia_tile(encoding, rank)
     if order is None or tile is None or rank < 2 or not are_powers(rank, warps):
         return None
     row, column = rank - 2, rank - 1
@@ -85,7 +85,7 @@ def nvidia_mma(encoding: Encoding, shape: Vector) -> Held | None:
 
 def _nvidia_operand(parent: Encoding, shape: Vector, inner: int, outer: int, width: int) -> Held | None:
     rank, warps = len(shape), parent.numbers("warpsPerCTA")
-    order, tile = _nvidia_order(parent, rank), _nvidia_tile(parent)
+    order, tile = _nvidia_order(parent, rank), _nvidia_tile(parent, rank)
     if order is None or tile is None or not are_powers(rank, warps):
         return None
     if parent.number("versionMajor", 0) == 3 and outer != rank - 2:

@@ -75,6 +75,8 @@ def _linear(encoding: Encoding, shape: Vector) -> Held | None:
             if len(base) != len(shape) or any(value < 0 for value in base):
                 return None
             tiling.bend(what, base)
+    if encoding.name == "generic_linear" and tuple(tiling.reach) != shape:
+        return None  # how a layout at a slant is cut or repeated is not documented
     return tiling.done()
 
 

@@ -76,6 +76,7 @@ def touched(
 
     Without an encoding in registers, every warp may touch all of the descriptor. With `start`, the coordinates of a
     subslice in its allocation, bytes count from the base of the slot, and the swizzle of the allocation is kept.
+    Memory that nothing is known about, not even its size, is an `UnknownLayout`.
     """
     slot = _slot(alloc_shape, shape)
     whole = Touched(ZERO, (), slot_bytes(shared, slot, element_bits), False)

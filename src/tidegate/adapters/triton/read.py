@@ -41,10 +41,17 @@ class Ttgir:
     shared: int  # bytes of shared memory, 0 if nobody has laid it out
     is_generic: bool
     is_allocated: bool  # as it was given
+    lines: tuple[str, ...]  # without locations
+    is_compiled: bool = False  # Triton's own barriers are in it, though not in the text
+    chosen: str = ""  # the one kernel that is meant
 
     def text_line(self, line: int) -> str:
-        lines = self.places.text.split("\n")
-        return lines[line - 1] if 1 <= line <= len(lines) else ""
+        """A line without locations."""
+        return self.lines[line - 1] if 1 <= line <= len(self.lines) else ""
+
+    def line(self, number: int) -> str:
+        """A line as it is in the file."""
+        return self.text.split("\n")[number - 1]
 
     @property
     def functions(self) -> tuple[Operation, ...]:
@@ -54,23 +61,37 @@ class Ttgir:
     def kernels(self) -> tuple[Operation, ...]:
         """The functions that are launched: those that no other calls. A file may hold one that is not public."""
         public = tuple(each for each in self.functions if each.string("sym_visibility") in ("", "public"))
-        return public or self.functions
+        wanted = public or self.functions
+        return tuple(each for each in wanted if self.chosen in ("", each.string("sym_name")))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.string("sym_name") for each in self.kernels)
+
+    def only(self, name: str) -> Ttgir:
+        """With one kernel."""
+        return replace(self, chosen=name)
 
 
-def read_ttgir(text: str, file: str, *, before: tuple[str, ...] = ()) -> Ttgir:
-    """Reads a file. `before`: passes of Triton's to run first, by the names of `libtriton.PASSES`."""
+def read_ttgir(text: str, file: str, *, as_compiled: bool = False, before: tuple[str, ...] = ()) -> Ttgir:
+    """Reads a file. `before`: passes of Triton's to run first, by the names of `libtriton.PASSES`.
+
+    `as_compiled`: with Triton's own barriers, if the file is from before them and Triton is there to put them in.
+    """
     places = take_places(text)
-    if is_generic(places.text) and not before:
-        module = parse_generic(places.text, file)
-        return _ttgir(file, text, places, module, True, True)
+    allocated = "allocation.offset" in places.text or re.search(r'"?ttg\.shared"?\s*=', places.text) is not None
+    if as_compiled and not allocated and libtriton.is_installed():
+        return replace(read_ttgir(text, file, before=("barriers", *before)), is_compiled=True)
+    if is_generic(places.text) and (allocated or not libtriton.is_installed()) and not before:
+        return _ttgir(file, text, places, parse_generic(places.text, file), True, allocated)
     if not libtriton.is_installed():
         at = Label(Span(file, 0, 0, 0))
         help = f"{INSTALL}, or print the file in generic form (`triton-opt --mlir-print-op-generic`)"
         what = "running Triton's passes" if before else "the file is in Triton's own syntax, and reading that"
         raise BadInput(Finding("TG019", f"{what} needs Triton, which is not installed", (at,), help=help))
     parsed = libtriton.parse(places.text, file)
-    allocated = "allocation.offset" in places.text or re.search(r'"?ttg\.shared"?\s*=', places.text) is not None
-    parsed.run(*(() if allocated else ("allocate", "fences")), *before)
+    stages = ("warp-pipeline",) if "warp_pipeline" in places.text else ()
+    parsed.run(*stages, *(() if allocated else ("allocate", "fences")), *before)
     module = _placed(parse_generic(parsed.generic(), file), places.text.split("\n"), file)
     return _ttgir(file, text, places, module, is_generic(places.text), allocated)
 
@@ -80,7 +101,9 @@ def _ttgir(file: str, text: str, places: Places, module: Module, generic: bool, 
     gpu = Gpu.parse(top.string("ttg.target"))
     waves = top.integer("ttg.num-warps") or 4
     lanes = top.integer("ttg.threads-per-warp") or 32
-    return Ttgir(file, text, places, module, gpu, waves, lanes, top.integer("ttg.shared") or 0, generic, allocated)
+    shared = top.integer("ttg.shared") or 0
+    lines = tuple(places.text.split("\n"))
+    return Ttgir(file, text, places, module, gpu, waves, lanes, shared, generic, allocated, lines)
 
 
 def target_named(text: str) -> str:
@@ -119,6 +142,12 @@ def _span(aliases: dict[str, str], op: Operation, lines: list[str], file: str) -
     own = lines[line - 1]
     end = own.find(" : ", column)
     return Span(file, line, column, (end if end > 0 else len(own)) + 1)
+
+
+def is_written(ttgir: Ttgir, op: Operation) -> bool:
+    """Whether an operation stands in the file itself: passes put others in, and printers leave some out."""
+    rest = ttgir.text_line(op.at.line)[op.at.column - 1 :]
+    return rest.startswith((op.name, f'"{op.name}"')) or (ttgir.is_generic and f'"{op.name}"' in rest)
 
 
 def name_in_text(ttgir: Ttgir, op: Operation) -> str:
