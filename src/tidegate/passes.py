@@ -69,7 +69,9 @@ def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
     if loaded.ttgir is not None:
         from tidegate.adapters.triton.program import programs_of
 
-        units += [Unit(each.name, each.target, None, each.built.graph, each) for each in programs_of(loaded.ttgir, target)]
+        units += [
+            Unit(each.name, each.target, None, each.built.graph, each) for each in programs_of(loaded.ttgir, target)
+        ]
     return units
 
 

@@ -82,7 +82,9 @@ class _Reader:
     def operation(self) -> Operation:
         head = _HEAD.match(self.text, self.place)
         if head is None:
-            self.fail("an operation in generic form is expected here", 'such as `%1 = "dialect.name"(%0) : (i32) -> i32`')
+            self.fail(
+                "an operation in generic form is expected here", 'such as `%1 = "dialect.name"(%0) : (i32) -> i32`'
+            )
         result, count, name, operands = head.groups()
         at = self.span(self.place, head.start(4))
         self.place = head.end()

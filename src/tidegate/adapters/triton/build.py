@@ -33,6 +33,7 @@ from tidegate.targets import Target
 
 LOCAL = 1  # the bit of shared memory among the address spaces of a barrier
 EXPECTED_TRIPS = 16.0
+WARP_GROUP = 4  # waves that carry out a matrix product of sm_90 together
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,9 @@ class _Builder:
 
     def count_waves(self) -> int:
         own = self.ttgir.waves
-        extra = [sum(op.integers("partitionNumWarps")) for op in walk(self.function) if op.name == "ttg.warp_specialize"]
+        extra = [
+            sum(op.integers("partitionNumWarps")) for op in walk(self.function) if op.name == "ttg.warp_specialize"
+        ]
         return own + max(extra, default=0)
 
     def built(self) -> Built:
@@ -186,7 +189,9 @@ class _Builder:
             case "arith.select" if self.types.memdesc(op.result_types[0]) is not None:
                 yield op.operands[0]
             case _ if self.effect(op).mbarrier:
-                yield from (value for value, type_ in zip(op.operands, op.operand_types, strict=False) if is_scalar(type_))
+                yield from (
+                    value for value, type_ in zip(op.operands, op.operand_types, strict=False) if is_scalar(type_)
+                )
 
     def effect(self, op: Operation) -> Effect:
         return self.table.get(op.name, NOTHING)
@@ -499,10 +504,15 @@ class _Builder:
             return
         name = self.buffer_name(op)
         offset = op.integer("allocation.offset")
-        whole = not self.has_plain_slots(op)
-        slots, bytes_ = (1, type_.all_bytes) if whole else (type_.slots, type_.slot_bytes)
-        self.b.buffer(name, bytes_, slots, offset)
-        self.views[op.result] = View(g.Ref(name), (0,) * type_.rank, type_, slots > 1)
+        if not type_.is_known:  # from there on all of it, and any part of it is all of it
+            rest = max(type_.all_bytes, self.ttgir.shared - (offset or 0))
+            self.b.buffer(name, rest, 1, offset)
+            self.views[op.result] = View(g.Ref(name), None, type_, opaque=rest)
+        else:
+            whole = not self.has_plain_slots(op)
+            slots, bytes_ = (1, type_.all_bytes) if whole else (type_.slots, type_.slot_bytes)
+            self.b.buffer(name, bytes_, slots, offset)
+            self.views[op.result] = View(g.Ref(name), (0,) * type_.rank, type_, slots > 1)
         self.add(g.Alloc(name), op)
         if op.operands:
             self.access(op, "write", op.result, self.effect(op))
@@ -714,6 +724,8 @@ class _Builder:
             self.by_one(op, g.Sync(what))
         else:
             self.sync(what, op)
+        if effect.meets and self.group.count > WARP_GROUP and op.attribute(effect.meets) is None:
+            self.meet(op)
 
     # --- barrier objects ---
 
@@ -751,7 +763,9 @@ class _Builder:
             return
         place = Place(object_, view.place.slot)
         if effect.mbarrier == "wait":
-            phase = next((value for value, type_ in zip(op.operands, op.operand_types, strict=False) if type_ == "i32"), "")
+            phase = next(
+                (value for value, type_ in zip(op.operands, op.operand_types, strict=False) if type_ == "i32"), ""
+            )
             self.sync(ops.MbarrierWait(place, self.values.index(phase) if phase else ZERO), op)
         else:
             expect = op.integer("size") or 0 if effect.mbarrier == "expect" else 0

@@ -49,6 +49,7 @@ class Effect:
     release: bool = False
     acquire: bool = False
     forwards: bool = False
+    meets: str = ""
     nothing: bool = False
     role: str = ""
 

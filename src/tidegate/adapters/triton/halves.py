@@ -14,7 +14,18 @@ from tidegate.adapters.mlir.model import Operation, integer
 from tidegate.adapters.triton.values import Values
 
 THREAD = ("rocdl.workitem.id.x", "gpu.thread_id", "nvvm.read.ptx.sreg.tid.x")
-_COMPARE = {0: "__eq__", 1: "__ne__", 2: "__lt__", 3: "__le__", 4: "__gt__", 5: "__ge__", 6: "__lt__", 7: "__le__", 8: "__gt__", 9: "__ge__"}
+_COMPARE = {
+    0: "__eq__",
+    1: "__ne__",
+    2: "__lt__",
+    3: "__le__",
+    4: "__gt__",
+    5: "__ge__",
+    6: "__lt__",
+    7: "__le__",
+    8: "__gt__",
+    9: "__ge__",
+}
 
 
 def waves_where(values: Values, cond: str, waves: int, lanes: int) -> str | None:

@@ -92,7 +92,9 @@ class Parsed:
             try:
                 self.module_run(manager)
             except RuntimeError as error:
-                raise BadInput(Finding("TG007", f"Triton cannot carry out `{', '.join(passes)}`: {_first(said, error)}")) from None
+                raise BadInput(
+                    Finding("TG007", f"Triton cannot carry out `{', '.join(passes)}`: {_first(said, error)}")
+                ) from None
         return self
 
     def module_run(self, manager: Any) -> None:

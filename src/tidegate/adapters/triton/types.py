@@ -21,6 +21,7 @@ from tidegate.adapters.triton.layouts import (
     UnknownLayout,
     UnreadableLayout,
     allocated_bytes,
+    has_even_slots,
     parse_encoding,
     slot_bytes,
 )
@@ -72,25 +73,29 @@ class MemDesc:
         return self.shape[len(self.shape) - self.rank :]
 
     @property
-    def slot_bytes(self) -> int:
-        """From one slot to the next."""
-        plain = -(-prod(self.slot_shape) * self.bits // 8)
+    def is_known(self) -> bool:
+        """Whether the encoding says where elements lie, and each slot as far behind the last as the next."""
         if self.encoding is None:
-            return plain
+            return False
         try:
-            return slot_bytes(self.encoding, self.slot_shape, self.bits)
+            slot_bytes(self.encoding, self.slot_shape, self.bits)
+            return self.slots == 1 or has_even_slots(self.encoding, self.slot_shape)
         except UnknownLayout:
-            return plain
+            return False
+
+    @property
+    def slot_bytes(self) -> int:
+        """From one slot to the next; for memory that nobody knows, what its elements take at least."""
+        if self.encoding is None or not self.is_known:
+            return -(-prod(self.slot_shape) * self.bits // 8)
+        return slot_bytes(self.encoding, self.slot_shape, self.bits)
 
     @property
     def last_bytes(self) -> int:
         """Of the last slot: the padding behind it belongs to nobody."""
-        if self.encoding is None:
+        if self.encoding is None or not self.is_known:
             return self.slot_bytes
-        try:
-            return min(self.slot_bytes, allocated_bytes(self.encoding, self.slot_shape, self.bits))
-        except UnknownLayout:
-            return self.slot_bytes
+        return min(self.slot_bytes, allocated_bytes(self.encoding, self.slot_shape, self.bits))
 
     @property
     def all_bytes(self) -> int:

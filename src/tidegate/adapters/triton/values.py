@@ -3,9 +3,9 @@
 Needs   a function, and which values somebody asks about
 Gives   for each of them an `Index` or a `Cond` over names that the graph assigns: arguments of blocks, and numbers that
         nobody knows
-Keeps   exact, or a name that may be anything: division and remainder of what may be negative, overflow of what is
-        stated to wrap, products of two numbers and everything read from memory are such names. Scalars are the same for
-        all waves
+Keeps   exact, or a name that may be anything: products of two numbers, division by what varies or of what may be
+        negative, and everything read from memory are such names. Numbers do not wrap, and scalars are the
+        same for all waves
 Cost    linear in the operations that are asked about
 
     %5 = arith.addi %arg3, %c1        %arg3 + 1
@@ -24,6 +24,7 @@ from tidegate.index import (
     COND_TYPES,
     INDEX_TYPES,
     TRUE,
+    ZERO,
     Compare,
     Cond,
     Const,
@@ -156,8 +157,16 @@ class Values:
             return combine("*", left, right) if constant(left) is not None or constant(right) is not None else None
         if name in _DIVIDE:
             left, by = self.index(operands[0]), constant(self.index(operands[1]))
-            exact = name == "arith.floordivsi" or self.is_natural(operands[0])
-            return combine(_DIVIDE[name], left, Const(by)) if by is not None and by > 0 and exact else None
+            if by is None or by <= 0:
+                return None
+            found = combine(_DIVIDE[name], left, Const(by))
+            if name == "arith.floordivsi" or self.is_natural(operands[0]):
+                return found
+            if name != "arith.remsi":
+                return None
+            # The remainder has the sign of what is divided.
+            turned = combine("-", ZERO, combine("mod", combine("-", ZERO, left), Const(by)))
+            return Select(Compare(">=", left, ZERO), found, turned)
         return self.decide(op)
 
     def decide(self, op: Operation) -> Index | Cond | None:

@@ -29,10 +29,13 @@ class View:
     start: tuple[int, ...] | None
     type: MemDesc  # as it was allocated, where strides come from
     is_buffer: bool = False  # the whole of a buffer, whose slots can be named
+    opaque: int = 0  # bytes of memory in which nobody knows where anything lies: every view is all of it
 
 
 def index_view(view: View, index: Index, result: MemDesc) -> View:
     """One element along the first dimension."""
+    if view.opaque:
+        return replace(view, type=result)
     if view.is_buffer and result.slots == 1:
         return View(g.Ref(view.place.base, index), (0,) * result.rank, result)
     step = scale(index, result.slot_bytes * result.slots)
@@ -42,6 +45,8 @@ def index_view(view: View, index: Index, result: MemDesc) -> View:
 
 def subslice_view(view: View, offsets: tuple[int, ...], result: MemDesc) -> View:
     """A part of a slot, or of several slots."""
+    if view.opaque:
+        return replace(view, type=result)
     if len(offsets) > result.rank:
         first, offsets = offsets[: -result.rank], offsets[-result.rank :]
         if any(first):
@@ -68,9 +73,13 @@ class Owner:
     first: int = 0
 
 
-def footprint(view: View, type_: MemDesc, register: Encoding | None, scattered: bool, owner: Owner) -> tuple[g.Footprint, bool]:
+def footprint(
+    view: View, type_: MemDesc, register: Encoding | None, scattered: bool, owner: Owner
+) -> tuple[g.Footprint, bool]:
     """The bytes of an access through a view, and whether each wave is known to keep to its own."""
-    if view.start is None or view.type.encoding is None or type_.slots > 1:
+    if view.opaque:
+        return g.Footprint(view.place, (), view.opaque, True), False
+    if view.start is None or view.type.encoding is None or not view.type.is_known or type_.slots > 1:
         whole = view.type.slot_bytes * (type_.slots - 1) + view.type.last_bytes
         return g.Footprint(view.place, (), max(whole, _allocated(view)), True), False
     slot = view.type.allocated[-view.type.rank :]
@@ -99,4 +108,3 @@ def _as_footprint(view: View, found: Touched) -> g.Footprint:
     offset = found.offset
     place = view.place if offset == ZERO else replace(view.place, offset=add(view.place.offset, offset))
     return g.Footprint(place, found.extents, found.width, not found.exact)
-
