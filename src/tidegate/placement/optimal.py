@@ -82,7 +82,8 @@ class _Program:
         return added
 
     def cut(self, hazard: Hazard, walk: Walk, chosen: Mapping[int, int]) -> int:
-        passed = Counter(point for node in walk.nodes if (point := self.walks.flow.origin[node]) in self.slots.weight)
+        behind = walk.nodes[walk.since :]
+        passed = Counter(point for node in behind if (point := self.walks.flow.origin[node]) in self.slots.weight)
         stands = walk.met - sum(chosen.get(point, 0) * count for point, count in passed.items())
         row = (tuple(sorted(passed.items())), hazard.demand - stands)
         if row in self.rows:

@@ -47,6 +47,8 @@ from tidegate.placement.together import place_late
 from tidegate.placement.walks import Before, Walks
 from tidegate.targets import Target
 
+MOST_POLISHED = 20_000  # hazards times places, beyond which what is served without waste is good enough
+POLISHING = 2.0  # seconds
 STRATEGIES = ("minimal", "intersecting", "optimal")
 
 
@@ -294,7 +296,7 @@ class _Placer:
         regions = self.found.regions
         waited_for = any(each.performed.is_waited_for for each in hazards)
         if regions is None or waited_for or any(each >= 0 for each in self.flow.calls):
-            return place_anywhere(self.walks, hazards, self.slots)
+            return self.polished(hazards, place_anywhere(self.walks, hazards, self.slots))
         places = [nodes[0] for nodes in self.slots.nodes.values() if not self.is_head(nodes[0])]
         found = place_in_nest(regions, hazards, places, self.existing())
         if found is None:
@@ -303,6 +305,13 @@ class _Placer:
         if any(each.branch >= 0 for each in regions.regions):
             chosen = exchange(self.walks, hazards, self.slots, chosen)
         return chosen
+
+    def polished(self, hazards: Sequence[Hazard], chosen: Chosen) -> Chosen:
+        """Of few hazards and barriers, the least weight there is: what is served without waste may still be dear."""
+        if sum(chosen.values()) < 2 or len(hazards) * len(self.slots.weight) > MOST_POLISHED:
+            return chosen
+        found = place_optimally(self.walks, hazards, self.slots, chosen, POLISHING)
+        return found.chosen if self.slots.cost(found.chosen) < self.slots.cost(chosen) else chosen
 
     def free_names(self) -> tuple[str, ...]:
         """Names for barriers that the target still has."""

@@ -57,11 +57,12 @@ Came = dict[Key, tuple[int, "Key | None"]]
 @dataclass(frozen=True, slots=True)
 class Walk:
     """Nodes after the producer up to the consumer, how many barriers were met, and what is younger than the producer
-    before each node."""
+    before each node. Only from place `since` on a barrier before a node helps: there the producer is performed."""
 
     nodes: tuple[int, ...]
     met: int
     younger: tuple[int, ...]
+    since: int = 0
 
 
 class Walks:
@@ -378,12 +379,15 @@ class _Search:
         nodes = [self.hazard.consumer]
         here: Key | None = last
         count = len(self.flow.origin)
+        late = 0  # nodes at the end before which the producer is performed
         while here is not None:
             nodes.append(self.flow.loops[here[0] - count].head if here[0] >= count else here[0])
+            late += here[2].performed
             here = came[here][1]
         nodes.pop()  # the producer itself
         nodes.reverse()
-        return Walk(tuple(nodes), state.met, self.younger_on(nodes))
+        since = len(nodes) - late if self.hazard.performed.is_waited_for else 0
+        return Walk(tuple(nodes), state.met, self.younger_on(nodes), since)
 
     def younger_on(self, nodes: Sequence[int]) -> tuple[int, ...]:
         """Before each node of a walk, what is younger than the producer, whatever has performed it by then."""

@@ -43,7 +43,7 @@ class Built:
     graph: g.SyncGraph
     before: tuple[Operation | None, ...]  # point → the operation before which an insertion goes
     unknown: tuple[Operation, ...]
-    calls: tuple[Operation, ...]
+    relaxed: tuple[Operation, ...] = ()  # waits that are taken for ones at which waves do not meet
 
 
 def build(ttgir: Ttgir, function: Operation, target: Target) -> Built:
@@ -114,7 +114,7 @@ class _Builder:
         self.before: list[Operation | None] = []
         self.views: dict[str, View] = {}
         self.unknown: list[Operation] = []
-        self.calls: list[Operation] = []
+        self.relaxed: list[Operation] = []
         self.at: Operation | None = None
         self.under = "uniform"
         self.depth = 0  # loops around
@@ -146,7 +146,7 @@ class _Builder:
         used = names_of(graph)
         graph = replace(graph, free=tuple(each for each in self.free.values() if each.name in used))
         before = [*self.before, *([None] * (len(graph.points) - len(self.before)))]
-        return Built(graph, tuple(before), tuple(self.unknown), tuple(self.calls))
+        return Built(graph, tuple(before), tuple(self.unknown), tuple(self.relaxed))
 
     # --- what has to be known of scalars ---
 
@@ -725,7 +725,10 @@ class _Builder:
         else:
             self.sync(what, op)
         if effect.meets and self.group.count > WARP_GROUP and op.attribute(effect.meets) is None:
-            self.meet(op)
+            if self.ttgir.is_open:  # whether they meet here is still to be decided
+                self.relaxed.append(op)
+            else:
+                self.meet(op)
 
     # --- barrier objects ---
 
@@ -779,7 +782,6 @@ class _Builder:
 
     def call(self, op: Operation) -> None:
         self.unknown.append(op)
-        self.calls.append(op)
         self.add(g.Unknown(()), op)
 
 

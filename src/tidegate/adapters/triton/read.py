@@ -42,6 +42,7 @@ class Ttgir:
     is_generic: bool
     is_allocated: bool  # as it was given
     lines: tuple[str, ...]  # without locations
+    is_open: bool = False  # from before Triton's barriers, which are still to be placed
     is_compiled: bool = False  # Triton's own barriers are in it, though not in the text
     chosen: str = ""  # the one kernel that is meant
 
@@ -93,7 +94,8 @@ def read_ttgir(text: str, file: str, *, as_compiled: bool = False, before: tuple
     stages = ("warp-pipeline",) if "warp_pipeline" in places.text else ()
     parsed.run(*stages, *(() if allocated else ("allocate", "fences")), *before)
     module = _placed(parse_generic(parsed.generic(), file), places.text.split("\n"), file)
-    return _ttgir(file, text, places, module, is_generic(places.text), allocated)
+    found = _ttgir(file, text, places, module, is_generic(places.text), allocated)
+    return replace(found, is_open=not allocated and "barriers" not in before)
 
 
 def _ttgir(file: str, text: str, places: Places, module: Module, generic: bool, allocated: bool) -> Ttgir:

@@ -60,8 +60,17 @@ class _Writer:
     made: int = 0
 
     def kernel(self, edited: Edited) -> None:
+        for op in edited.built.relaxed:
+            self.relax(op)
         for edit, reason in zip(edited.plan.edits, edited.reasons, strict=True):
             self.edit(edited.built, edit, reason)
+
+    def relax(self, op: Operation) -> None:
+        """Waves do not meet behind a wait: where they have to, a barrier is put in."""
+        word = effects()[op.name].meets
+        line = self.changed.get(op.at.line, self.ttgir.line(op.at.line))
+        count = effects()[op.name].count
+        self.changed[op.at.line] = re.sub(rf"(\b{count} = \d+ : i32)", rf"\1, {word}", line, count=1)
 
     def edit(self, built: Built, edit: Edit, reason: str) -> None:
         match edit:
