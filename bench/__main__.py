@@ -30,10 +30,13 @@ from bench import (
     sync_optimality,
     sync_soundness,
     sync_speed,
+    triton_barriers,
     verify_agreement,
     verify_mutants,
     verify_speed,
 )
+from bench.triton_figures import TEXTS
+from tidegate.adapters.triton import libtriton
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
@@ -57,8 +60,10 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "verify-rules": verify_mutants.run,
     "verify-speed": verify_speed.run,
     "cost-ranking": cost_ranking.run,
+    "triton-barriers": triton_barriers.run,
 }
 QUICK = "--quick"
+NEED_TRITON = ("triton-barriers",)
 # Tables without a clock: they are the same on every machine.
 UNTIMED = (
     "removals",
@@ -73,11 +78,12 @@ UNTIMED = (
     "verify-agreement",
     "verify-rules",
     "cost-ranking",
+    "triton-barriers",
 )
 
 
 def main() -> int:
-    names = [each for each in sys.argv[1:] if each != QUICK] or list(BENCHMARKS)
+    names = [each for each in sys.argv[1:] if each != QUICK and not each.startswith(TEXTS)] or all_that_can_run()
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"there is no benchmark `{unknown[0]}`; there are: {', '.join(BENCHMARKS)}")
@@ -90,6 +96,14 @@ def main() -> int:
         if QUICK not in sys.argv:
             write(name, table)
     return status
+
+
+def all_that_can_run() -> list[str]:
+    """Every benchmark; those on Triton's kernels only where Triton is."""
+    if libtriton.is_installed():
+        return list(BENCHMARKS)
+    print(f"NOT RUN: {', '.join(NEED_TRITON)}, because Triton is not installed; {libtriton.INSTALL}")
+    return [name for name in BENCHMARKS if name not in NEED_TRITON]
 
 
 def write(name: str, table: str) -> None:

@@ -1,0 +1,101 @@
+"""What the Triton benchmarks share: pairs of a kernel and a target, their texts, and the barriers in a graph.
+
+Needs   Triton, to compile; a folder for the texts: `--texts=DIR`, or one in the system's own for temporary files
+Gives   `pairs()` by number, `text_of` the TTGIR of one, `barriers_in` how many barriers a graph has
+Keeps   a text is compiled once for each version of Triton and of the kernels, by whichever process comes first; what
+        takes too long is stopped, and said
+Cost    a fifth of a second for a text that is not there yet
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from bench import triton_kernels
+from bench.triton_kernels import Case, cases, compile_ttgir
+from tidegate.adapters.triton import libtriton
+from tidegate.graph import model as g
+from tidegate.language import ops
+
+TEXTS = "--texts="
+# Operations at which all waves of a group meet; a signal stands for itself and its wait.
+MEETING = (ops.SharedMemoryBarrier, ops.WorkgroupBarrier, ops.Signal)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A kernel for a target."""
+
+    case: Case
+    target: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.case.name}.{self.target}"
+
+
+@cache
+def pairs() -> tuple[Pair, ...]:
+    """All, in the order of the kernels; the number of a pair is its place here."""
+    return tuple(Pair(case, target) for case in cases() for target in case.targets)
+
+
+def pair_named(name: str) -> Pair:
+    return next(each for each in pairs() if each.name == name)
+
+
+@cache
+def folder() -> Path:
+    """Where the texts are kept."""
+    for each in sys.argv:
+        if each.startswith(TEXTS):
+            return Path(each.removeprefix(TEXTS))
+    sources = sorted(Path(triton_kernels.__file__).parent.glob("*.py"))
+    digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"tidegate-ttgir-{libtriton.version()}-{digest}"
+
+
+def text_of(pair: Pair) -> str:
+    """The TTGIR of a pair, as Triton's cache would hold it."""
+    path = folder() / f"{pair.name}.ttgir"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        new.write_text(compile_ttgir(pair.case, pair.target), encoding="utf-8")
+        new.replace(path)
+    return path.read_text(encoding="utf-8")
+
+
+def barriers_in(graph: g.SyncGraph) -> tuple[int, int]:
+    """Barriers in the file, and those of them in loops."""
+    found = [each for each in graph.points if isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING)]
+    return len(found), sum(each.loop >= 0 for each in found)
+
+
+class TooLong(Exception):
+    """Raised where something takes longer than it may."""
+
+
+@contextmanager
+def at_most(seconds: float, what: str) -> Iterator[None]:
+    """Stops what takes longer. Only for the main thread of a process, and one at a time."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise TooLong(f"{what} takes more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
