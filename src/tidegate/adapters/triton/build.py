@@ -14,18 +14,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from tidegate.adapters.mlir.model import Block, Operation, Region, integer, walk
 from tidegate.adapters.triton.effects import NOTHING, Effect, effects
 from tidegate.adapters.triton.halves import waves_where
-from tidegate.adapters.triton.layouts import is_warp_private
+from tidegate.adapters.triton.layouts import may_stay_in_warps
 from tidegate.adapters.triton.read import Ttgir, is_written, name_in_text
 from tidegate.adapters.triton.types import MemDesc, Types
 from tidegate.adapters.triton.values import Values, is_scalar, jumps, name_of, values_of
 from tidegate.adapters.triton.views import Owner, View, footprint, index_view, same_view, subslice_view
 from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
-from tidegate.index import WAVE, ZERO, Binary, Compare, Cond, Const, Index, Name, constant, count_trips, names
+from tidegate.index import (
+    TRUE,
+    WAVE,
+    ZERO,
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Index,
+    Logic,
+    Name,
+    constant,
+    count_trips,
+    names,
+    scale,
+)
 from tidegate.language import ops
 from tidegate.language.ops import Place, Value
 from tidegate.language.types import FLAG, INDEX, BarrierObject
@@ -33,6 +49,7 @@ from tidegate.targets import Target
 
 LOCAL = 1  # the bit of shared memory among the address spaces of a barrier
 EXPECTED_TRIPS = 16.0
+MBARRIER_BYTES = 8
 WARP_GROUP = 4  # waves that carry out a matrix product of sm_90 together
 
 
@@ -79,6 +96,11 @@ def _expressions(action: g.Action) -> Iterator[Index | Cond]:
             yield place.slot
 
 
+def bytes_of(foot: g.Footprint) -> int:
+    """How many bytes one wave moves."""
+    return foot.width * prod(each.count for each in foot.extents)
+
+
 def _in_value(value: Index | g.Where | g.Token) -> Iterator[Index | Cond]:
     match value:
         case g.Token():
@@ -100,6 +122,7 @@ class _Group:
     first: int
     count: int
     barrier: Value | None = None  # None: that of the workgroup
+    is_part: bool = False  # other waves run something else
 
 
 class _Builder:
@@ -123,7 +146,9 @@ class _Builder:
         self.objects: dict[str, Value] = {}
         self.free: dict[str, Value] = {}
         self.asked: set[str] = set()
-        self.results: dict[str, str] = {}  # results that waits and products forward
+        self.special: Operation | None = None  # where waves part
+        self.split = -1
+        self.pending: list[int] = []  # copies that are in no group and report to no barrier yet
 
     def count_waves(self) -> int:
         own = self.ttgir.waves
@@ -140,7 +165,9 @@ class _Builder:
                 self.declare(name, type_)
             elif (found := self.types.memdesc(type_)) is not None and found.is_shared:
                 self.parameter(name, found)
+        self.start()
         self.region(self.function.regions[0], self.function)
+        self.work()
         self.b.parts["free"] = list(self.free.values())
         graph = self.b.finish()
         used = names_of(graph)
@@ -188,7 +215,7 @@ class _Builder:
                 yield from op.operands[:3]
             case "arith.select" if self.types.memdesc(op.result_types[0]) is not None:
                 yield op.operands[0]
-            case _ if self.effect(op).mbarrier:
+            case _ if self.effect(op).mbarrier or self.effect(op).by == "one":
                 yield from (
                     value for value, type_ in zip(op.operands, op.operand_types, strict=False) if is_scalar(type_)
                 )
@@ -430,6 +457,15 @@ class _Builder:
     def step(self, op: Operation) -> None:
         effect = self.effect(op)
         self.havoc(op)
+        if effect.before:
+            self.meet(op)
+        self.what_it_does(op, effect)
+        if effect.forwards:
+            self.forward(op)
+        if effect.after:
+            self.meet(op)
+
+    def what_it_does(self, op: Operation, effect: Effect) -> None:
         if effect.alloc:
             self.alloc(op)
         elif effect.free:
@@ -444,6 +480,7 @@ class _Builder:
             self.barrier(op, effect)
         elif effect.commit:
             self.sync(ops.CommitGroup(), op, issues=(g.Issue(effect.commit, 1, 1),))
+            self.pending.clear()
         elif effect.wait:
             self.wait(op, effect)
         elif effect.fence:
@@ -462,8 +499,6 @@ class _Builder:
             self.anything(op)
         elif effect.role:
             self.add(g.Compute(), op, role=effect.role)
-        if not effect.alloc and not effect.view and effect.forwards:
-            self.forward(op)
 
     def havoc(self, op: Operation) -> None:
         """Scalars that nobody can follow are something else each time."""
@@ -486,7 +521,8 @@ class _Builder:
     def anything(self, op: Operation) -> None:
         """An operation that nobody has described."""
         self.unknown.append(op)
-        reached = tuple(dict.fromkeys(self.views[value].place.base for value in op.operands if value in self.views))
+        bases = (self.views[value].place.base for value in op.operands if value in self.views)
+        reached = tuple(dict.fromkeys(f"{each}_memory" if each in self.objects else each for each in bases))
         self.add(g.Unknown(reached), op)
         for result, type_ in zip(op.results, op.result_types, strict=True):
             found = self.types.memdesc(type_)
@@ -500,7 +536,7 @@ class _Builder:
         if type_ is None or not type_.is_shared:
             return
         if op.result in self.objects:
-            self.views[op.result] = View(g.Ref(op.result), (0,) * type_.rank, type_, True)
+            self.views[op.result] = View(g.Ref(name_of(op.result)), (0,) * type_.rank, type_, True)
             return
         name = self.buffer_name(op)
         offset = op.integer("allocation.offset")
@@ -509,7 +545,8 @@ class _Builder:
             self.b.buffer(name, rest, 1, offset)
             self.views[op.result] = View(g.Ref(name), None, type_, opaque=rest)
         else:
-            whole = not self.has_plain_slots(op)
+            # The padding behind the last slot may be another's.
+            whole = not self.has_plain_slots(op) or type_.all_bytes != type_.slot_bytes * type_.slots
             slots, bytes_ = (1, type_.all_bytes) if whole else (type_.slots, type_.slot_bytes)
             self.b.buffer(name, bytes_, slots, offset)
             self.views[op.result] = View(g.Ref(name), (0,) * type_.rank, type_, slots > 1)
@@ -608,11 +645,26 @@ class _Builder:
         if alone:
             self.by_one(op, action, **facts)
         else:
-            self.add(action, op, **facts)
+            number = self.add(action, op, **facts)
+            if effect.queue == "async":
+                self.pending.append(number)
+            if effect.queue == "tdm" and told is not None:
+                self.arrive_when_done(op, told, bytes_of(foot))
+
+    def arrive_when_done(self, op: Operation, told: str, expect: int) -> None:
+        """The data mover arrives for a wave when its copy is done: at once, with so many bytes to come."""
+        view = self.views[told]
+        object_ = self.objects.get(view.place.base)
+        if object_ is None:
+            self.anything(op)
+            return
+        self.sync(ops.MbarrierArrive(Place(object_, view.place.slot), expect), op)
 
     def by_one(self, op: Operation, action: g.Action, **facts: object) -> None:
-        """One wave does it for all of its group."""
-        first = self.add(g.Branch(Compare("==", Name(WAVE), Const(self.group.first))), op, "elect")
+        """One wave does it for all of its group, where the operation's predicate holds."""
+        predicate = self.predicate(op)
+        cond: Cond = Compare("==", Name(WAVE), Const(self.group.first))
+        first = self.add(g.Branch(cond if predicate is None else Logic("and", cond, predicate)), op, "elect")
         under, self.under = self.under, "per_wave"
         self.add(action, op, **facts)
         done = self.b.open
@@ -661,6 +713,9 @@ class _Builder:
         if effect.inside_a_warp and self.stays_in_warps(op):
             self.add(g.Access("write", foot, as_one=True), op, role="local_write")
             return
+        if effect.by == "one":
+            self.by_one(op, g.Access("write", foot), role="local_write")
+            return
         for what in effect.scratch:
             if what == "barrier":
                 self.meet(op)
@@ -673,7 +728,7 @@ class _Builder:
         source, result = self.types.tensor(op.operand_types[0]), self.types.tensor(op.result_types[0])
         if source is None or result is None or source.encoding is None or result.encoding is None:
             return True  # nobody knows: then no barrier is relied on
-        return is_warp_private(source.encoding, result.encoding, result.shape)
+        return may_stay_in_warps(source.encoding, result.encoding, result.shape)
 
     def ordered(self, op: Operation, effect: Effect) -> None:
         """Atomics that release and acquire let all waves meet before and after."""
@@ -695,6 +750,8 @@ class _Builder:
     def meet(self, op: Operation, bare: bool = False) -> None:
         """All waves of the group meet, and what they did to shared memory is performed."""
         if self.group.barrier is not None:
+            if self.group.count == 1:
+                return
             self.sync(ops.Signal(self.group.barrier), op)
             self.sync(ops.Wait(self.group.barrier), op)
             return
@@ -736,20 +793,32 @@ class _Builder:
         """Allocations that hold mbarriers: what `init_barrier` is told of."""
         allocs = {op.result: op for op in walk(self.function) if op.name == "ttg.local_alloc"}
         views = {op.result: op.operands[0] for op in walk(self.function) if self.effect(op).view}
-        counts: dict[str, set[int]] = {}
         for op in walk(self.function):
-            if self.effect(op).mbarrier == "init":
+            if op.name == "ttg.warp_specialize.partitions":
+                for region in op.regions:
+                    views.update(zip((name for name, _ in region.blocks[0].arguments), op.operands, strict=False))
+        counts: dict[str, set[int]] = {}
+        by_lanes: set[str] = set()
+        for op in walk(self.function):
+            if effect := self.effect(op).mbarrier:
                 base = op.operands[0]
                 while base in views:
                     base = views[base]
-                if base in allocs:
+                if base in allocs and effect == "init":
                     counts.setdefault(base, set()).add(op.integer("count") or 1)
+                if self.effect(op).by == "lanes":
+                    by_lanes.add(base)
         for base, found in counts.items():
             type_ = self.types.memdesc(allocs[base].result_types[0])
             assert type_ is not None
-            value = Value(name_of(base), BarrierObject("mbarrier", max(found), type_.slots))
+            arrivals = max(found)
+            if base in by_lanes and arrivals % self.ttgir.lanes == 0:  # a wave arrives with all its lanes at once
+                arrivals //= self.ttgir.lanes
+            value = Value(name_of(base), BarrierObject("mbarrier", arrivals, type_.slots))
             self.objects[base] = value
-            self.b._part("objects", g.Object(value.name, value.type, (), allocs[base].integer("allocation.offset")))  # type: ignore[arg-type]
+            offset = allocs[base].integer("allocation.offset")
+            self.b._part("objects", g.Object(value.name, value.type, (), offset))  # type: ignore[arg-type]
+            self.b.buffer(f"{value.name}_memory", MBARRIER_BYTES * type_.slots, 1, offset)
 
     def barrier_ref(self, value: str) -> g.Ref | None:
         view = self.views.get(value)
@@ -757,28 +826,145 @@ class _Builder:
 
     def mbarrier(self, op: Operation, effect: Effect) -> None:
         view = self.views.get(op.operands[0])
-        if effect.mbarrier in ("init", "end"):
-            self.add(g.Compute(), op)
-            return
         object_ = self.objects.get(view.place.base) if view is not None else None
         if view is None or object_ is None:
             self.anything(op)
+            return
+        if effect.mbarrier == "copies":
+            self.tell(op, view, object_)
+            return
+        if effect.mbarrier in ("init", "end"):
+            self.by_one(op, self.at_barrier(view, "write"), role="local_write")
             return
         place = Place(object_, view.place.slot)
         if effect.mbarrier == "wait":
             phase = next(
                 (value for value, type_ in zip(op.operands, op.operand_types, strict=False) if type_ == "i32"), ""
             )
-            self.sync(ops.MbarrierWait(place, self.values.index(phase) if phase else ZERO), op)
+            self.add(self.at_barrier(view, "read"), op)
+            self.if_so(op, g.Sync(ops.MbarrierWait(place, self.values.index(phase) if phase else ZERO)))
         else:
             expect = op.integer("size") or 0 if effect.mbarrier == "expect" else 0
-            self.by_one(op, g.Sync(ops.MbarrierArrive(place, expect)))
+            self.add(self.at_barrier(view, "read"), op)
+            arrive = g.Sync(ops.MbarrierArrive(place, expect))
+            if effect.by == "lanes":
+                self.if_so(op, arrive)
+            else:
+                self.by_one(op, arrive)
+
+    def tell(self, op: Operation, view: View, object_: Value) -> None:
+        """The barrier is told of all copies of a wave that nobody was told of: all lanes arrive when these are done."""
+        told = 0
+        for number in self.pending:
+            point = self.b.points[number]
+            assert isinstance(point.action, g.Access)
+            told += bytes_of(point.action.footprint)
+            self.b.points[number] = replace(point, action=replace(point.action, mbarrier=view.place))
+        self.pending.clear()
+        self.add(self.at_barrier(view, "read"), op)
+        self.sync(ops.MbarrierArrive(Place(object_, view.place.slot), told), op)
+
+    def at_barrier(self, view: View, what: str) -> g.Access:
+        """Who sets a barrier up, or ends it, writes its memory; who uses it only relies on it."""
+        slot = scale(view.place.slot, MBARRIER_BYTES)
+        return g.Access(what, g.Footprint(g.Ref(f"{view.place.base}_memory", ZERO, slot), (), MBARRIER_BYTES), as_one=True)
+
+    def if_so(self, op: Operation, action: g.Action, **facts: object) -> None:
+        """Only where the operation's predicate holds."""
+        predicate = self.predicate(op)
+        if predicate is None:
+            self.add(action, op, **facts)
+            return
+        test = self.add(g.Branch(predicate), op, "if")
+        self.add(action, op, **facts)
+        done = self.b.open
+        self.b.open = [test]
+        self.add(g.Compute(), op, "not", insertable=False)
+        self.b.open = [*done, *self.b.open]
+        self.add(g.Compute(), op, "then", insertable=False)
+
+    def predicate(self, op: Operation) -> Cond | None:
+        """The scalar condition of an operation, unless it always holds."""
+        found = [value for value, type_ in zip(op.operands, op.operand_types, strict=False) if type_ == "i1"]
+        cond = self.values.cond(found[-1]) if found and not op.name.startswith("ttng.warp_group_dot") else TRUE
+        return None if cond == TRUE else cond
 
     # --- several programs ---
 
+    def start(self) -> None:
+        """Waves of partitions wait for their work from the start; the others run the function."""
+        special = [op for op in walk(self.function) if op.name == "ttg.warp_specialize"]
+        if not special:
+            return
+        self.special = special[0]
+        self.under = "per_wave"
+        own = self.ttgir.waves
+        self.split = self.add(g.Dispatch(((0, own),)), self.function, "waves", insertable=False)
+        self.add(g.Compute(), self.function, "own", insertable=False)
+        self.group = self.group_of(0, own)
+
+    def group_of(self, first: int, count: int) -> _Group:
+        """Waves that meet at a barrier of their own."""
+        name = f"%group{first}"
+        type_ = BarrierObject("named_barrier", count)
+        if count > 1:
+            self.b._part("objects", g.Object(name, type_, tuple(range(first, first + count))))
+        return _Group(first, count, Value(name, type_), True)
+
+    def meet_all(self, op: Operation) -> None:
+        self.sync(ops.SharedMemoryBarrier(pinned=True), op, insertable=False)
+
     def specialize(self, op: Operation) -> None:
-        self.unknown.append(op)
-        self.add(g.Compute(), op)
+        """All waves meet, run their regions, and meet again."""
+        if op is not self.special:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        self.meet_all(op)
+        self.region(op.regions[0], op)
+        self.meet_all(op)
+        self.results_of(op, op.regions[0].blocks[-1].operations[-1].operands)
+
+    def work(self) -> None:
+        """The waves of partitions: each group runs its region, and ends with the function."""
+        if self.special is None:
+            return
+        op, ended = self.special, self.b.open
+        self.b.open = [self.split]
+        self.at = None
+        self.add(g.Compute(), op, "workers", insertable=False)
+        self.meet_all(op)
+        partitions = op.regions[1].blocks[0].operations[0]
+        counts = op.integers("partitionNumWarps")
+        ranges, first = [], self.ttgir.waves
+        for count in counts:
+            ranges.append((first, first + count))
+            first += count
+        choose = self.add(g.Dispatch(tuple(ranges[:-1])), op, "partitions", insertable=False) if len(ranges) > 1 else None
+        ends: list[int] = []
+        for (low, high), region in zip(ranges, partitions.regions, strict=False):
+            if choose is not None:
+                self.b.open = [choose]
+                self.add(g.Compute(), op, "partition", insertable=False)
+            self.group = self.group_of(low, high - low)
+            self.captured(partitions, region)
+            self.region(region, op)
+            ends += self.b.open
+        self.b.open = ends
+        self.meet_all(op)
+        self.add(g.End(), op, "end of the workers", insertable=False)
+        self.b.open = ended
+
+    def captured(self, op: Operation, region: Region) -> None:
+        given = zip((name for name, _ in region.blocks[0].arguments), op.operands, strict=False)
+        pairs = []
+        for name, value in given:
+            if value in self.views:
+                self.views[name] = self.views[value]
+            elif self.is_carried(name):
+                pairs.append((name_of(name), self.values.index(value)))
+        if pairs:
+            self.add(g.Assign(tuple(pairs)), op, "captured", insertable=False)
 
     def call(self, op: Operation) -> None:
         self.unknown.append(op)

@@ -17,7 +17,7 @@ ACCESSES = ("read", "write", "atomic")
 MEMORY = (*ACCESSES, "barrier", "view", "unknown")
 VIEWS = ("index", "subslice", "same")
 BARRIERS = ("local", "bare", "conditional")
-MBARRIERS = ("init", "end", "expect", "arrive", "wait")
+MBARRIERS = ("init", "end", "expect", "arrive", "wait", "copies")
 QUEUES = ("async", "tdm", "tma", "wgmma")
 
 
@@ -46,6 +46,8 @@ class Effect:
     mbarrier: str = ""
     scratch: tuple[str, ...] = ()
     inside_a_warp: bool = False
+    before: bool = False
+    after: bool = False
     release: bool = False
     acquire: bool = False
     forwards: bool = False

@@ -44,6 +44,7 @@ __all__ = [
     "has_even_slots",
     "is_warp_private",
     "lanes_keep_to_themselves",
+    "may_stay_in_warps",
     "parse_encoding",
     "slot_bytes",
     "subslice_offset",
@@ -103,6 +104,22 @@ def touched(
 def is_warp_private(first: Encoding, second: Encoding, shape: Vector) -> bool:
     """Whether two accesses to one descriptor give each element to one warp, and to the same in both."""
     return _agree(first, second, shape, by_lane=False)
+
+
+def may_stay_in_warps(source: Encoding, result: Encoding, shape: Vector) -> bool:
+    """Whether each warp may find all it needs in its own registers when a tensor is converted from one to the other.
+
+    What nobody knows may be so. With the bits of registers and lanes a warp reaches all it holds; the result of a warp
+    lies in that if its own bits, and the difference of the bits that tell warps apart, do.
+    """
+    have, want = held(source, shape), held(result, shape)
+    if have is None or want is None or len(have.warp) != len(want.warp):
+        return True
+    inside = [_pack(base) for base in (*have.register, *have.lane)]
+    rank = len(_span(inside))
+    between = [_pack(a) ^ _pack(b) for a, b in zip(have.warp, want.warp, strict=True)]
+    wanted = [_pack(base) for base in (*want.register, *want.lane)]
+    return len(_span((*inside, *wanted, *between))) == rank
 
 
 def lanes_keep_to_themselves(first: Encoding, second: Encoding, shape: Vector) -> bool:

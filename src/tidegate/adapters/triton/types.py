@@ -99,7 +99,7 @@ class MemDesc:
 
     @property
     def all_bytes(self) -> int:
-        return self.slot_bytes * self.slots
+        return self.slot_bytes * (self.slots - 1) + self.last_bytes
 
 
 def _rank(encoding: Encoding | None, otherwise: int) -> int:

@@ -183,6 +183,8 @@ class Values:
                 then, otherwise = self.cond(operands[1]), self.cond(operands[2])
                 return Logic("or", Logic("and", cond, then), Logic("and", Not(cond), otherwise))
             return Select(cond, self.index(operands[1]), self.index(operands[2]))
+        if name == "arith.andi" and op.result_types[0] != "i1":
+            return self.masked(operands)
         if name in ("arith.andi", "arith.ori") and op.result_types[0] == "i1":
             return Logic("and" if name == "arith.andi" else "or", self.cond(operands[0]), self.cond(operands[1]))
         if name == "arith.xori" and op.result_types[0] == "i1":
@@ -192,6 +194,14 @@ class Values:
             return Logic("or", Logic("and", left, Not(right)), Logic("and", Not(left), right))
         if name == "arith.xori" and self.is_bit(operands[0]) and self.is_bit(operands[1]):
             return Select(Compare("==", self.index(operands[0]), self.index(operands[1])), Const(0), Const(1))
+        return None
+
+    def masked(self, operands: tuple[str, ...]) -> Index | None:
+        """The lowest bits of a number are its remainder, whatever its sign."""
+        for value, mask in (operands, operands[::-1]):
+            bits = constant(self.index(mask))
+            if bits is not None and bits >= 0 and bits & (bits + 1) == 0:
+                return combine("mod", self.index(value), Const(bits + 1))
         return None
 
     # --- signs ---
@@ -252,7 +262,9 @@ class Values:
         op, _ = self.made[value]
         if op.name == "arith.constant":
             return integer(op.attribute("value") or "") in (0, 1)
-        if op.name in ("arith.xori", "arith.andi", "arith.ori"):
+        if op.name == "arith.andi":
+            return any(self._is_bit(each, asked) for each in op.operands)
+        if op.name in ("arith.xori", "arith.ori"):
             return all(self._is_bit(each, asked) for each in op.operands)
         if op.name == "arith.select":
             return all(self._is_bit(each, asked) for each in op.operands[1:])
@@ -325,6 +337,10 @@ def _structured(values: Values, op: Operation) -> None:
         arms = [region.blocks[0].operations[-1].operands for region in op.regions if region.blocks]
         for number, result in enumerate(op.results):
             values.arguments[result] = Argument(op.result_types[number], tuple(arm[number] for arm in arms))
+    elif op.name == "ttg.warp_specialize.partitions":
+        for region in op.regions:
+            for (name, type_), captured in zip(region.blocks[0].arguments, op.operands, strict=False):
+                values.arguments[name] = Argument(type_, (captured,))
     elif op.name == "scf.execute_region":
         last = op.regions[0].blocks[-1].operations[-1].operands
         for number, result in enumerate(op.results):
