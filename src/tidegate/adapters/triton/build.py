@@ -96,6 +96,16 @@ def _expressions(action: g.Action) -> Iterator[Index | Cond]:
             yield place.slot
 
 
+def _step(value: Index, counter: str) -> int | None:
+    """By how much a counter grows, if the value is the counter and a constant."""
+    match value:
+        case Binary("+", Name(name), Const(step)) if name == counter:
+            return step
+        case Binary("+", Const(step), Name(name)) if name == counter:
+            return step
+    return None
+
+
 def bytes_of(foot: g.Footprint) -> int:
     """How many bytes one wave moves."""
     return foot.width * prod(each.count for each in foot.extents)
@@ -126,27 +136,33 @@ class _Group:
 
 
 class _Builder:
-    def __init__(self, ttgir: Ttgir, function: Operation, target: Target) -> None:
+    def __init__(
+        self, ttgir: Ttgir, function: Operation, target: Target, caller: _Builder | None = None, name: str = ""
+    ) -> None:
         self.ttgir, self.function, self.target = ttgir, function, target
+        self.around: tuple[str, ...] = (*(caller.around if caller else ()), *((name,) if name else ()))
+        self.frame = f"%{name}_frame" if caller else None  # where the function's own memory lies
         self.types = Types(ttgir.module.aliases)
         self.values: Values = values_of(function)
         self.table = effects()
         self.waves = self.count_waves()
-        name = function.string("sym_name") or "kernel"
-        self.b = GraphBuilder(name, self.waves, target.name)
-        self.before: list[Operation | None] = []
+        self.b = caller.b if caller else GraphBuilder(function.string("sym_name") or "kernel", self.waves, target.name)
+        self.before: list[Operation | None] = caller.before if caller else []
+        self.functions: dict[str, str] = caller.functions if caller else {}
+        self.wanted: list[tuple[Operation, str]] = caller.wanted if caller else []
         self.views: dict[str, View] = {}
-        self.unknown: list[Operation] = []
-        self.relaxed: list[Operation] = []
+        self.unknown: list[Operation] = caller.unknown if caller else []
+        self.relaxed: list[Operation] = caller.relaxed if caller else []
         self.at: Operation | None = None
         self.under = "uniform"
         self.depth = 0  # loops around
         self.group = _Group(0, ttgir.waves)
-        self.buffers: dict[str, int] = {}
+        self.buffers: dict[str, int] = caller.buffers if caller else {}
         self.objects: dict[str, Value] = {}
-        self.free: dict[str, Value] = {}
+        self.free: dict[str, Value] = caller.free if caller else {}
         self.asked: set[str] = set()
         self.special: Operation | None = None  # where waves part
+        self.labels: dict[str, tuple[tuple[str, str], ...]] = {}  # of blocks, with their arguments
         self.split = -1
         self.pending: list[int] = []  # copies that are in no group and report to no barrier yet
 
@@ -168,6 +184,7 @@ class _Builder:
         self.start()
         self.region(self.function.regions[0], self.function)
         self.work()
+        self.callees()
         self.b.parts["free"] = list(self.free.values())
         graph = self.b.finish()
         used = names_of(graph)
@@ -253,32 +270,67 @@ class _Builder:
             self.block(region.blocks[0])
             return
         self.depth += 1  # blocks may form loops
+        self.labels.update((block.label, block.arguments) for block in region.blocks)
         starts: dict[str, int] = {}
         waiting: list[tuple[int, str]] = []
         leaving: list[int] = []
         for number, block in enumerate(region.blocks):
-            if number:
-                self.b.open = []
-            else:
-                waiting.append((-1, block.label))
-            entered, self.b.open = self.b.open, []
-            start = self.add(g.Compute(), block.operations[0], "block", insertable=False)
+            entered, self.b.open = ([] if number else self.b.open), []
+            starts[block.label] = len(self.b.points)
+            loop = self.counted_loop(block, region)
+            if loop is None:
+                self.add(g.Compute(), block.operations[0], "block", insertable=False)
+                self.enter(block)
+                self.block(block)
             for each in entered:
-                self.b.edge(each, start)
-            starts[block.label] = start
-            self.head(block, start)
-            self.block(block)
-            leaving += self.leave(block, waiting)
+                self.b.edge(each, starts[block.label])
+            leaving += self.leave(block, waiting, insertable=loop is None)
+            if loop is not None:
+                self.b.counted[starts[block.label]] = replace(loop, head=starts[block.label])
         for point, label in waiting:
-            if point >= 0:
-                self.b.edge(point, starts[label])
+            self.b.edge(point, starts[label])
         self.b.open = leaving
         self.depth -= 1
 
-    def head(self, block: Block, start: int) -> None:
-        """What is known of a loop whose head a block is: `^bb1(%i): cmpi slt, %i, %n; cond_br`."""
+    def enter(self, block: Block) -> None:
+        """Descriptors that are handed to a block are places with a name of their own."""
+        for name, type_ in block.arguments:
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared and name not in self.views:
+                start = (0,) * found.rank if found.allocated[-found.rank :] == found.slot_shape else None
+                self.views[name] = View(g.Ref(name_of(name)), start, found)
 
-    def leave(self, block: Block, waiting: list[tuple[int, str]]) -> list[int]:
+    def counted_loop(self, block: Block, region: Region) -> g.Loop | None:
+        """What is known of a loop that a block does nothing but test: `^bb1(%i): cmpi slt, %i, %n; cond_br`."""
+        last = block.operations[-1]
+        if last.name != "cf.cond_br" or not block.arguments or any(map(self.does_something, block.operations[:-1])):
+            return None
+        self.enter(block)
+        test = self.values.cond(last.operands[0])
+        counter = name_of(block.arguments[0][0])
+        if not (isinstance(test, Compare) and test.op == "<" and test.left == Name(counter)):
+            return None
+        starts, steps = [], []
+        for other in region.blocks:
+            for label, given in jumps(other.operations[-1]):
+                if label == block.label:
+                    value = self.values.index(given[0])
+                    step = _step(value, counter)
+                    (starts if step is None else steps).append(value if step is None else step)
+        if len(starts) != 1 or len(steps) != 1 or steps[0] <= 0:
+            return None
+        lower, by = starts[0], steps[0]
+        trips = count_trips(lower, test.right, by)
+        expect = EXPECTED_TRIPS if trips is None else float(trips)
+        return g.Loop(0, -1, trips or 0, trips, expect, counter, lower, test.right, by)
+
+    def does_something(self, op: Operation) -> bool:
+        """Whether an operation is more than arithmetic on scalars that can be followed."""
+        if self.effect(op) != NOTHING or op.regions or op.integer("allocation.offset") is not None:
+            return True
+        return any(result in self.values.opaque and self.is_carried(result) for result in op.results)
+
+    def leave(self, block: Block, waiting: list[tuple[int, str]], *, insertable: bool) -> list[int]:
         """The edges that a terminator makes; gives the points from which the region is left."""
         last = block.operations[-1]
         targets = list(jumps(last))
@@ -288,7 +340,8 @@ class _Builder:
         if len(targets) == 1:
             self.hand_over(last, *targets[0], waiting)
             return []
-        test = self.add(g.Branch(self.values.cond(last.operands[0])), last, "branch")
+        facts = {} if insertable else {"insertable": False}
+        test = self.add(g.Branch(self.values.cond(last.operands[0])), last, "branch", **facts)
         for label, given in targets:
             self.b.open = [test]
             self.add(g.Compute(), last, "arm", insertable=False)
@@ -296,23 +349,12 @@ class _Builder:
         return []
 
     def hand_over(self, op: Operation, label: str, given: tuple[str, ...], waiting: list[tuple[int, str]]) -> None:
-        arguments = self.arguments_of(label)
-        pairs = self.pairs(zip((name for name, _ in arguments), given, strict=False))
+        """Arguments of a block take their values, all at once, on the way to it."""
+        pairs = self.pairs(zip((name for name, _ in self.labels[label]), given, strict=False))
         if pairs:
             self.add(g.Assign(pairs), op, "jump")
         waiting += [(point, label) for point in self.b.open]
-        if not self.b.open:  # the block is empty and nothing leads here
-            return
         self.b.open = []
-
-    def arguments_of(self, label: str) -> tuple[tuple[str, str], ...]:
-        for region in self.function.regions:
-            for block in region.blocks:
-                if block.label == label:
-                    return block.arguments
-        return self.inner[label] if label in self.inner else ()
-
-    inner: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def pairs(self, given: Iterator[tuple[str, str]] | object) -> tuple[tuple[str, Index | g.Where | g.Token], ...]:
         """Assignments of arguments, where somebody asks for them."""
@@ -344,7 +386,7 @@ class _Builder:
             case "scf.yield" | "scf.condition" | "cf.br" | "cf.cond_br" | "ttg.warp_yield" | "ttg.warp_return":
                 pass
             case "tt.return":
-                self.add(g.End(), op, "return")
+                self.add(g.End() if self.frame is None else g.Return(), op, "return")
             case "tt.call":
                 self.call(op)
             case _:
@@ -542,15 +584,16 @@ class _Builder:
         offset = op.integer("allocation.offset")
         if not type_.is_known:  # from there on all of it, and any part of it is all of it
             rest = max(type_.all_bytes, self.ttgir.shared - (offset or 0))
-            self.b.buffer(name, rest, 1, offset)
-            self.views[op.result] = View(g.Ref(name), None, type_, opaque=rest)
+            place = self.own_memory(name, rest, 1, offset)
+            self.views[op.result] = View(place, None, type_, opaque=rest)
         else:
             # The padding behind the last slot may be another's.
             whole = not self.has_plain_slots(op) or type_.all_bytes != type_.slot_bytes * type_.slots
             slots, bytes_ = (1, type_.all_bytes) if whole else (type_.slots, type_.slot_bytes)
-            self.b.buffer(name, bytes_, slots, offset)
-            self.views[op.result] = View(g.Ref(name), (0,) * type_.rank, type_, slots > 1)
-        self.add(g.Alloc(name), op)
+            place = self.own_memory(name, bytes_, slots, offset)
+            self.views[op.result] = View(place, (0,) * type_.rank, type_, slots > 1 and self.frame is None)
+        if self.frame is None:
+            self.add(g.Alloc(name), op)
         if op.operands:
             self.access(op, "write", op.result, self.effect(op))
 
@@ -701,13 +744,12 @@ class _Builder:
         offset, size = op.integer("allocation.offset"), op.integer("allocation.size")
         assert offset is not None
         known = size if size is not None else max(0, self.ttgir.shared - offset)
-        name = f"%scratch{len(self.b.parts.get('buffers', ()))}"
-        self.b.buffer(name, known, 1, offset)
+        place = self.own_memory(f"%scratch{len(self.b.parts.get('buffers', ()))}", known, 1, offset)
         if not effect.scratch:
             self.unknown.append(op)
-            self.add(g.Unknown((name,)), op)
+            self.add(g.Unknown((place.base,)), op)
             return
-        foot = g.Footprint(g.Ref(name), (), known, True)
+        foot = g.Footprint(place, (), known, True)
         if self.meets_before(op, effect):
             self.meet(op)
         if effect.inside_a_warp and self.stays_in_warps(op):
@@ -722,6 +764,12 @@ class _Builder:
             else:
                 role = "local_read" if what == "read" else "local_write"
                 self.add(g.Access(what, foot, as_one=True), op, role=role)
+
+    def own_memory(self, name: str, bytes: int, slots: int, offset: int | None) -> g.Ref:
+        """Memory of the function itself: a buffer, or a part of the frame that a call gives it."""
+        if self.frame is None:
+            return g.Ref(self.b.buffer(name, bytes, slots, offset))
+        return g.Ref(self.frame, ZERO, Const(offset or 0))
 
     def stays_in_warps(self, op: Operation) -> bool:
         """Whether a conversion moves nothing between warps: then they do not meet in it."""
@@ -967,8 +1015,68 @@ class _Builder:
             self.add(g.Assign(tuple(pairs)), op, "captured", insertable=False)
 
     def call(self, op: Operation) -> None:
-        self.unknown.append(op)
-        self.add(g.Unknown(()), op)
+        """Another function of the file, with its memory where this call has it."""
+        name = op.string("callee")
+        callee = next((each for each in self.ttgir.functions if each.string("sym_name") == name), None)
+        if callee is None or not callee.regions or name in self.around:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        function = self.functions.get(name)
+        if function is None:
+            function = self.functions[name] = f"f{len(self.functions)}"
+            self.wanted.append((callee, function))
+        offset, size = op.integer("allocation.offset"), op.integer("allocation.size") or 0
+        frame = self.own_memory(f"%call{len(self.b.parts.get('buffers', ()))}", size, 1, offset)
+        given: list[tuple[str, g.Where]] = [(f"%{function}_frame", frame)]
+        for (value, type_), argument in zip(callee.regions[0].blocks[0].arguments, op.operands, strict=True):
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared and argument in self.views:
+                given.append((f"%{function}_{name_of(value)[1:]}", self.views[argument].place))
+        self.havoc(op)
+        self.add(g.Call(function, tuple(given)), op)
+
+    def callees(self) -> None:
+        """The functions that are called, each once."""
+        while self.wanted:
+            callee, function = self.wanted.pop(0)
+            renamed = with_prefix(callee, function)
+            inner = _Builder(self.ttgir, renamed, self.target, self, function)
+            inner.body()
+
+    def body(self) -> None:
+        """The points of a called function."""
+        assert self.frame is not None
+        self.ask()
+        params = [self.frame]
+        for name, type_ in self.function.regions[0].blocks[0].arguments:
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared:
+                params.append(name_of(name))
+                self.views[name] = View(g.Ref(name_of(name)), None, found)
+            elif is_scalar(type_) and self.is_carried(name):
+                self.declare(name, type_)
+        self.b.function(self.around[-1], tuple(params))
+        self.region(self.function.regions[0], self.function)
+        self.callees()
+
+
+def with_prefix(op: Operation, prefix: str) -> Operation:
+    """An operation whose values have names of their own."""
+
+    def name(value: str) -> str:
+        return f"%{prefix}_{value[1:]}"
+
+    def block(each: Block) -> Block:
+        arguments = tuple((name(value), type_) for value, type_ in each.arguments)
+        return Block(each.label, arguments, tuple(with_prefix(inner, prefix) for inner in each.operations))
+
+    return replace(
+        op,
+        results=tuple(map(name, op.results)),
+        operands=tuple(map(name, op.operands)),
+        regions=tuple(Region(tuple(map(block, region.blocks))) for region in op.regions),
+    )
 
 
 _NONE = MemDesc((), "i8", None, "", ())
