@@ -9,7 +9,8 @@ Cost    linear in the text plus the edits
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from tidegate.diag import BadInput
 from tidegate.graph.apply import numbers_after
@@ -56,13 +57,17 @@ def _write_ttgir(results: Sequence[Synchronized]) -> str:
     edited: list[EditedTtgir] = []
     for each in results:
         assert each.unit.origin is not None
-        assert each.graph is not None
-        paths = tuple((number,) for number in range(len(each.graph.points)))
-        lines = {(number,): point.at.line for number, point in enumerate(each.graph.points)}
-        reasons = tuple(show_reasons(why, lines) if why else "" for why in reasons_of(each, paths))
-        edited.append(EditedTtgir(each.unit.origin.built, each.plan, reasons))
+        edited.append(EditedTtgir(each.unit.origin.built, each.plan, partial(_reasons_in_text, each)))
     assert results[0].unit.origin is not None
     return write_ttgir(results[0].unit.origin.ttgir, edited)
+
+
+def _reasons_in_text(result: Synchronized, line: Callable[[int], int]) -> list[str]:
+    """Why each edit stands; places by the lines of the text that the programs are written to."""
+    assert result.graph is not None
+    paths: tuple[Path, ...] = tuple((number,) for number in range(len(result.graph.points)))
+    lines: dict[Path, int] = {path: line(result.graph.points[path[0]].at.line) for path in paths}
+    return [show_reasons(why, lines) if why else "" for why in reasons_of(result, paths)]
 
 
 def _after(result: Synchronized) -> Kernel:

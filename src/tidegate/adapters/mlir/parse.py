@@ -120,7 +120,8 @@ class _Reader:
         self.expect("{")
         blocks: list[Block] = []
         while not self.sees("}"):
-            label, arguments = "", ()
+            label = ""
+            arguments: tuple[tuple[str, str], ...] = ()
             if self.sees("^"):
                 label, arguments = self.label()
             operations = []

@@ -13,17 +13,18 @@ Cost    linear in the text plus the edits
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from tidegate.adapters.mlir.model import Operation
 from tidegate.adapters.triton.build import Built
 from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.read import Ttgir, is_written
 from tidegate.diag import BadInput, Finding, Label
+from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
 from tidegate.language import ops
-from tidegate.language.show import show_op
 
 # Waits of each queue: the operation and the attribute that holds the count; in Triton's syntax and in generic form.
 _WAITS = {
@@ -34,13 +35,17 @@ _WAITS = {
 _TOKEN = "!ttg.async.token"
 
 
+# From the lines of the given text to those of the new one: the reasons of a plan's edits, one text for each.
+Reasons = Callable[[Callable[[int], int]], Sequence[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """One kernel with its plan; `reasons` stand behind its edits, one text for each, perhaps empty."""
+    """One kernel with its plan, and why each edit stands."""
 
     built: Built
     plan: Plan
-    reasons: tuple[str, ...]
+    reasons: Reasons
 
 
 def write_ttgir(ttgir: Ttgir, kernels: Sequence[Edited]) -> str:
@@ -52,9 +57,18 @@ def write_ttgir(ttgir: Ttgir, kernels: Sequence[Edited]) -> str:
 
 
 @dataclass(slots=True)
+class _Line:
+    """A line that is put in; its reason is known when everything is in its place."""
+
+    text: str
+    edited: Edited
+    edit: int
+
+
+@dataclass(slots=True)
 class _Writer:
     ttgir: Ttgir
-    before: dict[int, list[str]] = field(default_factory=dict)  # line → lines to put before it
+    before: dict[int, list[_Line]] = field(default_factory=dict)  # line → lines to put before it
     changed: dict[int, str] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
     made: int = 0
@@ -62,91 +76,89 @@ class _Writer:
     def kernel(self, edited: Edited) -> None:
         for op in edited.built.relaxed:
             self.relax(op)
-        for edit, reason in zip(edited.plan.edits, edited.reasons, strict=True):
-            self.edit(edited.built, edit, reason)
+        for number, edit in enumerate(edited.plan.edits):
+            self.edit(edited, number, edit)
 
     def relax(self, op: Operation) -> None:
         """Waves do not meet behind a wait: where they have to, a barrier is put in."""
-        word = effects()[op.name].meets
+        effect = effects()[op.name]
         line = self.changed.get(op.at.line, self.ttgir.line(op.at.line))
-        count = effects()[op.name].count
-        self.changed[op.at.line] = re.sub(rf"(\b{count} = \d+ : i32)", rf"\1, {word}", line, count=1)
+        self.changed[op.at.line] = re.sub(rf"(\b{effect.count} = \d+ : i32)", rf"\1, {effect.meets}", line, count=1)
 
-    def edit(self, built: Built, edit: Edit, reason: str) -> None:
+    def edit(self, edited: Edited, number: int, edit: Edit) -> None:
         match edit:
-            case Insert(before, op):
-                self.insert(self.place(built, before, edit), op, reason)
+            case Insert(before, new):
+                self.insert(edited, number, self.place(edited, before), new)
             case Delete(point):
-                op = self.place(built, point, edit)
+                op = self.place(edited, point)
                 if not effects()[op.name].barrier:
-                    self.fail(edit, op, "only barriers can be taken away: what a wait makes is used")
+                    self.fail(op, "only barriers can be taken away: what a wait makes is used")
                 self.deleted.add(op.at.line)
-            case Change(point, op):
-                self.change(built, point, op, edit, reason)
+            case Change(point, new):
+                self.change(edited, number, point, new)
             case Move(point, before):
-                old = built.graph.points[point].action
-                self.deleted.add(self.place(built, point, edit).at.line)
-                self.insert(self.place(built, before, edit), old.op, reason)  # type: ignore[union-attr]
+                old = edited.built.graph.points[point].action
+                assert isinstance(old, g.Sync)
+                self.deleted.add(self.place(edited, point).at.line)
+                self.insert(edited, number, self.place(edited, before), old.op)
             case _:
-                raise BadInput(Finding("TG603", "operations of TTGIR are not reordered"))
+                self.fail(None, "operations of TTGIR are not reordered")
 
-    def place(self, built: Built, point: int, edit: Edit) -> Operation:
-        op = built.before[point]
+    def place(self, edited: Edited, point: int) -> Operation:
+        op = edited.built.before[point]
         if op is None or not is_written(self.ttgir, op):
-            self.fail(edit, op, "that place is not written in the file")
+            self.fail(op, "that place is not written in the file")
         return op
 
-    def fail(self, edit: Edit, op: Operation | None, why: str) -> None:
+    def fail(self, op: Operation | None, why: str) -> NoReturn:
         labels = (Label(op.at),) if op is not None else ()
         raise BadInput(Finding("TG603", f"the plan cannot be carried out in this file: {why}", labels))
 
-    def insert(self, op: Operation, what: object, reason: str) -> None:
-        lines = [*self.lines_for(what)]
-        if lines and reason:
-            lines[-1] += f"  // {reason}"
+    def insert(self, edited: Edited, number: int, op: Operation, what: object) -> None:
+        lines = [_Line(text, edited, -1) for text in self.lines_for(op, what, edited)]
+        if lines:
+            lines[-1].edit = number
         self.before.setdefault(op.at.line, []).extend(lines)
 
-    def change(self, built: Built, point: int, what: object, edit: Edit, reason: str) -> None:
+    def change(self, edited: Edited, number: int, point: int, what: object) -> None:
         """A wait gets another count; a barrier that must drain more gets a wait before it."""
-        op = self.place(built, point, edit)
+        op = self.place(edited, point)
         effect = effects()[op.name]
         if effect.wait and isinstance(what, ops.WaitCount):
             count = dict(what.counts).get(effect.wait)
             line = self.changed.get(op.at.line, self.ttgir.line(op.at.line))
             found = re.subn(rf"\b{effect.count} = -?\d+", f"{effect.count} = {count}", line, count=1)
             if count is None or not found[1]:
-                self.fail(edit, op, "its count cannot be found in the text")
+                self.fail(op, "its count cannot be found in the text")
             self.changed[op.at.line] = found[0]
             return
-        counts = getattr(what, "counts", ())
+        counts = _drained(what, edited.built.graph)
         if counts:
-            self.insert(op, ops.WaitCount(tuple(counts)), reason)
+            self.insert(edited, number, op, ops.WaitCount(counts))
         if effect.barrier == "bare" and isinstance(what, ops.SharedMemoryBarrier):
-            self.insert(op, ops.SharedMemoryBarrier(), reason)
+            self.insert(edited, number, op, ops.SharedMemoryBarrier())
             self.deleted.add(op.at.line)
 
     # --- operations as text ---
 
-    def lines_for(self, what: object) -> Iterator[str]:
+    def lines_for(self, op: Operation, what: object, edited: Edited) -> Iterator[str]:
         match what:
-            case ops.SharedMemoryBarrier(counts=counts, wait_async_ops=all_copies):
-                wanted = tuple((queue, 0) for queue in ("async",)) if all_copies else counts
-                if wanted:
-                    yield from self.lines_for(ops.WaitCount(wanted))
+            case ops.SharedMemoryBarrier():
+                if counts := _drained(what, edited.built.graph):
+                    yield from self.lines_for(op, ops.WaitCount(counts), edited)
                 yield self.barrier()
             case ops.WorkgroupBarrier():
                 yield self.barrier()
             case ops.WaitCount(counts=counts):
                 for queue, count in counts:
                     if queue not in _WAITS:
-                        raise BadInput(Finding("TG603", f"a wait for `{queue}` cannot be put into TTGIR"))
+                        self.fail(op, f"a wait for `{queue}` cannot be put in")
                     yield self.wait(queue, count)
             case ops.Fence(kind="proxy_async"):
                 generic = '"ttng.fence_async_shared"() <{bCluster = false}> : () -> ()'
                 yield generic if self.ttgir.is_generic else "ttng.fence_async_shared {bCluster = false}"
             case _:
-                text = next(show_op(what))  # type: ignore[arg-type]
-                raise BadInput(Finding("TG603", f"`{text}` cannot be put into TTGIR"))
+                self.fail(op, f"`{type(what).__name__}` cannot be put in")
 
     def barrier(self) -> str:
         return '"ttg.barrier"() <{addrSpace = 1 : i32}> : () -> ()' if self.ttgir.is_generic else "ttg.barrier local"
@@ -166,10 +178,41 @@ class _Writer:
         if not (self.before or self.changed or self.deleted):
             return self.ttgir.text
         lines = self.ttgir.text.split("\n")
+        shift, new_line = 0, [0] * (len(lines) + 1)
+        for number in range(1, len(lines) + 1):
+            shift += len(self.before.get(number, ()))
+            new_line[number] = number + shift
+            shift -= number in self.deleted
+        known: dict[int, Sequence[str]] = {}
         found: list[str] = []
         for number, line in enumerate(lines, 1):
             indent = line[: len(line) - len(line.lstrip())]
-            found += [indent + each for each in self.before.get(number, ())]
+            for each in self.before.get(number, ()):
+                reason = self.reason(each, known, new_line)
+                found.append(f"{indent}{each.text}{reason}")
             if number not in self.deleted:
                 found.append(self.changed.get(number, line))
         return "\n".join(found)
+
+    @staticmethod
+    def reason(line: _Line, known: dict[int, Sequence[str]], new_line: list[int]) -> str:
+        if line.edit < 0:
+            return ""
+        if id(line.edited) not in known:
+            known[id(line.edited)] = line.edited.reasons(new_line.__getitem__)
+        reason = known[id(line.edited)][line.edit]
+        return f"  // {reason}" if reason else ""
+
+
+def _drained(barrier: object, graph: g.SyncGraph) -> tuple[tuple[str, int], ...]:
+    """What a barrier drains beside ordinary accesses; all copies are those of every queue that the program uses."""
+    if not isinstance(barrier, ops.SharedMemoryBarrier):
+        return ()
+    if not barrier.wait_async_ops:
+        return barrier.counts
+    queues = (issue.counter for each in graph.points if _is_copy(each) for issue in each.issues)
+    return tuple((queue, 0) for queue in dict.fromkeys(queues))
+
+
+def _is_copy(point: g.Point) -> bool:
+    return isinstance(point.action, g.Access) and point.action.is_async

@@ -1,0 +1,335 @@
+"""Loops, conditionals and blocks of TTGIR as edges between points.
+
+Needs   regions of the `scf` and `cf` dialects
+Gives   points in program order, with what is known of loops
+Keeps   values that a region hands on are assigned, all at once, where it ends
+Cost    linear in the operations
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from tidegate.adapters.mlir.model import Block, Operation, Region
+from tidegate.adapters.triton.build_sync import Synchronization
+from tidegate.adapters.triton.effects import NOTHING, Effect
+from tidegate.adapters.triton.values import jumps, name_of
+from tidegate.adapters.triton.views import View
+from tidegate.graph import model as g
+from tidegate.index import (
+    Binary,
+    Compare,
+    Const,
+    Index,
+    Name,
+    constant,
+    count_trips,
+)
+from tidegate.language import ops
+
+EXPECTED_TRIPS = 16.0
+Pair = tuple[str, Index | g.Where | g.Token]
+
+
+class Blocks(Synchronization):
+    """Blocks that jump to one another."""
+
+    def enter(self, block: Block) -> None:
+        """Descriptors that are handed to a block are places with a name of their own."""
+        for name, type_ in block.arguments:
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared and name not in self.views:
+                start = (0,) * found.rank if found.allocated[-found.rank :] == found.slot_shape else None
+                self.views[name] = View(g.Ref(name_of(name)), start, found)
+
+    def counted_loop(self, block: Block, region: Region) -> g.Loop | None:
+        """What is known of a loop that a block does nothing but test: `^bb1(%i): cmpi slt, %i, %n; cond_br`."""
+        last = block.operations[-1]
+        if last.name != "cf.cond_br" or not block.arguments or any(map(self.does_something, block.operations[:-1])):
+            return None
+        self.enter(block)
+        test = self.values.cond(last.operands[0])
+        counter = name_of(block.arguments[0][0])
+        if not (isinstance(test, Compare) and test.op == "<" and test.left == Name(counter)):
+            return None
+        starts: list[Index] = []
+        steps: list[int] = []
+        for other in region.blocks:
+            for label, given in jumps(other.operations[-1]):
+                if label == block.label:
+                    value = self.values.index(given[0])
+                    step = _step(value, counter)
+                    if step is None:
+                        starts.append(value)
+                    else:
+                        steps.append(step)
+        if len(starts) != 1 or len(steps) != 1 or steps[0] <= 0:
+            return None
+        lower, by = starts[0], steps[0]
+        trips = count_trips(lower, test.right, by)
+        expect = EXPECTED_TRIPS if trips is None else float(trips)
+        return g.Loop(0, -1, trips or 0, trips, expect, counter, lower, test.right, by)
+
+    def does_something(self, op: Operation) -> bool:
+        """Whether an operation is more than arithmetic on scalars that can be followed."""
+        if self.effect(op) != NOTHING or op.regions or op.integer("allocation.offset") is not None:
+            return True
+        return any(result in self.values.opaque and self.is_carried(result) for result in op.results)
+
+    def leave(self, block: Block, waiting: list[tuple[int, str]], *, insertable: bool) -> list[int]:
+        """The edges that a terminator makes; gives the points from which the region is left."""
+        last = block.operations[-1]
+        targets = list(jumps(last))
+        if not targets:
+            ends, self.b.open = self.b.open, []
+            return ends
+        if len(targets) == 1:
+            self.hand_over(last, *targets[0], waiting)
+            return []
+        facts = {} if insertable else {"insertable": False}
+        test = self.add(g.Branch(self.values.cond(last.operands[0])), last, "branch", **facts)
+        for label, given in targets:
+            self.b.open = [test]
+            self.add(g.Compute(), last, "arm", insertable=False)
+            self.hand_over(last, label, given, waiting)
+        return []
+
+    def hand_over(self, op: Operation, label: str, given: tuple[str, ...], waiting: list[tuple[int, str]]) -> None:
+        """Arguments of a block take their values, all at once, on the way to it."""
+        pairs = self.pairs(zip((name for name, _ in self.labels[label]), given, strict=False))
+        if pairs:
+            self.add(g.Assign(pairs), op, "jump")
+        waiting += [(point, label) for point in self.b.open]
+        self.b.open = []
+
+    def pairs(self, given: Iterable[tuple[str, str]]) -> tuple[Pair, ...]:
+        """Assignments of arguments, where somebody asks for them."""
+        found: list[Pair] = []
+        for name, value in given:
+            if value in self.views:
+                found.append((name_of(name), self.views[value].place))
+            elif self.is_carried(name):
+                found.append((name_of(name), self.values.index(value)))
+        return tuple(found)
+
+
+class Flow(Blocks, ABC):
+    def region(self, region: Region, parent: Operation) -> None:
+        """The blocks of a region: one after the other, or as their terminators say."""
+        if len(region.blocks) == 1:
+            self.block(region.blocks[0])
+            return
+        self.depth += 1  # blocks may form loops
+        self.labels.update((block.label, block.arguments) for block in region.blocks)
+        starts: dict[str, int] = {}
+        waiting: list[tuple[int, str]] = []
+        leaving: list[int] = []
+        for number, block in enumerate(region.blocks):
+            entered, self.b.open = ([] if number else self.b.open), []
+            starts[block.label] = len(self.b.points)
+            loop = self.counted_loop(block, region)
+            if loop is None:
+                self.add(g.Compute(), block.operations[0], "block", insertable=False)
+                self.enter(block)
+                self.block(block)
+            for each in entered:
+                self.b.edge(each, starts[block.label])
+            leaving += self.leave(block, waiting, insertable=loop is None)
+            if loop is not None:
+                self.b.counted[starts[block.label]] = replace(loop, head=starts[block.label])
+        for point, label in waiting:
+            self.b.edge(point, starts[label])
+        self.b.open = leaving
+        self.depth -= 1
+
+    def block(self, block: Block) -> None:
+        for op in block.operations:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        match op.name:
+            case "scf.for":
+                self.loop(op)
+            case "scf.while":
+                self.while_loop(op)
+            case "scf.if":
+                self.conditional(op)
+            case "scf.execute_region":
+                self.region(op.regions[0], op)
+                self.results_of(op, op.regions[0].blocks[-1].operations[-1].operands)
+            case "ttg.warp_specialize":
+                self.specialize(op)
+            case "scf.yield" | "scf.condition" | "cf.br" | "cf.cond_br" | "ttg.warp_yield" | "ttg.warp_return":
+                pass
+            case "tt.return":
+                self.add(g.End() if self.frame is None else g.Return(), op, "return")
+            case "tt.call":
+                self.call(op)
+            case _:
+                self.step(op)
+
+    def step(self, op: Operation) -> None:
+        effect = self.effect(op)
+        self.havoc(op)
+        if effect.before:
+            self.meet(op)
+        self.what_it_does(op, effect)
+        if effect.forwards:
+            self.forward(op)
+        if effect.after:
+            self.meet(op)
+
+    def what_it_does(self, op: Operation, effect: Effect) -> None:
+        if effect.alloc:
+            self.alloc(op)
+        elif effect.free:
+            self.dealloc(op)
+        elif effect.view:
+            self.view(op, effect)
+        elif op.name == "arith.select" and op.operands[1] in self.views:
+            self.select(op)
+        elif effect.mbarrier:
+            self.mbarrier(op, effect)
+        elif effect.barrier:
+            self.barrier(op, effect)
+        elif effect.commit:
+            self.sync(ops.CommitGroup(), op, issues=(g.Issue(effect.commit, 1, 1),))
+            self.pending.clear()
+        elif effect.wait:
+            self.wait(op, effect)
+        elif effect.fence:
+            self.sync(ops.Fence(effect.fence), op)
+        elif effect.schedule:
+            self.sync(ops.SchedulingBarrier(), op)
+        elif effect.priority:
+            self.sync(ops.SetWavePrio(op.integer(effect.priority) or 0), op)
+        elif effect.memory:
+            self.accesses(op, effect)
+        elif op.integer("allocation.offset") is not None:
+            self.scratch(op, effect)
+        elif effect.release or effect.acquire:
+            self.ordered(op, effect)
+        elif self.touches_memory(op):
+            self.anything(op)
+        elif effect.role:
+            self.add(g.Compute(), op, role=effect.role)
+
+    def loop(self, op: Operation) -> None:
+        block = op.regions[0].blocks[0]
+        (counter, _), carried = block.arguments[0], block.arguments[1:]
+        lower, upper, step = (self.values.index(each) for each in op.operands[:3])
+        by = constant(step)
+        name = name_of(counter)
+        inits, yielded = op.operands[3:], block.operations[-1].operands
+        self.carry(carried, inits)
+        pairs = self.pairs(zip((each for each, _ in carried), inits, strict=True))
+        self.add(g.Assign(((name, lower), *pairs)), op, "loop")
+        test = g.Branch(Compare("<", Name(name), upper) if by is not None and by > 0 else None)
+        head = self.add(test, op, "trip", insertable=False)
+        if by is not None and by > 0:
+            trips = count_trips(lower, upper, by)
+            expect = EXPECTED_TRIPS if trips is None else float(trips)
+            self.b.counted[head] = g.Loop(head, -1, trips or 0, trips, expect, name, lower, upper, by)
+        self.depth += 1
+        self.block(block)
+        self.depth -= 1
+        last = block.operations[-1]
+        nexts = self.pairs(zip((each for each, _ in carried), yielded, strict=True))
+        following = Binary("+", Name(name), Const(by if by is not None else 1))
+        self.add(g.Assign(((name, following), *nexts)), last, "next")
+        for point in self.b.open:
+            self.b.edge(point, head)
+        self.b.open = [head]
+        self.results_of(op, tuple(each for each, _ in carried))
+
+    def carry(self, carried: tuple[tuple[str, str], ...], inits: tuple[str, ...]) -> None:
+        """Descriptors that loops carry are places with a name of their own."""
+        for (name, type_), init in zip(carried, inits, strict=True):
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared and init in self.views:
+                start = (0,) * found.rank if found.allocated[-found.rank :] == found.slot_shape else None
+                self.views[name] = View(g.Ref(name_of(name)), start, found)
+
+    def results_of(self, op: Operation, given: tuple[str, ...]) -> None:
+        """After a region its results are what its arguments hold, or what it hands on."""
+        pairs: list[Pair] = []
+        for result, value in zip(op.results, given, strict=False):
+            if value in self.views:
+                view = self.views[value]
+                self.views[result] = View(g.Ref(name_of(result)), view.start, view.type)
+                pairs.append((name_of(result), view.place))
+            elif self.is_carried(result):
+                pairs.append((name_of(result), self.values.index(value)))
+        if pairs:
+            self.add(g.Assign(tuple(pairs)), op, "after", insertable=False)
+
+    def while_loop(self, op: Operation) -> None:
+        before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        self.carry(before.arguments, op.operands)
+        pairs = self.pairs(zip((name for name, _ in before.arguments), op.operands, strict=True))
+        self.add(g.Assign(pairs) if pairs else g.Compute(), op, "loop")
+        head = self.add(g.Compute(), op, "head", insertable=False)
+        self.depth += 1
+        self.block(before)
+        condition = before.operations[-1]
+        self.carry(after.arguments, condition.operands[1:])
+        test = self.add(g.Branch(self.values.cond(condition.operands[0])), condition, "trip")
+        self.add(g.Compute(), op, "body", insertable=False)
+        pairs = self.pairs(zip((name for name, _ in after.arguments), condition.operands[1:], strict=True))
+        if pairs:
+            self.add(g.Assign(pairs), op, "body", insertable=False)
+        self.block(after)
+        self.depth -= 1
+        last = after.operations[-1]
+        nexts = self.pairs(zip((name for name, _ in before.arguments), last.operands, strict=True))
+        self.add(g.Assign(nexts) if nexts else g.Compute(), last, "next")
+        for point in self.b.open:
+            self.b.edge(point, head)
+        self.b.open = [test]
+        self.results_of(op, condition.operands[1:])
+
+    def conditional(self, op: Operation) -> None:
+        branch = self.add(g.Branch(self.values.cond(op.operands[0])), op, "if")
+        ends: list[int] = []
+        for region in (*op.regions, *([Region()] * (2 - len(op.regions)))):
+            self.b.open = [branch]
+            self.add(g.Compute(), op, "arm", insertable=False)
+            if region.blocks:
+                self.region(region, op)
+                last = region.blocks[-1].operations[-1]
+                pairs = list(self.arm_results(op, last.operands))
+                self.add(g.Assign(tuple(pairs)) if pairs else g.Compute(), last, "yield")
+            ends += self.b.open
+        self.b.open = ends
+        self.add(g.Compute(), op, "join", insertable=False)
+        for result, type_ in zip(op.results, op.result_types, strict=True):
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared:
+                self.views[result] = View(g.Ref(name_of(result)), None, found)
+
+    def arm_results(self, op: Operation, given: tuple[str, ...]) -> Iterator[Pair]:
+        for result, value in zip(op.results, given, strict=False):
+            if value in self.views:
+                yield name_of(result), self.views[value].place
+            elif self.is_carried(result):
+                yield name_of(result), self.values.index(value)
+
+    @abstractmethod
+    def specialize(self, op: Operation) -> None:
+        """Waves part."""
+
+    @abstractmethod
+    def call(self, op: Operation) -> None:
+        """Another function."""
+
+
+def _step(value: Index, counter: str) -> int | None:
+    """By how much a counter grows, if the value is the counter and a constant."""
+    match value:
+        case Binary("+", Name(name), Const(step)) if name == counter:
+            return step
+        case Binary("+", Const(step), Name(name)) if name == counter:
+            return step
+    return None

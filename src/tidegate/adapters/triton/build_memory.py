@@ -1,0 +1,161 @@
+"""Allocations, views and accesses of TTGIR as points.
+
+Needs   memory descriptors with their types, and what the effects table says of an operation
+Gives   buffers, views, accesses with footprints
+Keeps   what is masked or scattered may touch all that it could; memory that nobody knows is all of it
+Cost    constant for each operation
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.adapters.mlir.model import Operation, walk
+from tidegate.adapters.triton.build_objects import Objects, bytes_of
+from tidegate.adapters.triton.effects import Effect
+from tidegate.adapters.triton.layouts import Encoding
+from tidegate.adapters.triton.read import name_in_text
+from tidegate.adapters.triton.types import MemDesc
+from tidegate.adapters.triton.values import name_of
+from tidegate.adapters.triton.views import Owner, View, footprint, index_view, same_view, subslice_view
+from tidegate.graph import model as g
+
+
+class Memory(Objects):
+    def alloc(self, op: Operation) -> None:
+        type_ = self.types.memdesc(op.result_types[0])
+        if type_ is None or not type_.is_shared:
+            return
+        if op.result in self.objects:
+            self.views[op.result] = View(g.Ref(name_of(op.result)), (0,) * type_.rank, type_, True)
+            return
+        name = self.buffer_name(op)
+        offset = op.integer("allocation.offset")
+        if not type_.is_known:  # from there on all of it, and any part of it is all of it
+            rest = max(type_.all_bytes, self.ttgir.shared - (offset or 0))
+            place = self.own_memory(name, rest, 1, offset)
+            self.views[op.result] = View(place, None, type_, opaque=rest)
+        else:
+            # The padding behind the last slot may be another's.
+            whole = not self.has_plain_slots(op) or type_.all_bytes != type_.slot_bytes * type_.slots
+            slots, bytes_ = (1, type_.all_bytes) if whole else (type_.slots, type_.slot_bytes)
+            place = self.own_memory(name, bytes_, slots, offset)
+            self.views[op.result] = View(place, (0,) * type_.rank, type_, slots > 1 and self.frame is None)
+        if self.frame is None:
+            self.add(g.Alloc(name), op)
+        if op.operands:
+            self.access(op, "write", op.result, self.effect(op))
+
+    def buffer_name(self, op: Operation) -> str:
+        name = name_of(name_in_text(self.ttgir, op))
+        count = self.buffers.get(name, 0)
+        self.buffers[name] = count + 1
+        return f"{name}_again{count}" if count else name
+
+    def has_plain_slots(self, op: Operation) -> bool:
+        """Whether all who use an allocation take one slot of it, so that slots can be told apart by number."""
+        allowed = ("ttg.memdesc_index", "ttg.local_dealloc", "scf.for", "scf.yield", "ttg.warp_specialize.partitions")
+        users = [each for each in walk(self.function) if op.result in each.operands]
+        return all(each.name in allowed for each in users)
+
+    def dealloc(self, op: Operation) -> None:
+        view = self.views.get(op.operands[0])
+        if view is not None and view.place.base in {each.name for each in self.b.parts.get("buffers", ())}:
+            self.add(g.Free(view.place.base), op)
+
+    def parameter(self, name: str, type_: MemDesc) -> None:
+        """A descriptor that comes from outside: it may be any memory, and is taken for memory of its own."""
+        buffer = self.b.buffer(name_of(name), type_.slot_bytes, type_.slots)
+        self.views[name] = View(g.Ref(buffer), (0,) * type_.rank, type_, type_.slots > 1)
+
+    def view(self, op: Operation, effect: Effect) -> None:
+        source = self.views.get(op.operands[0])
+        type_ = self.types.memdesc(op.result_types[0])
+        if source is None or type_ is None:
+            return
+        if effect.view == "index":
+            self.views[op.result] = index_view(source, self.values.index(op.operands[1]), type_)
+        elif effect.view == "subslice":
+            self.views[op.result] = subslice_view(source, op.integers("offsets"), type_)
+        else:
+            self.views[op.result] = same_view(source, op, type_)
+
+    def select(self, op: Operation) -> None:
+        then, otherwise = self.views.get(op.operands[1]), self.views.get(op.operands[2])
+        if then is None or otherwise is None:
+            self.anything(op)
+            return
+        both = g.Either(self.values.cond(op.operands[0]), then.place, otherwise.place)
+        self.add(g.Assign(((name_of(op.result), both),)), op)
+        start = then.start if then.start == otherwise.start else None
+        self.views[op.result] = View(g.Ref(name_of(op.result)), start, then.type)
+
+    def forward(self, op: Operation) -> None:
+        """Results that are the operands again."""
+        for result, value in zip(op.results, op.operands, strict=False):
+            if value in self.views:
+                self.views[result] = self.views[value]
+
+    def accesses(self, op: Operation, effect: Effect) -> None:
+        descriptors = [value for value in op.operands if value in self.views]
+        told = next((v for v, what in zip(descriptors, effect.memory, strict=False) if what == "barrier"), None)
+        if len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
+            self.anything(op)
+            return
+        for value, what in zip(descriptors, effect.memory, strict=False):
+            if what not in ("barrier", "view"):
+                self.access(op, what, value, effect, told)
+
+    def access(self, op: Operation, what: str, value: str, effect: Effect, told: str | None = None) -> None:
+        view = self.views[value]
+        type_ = self.type_of(op, value)
+        later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
+        alone = effect.by == "one"
+        scattered = effect.layout == "scattered"
+        register = None if scattered else self.register_layout(op, effect)
+        owner = Owner(self.group.count, self.group.first)
+        foot, _ = footprint(view, type_, register, scattered, owner)
+        if self.is_masked(op):
+            foot = g.Footprint(foot.place, foot.extents, foot.width, True)
+        issues = (g.Issue(effect.queue, 0 if effect.queue == "async" else 1, 0 if effect.queue == "async" else 1),)
+        action = g.Access(
+            what,
+            foot,
+            later,
+            effect.proxy,
+            operator=str(op.integer("atomic_rmw_op") or "") if what == "atomic" else "",
+            fetches=what == "atomic",
+            mbarrier=self.barrier_ref(told) if told is not None else None,
+            as_one=not alone,
+        )
+        facts: dict[str, Any] = {
+            "role": "copy" if later else "local_read" if what == "read" else "local_write",
+            "issues": issues if later and effect.queue else (),
+        }
+        if alone:
+            self.by_one(op, action, **facts)
+        else:
+            number = self.add(action, op, **facts)
+            if effect.queue == "async":
+                self.pending.append(number)
+            if effect.queue == "tdm" and told is not None:
+                self.arrive_when_done(op, told, bytes_of(foot))
+
+    def type_of(self, op: Operation, value: str) -> MemDesc:
+        if value == op.result:
+            text = op.result_types[0]
+        else:
+            text = op.operand_types[op.operands.index(value)]
+        found = self.types.memdesc(text)
+        assert found is not None
+        return found
+
+    def register_layout(self, op: Operation, effect: Effect) -> Encoding | None:
+        """The encoding that says which warp touches which bytes."""
+        texts = op.result_types if effect.layout == "result" else op.operand_types
+        found = next((tensor for text in texts if (tensor := self.types.tensor(text)) is not None), None)
+        return None if found is None else found.encoding
+
+    def is_masked(self, op: Operation) -> bool:
+        """Whether a mask may leave some bytes untouched."""
+        return any(type_ == "i1" or (type_.startswith("tensor<") and "xi1," in type_) for type_ in op.operand_types)

@@ -1,0 +1,164 @@
+"""Several programs in one kernel: partitions of waves, and functions that are called.
+
+Needs   `ttg.warp_specialize`, `tt.call`
+Gives   waves that part from the start, each group with a barrier of its own; functions with views as parameters
+Keeps   the memory of a called function lies where each call has it
+Cost    linear in the operations, each function once
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidegate.adapters.mlir.model import Block, Operation, Region, walk
+from tidegate.adapters.triton.build_flow import Flow
+from tidegate.adapters.triton.build_state import Group
+from tidegate.adapters.triton.values import is_scalar, name_of
+from tidegate.adapters.triton.views import View
+from tidegate.graph import model as g
+from tidegate.language import ops
+from tidegate.language.ops import Value
+from tidegate.language.types import BarrierObject
+
+
+class Programs(Flow):
+    def start(self) -> None:
+        """Waves of partitions wait for their work from the start; the others run the function."""
+        special = [op for op in walk(self.function) if op.name == "ttg.warp_specialize"]
+        if not special:
+            return
+        self.special = special[0]
+        self.under = "per_wave"
+        own = self.ttgir.waves
+        self.split = self.add(g.Dispatch(((0, own),)), self.function, "waves", insertable=False)
+        self.add(g.Compute(), self.function, "own", insertable=False)
+        self.group = self.group_of(0, own)
+
+    def group_of(self, first: int, count: int) -> Group:
+        """Waves that meet at a barrier of their own."""
+        name = f"%group{first}"
+        type_ = BarrierObject("named_barrier", count)
+        if count > 1:
+            self.b._part("objects", g.Object(name, type_, tuple(range(first, first + count))))
+        return Group(first, count, Value(name, type_), True)
+
+    def meet_all(self, op: Operation) -> None:
+        self.sync(ops.SharedMemoryBarrier(pinned=True), op, insertable=False)
+
+    def specialize(self, op: Operation) -> None:
+        """All waves meet, run their regions, and meet again."""
+        if op is not self.special:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        self.meet_all(op)
+        self.region(op.regions[0], op)
+        self.meet_all(op)
+        self.results_of(op, op.regions[0].blocks[-1].operations[-1].operands)
+
+    def work(self) -> None:
+        """The waves of partitions: each group runs its region, and ends with the function."""
+        if self.special is None:
+            return
+        op, ended = self.special, self.b.open
+        self.b.open = [self.split]
+        self.at = None
+        self.add(g.Compute(), op, "workers", insertable=False)
+        self.meet_all(op)
+        partitions = op.regions[1].blocks[0].operations[0]
+        counts = op.integers("partitionNumWarps")
+        ranges, first = [], self.ttgir.waves
+        for count in counts:
+            ranges.append((first, first + count))
+            first += count
+        choose = (
+            self.add(g.Dispatch(tuple(ranges[:-1])), op, "partitions", insertable=False) if len(ranges) > 1 else None
+        )
+        ends: list[int] = []
+        for (low, high), region in zip(ranges, partitions.regions, strict=False):
+            if choose is not None:
+                self.b.open = [choose]
+                self.add(g.Compute(), op, "partition", insertable=False)
+            self.group = self.group_of(low, high - low)
+            self.captured(partitions, region)
+            self.region(region, op)
+            ends += self.b.open
+        self.b.open = ends
+        self.meet_all(op)
+        self.add(g.End(), op, "end of the workers", insertable=False)
+        self.b.open = ended
+
+    def captured(self, op: Operation, region: Region) -> None:
+        given = zip((name for name, _ in region.blocks[0].arguments), op.operands, strict=False)
+        pairs = []
+        for name, value in given:
+            if value in self.views:
+                self.views[name] = self.views[value]
+            elif self.is_carried(name):
+                pairs.append((name_of(name), self.values.index(value)))
+        if pairs:
+            self.add(g.Assign(tuple(pairs)), op, "captured", insertable=False)
+
+    def call(self, op: Operation) -> None:
+        """Another function of the file, with its memory where this call has it."""
+        name = op.string("callee")
+        callee = next((each for each in self.ttgir.functions if each.string("sym_name") == name), None)
+        if callee is None or not callee.regions or name in self.around:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        function = self.functions.get(name)
+        if function is None:
+            function = self.functions[name] = f"f{len(self.functions)}"
+            self.wanted.append((callee, function))
+        offset, size = op.integer("allocation.offset"), op.integer("allocation.size") or 0
+        frame = self.own_memory(f"%call{len(self.b.parts.get('buffers', ()))}", size, 1, offset)
+        given: list[tuple[str, g.Where]] = [(f"%{function}_frame", frame)]
+        for (value, type_), argument in zip(callee.regions[0].blocks[0].arguments, op.operands, strict=True):
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared and argument in self.views:
+                given.append((f"%{function}_{name_of(value)[1:]}", self.views[argument].place))
+        self.havoc(op)
+        self.add(g.Call(function, tuple(given)), op)
+
+    def callees(self) -> None:
+        """The functions that are called, each once."""
+        while self.wanted:
+            callee, function = self.wanted.pop(0)
+            renamed = with_prefix(callee, function)
+            inner = type(self)(self.ttgir, renamed, self.target, self, function)
+            inner.body()
+
+    def body(self) -> None:
+        """The points of a called function."""
+        assert self.frame is not None
+        self.ask()
+        params = [self.frame]
+        for name, type_ in self.function.regions[0].blocks[0].arguments:
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared:
+                params.append(name_of(name))
+                self.views[name] = View(g.Ref(name_of(name)), None, found)
+            elif is_scalar(type_) and self.is_carried(name):
+                self.declare(name, type_)
+        self.b.function(self.around[-1], tuple(params))
+        self.region(self.function.regions[0], self.function)
+        self.callees()
+
+
+def with_prefix(op: Operation, prefix: str) -> Operation:
+    """An operation whose values have names of their own."""
+
+    def name(value: str) -> str:
+        return f"%{prefix}_{value[1:]}"
+
+    def block(each: Block) -> Block:
+        arguments = tuple((name(value), type_) for value, type_ in each.arguments)
+        return Block(each.label, arguments, tuple(with_prefix(inner, prefix) for inner in each.operations))
+
+    return replace(
+        op,
+        results=tuple(map(name, op.results)),
+        operands=tuple(map(name, op.operands)),
+        regions=tuple(Region(tuple(map(block, region.blocks))) for region in op.regions),
+    )

@@ -1,0 +1,194 @@
+"""What building a graph has in common: points, names, who meets, and what is done by one wave for all.
+
+Needs   a `Ttgir` and one of its functions
+Gives   `State`: points are added to one `GraphBuilder`, each with the operation before which an insertion goes
+Keeps   only the first point of an operation that stands in the file has a place before it, where all waves come
+Cost    constant for each point
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.adapters.mlir.model import Operation, walk
+from tidegate.adapters.triton.effects import NOTHING, Effect, effects
+from tidegate.adapters.triton.read import Ttgir, is_written
+from tidegate.adapters.triton.types import MemDesc, Types
+from tidegate.adapters.triton.values import Values, name_of, values_of
+from tidegate.adapters.triton.views import View
+from tidegate.graph import model as g
+from tidegate.graph.builder import GraphBuilder
+from tidegate.index import (
+    TRUE,
+    WAVE,
+    ZERO,
+    Compare,
+    Cond,
+    Const,
+    Logic,
+    Name,
+)
+from tidegate.language import ops
+from tidegate.language.ops import Value
+from tidegate.language.types import FLAG, INDEX
+from tidegate.targets import Target
+
+MBARRIER_BYTES = 8
+
+
+@dataclass(slots=True)
+class Group:
+    """The waves that run a region, and the barrier at which they meet."""
+
+    first: int
+    count: int
+    barrier: Value | None = None  # None: that of the workgroup
+    is_part: bool = False  # other waves run something else
+
+
+class State:
+    def __init__(
+        self, ttgir: Ttgir, function: Operation, target: Target, caller: State | None = None, name: str = ""
+    ) -> None:
+        self.ttgir, self.function, self.target = ttgir, function, target
+        self.around: tuple[str, ...] = (*(caller.around if caller else ()), *((name,) if name else ()))
+        self.frame = f"%{name}_frame" if caller else None  # where the function's own memory lies
+        self.types = Types(ttgir.module.aliases)
+        self.values: Values = values_of(function)
+        self.table = effects()
+        self.waves = self.count_waves()
+        self.b: GraphBuilder = (
+            caller.b if caller else GraphBuilder(function.string("sym_name") or "kernel", self.waves, target.name)
+        )
+        self.before: list[Operation | None] = caller.before if caller else []
+        self.functions: dict[str, str] = caller.functions if caller else {}
+        self.wanted: list[tuple[Operation, str]] = caller.wanted if caller else []
+        self.views: dict[str, View] = {}
+        self.unknown: list[Operation] = caller.unknown if caller else []
+        self.relaxed: list[Operation] = caller.relaxed if caller else []
+        self.at: Operation | None = None
+        self.under = "uniform"
+        self.depth = 0  # loops around
+        self.group = Group(0, ttgir.waves)
+        self.buffers: dict[str, int] = caller.buffers if caller else {}
+        self.objects: dict[str, Value] = {}
+        self.free: dict[str, Value] = caller.free if caller else {}
+        self.names: frozenset[str] = frozenset()  # scalars that the graph knows
+        self.special: Operation | None = None  # where waves part
+        self.labels: dict[str, tuple[tuple[str, str], ...]] = {}  # of blocks, with their arguments
+        self.split = -1
+        self.pending: list[int] = []  # copies that are in no group and report to no barrier yet
+
+    def count_waves(self) -> int:
+        own = self.ttgir.waves
+        extra = [
+            sum(op.integers("partitionNumWarps")) for op in walk(self.function) if op.name == "ttg.warp_specialize"
+        ]
+        return own + max(extra, default=0)
+
+    def effect(self, op: Operation) -> Effect:
+        return self.table.get(op.name, NOTHING)
+
+    def declare(self, value: str, type_: str) -> None:
+        name = name_of(value)
+        self.free[name] = Value(name, FLAG if type_ == "i1" else INDEX)
+
+    def is_carried(self, value: str) -> bool:
+        return name_of(value) in self.names
+
+    def add(self, action: g.Action, op: Operation, label: str = "", **facts: Any) -> int:
+        """A point. Only the first of an operation has a place before it."""
+        first = self.at is not op
+        self.at = op
+        facts.setdefault("insertable", first and self.under == "uniform" and is_written(self.ttgir, op))
+        facts.setdefault("under", self.under)
+        number = self.b.add(action, label=label or op.name, at=op.at, **facts)
+        self.before.append(op)
+        return number
+
+    def sync(self, what: object, op: Operation, **facts: Any) -> int:
+        return self.add(g.Sync(what), op, **facts)  # type: ignore[arg-type]
+
+    def meet(self, op: Operation, bare: bool = False) -> None:
+        """All waves of the group meet, and what they did to shared memory is performed."""
+        if self.group.barrier is not None:
+            if self.group.count == 1:
+                return
+            self.sync(ops.Signal(self.group.barrier), op)
+            self.sync(ops.Wait(self.group.barrier), op)
+            return
+        inside = not self.effect(op).barrier  # the barrier of an operation stays with it
+        self.sync(ops.WorkgroupBarrier(pinned=True) if bare else ops.SharedMemoryBarrier(pinned=inside), op)
+
+    def by_one(self, op: Operation, action: g.Action, **facts: Any) -> None:
+        """One wave does it for all of its group, where the operation's predicate holds."""
+        predicate = self.predicate(op)
+        cond: Cond = Compare("==", Name(WAVE), Const(self.group.first))
+        first = self.add(g.Branch(cond if predicate is None else Logic("and", cond, predicate)), op, "elect")
+        under, self.under = self.under, "per_wave"
+        self.add(action, op, **facts)
+        done = self.b.open
+        self.b.open = [first]
+        self.add(g.Compute(), op, "others", insertable=False)
+        self.b.open = [*done, *self.b.open]
+        self.under = under
+        self.add(g.Compute(), op, "elected", insertable=False)
+
+    def if_so(self, op: Operation, action: g.Action, **facts: Any) -> None:
+        """Only where the operation's predicate holds."""
+        predicate = self.predicate(op)
+        if predicate is None:
+            self.add(action, op, **facts)
+            return
+        test = self.add(g.Branch(predicate), op, "if")
+        self.add(action, op, **facts)
+        done = self.b.open
+        self.b.open = [test]
+        self.add(g.Compute(), op, "not", insertable=False)
+        self.b.open = [*done, *self.b.open]
+        self.add(g.Compute(), op, "then", insertable=False)
+
+    def predicate(self, op: Operation) -> Cond | None:
+        """The scalar condition of an operation, unless it always holds."""
+        found = [value for value, type_ in zip(op.operands, op.operand_types, strict=False) if type_ == "i1"]
+        cond = self.values.cond(found[-1]) if found and not op.name.startswith("ttng.warp_group_dot") else TRUE
+        return None if cond == TRUE else cond
+
+    def havoc(self, op: Operation) -> None:
+        """Scalars that nobody can follow are something else each time."""
+        names = []
+        for result in op.results:
+            if result in self.values.opaque and self.is_carried(result):
+                if self.depth:
+                    names.append(name_of(result))
+                if not self.depth or self.values.opaque[result] == "i1":  # outside of loops it is what it is
+                    self.declare(result, self.values.opaque[result])
+        if names:
+            self.add(g.Havoc(tuple(names), True), op)
+
+    def anything(self, op: Operation) -> None:
+        """An operation that nobody has described."""
+        self.unknown.append(op)
+        bases = (self.views[value].place.base for value in op.operands if value in self.views)
+        reached = tuple(dict.fromkeys(f"{each}_memory" if each in self.objects else each for each in bases))
+        self.add(g.Unknown(reached), op)
+        for result, type_ in zip(op.results, op.result_types, strict=True):
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared and reached:
+                self.views[result] = View(g.Ref(reached[0]), None, found)
+
+    def touches_memory(self, op: Operation) -> bool:
+        return any(value in self.views for value in op.operands) or any(
+            self.types.memdesc(type_) is not None and "shared" in (self.types.memdesc(type_) or _NONE).space
+            for type_ in op.result_types
+        )
+
+    def own_memory(self, name: str, bytes: int, slots: int, offset: int | None) -> g.Ref:
+        """Memory of the function itself: a buffer, or a part of the frame that a call gives it."""
+        if self.frame is None:
+            return g.Ref(self.b.buffer(name, bytes, slots, offset))
+        return g.Ref(self.frame, ZERO, Const(offset or 0))
+
+
+_NONE = MemDesc((), "i8", None, "", ())

@@ -1,0 +1,101 @@
+"""Barriers and waits of TTGIR, and the memory and barriers inside its operations.
+
+Needs   what the effects table says of an operation
+Gives   synchronization as points; accesses to memory that was laid out for an operation
+Keeps   a barrier inside an operation is relied on only where it is certain: a conversion that may stay inside of warps
+        has none
+Cost    constant for each operation
+
+    ttg.convert_layout {allocation.offset = 0}        write scratch, as one; barrier; read scratch
+"""
+
+from __future__ import annotations
+
+from tidegate.adapters.mlir.model import Operation, integer
+from tidegate.adapters.triton.build_memory import Memory
+from tidegate.adapters.triton.effects import Effect
+from tidegate.adapters.triton.halves import waves_where
+from tidegate.adapters.triton.layouts import may_stay_in_warps
+from tidegate.graph import model as g
+from tidegate.language import ops
+
+LOCAL = 1  # the bit of shared memory among the address spaces of a barrier
+WARP_GROUP = 4  # waves that carry out a matrix product of sm_90 together
+
+
+class Synchronization(Memory):
+    def scratch(self, op: Operation, effect: Effect) -> None:
+        offset, size = op.integer("allocation.offset"), op.integer("allocation.size")
+        assert offset is not None
+        known = size if size is not None else max(0, self.ttgir.shared - offset)
+        place = self.own_memory(f"%scratch{len(self.b.parts.get('buffers', ()))}", known, 1, offset)
+        if not effect.scratch:
+            self.unknown.append(op)
+            self.add(g.Unknown((place.base,)), op)
+            return
+        foot = g.Footprint(place, (), known, True)
+        if self.meets_before(op, effect):
+            self.meet(op)
+        if effect.inside_a_warp and self.stays_in_warps(op):
+            self.add(g.Access("write", foot, as_one=True), op, role="local_write")
+            return
+        if effect.by == "one":
+            self.by_one(op, g.Access("write", foot), role="local_write")
+            return
+        for what in effect.scratch:
+            if what == "barrier":
+                self.meet(op)
+            else:
+                role = "local_read" if what == "read" else "local_write"
+                self.add(g.Access(what, foot, as_one=True), op, role=role)
+
+    def stays_in_warps(self, op: Operation) -> bool:
+        """Whether a conversion moves nothing between warps: then they do not meet in it."""
+        source, result = self.types.tensor(op.operand_types[0]), self.types.tensor(op.result_types[0])
+        if source is None or result is None or source.encoding is None or result.encoding is None:
+            return True  # nobody knows: then no barrier is relied on
+        return may_stay_in_warps(source.encoding, result.encoding, result.shape)
+
+    def ordered(self, op: Operation, effect: Effect) -> None:
+        """Atomics that release and acquire let all waves meet before and after."""
+        before, after = self.meets_before(op, effect), self.meets_after(op, effect)
+        if before:
+            self.meet(op)
+        self.add(g.Compute(), op, role="global_write")
+        if after:
+            self.meet(op)
+
+    def meets_before(self, op: Operation, effect: Effect) -> bool:
+        return effect.release and op.integer("sem") in (3, 4)
+
+    def meets_after(self, op: Operation, effect: Effect) -> bool:
+        return effect.acquire and op.integer("sem") in (2, 4)
+
+    def barrier(self, op: Operation, effect: Effect) -> None:
+        if effect.barrier == "conditional":
+            half = waves_where(self.values, op.operands[0], self.waves, self.ttgir.lanes)
+            if half is None:
+                self.unknown.append(op)
+                self.add(g.Compute(), op)
+            else:
+                self.sync(ops.ConditionalBarrier(half), op)
+            return
+        spaces = integer(op.attribute(effect.spaces) or "") if effect.spaces else LOCAL
+        self.meet(op, effect.barrier == "bare" or not (spaces or 0) & LOCAL)
+
+    def wait(self, op: Operation, effect: Effect) -> None:
+        count = op.integer(effect.count)
+        if effect.unit == "instructions" and count:
+            self.unknown.append(op)  # how many instructions a copy becomes is not known here
+            self.add(g.Compute(), op)
+            return
+        what = ops.WaitCount(((effect.wait, count or 0),))
+        if effect.by == "one":
+            self.by_one(op, g.Sync(what))
+        else:
+            self.sync(what, op)
+        if effect.meets and self.group.count > WARP_GROUP and op.attribute(effect.meets) is None:
+            if self.ttgir.is_open:  # whether they meet here is still to be decided
+                self.relaxed.append(op)
+            else:
+                self.meet(op)
