@@ -41,6 +41,7 @@ def build(ttgir: Ttgir, function: Operation, target: Target) -> Built:
 class _Builder(Programs):
     def built(self) -> Built:
         self.find_objects()
+        self.find_lanes()
         self.ask()
         for name, type_ in self.function.regions[0].blocks[0].arguments:
             if is_scalar(type_) and name_of(name) in self.names:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.adapters.mlir.model import Operation, walk
-from tidegate.adapters.triton.build_objects import Objects, bytes_of
+from tidegate.adapters.triton.build_lanes import Lanes
+from tidegate.adapters.triton.build_objects import bytes_of
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.layouts import Encoding
 from tidegate.adapters.triton.read import name_in_text
@@ -21,7 +22,7 @@ from tidegate.adapters.triton.views import Owner, View, footprint, index_view, s
 from tidegate.graph import model as g
 
 
-class Memory(Objects):
+class Memory(Lanes):
     def alloc(self, op: Operation) -> None:
         type_ = self.types.memdesc(op.result_types[0])
         if type_ is None or not type_.is_shared:
@@ -112,7 +113,8 @@ class Memory(Objects):
         later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
         alone = effect.by == "one"
         scattered = effect.layout == "scattered"
-        register = None if scattered else self.register_layout(op, effect)
+        by_all = scattered or not self.shared_by_lanes.isdisjoint(self.bases(value, frozenset()))
+        register = None if by_all else self.register_layout(op, effect)
         owner = Owner(self.group.count, self.group.first)
         foot, _ = footprint(view, type_, register, scattered, owner)
         if self.is_masked(op):

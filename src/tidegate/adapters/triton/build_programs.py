@@ -132,6 +132,7 @@ class Programs(Flow):
     def body(self) -> None:
         """The points of a called function."""
         assert self.frame is not None
+        self.find_lanes()
         self.ask()
         params = [self.frame]
         for name, type_ in self.function.regions[0].blocks[0].arguments:

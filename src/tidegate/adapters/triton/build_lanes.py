@@ -1,0 +1,107 @@
+"""Memory in which every lane keeps to its own bytes.
+
+Needs   allocations, what is done to them, and the encodings that say which lane holds what
+Gives   the allocations whose bytes are each touched by one lane only
+Keeps   where lanes of a wave may run apart, and nothing orders their accesses but a barrier, only such memory can do
+        without one between the waves of an exchange that stays inside of each wave: all other memory is taken as
+        touched by all waves alike. Memory that shares bytes with other memory is such other memory
+Cost    linear in the operations, once for each function
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.adapters.mlir.model import Operation, walk
+from tidegate.adapters.triton.build_objects import Objects
+from tidegate.adapters.triton.layouts import Encoding, lanes_keep_to_themselves
+
+Held = tuple[Encoding, tuple[int, ...]]  # who holds what of a shape
+
+
+class Lanes(Objects):
+    """Knows which memory belongs to single lanes."""
+
+    def find_lanes(self) -> None:
+        """Fills `shared_by_lanes`: allocations whose accesses have to be taken as those of all waves."""
+        self.shared_by_lanes: frozenset[str] = frozenset()
+        if self.target.lds.in_order:  # what a wave does to shared memory happens in its order, whatever the lane
+            return
+        allocs = {op.result: op for op in walk(self.function) if self.effect(op).alloc}
+        held: dict[str, list[Held | None]] = {result: [] for result in allocs}
+        for op in walk(self.function):
+            for value, who in self.holders(op):
+                for base in self.bases(value, frozenset()):
+                    if base in held:
+                        held[base].append(who)
+        spans = [span for op in walk(self.function) if (span := self.span(op)) is not None]
+        self.shared_by_lanes = frozenset(
+            result
+            for result, op in allocs.items()
+            if not _is_apart(held[result]) or sum(_meet(self.span(op), each) for each in spans) > 1
+        )
+
+    def holders(self, op: Operation) -> Iterator[tuple[str, Held | None]]:
+        """The descriptors that an operation touches, with who holds what; None: nobody knows, or not lane by lane."""
+        effect = self.effect(op)
+        touched = [value for value, type_ in zip(op.operands, op.operand_types, strict=False) if self.is_memory(type_)]
+        if effect.alloc and op.operands:
+            touched = [op.result]
+        elif effect.alloc or effect.view or effect.free or effect.mbarrier or not op.name or op.regions:
+            return
+        texts = op.result_types if effect.layout == "result" else op.operand_types
+        tensor = next((found for text in texts if (found := self.types.tensor(text)) is not None), None)
+        plain = effect.layout in ("operand", "result") and tensor is not None and tensor.encoding is not None
+        for value in touched:
+            yield value, (tensor.encoding, tensor.shape) if plain and tensor and tensor.encoding else None
+
+    def is_memory(self, type_: str) -> bool:
+        found = self.types.memdesc(type_)
+        return found is not None and found.is_shared
+
+    def bases(self, value: str, asked: frozenset[str]) -> Iterator[str]:
+        """The allocations that a descriptor may lie in."""
+        if value in asked:
+            return
+        asked |= {value}
+        values = self.values
+        if value in values.results:
+            yield from self.bases(values.results[value], asked)
+        elif value in values.arguments:
+            for source in values.arguments[value].sources:
+                yield from self.bases(source, asked)
+        elif value in values.made:
+            op, number = values.made[value]
+            if self.effect(op).alloc:
+                yield value
+            elif op.name == "arith.select":
+                for each in op.operands[1:]:
+                    yield from self.bases(each, asked)
+            elif self.effect(op).view:
+                yield from self.bases(op.operands[0], asked)
+            elif self.effect(op).forwards:
+                yield from self.bases(op.operands[number], asked)
+
+    def span(self, op: Operation) -> tuple[int, int] | None:
+        """The bytes that belong to an operation: an allocation, or scratch."""
+        offset = op.integer("allocation.offset")
+        if offset is None:
+            return None
+        size = op.integer("allocation.size")
+        if size is None and op.results:
+            type_ = self.types.memdesc(op.result_types[0])
+            size = type_.all_bytes if type_ is not None else None
+        return (offset, offset + size) if size is not None else (offset, max(self.ttgir.shared, offset + 1))
+
+
+def _is_apart(held: list[Held | None]) -> bool:
+    """Whether all accesses give each element to one lane, and to the same."""
+    if not held or any(each is None for each in held):
+        return False
+    known = [each for each in held if each is not None]
+    encoding, shape = known[0]
+    return all(each[1] == shape and lanes_keep_to_themselves(encoding, each[0], shape) for each in known)
+
+
+def _meet(one: tuple[int, int] | None, other: tuple[int, int]) -> bool:
+    return one is None or (one[0] < other[1] and other[0] < one[1])
