@@ -31,6 +31,8 @@ from bench import (
     sync_soundness,
     sync_speed,
     triton_barriers,
+    triton_mutants,
+    triton_time,
     verify_agreement,
     verify_mutants,
     verify_speed,
@@ -61,9 +63,11 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "verify-speed": verify_speed.run,
     "cost-ranking": cost_ranking.run,
     "triton-barriers": triton_barriers.run,
+    "triton-time": triton_time.run,
+    "triton-mutants": triton_mutants.run,
 }
 QUICK = "--quick"
-NEED_TRITON = ("triton-barriers",)
+NEED_TRITON = ("triton-barriers", "triton-time", "triton-mutants")
 # Tables without a clock: they are the same on every machine.
 UNTIMED = (
     "removals",
@@ -79,6 +83,7 @@ UNTIMED = (
     "verify-rules",
     "cost-ranking",
     "triton-barriers",
+    "triton-mutants",
 )
 
 

@@ -33,6 +33,7 @@ from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import read_ttgir
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.plan import Change, Edit, Insert, Plan, show_plan
 from tidegate.simulate.judge import Limits, judge
 from tidegate.synchronize.model import SyncOptions
 from tidegate.synchronize.stages import synchronize_graph
@@ -60,7 +61,7 @@ class Row:
     target: str
     triton: list[int] = field(default_factory=list)
     ours: list[int] = field(default_factory=list)
-    waits: int = 0  # that ours puts in, beside barriers
+    waits: list[str] = field(default_factory=list)  # edits of ours that wait for more than the file does
     undecided: list[str] = field(default_factory=list)  # why nothing is said of ours
     unproved: str = ""  # why nothing is said of Triton's
     suspects: list[str] = field(default_factory=list)  # of Triton's, each with its witness
@@ -99,7 +100,8 @@ class Sums:
     def is_good(self) -> bool:
         rows = [Row(**each) for each in self.rows]
         undecided = sum(each.outcome == UNDECIDED for each in rows)
-        return not any(each.outcome == MORE for each in rows) and undecided <= MOST_UNDECIDED * len(rows)
+        worse = any(each.outcome == MORE or each.waits for each in rows)
+        return not worse and undecided <= MOST_UNDECIDED * len(rows)
 
 
 # --- one pair -----------------------------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ def synchronized(program: TritonProgram, row: Row) -> g.SyncGraph:
     graph = program.built.graph
     placed = synchronize_graph(graph, program.target, LEFT_IN_PLACE)
     after = apply_to_graph(placed.plan, graph)
-    row.waits += _waits(after) - _waits(graph)
+    row.waits += (say_edit(each, graph) for each in placed.plan.edits if is_wait(each))
     found = verify(after, program.target)
     if found.undecided:
         row.undecided.append(f"the verifier cannot decide: {'; '.join(dict.fromkeys(found.undecided))}")
@@ -146,8 +148,17 @@ def synchronized(program: TritonProgram, row: Row) -> g.SyncGraph:
     return after
 
 
-def _waits(graph: g.SyncGraph) -> int:
-    return sum(getattr(getattr(each.action, "op", None), "counts", ()) != () for each in graph.points)
+def is_wait(edit: Edit) -> bool:
+    """Whether an edit waits for copies: then waits are not left where they are."""
+    op = edit.op if isinstance(edit, Insert | Change) else None
+    return bool(getattr(op, "counts", ()) or getattr(op, "wait_async_ops", False))
+
+
+def say_edit(edit: Edit, graph: g.SyncGraph) -> str:
+    """The edit with the line of the file that it is about."""
+    words = show_plan(Plan((edit,))).partition("#")[0].split()
+    point = edit.before if isinstance(edit, Insert) else edit.point if isinstance(edit, Change) else 0
+    return f"{' '.join(words)}, line {_line(graph, point)}"
 
 
 def suspects_of(program: TritonProgram, row: Row) -> None:
@@ -256,7 +267,8 @@ def run(quick: bool | None = None) -> tuple[str, bool]:
 
 def table(sums: Sums) -> str:
     rows = [Row(**each) for each in sums.rows]
-    parts = [summary(rows, sums), more_lines(rows), undecided_lines(rows), suspect_lines(rows), kernel_lines(rows)]
+    parts = [summary(rows, sums), more_lines(rows), wait_lines(rows), undecided_lines(rows)]
+    parts += [suspect_lines(rows), kernel_lines(rows)]
     return "\n\n".join("\n".join(each) for each in parts if each)
 
 
@@ -274,7 +286,7 @@ def summary(rows: list[Row], sums: Sums) -> list[str]:
     lines += (
         f"| barriers in loops beside Triton's, geometric mean of {len(looping)} pairs where both have some | {ratio} |",
         f"| Triton has barriers in loops, Tidegate none | {none} |",
-        f"| waits put in beside barriers | {sum(each.waits for each in decided)} |",
+        f"| **waits put in or made stricter** | {sum(bool(each.waits) for each in decided)} |",
         f"| Triton's own barriers proved | {sum(not each.count and not each.unproved for each in rows)} |",
         f"| Triton's own barriers with a suspect | {sum(each.count > 0 for each in rows)} |",
         f"| Triton's own barriers not decided | {sum(bool(each.unproved) for each in rows)} |",
@@ -292,6 +304,14 @@ def more_lines(rows: list[Row]) -> list[str]:
         return []
     lines = ["**MORE BARRIERS THAN TRITON:**", "", "| pair | file | loops |", "|---|---:|---:|"]
     return [*lines, *(f"| {each.name} | {_beside(each, 0)} | {_beside(each, 1)} |" for each in more)]
+
+
+def wait_lines(rows: list[Row]) -> list[str]:
+    """Where the waits are not left as they are: a barrier less may be paid for there."""
+    found = [each for each in rows if each.waits]
+    lines = ["| **waits put in or made stricter** | barriers | edits |", "|---|---:|---|"] if found else []
+    edits = (f"| {each.name} | {each.outcome} | {'; '.join(f'`{edit}`' for edit in each.waits)} |" for each in found)
+    return [*lines, *edits]
 
 
 def undecided_lines(rows: list[Row]) -> list[str]:

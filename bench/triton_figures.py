@@ -1,7 +1,8 @@
 """What the Triton benchmarks share: pairs of a kernel and a target, their texts, and the barriers in a graph.
 
 Needs   Triton, to compile; a folder for the texts: `--texts=DIR`, or one in the system's own for temporary files
-Gives   `pairs()` by number, `text_of` the TTGIR of one, `barriers_in` how many barriers a graph has
+Gives   `pairs()` by number, `text_of` the TTGIR of one, `synchronized_text_of` the same after Triton's own barriers,
+        `barriers_in` how many barriers a graph has
 Keeps   a text is compiled once for each version of Triton and of the kernels, by whichever process comes first; what
         takes too long is stopped, and said
 Cost    a fifth of a second for a text that is not there yet
@@ -14,7 +15,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,7 @@ from pathlib import Path
 from bench import triton_kernels
 from bench.triton_kernels import Case, cases, compile_ttgir
 from tidegate.adapters.triton import libtriton
+from tidegate.adapters.triton.places import take_places
 from tidegate.graph import model as g
 from tidegate.language import ops
 
@@ -66,11 +68,29 @@ def folder() -> Path:
 
 def text_of(pair: Pair) -> str:
     """The TTGIR of a pair, as Triton's cache would hold it."""
-    path = folder() / f"{pair.name}.ttgir"
+    return _kept(f"{pair.name}.ttgir", lambda: compile_ttgir(pair.case, pair.target))
+
+
+def synchronized_text_of(pair: Pair) -> str:
+    """The same in generic form without locations, laid out and with Triton's own barriers: read without Triton."""
+    return _kept(f"{pair.name}.generic.mlir", lambda: _synchronized_by_triton(text_of(pair), pair.name))
+
+
+def _synchronized_by_triton(text: str, name: str) -> str:
+    plain = take_places(text).text
+    parsed = libtriton.parse(plain, name)
+    stages = ("warp-pipeline",) if "warp_pipeline" in plain else ()
+    parsed.run(*stages, "allocate", "fences", "barriers")
+    return take_places(parsed.generic()).text
+
+
+def _kept(name: str, make: Callable[[], str]) -> str:
+    """A text from the folder; made if it is not there."""
+    path = folder() / name
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(compile_ttgir(pair.case, pair.target), encoding="utf-8")
+        new.write_text(make(), encoding="utf-8")
         new.replace(path)
     return path.read_text(encoding="utf-8")
 
