@@ -186,7 +186,10 @@ class _Check:
 
         for unit, checked in zip(self.units, self.results, strict=True):
             with progress_bar(f"advising @{unit.name}") as progress:
-                self.advice.append(advise(checked, unit.target, limits, progress))
+                found = advise(checked, unit.target, limits, progress)
+            if unit.origin is not None:
+                found = replace(found, findings=[*map(unit.origin.with_sources, found.findings)])
+            self.advice.append(found)
 
     def reported(self) -> Iterator[Reported]:
         """The findings, each with its program, for the SARIF log."""
@@ -210,6 +213,9 @@ class _Check:
                 lines.append(f"{where}{name}: {what}; races and hangs were not judged: {checked.why_not}")
                 continue
             lines.append(f"{where}{name}: {what}")
+            origin = self.units[number].origin
+            if origin is not None and origin.said:
+                lines.append(f"  {origin.said}")
             if self.shown not in ("judge", "verify"):
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
             lines += [f"  {each.said}" for each in self.advice[number : number + 1]]

@@ -81,7 +81,7 @@ def _drawn(unit: Unit, graph: SyncGraph, strategy: str | None, prefetch: bool) -
     from tidegate.pingpong import schedule_kernel
 
     if unit.kernel is None:
-        stop("a graph cannot be scheduled: the operations of its loops are not known", "give a kernel")
+        stop("only a kernel can be scheduled: the operations of other loops are not known", "give a kernel")
     made = schedule_kernel(unit.kernel, unit.target, strategy, pipeline=prefetch, certain=False)
     if made.chosen is None:
         assert made.declined is not None

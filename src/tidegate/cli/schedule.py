@@ -83,8 +83,9 @@ def _schedule(
     from tidegate.pingpong import schedule_kernel
 
     loaded = load(file)
-    if loaded.graph is not None:
-        stop("a graph cannot be scheduled: the operations of its loops are not known", "give a kernel")
+    if loaded.graph is not None or loaded.ttgir is not None:
+        what = "a graph" if loaded.graph is not None else "TTGIR"
+        stop(f"{what} cannot be scheduled: the operations of its loops are not known", "give a kernel")
     units = units_of(loaded, target)
     if len(units) > 1:
         names = ", ".join(f"`{file}::{each.name}`" for each in units[:3])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidegate.adapters.mlir.model import Operation
+from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.build import Built, build
 from tidegate.adapters.triton.places import Source
 from tidegate.adapters.triton.read import Ttgir
@@ -31,6 +32,13 @@ class TritonProgram:
     @property
     def name(self) -> str:
         return self.built.graph.name
+
+    @property
+    def said(self) -> str:
+        """How the file was taken, where that is not just as it stands."""
+        if not self.ttgir.is_compiled:
+            return ""
+        return f"as Triton {libtriton.version()} compiles it: its own barriers were put in first"
 
     def source(self, at: Span) -> Source | None:
         """Where in the Triton source a place of the file comes from."""
