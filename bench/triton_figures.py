@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -81,7 +82,7 @@ def _synchronized_by_triton(text: str, name: str) -> str:
     parsed = libtriton.parse(plain, name)
     stages = ("warp-pipeline",) if "warp_pipeline" in plain else ()
     parsed.run(*stages, "allocate", "fences", "barriers")
-    return take_places(parsed.generic()).text
+    return re.sub(r"\n{2,}", "\n", take_places(parsed.generic()).text)
 
 
 def _kept(name: str, make: Callable[[], str]) -> str:

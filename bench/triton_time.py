@@ -26,6 +26,7 @@ import select
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,7 +38,8 @@ from bench.triton_figures import TEXTS, Pair, pairs, text_of
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.program import programs_of
 from tidegate.adapters.triton.read import read_ttgir
-from tidegate.adapters.triton.write import Edited, write_ttgir
+from tidegate.adapters.triton.write import Edited, Reasons, write_ttgir
+from tidegate.graph.plan import Plan
 from tidegate.synchronize.stages import synchronize_graph
 
 CHILDREN = 3
@@ -153,18 +155,24 @@ def _ours(text: str, file: str) -> Times:
     clock.append(time.perf_counter())
     plans = [synchronize_graph(each.built.graph, each.target, LEFT_IN_PLACE).plan for each in programs]
     clock.append(time.perf_counter())
-    made = zip(programs, plans, strict=True)
-    write_ttgir(read, [Edited(each.built, plan, ("",) * len(plan.edits)) for each, plan in made])
+    write_ttgir(read, [Edited(each.built, plan, _silent(plan)) for each, plan in zip(programs, plans, strict=True)])
     clock.append(time.perf_counter())
     names = ("reading", "graph", "plan", "writing")
     return {name: 1e3 * (end - start) for name, start, end in zip(names, clock, clock[1:], strict=False)}
+
+
+def _silent(plan: Plan) -> Reasons:
+    """No reasons behind the edits: saying why is no part of writing."""
+    return lambda _: ("",) * len(plan.edits)
 
 
 def in_a_child(work: Callable[[], Times]) -> dict:
     """What `work` gives, in a process of its own that begins as this one is now; `error` if it fails or never ends."""
     sys.stdout.flush()
     reading, writing = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of others: the child uses none of theirs
+        child = os.fork()
     if not child:
         os.close(reading)
         try:
