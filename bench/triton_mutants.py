@@ -5,7 +5,7 @@ by Triton, printed in generic form and changed; number n is drawn with seed n, t
 reads the result, for Triton would refuse some of them. Then the verifier and the simulator are asked. What the verifier
 proves, the simulator must not show to race or hang; what the simulator shows must be among the verifier's suspects.
 
-    swapped    an operation goes up past neighbours that it does not need
+    swapped    an operation that accesses or orders goes up past neighbours that it does not need
     dropped    a barrier is taken away         fence     a fence between proxies is taken away
     added      a barrier is put in             count     a wait waits for another number
     renamed    an operation on shared memory becomes one that nobody has described
@@ -27,12 +27,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from bench.slices import by_slices, numbers, sums_of
 from bench.triton_figures import TEXTS, TooLong, at_most, pairs, synchronized_text_of
 from tidegate.adapters.triton import libtriton
-from tidegate.adapters.triton.effects import effects
+from tidegate.adapters.triton.effects import NOTHING, effects
 from tidegate.adapters.triton.program import programs_of
 from tidegate.adapters.triton.read import read_ttgir
 from tidegate.diag import BadInput, Finding
@@ -45,6 +44,7 @@ from tidegate.verify.verify import MOST_SUSPECTS, verify
 COUNT, QUICK = 1_000, 40
 LEAST_DECIDED = 0.9
 MOST_NAMED = 12
+MOST_PASSED = 3  # operations that act, on a way up
 MOST_TRIES = 60  # kernels that are looked at until a mutation has a place
 LIMITS = Limits(states=300, steps=40_000)
 MOST_SECONDS = 60.0  # for reading, verifying and judging one
@@ -73,6 +73,13 @@ class Line:
     def touches(self) -> bool:
         """Whether it has to do with shared memory or its synchronization."""
         return self.name in effects() or "memdesc" in self.text or "allocation.offset" in self.text
+
+    @property
+    def acts(self) -> bool:
+        """Whether it accesses shared memory, or orders what does."""
+        does = effects().get(self.name, NOTHING)
+        told = does.barrier or does.wait or does.commit or does.fence or does.mbarrier
+        return bool(told or does.memory or (does.alloc and self.operands) or "allocation.offset" in self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +132,29 @@ Mutation = Callable[[list[str], list[Line], random.Random], str | None]
 
 
 def swapped(lines: list[str], ops: list[Line], rng: random.Random) -> str | None:
-    can = [(a, b) for a, b in pairwise(ops) if _can_swap(a, b) and b.touches]
+    known = {each.number: each for each in ops}
+    can = [(each, ways) for each in ops if each.acts and (ways := _ways_up(each, known))]
     if not can:
         return None
-    _, moved = rng.choice(can)
-    place, known = moved.number, {each.number: each for each in ops}
-    for _ in range(rng.choice((1, 1, 2, 3, 5, 8))):
-        above = known.get(place - 1)
-        if above is None or not _can_swap(above, moved):
-            break
-        lines[place - 1], lines[place] = lines[place], lines[place - 1]
-        place -= 1
+    moved, ways = rng.choice(can)
+    place = rng.choice(ways)
+    lines.insert(place, lines.pop(moved.number))
     return f"`{moved.name}` {moved.number - place} lines up to line {place + 1}"
 
 
-def _can_swap(above: Line, below: Line) -> bool:
-    if above.number + 1 != below.number or above.indent != below.indent or below.name in _ENDS or above.name in _ENDS:
-        return False
-    return not above.result or above.result not in below.operands
+def _ways_up(moved: Line, known: dict[int, Line]) -> list[int]:
+    """Where a line may go, one swap after the other: each place lies before one more that acts."""
+    found, place = [], moved.number
+    while (above := known.get(place - 1)) is not None and _can_pass(above, moved):
+        place -= 1
+        if above.acts:
+            found.append(place)
+    return found[:MOST_PASSED]
+
+
+def _can_pass(above: Line, moved: Line) -> bool:
+    ends = above.name in _ENDS or moved.name in _ENDS
+    return not ends and above.indent == moved.indent and (not above.result or above.result not in moved.operands)
 
 
 def dropped(lines: list[str], ops: list[Line], rng: random.Random) -> str | None:
