@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.footprint import Conflicts, Footprints, Pairs, find_footprints, show_footprints
+from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
 from tidegate.graph.builder import GraphBuilder
@@ -546,3 +547,27 @@ kernel @persistent() sizes(K = 3, T = 3) waves 2 {
     inner = flow.loop_of[write]
     meetings = Conflicts(flow, footprints).carried(read, write, inner)
     assert [each.distance for each in meetings] == [2]
+
+
+@pytest.mark.parametrize("first", [-1, 0, 2])
+@pytest.mark.parametrize("below", [True, False])
+def test_a_slot_that_is_reset_is_a_remainder(first: int, below: bool) -> None:
+    """The pipeliner of Triton carries the slot before, may start at -1, and adds one where it uses it."""
+    math = Arithmetic({"#0": (0, None)})
+    later = Binary("mod", Binary("+", Name("#0"), Const(first + 3)), Const(3))
+    before = math.select(Compare("==", Name("#0"), Const(0)), Const(first), math.put(later, {}))
+    following = Binary("+", Name("%s"), Const(1))
+    reset = Select(Compare(">=", following, Const(3)), Const(0), following)
+    kept = Select(Compare("<", following, Const(3)), following, Const(0))
+    use = math.put(kept if below else reset, {"%s": before})
+    assert isinstance(use, Binary)
+    assert use.op == "mod"
+    assert [evaluate(use, {"#0": trip}) for trip in range(7)] == [(trip + first + 1) % 3 for trip in range(7)]
+
+
+def test_what_is_no_remainder_stays_a_choice() -> None:
+    """A slot that may be beyond the last is not reset to the first."""
+    math = Arithmetic({"%s": (0, 5)})
+    following = Binary("+", Name("%s"), Const(1))
+    found = math.put(Select(Compare(">=", following, Const(3)), Const(0), following), {})
+    assert [evaluate(found, {"%s": slot}) for slot in range(6)] == [1, 2, 0, 0, 0, 0]

@@ -163,6 +163,14 @@ class Arithmetic:
         rest = flat[1] % by
         if not reduced:
             return Const(rest)
+        for atom, factor in reduced.items():
+            if isinstance(atom, Select) and isinstance(atom.then, Const):  # one arm is a number, and so it stays
+                others = ({each: times for each, times in reduced.items() if each is not atom}, rest)
+                then, otherwise = (
+                    self.mod(self.index(_plus(others, _times(self.sum(arm), factor), 1)), by)
+                    for arm in (atom.then, atom.otherwise)
+                )
+                return self.select(atom.cond, then, otherwise)
         for parts in ((reduced, rest), (terms, self.sum(index)[1])):
             low, high = self.bounds_of(parts)
             if low is not None and high is not None and low // by == high // by:
@@ -211,7 +219,30 @@ class Arithmetic:
             return then
         if isinstance(cond, Not):
             return self.select(cond.cond, otherwise, then)
+        match cond:
+            case Compare("==", Name(name), Const()) if isinstance(then, Const):
+                if self.put(otherwise, {name: cond.right}) == then:  # no exception at all
+                    return otherwise
+            case Compare(">=" | "<", around, Const(limit)):
+                over, under = (then, otherwise) if cond.op == ">=" else (otherwise, then)
+                wrapped = self.wrapped(around, limit, over, under)
+                if wrapped is not None:
+                    return wrapped
         return Select(cond, then, otherwise)
+
+    def wrapped(self, around: Index, limit: int, over: Index, under: Index) -> Index | None:
+        """`select(x >= n - 1, 0, x + 1)`, of which x is never more than n - 1, is `(x + 1) mod n`."""
+        terms, step = _plus(self.sum(under), self.sum(around), -1)
+        size = limit + step
+        if terms or size <= 0:
+            return None
+        low, high = self.bounds(around)
+        if low is None or high is None or low + step < 0 or high >= size:
+            return None
+        back, rest = _plus(self.sum(under), self.sum(over), -1)
+        is_back = not back and rest == size
+        is_start = isinstance(over, Const) and high == limit and over.value == 0
+        return self.mod(under, size) if is_back or is_start else None
 
     # --- conditions ---
 
