@@ -1,32 +1,30 @@
-"""Memory in which every lane keeps to its own bytes.
+"""Memory in which every wave, or every lane, keeps to its own bytes.
 
-Needs   allocations, what is done to them, and the encodings that say which lane holds what
-Gives   the allocations whose bytes are each touched by one lane only
-Keeps   where lanes of a wave may run apart, and nothing orders their accesses but a barrier, only such memory can do
-        without one between the waves of an exchange that stays inside of each wave: all other memory is taken as
-        touched by all waves alike. Memory that shares bytes with other memory is such other memory
+Needs   allocations, what is done to them, and the encodings that say which lane of which wave holds what
+Gives   the allocations that waves exchange something through: each access to these counts as one of all waves
+Keeps   nothing is lost where waves exchange anyway, and questions about bytes become small. Where lanes of a wave may
+        run apart, and nothing orders their accesses but a barrier, memory keeps to waves only if it keeps to lanes,
+        and shares its bytes with no other memory
 Cost    linear in the operations, once for each function
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.build_objects import Objects
-from tidegate.adapters.triton.layouts import Encoding, lanes_keep_to_themselves
+from tidegate.adapters.triton.layouts import Encoding, is_warp_private, lanes_keep_to_themselves
 
 Held = tuple[Encoding, tuple[int, ...]]  # who holds what of a shape
+Apart = Callable[[Encoding, Encoding, tuple[int, ...]], bool]
 
 
 class Lanes(Objects):
-    """Knows which memory belongs to single lanes."""
+    """Knows through which memory waves exchange something."""
 
     def find_lanes(self) -> None:
-        """Fills `shared_by_lanes`: allocations whose accesses have to be taken as those of all waves."""
-        self.shared_by_lanes: frozenset[str] = frozenset()
-        if self.target.lds.in_order:  # what a wave does to shared memory happens in its order, whatever the lane
-            return
+        """Fills `exchanged`: allocations of which each access counts as one of all waves."""
         allocs = {op.result: op for op in walk(self.function) if self.effect(op).alloc}
         held: dict[str, list[Held | None]] = {result: [] for result in allocs}
         for op in walk(self.function):
@@ -34,12 +32,17 @@ class Lanes(Objects):
                 for base in self.bases(value, frozenset()):
                     if base in held:
                         held[base].append(who)
-        spans = [span for op in walk(self.function) if (span := self.span(op)) is not None]
-        self.shared_by_lanes = frozenset(
-            result
-            for result, op in allocs.items()
-            if not _is_apart(held[result]) or sum(_meet(self.span(op), each) for each in spans) > 1
-        )
+        # What a wave does to shared memory may happen in its order, whatever the lane: then waves are enough.
+        apart = is_warp_private if self.target.lds.in_order else lanes_keep_to_themselves
+        self.exchanged = frozenset(result for result in allocs if not _is_apart(held[result], apart))
+        if not self.target.lds.in_order:
+            spans = [span for op in walk(self.function) if (span := self.span(op)) is not None]
+            self.exchanged |= {
+                result for result, op in allocs.items() if sum(_meet(self.span(op), each) for each in spans) > 1
+            }
+
+    def is_exchanged(self, value: str) -> bool:
+        return not self.exchanged.isdisjoint(self.bases(value, frozenset()))
 
     def holders(self, op: Operation) -> Iterator[tuple[str, Held | None]]:
         """The descriptors that an operation touches, with who holds what; None: nobody knows, or not lane by lane."""
@@ -94,13 +97,13 @@ class Lanes(Objects):
         return (offset, offset + size) if size is not None else (offset, max(self.ttgir.shared, offset + 1))
 
 
-def _is_apart(held: list[Held | None]) -> bool:
-    """Whether all accesses give each element to one lane, and to the same."""
+def _is_apart(held: list[Held | None], apart: Apart) -> bool:
+    """Whether all accesses give each element to one owner, and to the same."""
     if not held or any(each is None for each in held):
         return False
     known = [each for each in held if each is not None]
     encoding, shape = known[0]
-    return all(each[1] == shape and lanes_keep_to_themselves(encoding, each[0], shape) for each in known)
+    return all(each[1] == shape and apart(encoding, each[0], shape) for each in known)
 
 
 def _meet(one: tuple[int, int] | None, other: tuple[int, int]) -> bool:

@@ -113,10 +113,9 @@ class Memory(Lanes):
         later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
         alone = effect.by == "one"
         scattered = effect.layout == "scattered"
-        by_all = scattered or not self.shared_by_lanes.isdisjoint(self.bases(value, frozenset()))
+        by_all = scattered or self.is_exchanged(value)
         register = None if by_all else self.register_layout(op, effect)
-        owner = Owner(self.group.count, self.group.first)
-        foot, _ = footprint(view, type_, register, scattered, owner)
+        foot = footprint(view, type_, register, by_all, Owner(self.group.count, self.group.first))
         if self.is_masked(op):
             foot = g.Footprint(foot.place, foot.extents, foot.width, True)
         issues = (g.Issue(effect.queue, 0 if effect.queue == "async" else 1, 0 if effect.queue == "async" else 1),)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidegate.adapters.mlir.model import Operation
-from tidegate.adapters.triton.layouts import Encoding, Touched, touched
+from tidegate.adapters.triton.layouts import Encoding, touched
 from tidegate.adapters.triton.types import MemDesc
 from tidegate.graph import model as g
 from tidegate.index import ZERO, Index, add, scale
@@ -73,18 +73,18 @@ class Owner:
     first: int = 0
 
 
-def footprint(
-    view: View, type_: MemDesc, register: Encoding | None, scattered: bool, owner: Owner
-) -> tuple[g.Footprint, bool]:
-    """The bytes of an access through a view, and whether each wave is known to keep to its own."""
+def footprint(view: View, type_: MemDesc, register: Encoding | None, by_all: bool, owner: Owner) -> g.Footprint:
+    """The bytes of an access through a view. `by_all`: every wave may touch any of them."""
     if view.opaque:
-        return g.Footprint(view.place, (), view.opaque, True), False
+        return g.Footprint(view.place, (), view.opaque, True)
     if view.start is None or view.type.encoding is None or not view.type.is_known or type_.slots > 1:
         whole = view.type.slot_bytes * (type_.slots - 1) + view.type.last_bytes
-        return g.Footprint(view.place, (), max(whole, _allocated(view)), True), False
+        return g.Footprint(view.place, (), max(whole, _allocated(view)), True)
     slot = view.type.allocated[-view.type.rank :]
+    if by_all and type_.slot_shape == slot:
+        return g.Footprint(view.place, (), view.type.last_bytes, True)
     found = touched(
-        None if scattered else register,
+        None if by_all else register,
         type_.slot_shape,
         view.type.encoding,
         slot,
@@ -93,7 +93,9 @@ def footprint(
         owner.first,
         view.start if any(view.start) else None,
     )
-    return _as_footprint(view, found), found.exact and not scattered
+    offset = found.offset
+    place = view.place if offset == ZERO else replace(view.place, offset=add(view.place.offset, offset))
+    return g.Footprint(place, found.extents, found.width, not found.exact)
 
 
 def _allocated(view: View) -> int:
@@ -102,9 +104,3 @@ def _allocated(view: View) -> int:
         return 0
     slot = view.type.allocated[-view.type.rank :]
     return replace(view.type, shape=slot).last_bytes
-
-
-def _as_footprint(view: View, found: Touched) -> g.Footprint:
-    offset = found.offset
-    place = view.place if offset == ZERO else replace(view.place, offset=add(view.place.offset, offset))
-    return g.Footprint(place, found.extents, found.width, not found.exact)
