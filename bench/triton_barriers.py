@@ -281,17 +281,24 @@ def summary(rows: list[Row], sums: Sums) -> list[str]:
         theirs, ours = (sum(getattr(each, who)[place] for each in decided) for who in ("triton", "ours"))
         lines.append(f"| barriers {words}, Triton / Tidegate | {theirs} / {ours} |")
     looping = [each for each in decided if each.triton[1] > 0 and each.ours[1] > 0]
-    ratio = f"{geometric_mean([each.ours[1] / each.triton[1] for each in looping]):.3f}" if looping else "–"
     none = sum(each.triton[1] > 0 and not each.ours[1] for each in decided)
+    kept = [each for each in decided if not each.waits]
     lines += (
-        f"| barriers in loops beside Triton's, geometric mean of {len(looping)} pairs where both have some | {ratio} |",
+        f"| barriers in loops beside Triton's, {_mean(looping)} |",
         f"| Triton has barriers in loops, Tidegate none | {none} |",
-        f"| **waits put in or made stricter** | {sum(bool(each.waits) for each in decided)} |",
+        f"| **waits put in or made stricter** | {len(decided) - len(kept)} |",
+        f"| fewer barriers, of those with all waits as they are | {sum(each.outcome == FEWER for each in kept)} |",
+        f"| barriers in loops, with all waits as they are, {_mean([each for each in looping if not each.waits])} |",
         f"| Triton's own barriers proved | {sum(not each.count and not each.unproved for each in rows)} |",
         f"| Triton's own barriers with a suspect | {sum(each.count > 0 for each in rows)} |",
         f"| Triton's own barriers not decided | {sum(bool(each.unproved) for each in rows)} |",
     )
     return lines
+
+
+def _mean(rows: list[Row]) -> str:
+    ratio = f"{geometric_mean([each.ours[1] / each.triton[1] for each in rows]):.3f}" if rows else "–"
+    return f"geometric mean of {len(rows)} pairs where both have some | {ratio}"
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:

@@ -143,7 +143,7 @@ def _triton(text: str, file: str) -> Times:
     manager = ir.pass_manager(parsed.context)
     libtriton.PASSES["barriers"](manager, parsed.gpu)
     start = time.perf_counter()
-    parsed.module_run(manager)
+    manager.run(parsed.module, "membar")
     return {"triton": 1e3 * (time.perf_counter() - start)}
 
 
