@@ -18,7 +18,20 @@ from tidegate.footprint.boxes import reach
 from tidegate.footprint.meetings import ANYWHERE, KINDS, Ends, Pairs
 from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
 from tidegate.footprint.questions import Question, Side, is_counter
-from tidegate.index import TRUE, Binary, Compare, Cond, Const, Index, Logic, Name, holds, names, why_not_affine
+from tidegate.index import (
+    TRUE,
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Index,
+    Logic,
+    Name,
+    evaluate,
+    holds,
+    names,
+    why_not_affine,
+)
 from tidegate.language.points import Undecided, find_point
 
 LARGE = lcm(*range(1, 65)) << 16  # leaves no remainder by anything that is tried, nor by a usual tile
@@ -134,6 +147,10 @@ class Judge:
             return Found(least, (0,) * len(asked.rounds), left, dict(example.point) if example else {}, False)
         point, sure = self.least(affine, point, order) if asked.carried else (point, True)
         rounds = tuple(self.least_round(affine, name, point) for name in asked.rounds)
+        left = tuple(
+            self.ends(affine, name, trips, point) if ends == ANYWHERE and trips is not None else ends
+            for (name, trips), ends in zip(asked.left, left, strict=True)
+        )
         distance = point.get("d", 1) if asked.carried else 0
         return Found(distance if sure else 1, rounds, left, point, sure and len(affine) == len(conds))
 
@@ -165,6 +182,23 @@ class Judge:
                 return 0
             least = found[name]
         return 0
+
+    def ends(self, conds: Sequence[Cond], name: str, trips: Index, point: dict[str, int]) -> Ends:
+        """How many iterations of a loop that x leaves follow at least; how often it runs is an expression."""
+        rest = Binary("-", Binary("-", trips, Const(1)), Name(name))
+        if why_not_affine(rest) or not all(each in point for each in names(rest)):
+            return ANYWHERE
+        least = evaluate(rest, point)
+        for _ in range(MOST_STEPS):
+            if least <= 0:
+                return ANYWHERE
+            found = self.ask((*conds, Compare("<", rest, Const(least))), ("d",))
+            if found is None:
+                return Ends(1 << 30, frozenset((least,)), True)
+            if isinstance(found, Undecided) or not all(each in found for each in names(rest)):
+                return ANYWHERE
+            least = evaluate(rest, found)
+        return ANYWHERE
 
     def ask(self, conds: tuple[Cond, ...], order: tuple[str, ...]) -> dict[str, int] | Undecided | None:
         used = {name for cond in conds for name in names(cond)}

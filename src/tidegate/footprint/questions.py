@@ -19,7 +19,7 @@ from tidegate.footprint.model import Footprints, Span, Touch
 from tidegate.footprint.values import Spot, iteration
 from tidegate.graph import model as g
 from tidegate.index import WAVE, WORKGROUP, ZERO, Binary, Compare, Cond, Const, Index, Name, names
-from tidegate.language.types import FLAG
+from tidegate.language.types import FLAG, INDEX
 
 AHEAD: Index = Binary("+", Name("d"), Name("i"))  # y's iteration of the carried loop
 
@@ -68,6 +68,7 @@ class Asker:
         self.sizes = {size.name for size in self.graph.sizes}
         self.growing = self.sizes - {name for cond in self.graph.where if _limits(cond) for name in names(cond)}
         self.flags = {value.name for value in self.graph.free if value.type == FLAG}
+        self.given = self.sizes | {value.name for value in self.graph.free if value.type == INDEX}
 
     def opaques_of(self, touch: Touch) -> list[str]:
         if touch.node not in self.opaques:
@@ -114,7 +115,7 @@ class Asker:
         if isinstance(trips, Binary) and trips.op == "max" and trips.left == ZERO:
             trips = trips.right  # an access in the loop runs
         mentioned = set(names(trips))
-        return trips if mentioned <= self.sizes and mentioned.issubset(used) else None
+        return trips if mentioned <= self.given and mentioned.issubset(used) else None
 
     def relevant(self, x: Side, y: Side, renamed: _Renaming, most: int | None) -> tuple[Side, Side]:
         """The sides without bounds that say nothing new: questions in different loops become one.

@@ -33,6 +33,7 @@ from tidegate.simulate.judge import Limits, Progress, judge
 from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.forced import force
 from tidegate.synchronize.model import Synchronized, SyncOptions
+from tidegate.synchronize.refine import refine
 from tidegate.synchronize.said import say_why
 from tidegate.synchronize.together import Considered, place_together, say_considered
 from tidegate.targets import Target, default_target, known_targets
@@ -169,6 +170,8 @@ def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_aft
     else:
         result.placed = _place(found, target, options, limits, names_in(result.unit.kernel))
         plan = result.placed.plan
+        if result.unit.origin is not None:
+            plan = refine(plan, graph, target)
         result.notes = (*result.placed.notes, *_notes(result.placed, found, target, options))
     result.plan = Plan(plan.edits[: options.bisect])
     result.left_out = len(plan.edits) - len(result.plan.edits)

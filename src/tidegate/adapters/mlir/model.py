@@ -18,7 +18,8 @@ from functools import lru_cache
 
 from tidegate.diag import NOWHERE, Span
 
-_DELIMITER = re.compile(r'->|[(){}\[\]<>,]|"(?:[^"\\]|\\.)*"')
+# An arrow and comparisons are no brackets.
+_DELIMITER = re.compile(r'->|[<>]=|[(){}\[\]<>,]|"(?:[^"\\]|\\.)*"')
 _INTEGER = re.compile(r"(-?\d+)(?: : \S+)?")
 
 
@@ -159,4 +160,4 @@ def integer(text: str) -> int | None:
 @lru_cache(maxsize=4096)
 def integers(text: str) -> tuple[int, ...]:
     body = text.partition(":")[2] if text.startswith("array<") else text
-    return tuple(int(each) for each in re.findall(r"-?\d+", body))
+    return tuple(int(each) for each in re.findall(r"(?<![\w.])-?\d+", body))

@@ -23,7 +23,8 @@ _HEAD = re.compile(r'(?:(%[\w.$-]+)(?::(\d+))?\s*=\s*)?"((?:[^"\\]|\\.)*)"\s*\((
 _LABEL = re.compile(r"(\^[\w.$-]+)")
 _TYPE_WORD = re.compile(r"[!#]?[\w.$]+")
 _OPEN, _CLOSE = "([{<", ")]}>"
-_DELIMITER = re.compile(r'->|[(){}\[\]<>]|"(?:[^"\\]|\\.)*"')
+_DELIMITER = re.compile(r'->|[<>]=|[(){}\[\]<>]|"(?:[^"\\]|\\.)*"')
+_IN_ALIAS = re.compile(r'->|[<>]=|[(){}\[\]<>]|"(?:[^"\\]|\\.)*"|\n')
 _ARROW = re.compile(r"\s*->\s*")
 
 
@@ -68,10 +69,10 @@ class _Reader:
     def rest_of_alias(self) -> str:
         """What an alias stands for: up to the end of its line, brackets respected."""
         start, depth = self.place, 0
-        for match in re.finditer(r'->|[(){}\[\]<>]|"(?:[^"\\]|\\.)*"|\n', self.text[start:]):
+        for match in _IN_ALIAS.finditer(self.text, start):
             sign = match[0]
             if sign == "\n" and depth <= 0:
-                self.place = start + match.start()
+                self.place = match.start()
                 return self.text[start : self.place].strip()
             depth += (sign in _OPEN) - (sign in _CLOSE)
         self.place = len(self.text)

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -89,16 +89,11 @@ class Parsed:
         for name in passes:
             PASSES[name](manager, self.gpu)
         with _words_of_triton() as said:
-            try:
-                self.module_run(manager)
-            except RuntimeError as error:
-                raise BadInput(
-                    Finding("TG007", f"Triton cannot carry out `{', '.join(passes)}`: {_first(said, error)}")
-                ) from None
+            _, error = _tried(lambda: manager.run(self.module, "tidegate"))
+        if error is not None:
+            what = ", ".join(passes)
+            raise BadInput(Finding("TG007", f"Triton cannot carry out `{what}`: {_first(said, error)}"))
         return self
-
-    def module_run(self, manager: Any) -> None:
-        manager.run(self.module, "tidegate")
 
 
 def parse(text: str, file: str) -> Parsed:
@@ -114,10 +109,9 @@ def parse(text: str, file: str) -> Parsed:
         with open(path, "w", encoding="utf-8") as out:
             out.write(text)
         with _words_of_triton() as said:
-            try:
-                module = ir.parse_mlir_module(path, context)
-            except RuntimeError as error:
-                raise BadInput(_refusal(file, said, error)) from None
+            module, error = _tried(lambda: ir.parse_mlir_module(path, context))
+    if error is not None:
+        raise BadInput(_refusal(file, said, error))
     module.context = context
     target = re.search(r'ttg\.target"?\s*=\s*"([^"]*)"', text)
     return Parsed(module, context, Gpu.parse(target[1] if target else ""))
@@ -180,6 +174,14 @@ PASSES = {
     "warp-pipeline": _pipeline_warps,
     "warp-groups": _warp_groups,
 }
+
+
+def _tried(call: Callable[[], Any]) -> tuple[Any, RuntimeError | None]:
+    """What a call gives, or how it fails: what Triton says of that is known only afterwards."""
+    try:
+        return call(), None
+    except RuntimeError as error:
+        return None, error
 
 
 # --- what Triton says ---------------------------------------------------------------------------------------------

@@ -46,11 +46,24 @@ class Places:
     text: str
     locs: dict[int, str]  # line → the last location in it
     aliases: dict[str, str]
+    lines: tuple[str, ...] = ()
 
     def source(self, line: int) -> Source | None:
         """Where in the Triton source a line of the text comes from, if it says so."""
-        text = self.locs.get(line)
+        text = self.locs.get(line) or self.locs.get(self.end_of(line))
         return None if text is None else self.resolve(text)
+
+    def end_of(self, line: int) -> int:
+        """Where an operation ends that starts in a line: one with regions has its location there."""
+        lines = self.lines
+        if not 1 <= line <= len(lines) or not lines[line - 1].rstrip().endswith("{"):
+            return line
+        start = lines[line - 1]
+        indent = start[: len(start) - len(start.lstrip())]
+        for number in range(line, len(lines)):
+            if lines[number].startswith(indent + "}") and not lines[number].rstrip().endswith("{"):
+                return number + 1
+        return line
 
     def resolve(self, text: str, steps: int = 0) -> Source | None:
         if steps > MOST_STEPS:
@@ -82,7 +95,8 @@ def take_places(text: str) -> Places:
         locs[line] = text[found.end() : end - 1]
         pieces.append(text[place : found.start()].removesuffix(" "))
         place = end
-    return Places("".join([*pieces, text[place:]]), locs, aliases)
+    left = "".join([*pieces, text[place:]])
+    return Places(left, locs, aliases, tuple(left.split("\n")))
 
 
 def _close(text: str, start: int) -> int:

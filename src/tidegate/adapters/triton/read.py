@@ -13,6 +13,7 @@ Cost    Triton's parser and printer, and one pass over the generic text
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.adapters.mlir import Block, Module, Operation, Region, is_generic, parse_generic
@@ -93,7 +94,7 @@ def read_ttgir(text: str, file: str, *, as_compiled: bool = False, before: tuple
     parsed = libtriton.parse(places.text, file)
     stages = ("warp-pipeline",) if "warp_pipeline" in places.text else ()
     parsed.run(*stages, *(() if allocated else ("allocate", "fences")), *before)
-    module = _placed(parse_generic(parsed.generic(), file), places.text.split("\n"), file)
+    module = _placed(parse_generic(parsed.generic(), file), places.lines, file)
     found = _ttgir(file, text, places, module, is_generic(places.text), allocated)
     return replace(found, is_open=not allocated and "barriers" not in before)
 
@@ -104,8 +105,7 @@ def _ttgir(file: str, text: str, places: Places, module: Module, generic: bool, 
     waves = top.integer("ttg.num-warps") or 4
     lanes = top.integer("ttg.threads-per-warp") or 32
     shared = top.integer("ttg.shared") or 0
-    lines = tuple(places.text.split("\n"))
-    return Ttgir(file, text, places, module, gpu, waves, lanes, shared, generic, allocated, lines)
+    return Ttgir(file, text, places, module, gpu, waves, lanes, shared, generic, allocated, places.lines)
 
 
 def target_named(text: str) -> str:
@@ -117,7 +117,7 @@ def target_named(text: str) -> str:
 # --- places -------------------------------------------------------------------------------------------------------
 
 
-def _placed(module: Module, lines: list[str], file: str) -> Module:
+def _placed(module: Module, lines: Sequence[str], file: str) -> Module:
     """The operations with their places in the file, which their locations say."""
 
     def place(op: Operation, around: Span) -> Operation:
@@ -133,7 +133,7 @@ def _placed(module: Module, lines: list[str], file: str) -> Module:
     return replace(module, operation=place(module.operation, Span(file, 1, 1, 1)))
 
 
-def _span(aliases: dict[str, str], op: Operation, lines: list[str], file: str) -> Span | None:
+def _span(aliases: dict[str, str], op: Operation, lines: Sequence[str], file: str) -> Span | None:
     text = op.loc.removeprefix("loc(").removesuffix(")")
     found = _LOCATION.search(aliases.get(text, text))
     if found is None:

@@ -1,0 +1,83 @@
+"""Takes back what the verifier proves to be needless.
+
+Needs   a plan that the verifier proves, for a graph and its target
+Gives   a plan with fewer edits, or weaker ones, that it proves as well
+Keeps   every step is proved; a plan that is not proved stays as it is
+Cost    a proof for each edit that is tried, up to `MOST_TRIALS`
+
+Placement follows walks; the proof also knows which of them can be taken. A copy in front of a loop whose slot is read
+behind it only after an odd number of trips needs no wait on the walk that goes round the loop no time at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.plan import Change, Edit, Insert, Plan
+from tidegate.language.ops import SharedMemoryBarrier, WaitCount, WorkgroupBarrier
+from tidegate.targets import Target
+from tidegate.verify.verify import verify
+
+MOST_TRIALS = 24
+
+
+def refine(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan:
+    """The plan without what the proof does without: waits first, then barriers, those that are met most first."""
+    if not any(map(_is_tried, plan.edits)) or not _is_proved(plan, graph, target):
+        return plan
+    trials = 1
+    for number in _in_order(plan, graph):
+        for less in _weaker(plan.edits[number]):
+            if trials >= MOST_TRIALS:
+                return _without_gaps(plan)
+            trials += 1
+            edits = (*plan.edits[:number], less, *plan.edits[number + 1 :])
+            trial = Plan(tuple(each for each in edits if each is not None))
+            if _is_proved(trial, graph, target):
+                plan = Plan(tuple(_NOTHING if each is None else each for each in edits))
+                break
+    return _without_gaps(plan)
+
+
+_NOTHING = Insert(-1, WorkgroupBarrier())  # keeps the place of an edit that is gone
+
+
+def _without_gaps(plan: Plan) -> Plan:
+    return Plan(tuple(each for each in plan.edits if each is not _NOTHING))
+
+
+def _is_proved(plan: Plan, graph: g.SyncGraph, target: Target) -> bool:
+    return verify(apply_to_graph(_without_gaps(plan), graph), target, memory=False).is_proved
+
+
+def _in_order(plan: Plan, graph: g.SyncGraph) -> list[int]:
+    tried = [number for number, edit in enumerate(plan.edits) if _is_tried(edit)]
+    return sorted(tried, key=lambda each: (not _waits(plan.edits[each]), -_weight(plan.edits[each], graph), each))
+
+
+def _is_tried(edit: Edit) -> bool:
+    kinds = (SharedMemoryBarrier, WorkgroupBarrier, WaitCount)
+    return (isinstance(edit, Insert) and isinstance(edit.op, kinds)) or (isinstance(edit, Change) and _waits(edit))
+
+
+def _waits(edit: Edit) -> bool:
+    """Whether an edit asks for a wait for copies."""
+    op = edit.op if isinstance(edit, Insert | Change) else None
+    return isinstance(op, WaitCount) or (
+        isinstance(op, SharedMemoryBarrier) and bool(op.counts or op.wait_async_ops or op.async_deps)
+    )
+
+
+def _weight(edit: Edit, graph: g.SyncGraph) -> float:
+    point = edit.before if isinstance(edit, Insert) else edit.point if isinstance(edit, Change) else 0
+    return graph.points[point].weight
+
+
+def _weaker(edit: Edit) -> Iterator[Edit | None]:
+    """Less than an edit, the least first."""
+    yield None
+    if isinstance(edit, Insert) and isinstance(edit.op, SharedMemoryBarrier) and _waits(edit):
+        yield replace(edit, op=SharedMemoryBarrier())
