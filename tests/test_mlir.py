@@ -171,12 +171,10 @@ def test_numbers_in_attributes() -> None:
     assert integers("[0, 16]") == (0, 16)
 
 
-@pytest.mark.xfail(strict=True, reason="the width of each element's type is taken for an element")
 def test_numbers_with_types_in_a_list() -> None:
     assert integers("[0 : i32, 16 : i32]") == (0, 16)
 
 
-@pytest.mark.xfail(strict=True, reason="`>=` in an integer set is taken for a bracket that closes")
 def test_comparisons_in_attributes_close_nothing() -> None:
     op = only('"a.b"() {set = affine_set<(d0) : (d0 - 1 >= 0)>, n = 1 : i32} : () -> ()')
     assert op.integer("n") == 1

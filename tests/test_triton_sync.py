@@ -130,16 +130,10 @@ def test_never_more_barriers_in_a_loop_than_triton_has(name: str) -> None:
         assert in_loops(synchronized(name, merge), "ttg.barrier") <= in_loops(own, "ttg.barrier")
 
 
-NEEDLESS = pytest.mark.xfail(
-    strict=True, reason="a barrier before the loop that `performs what a later barrier orders` orders nothing"
-)
 TWINS = [(name, merge) for name in COMPILED if not name.startswith("pingpong") for merge in ("model", "never")]
 
 
-@pytest.mark.parametrize(
-    ("name", "merge_waits"),
-    [pytest.param(*each, marks=NEEDLESS if each == ("gemm.sm_90", "model") else ()) for each in TWINS],
-)
+@pytest.mark.parametrize(("name", "merge_waits"), TWINS)
 def test_every_barrier_that_is_put_in_is_needed(name: str, merge_waits: str, tmp_path: Path) -> None:
     """Its twin: one barrier less, and the verifier objects."""
     after = synchronized(name, merge_waits)
@@ -157,7 +151,6 @@ def test_what_stands_in_the_file_stays(tmp_path: Path) -> None:
     assert found_in(text_of("pingpong.gfx942"), tmp_path) == []
 
 
-@pytest.mark.xfail(strict=True, reason="on gfx950 a wait is put in before the loads behind the loop all the same")
 def test_waits_are_never_moved_where_that_is_asked() -> None:
     assert "%tidegate" not in synchronized("gemm.gfx950", "never")
 

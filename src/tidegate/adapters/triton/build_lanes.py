@@ -2,9 +2,9 @@
 
 Needs   allocations, what is done to them, and the encodings that say which lane of which wave holds what
 Gives   the allocations that waves exchange something through: each access to these counts as one of all waves
-Keeps   nothing is lost where waves exchange anyway, and questions about bytes become small. Where lanes of a wave may
-        run apart, and nothing orders their accesses but a barrier, memory keeps to waves only if it keeps to lanes,
-        and shares its bytes with no other memory
+Keeps   where barriers are still to be placed, and all waves will meet at them, little is lost if waves exchange anyway,
+        and questions about bytes become small. Where lanes of a wave may run apart, and nothing orders their accesses
+        but a barrier, memory keeps to waves only if it keeps to lanes, and shares its bytes with no other memory
 Cost    linear in the operations, once for each function
 """
 
@@ -25,6 +25,9 @@ class Lanes(Objects):
 
     def find_lanes(self) -> None:
         """Fills `exchanged`: allocations of which each access counts as one of all waves."""
+        self.exchanged: frozenset[str] = frozenset()
+        if self.target.lds.in_order and not self.may_be_coarse():
+            return
         allocs = {op.result: op for op in walk(self.function) if self.effect(op).alloc}
         held: dict[str, list[Held | None]] = {result: [] for result in allocs}
         for op in walk(self.function):
@@ -40,6 +43,10 @@ class Lanes(Objects):
             self.exchanged |= {
                 result for result, op in allocs.items() if sum(_meet(self.span(op), each) for each in spans) > 1
             }
+
+    def may_be_coarse(self) -> bool:
+        """Whether it is enough to know that waves exchange something: for barriers that all of them will meet at."""
+        return self.ttgir.is_open and not any(self.effect(op).barrier == "conditional" for op in walk(self.function))
 
     def is_exchanged(self, value: str) -> bool:
         return not self.exchanged.isdisjoint(self.bases(value, frozenset()))
@@ -61,29 +68,6 @@ class Lanes(Objects):
     def is_memory(self, type_: str) -> bool:
         found = self.types.memdesc(type_)
         return found is not None and found.is_shared
-
-    def bases(self, value: str, asked: frozenset[str]) -> Iterator[str]:
-        """The allocations that a descriptor may lie in."""
-        if value in asked:
-            return
-        asked |= {value}
-        values = self.values
-        if value in values.results:
-            yield from self.bases(values.results[value], asked)
-        elif value in values.arguments:
-            for source in values.arguments[value].sources:
-                yield from self.bases(source, asked)
-        elif value in values.made:
-            op, number = values.made[value]
-            if self.effect(op).alloc:
-                yield value
-            elif op.name == "arith.select":
-                for each in op.operands[1:]:
-                    yield from self.bases(each, asked)
-            elif self.effect(op).view:
-                yield from self.bases(op.operands[0], asked)
-            elif self.effect(op).forwards:
-                yield from self.bases(op.operands[number], asked)
 
     def span(self, op: Operation) -> tuple[int, int] | None:
         """The bytes that belong to an operation: an allocation, or scratch."""

@@ -15,7 +15,6 @@ from tidegate.adapters.triton.build_lanes import Lanes
 from tidegate.adapters.triton.build_objects import bytes_of
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.layouts import Encoding
-from tidegate.adapters.triton.read import name_in_text
 from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import name_of
 from tidegate.adapters.triton.views import Owner, View, footprint, index_view, same_view, subslice_view
@@ -48,7 +47,7 @@ class Memory(Lanes):
             self.access(op, "write", op.result, self.effect(op))
 
     def buffer_name(self, op: Operation) -> str:
-        name = name_of(name_in_text(self.ttgir, op))
+        name = name_of(op.result)
         count = self.buffers.get(name, 0)
         self.buffers[name] = count + 1
         return f"{name}_again{count}" if count else name

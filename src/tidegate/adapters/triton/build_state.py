@@ -8,6 +8,7 @@ Cost    constant for each point
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,15 +169,51 @@ class State:
             self.add(g.Havoc(tuple(names), True), op)
 
     def anything(self, op: Operation) -> None:
-        """An operation that nobody has described."""
+        """An operation that nobody has described: it reads and writes all that it can reach, all waves together."""
         self.unknown.append(op)
-        bases = (self.views[value].place.base for value in op.operands if value in self.views)
-        reached = tuple(dict.fromkeys(f"{each}_memory" if each in self.objects else each for each in bases))
-        self.add(g.Unknown(reached), op)
+        reached = tuple(dict.fromkeys(name for value in op.operands for name in self.buffers_of(value)))
+        sizes = {each.name: each.bytes for each in self.b.parts.get("buffers", ())}
+        if not reached or not all(name in sizes for name in reached):
+            self.add(g.Unknown(()), op)
+        for name in reached:
+            if name in sizes:
+                foot = g.Footprint(g.Ref(name), (), sizes[name], True)
+                self.add(g.Access("write", foot, as_one=True), op, role="local_write")
         for result, type_ in zip(op.results, op.result_types, strict=True):
             found = self.types.memdesc(type_)
             if found is not None and found.is_shared and reached:
                 self.views[result] = View(g.Ref(reached[0]), None, found)
+
+    def buffers_of(self, value: str) -> Iterator[str]:
+        """The buffers that a descriptor may lie in; the memory of a barrier object has a name of its own."""
+        if value not in self.views:
+            return
+        known = [self.views[base].place.base for base in self.bases(value, frozenset()) if base in self.views]
+        for name in known or [self.views[value].place.base]:
+            yield f"{name}_memory" if name in self.objects else name
+
+    def bases(self, value: str, asked: frozenset[str]) -> Iterator[str]:
+        """The allocations that a descriptor may lie in."""
+        if value in asked:
+            return
+        asked |= {value}
+        values = self.values
+        if value in values.results:
+            yield from self.bases(values.results[value], asked)
+        elif value in values.arguments:
+            for source in values.arguments[value].sources:
+                yield from self.bases(source, asked)
+        elif value in values.made:
+            op, number = values.made[value]
+            if self.effect(op).alloc:
+                yield value
+            elif op.name == "arith.select":
+                for each in op.operands[1:]:
+                    yield from self.bases(each, asked)
+            elif self.effect(op).view:
+                yield from self.bases(op.operands[0], asked)
+            elif self.effect(op).forwards:
+                yield from self.bases(op.operands[number], asked)
 
     def touches_memory(self, op: Operation) -> bool:
         return any(value in self.views for value in op.operands) or any(

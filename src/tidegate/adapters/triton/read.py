@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from tidegate.adapters.mlir import Block, Module, Operation, Region, is_generic, parse_generic
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.libtriton import INSTALL, Gpu
+from tidegate.adapters.triton.names import with_names
 from tidegate.adapters.triton.places import Places, take_places
 from tidegate.diag import BadInput, Finding, Label, Span
 
 _FUNCTION = "tt.func"
 _LOCATION = re.compile(r'"[^"]*":(\d+):(\d+)')
-_NAME = re.compile(r"\s*(%[\w.$-]+)(?::\d+)? = ")
 _TARGET = re.compile(r'ttg\.target"?\s*=\s*"([^"]*)"')
 
 
@@ -130,7 +130,12 @@ def _placed(module: Module, lines: Sequence[str], file: str) -> Module:
     def _in_block(block: Block, around: Span) -> Block:
         return Block(block.label, block.arguments, tuple(place(each, around) for each in block.operations))
 
-    return replace(module, operation=place(module.operation, Span(file, 1, 1, 1)))
+    def named(block: Block) -> Block:
+        return replace(block, operations=tuple(with_names(each, lines) for each in block.operations))
+
+    top = place(module.operation, Span(file, 1, 1, 1))
+    regions = tuple(Region(tuple(map(named, region.blocks))) for region in top.regions)
+    return replace(module, operation=replace(top, regions=regions))
 
 
 def _span(aliases: dict[str, str], op: Operation, lines: Sequence[str], file: str) -> Span | None:
@@ -150,9 +155,3 @@ def is_written(ttgir: Ttgir, op: Operation) -> bool:
     """Whether an operation stands in the file itself: passes put others in, and printers leave some out."""
     rest = ttgir.text_line(op.at.line)[op.at.column - 1 :]
     return rest.startswith((op.name, f'"{op.name}"')) or (ttgir.is_generic and f'"{op.name}"' in rest)
-
-
-def name_in_text(ttgir: Ttgir, op: Operation) -> str:
-    """The name that the file itself gives to what an operation makes, or the one that Triton's printer gives."""
-    found = _NAME.match(ttgir.text_line(op.at.line))
-    return found[1] if found else op.result
