@@ -11,11 +11,14 @@ Cost    a fifth of a second for a text that is not there yet
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
+import select
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +33,7 @@ from tidegate.graph import model as g
 from tidegate.language import ops
 
 TEXTS = "--texts="
+LATE = "takes more than"
 # Operations at which all waves of a group meet; a signal stands for itself and its wait.
 MEETING = (ops.SharedMemoryBarrier, ops.WorkgroupBarrier, ops.Signal)
 
@@ -100,6 +104,33 @@ def barriers_in(graph: g.SyncGraph) -> tuple[int, int]:
     """Barriers in the file, and those of them in loops."""
     found = [each for each in graph.points if isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING)]
     return len(found), sum(each.loop >= 0 for each in found)
+
+
+def in_a_child(work: Callable[[], dict], seconds: float) -> dict:
+    """What `work` gives, in a process of its own that begins as this one is now; `error` if it fails or never ends."""
+    sys.stdout.flush()
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of others: the child uses none of theirs
+        child = os.fork()
+    if not child:
+        os.close(reading)
+        try:
+            found = dict(work())
+        except BaseException as error:
+            found = {"error": f"{type(error).__name__}: {error}"[:200]}
+        os.write(writing, json.dumps(found).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        late = not select.select([stream], [], [], seconds)[0]
+        if late:
+            os.kill(child, signal.SIGKILL)
+        said = stream.read()
+    _, status = os.waitpid(child, 0)
+    if late:
+        return {"error": f"{LATE} {seconds:g} s"}
+    return json.loads(said) if said else {"error": f"the process ended with {os.waitstatus_to_exitcode(status)}"}
 
 
 class TooLong(Exception):

@@ -26,10 +26,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from bench.slices import by_slices, numbers, sums_of
-from bench.triton_figures import TEXTS, TooLong, at_most, pairs, synchronized_text_of
+from bench.triton_figures import LATE, TEXTS, in_a_child, pairs, synchronized_text_of
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.effects import NOTHING, effects
 from tidegate.adapters.triton.program import programs_of
@@ -47,7 +47,7 @@ MOST_NAMED = 12
 MOST_PASSED = 3  # operations that act, on a way up
 MOST_TRIES = 60  # kernels that are looked at until a mutation has a place
 LIMITS = Limits(states=300, steps=40_000)
-MOST_SECONDS = 60.0  # for reading, verifying and judging one
+MOST_SECONDS = 30.0  # for reading, verifying and judging one
 
 _OPERATION = re.compile(r'^(\s*)(?:(%[\w.$-]+)(?::\d+)? = )?"([\w.]+)"\(([^()]*)\)')
 _VALUE = re.compile(r"%[\w.$-]+")
@@ -300,15 +300,20 @@ class Examined:
 
 
 def examine(mutant: Mutant) -> Examined:
+    """In a process of its own: one that takes too long is ended, wherever it is, and one that breaks is seen."""
+    found = in_a_child(lambda: asdict(examine_here(mutant)), MOST_SECONDS)
+    if "error" not in found:
+        return Examined(**found)
+    return Examined(UNDECIDED if found["error"].startswith(LATE) else CRASHED, found["error"])
+
+
+def examine_here(mutant: Mutant) -> Examined:
     """Reads it, and asks the verifier and the simulator about each of its kernels."""
     try:
-        with at_most(MOST_SECONDS, "reading, verifying and judging"):
-            programs = programs_of(read_ttgir(mutant.text, f"mutant{mutant.seed}.mlir"))
-            found = [asked(each.built.graph, each.target) for each in programs]
+        programs = programs_of(read_ttgir(mutant.text, f"mutant{mutant.seed}.mlir"))
+        found = [asked(each.built.graph, each.target) for each in programs]
     except BadInput as bad:
         return Examined(REJECTED, bad.findings[0].code)
-    except TooLong as long:
-        return Examined(UNDECIDED, str(long))
     except Exception as error:
         return Examined(CRASHED, f"{type(error).__name__}: {error}"[:160])
     return min(found, key=lambda each: OUTCOMES.index(each.outcome), default=Examined(REJECTED, "no kernel"))

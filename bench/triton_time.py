@@ -20,13 +20,8 @@ A long run can be made in slices, which are put together to one table; the table
 
 from __future__ import annotations
 
-import json
-import os
-import select
-import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -34,7 +29,7 @@ from statistics import median
 
 from bench.slices import by_slices, numbers, sums_of
 from bench.triton_barriers import LEFT_IN_PLACE
-from bench.triton_figures import TEXTS, Pair, pairs, text_of
+from bench.triton_figures import TEXTS, Pair, in_a_child, pairs, text_of
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.program import programs_of
 from tidegate.adapters.triton.read import read_ttgir
@@ -107,7 +102,7 @@ def measure(text: str, name: str) -> dict:
     found: list[Times] = []
     for number in range(CHILDREN):
         start = time.perf_counter()
-        one = in_a_child(lambda number=number: times_of(text, name, triton_first=number % 2 == 0))
+        one = in_a_child(lambda number=number: times_of(text, name, triton_first=number % 2 == 0), MOST_SECONDS)
         if "error" in one:
             return {"error": one["error"]}
         found.append(one)
@@ -164,33 +159,6 @@ def _ours(text: str, file: str) -> Times:
 def _silent(plan: Plan) -> Reasons:
     """No reasons behind the edits: saying why is no part of writing."""
     return lambda _: ("",) * len(plan.edits)
-
-
-def in_a_child(work: Callable[[], Times]) -> dict:
-    """What `work` gives, in a process of its own that begins as this one is now; `error` if it fails or never ends."""
-    sys.stdout.flush()
-    reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads of others: the child uses none of theirs
-        child = os.fork()
-    if not child:
-        os.close(reading)
-        try:
-            found: dict = dict(work())
-        except BaseException as error:
-            found = {"error": f"{type(error).__name__}: {error}"[:200]}
-        os.write(writing, json.dumps(found).encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        if not select.select([stream], [], [], MOST_SECONDS)[0]:
-            os.kill(child, signal.SIGKILL)
-        said = stream.read()
-    _, status = os.waitpid(child, 0)
-    if not said:
-        limit = os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-        return {"error": f"more than {MOST_SECONDS:g} s" if limit else f"the child ended with status {status}"}
-    return json.loads(said)
 
 
 # --- many ---------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -242,12 +243,17 @@ def test_a_child_leaves_nothing_behind() -> None:
         seen.append(1)
         return {"pid": os.getpid()}
 
-    assert timing.in_a_child(work)["pid"] != os.getpid()
+    assert figures.in_a_child(work, 60)["pid"] != os.getpid()
     assert not seen
 
 
 def test_a_child_that_fails_is_said() -> None:
-    assert "ZeroDivisionError" in timing.in_a_child(lambda: {"never": 1 / 0})["error"]
+    assert "ZeroDivisionError" in figures.in_a_child(lambda: {"never": 1 / 0}, 60)["error"]
+
+
+def test_a_child_that_does_not_end_is_ended_and_one_that_breaks_is_seen() -> None:
+    assert figures.in_a_child(lambda: time.sleep(60) or {}, 0.2)["error"] == "takes more than 0.2 s"
+    assert figures.in_a_child(lambda: os._exit(3), 60)["error"] == "the process ended with 3"
 
 
 def test_a_module_is_measured_in_all_its_parts() -> None:
