@@ -96,9 +96,16 @@ class Judge:
         if _is_affine(question):
             wanted = [kind for kind in KINDS if (kind in tried.found if tried else kind in kinds)]
             answer: Answer = {}
+            alike = not question.own and not _tells_waves_apart(question)
             for kind in wanted:
                 example = tried.found[kind] if tried else None
-                found = _shown(question, kind, example) or self.by_isl(question, kind, example)
+                if alike and kind is not wanted[0]:  # what holds of one pair of waves holds of all
+                    first = answer.get(wanted[0])
+                    found = (
+                        None if first is None else replace(first, point={**first.point, **_waves_of(kind, question)})
+                    )
+                else:
+                    found = _shown(question, kind, example) or self.by_isl(question, kind, example)
                 if found is not None:
                     answer[kind] = found
             return answer
@@ -209,6 +216,20 @@ class Judge:
             self.queries += 1
             self.seconds += time.perf_counter() - began
         return self.points[key]
+
+
+def _tells_waves_apart(question: Question) -> bool:
+    """Whether it matters which waves are asked about."""
+    sides = (question.x, question.y)
+    exprs = [expr for side in sides for expr in (*side.expressions(), *side.facts)]
+    return any(name in ("u", "v") for expr in (*exprs, *question.around) for name in names(expr))
+
+
+def _waves_of(kind: Pairs, question: Question) -> dict[str, int]:
+    """Two waves that are such a pair."""
+    half = question.waves // 2
+    u, v = {Pairs.OWN: (0, 0), Pairs.WITHIN: (0, 1), Pairs.BACK: (half, 0), Pairs.FORTH: (0, half)}[kind]
+    return {"u": u, "v": v}
 
 
 def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | None:

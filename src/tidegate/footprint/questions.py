@@ -66,9 +66,10 @@ class Asker:
         self.opaques: dict[int, list[str]] = {}  # of each access
         self.where = (*self.graph.where, *_grid(self.graph))
         self.sizes = {size.name for size in self.graph.sizes}
-        self.growing = self.sizes - {name for cond in self.graph.where if _limits(cond) for name in names(cond)}
         self.flags = {value.name for value in self.graph.free if value.type == FLAG}
+        # Numbers from outside, which may be as large as one likes unless an assumption keeps them small.
         self.given = self.sizes | {value.name for value in self.graph.free if value.type == INDEX}
+        self.growing = self.given - {name for cond in self.graph.where if _limits(cond) for name in names(cond)}
 
     def opaques_of(self, touch: Touch) -> list[str]:
         if touch.node not in self.opaques:
@@ -128,7 +129,7 @@ class Asker:
         bounds = {fact for fact in facts - dropped if self.is_mere_bound(fact)}
         told = {name for side in (x, y) for expr in side.expressions() for name in names(expr)}
         told.update(name for fact in facts - bounds - dropped for name in names(fact))
-        dropped |= {fact for fact in bounds if told.isdisjoint(self.sizes.intersection(names(fact)))}
+        dropped |= {fact for fact in bounds if told.isdisjoint(self.given.intersection(names(fact)))}
         one, other = (replace(side, facts=tuple(fact for fact in side.facts if fact not in dropped)) for side in (x, y))
         return one, other
 
@@ -136,16 +137,18 @@ class Asker:
         """Whether a fact only says that counters are small against a size, or against the most that is known."""
         if not isinstance(fact, Compare) or fact.op not in ("<", "<="):
             return False
-        grows = False
+        grows: set[str] = set()
+        against: set[str] = set()
         for atom, factor in Arithmetic({}).sum(fact.left)[0].items():
             used = set(names(atom))
             if used <= self.growing:
-                grows = grows or (factor < 0 and (isinstance(atom, Name) or _is_quotient(atom)))
-                if factor > 0:
-                    return False
+                if factor < 0 and (isinstance(atom, Name) or _is_quotient(atom)):
+                    grows |= used
+                else:
+                    against |= used
             elif not isinstance(atom, Name) or not is_counter(atom.name):
                 return False
-        return grows
+        return bool(grows - against)
 
     def side(self, touch: Touch, spot: Spot, shift: int, by: dict[str, Index]) -> Side:
         math = Arithmetic({})

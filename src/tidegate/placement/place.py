@@ -24,7 +24,7 @@ from tidegate.graph.plan import Change, Delete, Edit, Move, Plan
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
-from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
+from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere, serve
 from tidegate.placement.drains import (
     MOST_TRIES,
     ORDINARY,
@@ -267,8 +267,11 @@ class _Placer:
         """What the barriers that stand in the program do not serve, even if they drain."""
         if not any(self.walks.own.values()):
             return list(hazards)
+        staggered = self.walks.stagger.matters  # else who is served is so all the more by barriers that drain
         return [
-            each for each in hazards if not (self.walks.is_served(each) or self.walks.is_served(each, drained=True))
+            each
+            for each in hazards
+            if not (self.walks.is_served(each, drained=True) or (staggered and self.walks.is_served(each)))
         ]
 
     def remove(self, hazards: Sequence[Hazard], chosen: Mapping[int, int]) -> frozenset[int]:
@@ -296,7 +299,7 @@ class _Placer:
         regions = self.found.regions
         waited_for = any(each.performed.is_waited_for for each in hazards)
         if regions is None or waited_for or any(each >= 0 for each in self.flow.calls):
-            return self.polished(hazards, place_anywhere(self.walks, hazards, self.slots))
+            return self.least(hazards)
         places = [nodes[0] for nodes in self.slots.nodes.values() if not self.is_head(nodes[0])]
         found = place_in_nest(regions, hazards, places, self.existing())
         if found is None:
@@ -306,12 +309,16 @@ class _Placer:
             chosen = exchange(self.walks, hazards, self.slots, chosen)
         return chosen
 
-    def polished(self, hazards: Sequence[Hazard], chosen: Chosen) -> Chosen:
-        """Of few hazards and barriers, the least weight there is: what is served without waste may still be dear."""
-        if sum(chosen.values()) < 2 or len(hazards) * len(self.slots.weight) > MOST_POLISHED:
-            return chosen
-        found = place_optimally(self.walks, hazards, self.slots, chosen, POLISHING)
-        return found.chosen if self.slots.cost(found.chosen) < self.slots.cost(chosen) else chosen
+    def least(self, hazards: Sequence[Hazard]) -> Chosen:
+        """Of few hazards and places, the least weight there is: what is served without waste may still be dear."""
+        few = len(hazards) * len(self.slots.weight) <= MOST_POLISHED
+        start: Chosen = Counter()
+        if not few or not serve(self.walks, hazards, self.slots, start):
+            return place_anywhere(self.walks, hazards, self.slots)
+        if sum(start.values()) < 2:
+            return start
+        found = place_optimally(self.walks, hazards, self.slots, start, POLISHING)
+        return found.chosen if found.proven else place_anywhere(self.walks, hazards, self.slots)
 
     def free_names(self) -> tuple[str, ...]:
         """Names for barriers that the target still has."""
