@@ -15,6 +15,7 @@ from math import lcm
 
 from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import reach
+from tidegate.footprint.by_waves import Slots, by_waves
 from tidegate.footprint.meetings import ANYWHERE, KINDS, Ends, Pairs
 from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
 from tidegate.footprint.questions import Question, Side, is_counter
@@ -142,7 +143,11 @@ class Judge:
     def by_isl(self, question: Question, kind: Pairs, example: Example | None) -> Found | None:
         asked = alone(question) if kind == Pairs.OWN else question
         left = example.left if example else (ANYWHERE,) * len(asked.left)
-        conds = _conds(asked, kind)
+        divided = by_waves(asked, kind)
+        if divided is False:
+            return None
+        slots = divided if isinstance(divided, Slots) else None
+        conds = _conds(asked, kind, slots)
         affine = [cond for cond in conds if not why_not_affine(cond)]
         order = ("d", *asked.rounds, "u", "v", "i")
         point = self.ask(tuple(affine), order)
@@ -159,6 +164,8 @@ class Judge:
             for (name, trips), ends in zip(asked.left, left, strict=True)
         )
         distance = point.get("d", 1) if asked.carried else 0
+        if slots is not None:
+            point = {**point, "u": slots.waves[0], "v": slots.waves[1]}
         return Found(distance if sure else 1, rounds, left, point, sure and len(affine) == len(conds))
 
     def least(
@@ -314,13 +321,17 @@ def _is_affine(question: Question) -> bool:
 # --- conditions for isl -------------------------------------------------------------------------------------------
 
 
-def _conds(question: Question, kind: Pairs) -> list[Cond]:
+def _conds(question: Question, kind: Pairs, slots: Slots | None = None) -> list[Cond]:
+    """When two boxes meet; or when their slots do, if which waves then overlap is known."""
     x, y = question.x, question.y
     conds = [*x.facts, *y.facts, *question.around, x.cond, y.cond]
-    first, second = (_piece(side, name, conds) for side, name in ((x, "e"), (y, "f")))
-    conds.append(Compare("<", first, Binary("+", second, Const(y.width))))
-    conds.append(Compare("<", second, Binary("+", first, Const(x.width))))
-    conds += _paired(question.waves, kind)
+    if slots is not None:
+        conds += slots.conds
+    else:
+        first, second = (_piece(side, name, conds) for side, name in ((x, "e"), (y, "f")))
+        conds.append(Compare("<", first, Binary("+", second, Const(y.width))))
+        conds.append(Compare("<", second, Binary("+", first, Const(x.width))))
+        conds += _paired(question.waves, kind)
     used = {name for cond in conds for name in names(cond)}
     conds += _later(question, used)
     used |= {"d"} if question.carried else set()
