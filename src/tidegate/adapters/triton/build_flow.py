@@ -15,6 +15,7 @@ from dataclasses import replace
 from tidegate.adapters.mlir.model import Block, Operation, Region
 from tidegate.adapters.triton.build_sync import Synchronization
 from tidegate.adapters.triton.effects import NOTHING, Effect
+from tidegate.adapters.triton.read import is_written
 from tidegate.adapters.triton.values import jumps, name_of
 from tidegate.adapters.triton.views import View
 from tidegate.graph import model as g
@@ -270,12 +271,16 @@ class Flow(Blocks, ABC):
         self.carry(before.arguments, op.operands)
         pairs = self.pairs(zip((name for name, _ in before.arguments), op.operands, strict=True))
         self.add(g.Assign(pairs) if pairs else g.Compute(), op, "loop")
-        head = self.add(g.Compute(), op, "head", insertable=False)
         self.depth += 1
-        self.block(before)
         condition = before.operations[-1]
+        plain = not any(map(self.does_something, before.operations[:-1]))  # then the test is the head of the loop
+        head = len(self.b.points)
+        if not plain:
+            self.add(g.Compute(), op, "head", insertable=False)
+            self.block(before)
         self.carry(after.arguments, condition.operands[1:])
-        test = self.add(g.Branch(self.values.cond(condition.operands[0])), condition, "trip")
+        cond = self.values.cond(condition.operands[0])
+        test = self.add(g.Branch(cond), condition, "trip", insertable=not plain and is_written(self.ttgir, condition))
         self.add(g.Compute(), op, "body", insertable=False)
         pairs = self.pairs(zip((name for name, _ in after.arguments), condition.operands[1:], strict=True))
         if pairs:
