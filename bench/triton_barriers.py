@@ -6,8 +6,9 @@ targets, two processes side by side. Triton lays out shared memory in both; then
 an operation brings along (those inside a reduction) are in both, and counted in neither. The verifier is asked about
 both graphs, and the simulator about what the verifier suspects of Triton's.
 
-A pair is *undecided* if the verifier does not prove our result, an operation with shared memory is not described, or
-something is raised. It is listed with its reason and left out of the ratios.
+A pair is *undecided* if the verifier does not prove our result, an operation with shared memory is not described, the
+plan cannot be carried out in the file's own text, or something is raised. It is listed with its reason and left out of
+the ratios.
 
 A long run can be made in slices, which are put together to one table; the table says which pairs it is about:
 
@@ -31,6 +32,7 @@ from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import read_ttgir
+from tidegate.adapters.triton.write import Edited, Reasons, write_ttgir
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Edit, Insert, Plan, show_plan
@@ -113,7 +115,8 @@ def examine(pair: Pair) -> Row:
     file = f"{pair.name}.ttgir"
     try:
         text = text_of(pair)
-        before = programs_of(read_ttgir(text, file))
+        read = read_ttgir(text, file)
+        before = programs_of(read)
         after = programs_of(read_ttgir(text, file, before=("barriers",)))
     except Exception as error:
         row.undecided.append(_said(error))
@@ -123,19 +126,23 @@ def examine(pair: Pair) -> Row:
     row.undecided += dict.fromkeys(f"`{op.name}` is not described" for each in before for op in undescribed(each))
     for each in after:
         suspects_of(each, row)
-    made: list[g.SyncGraph] = []
-    for each in before:
-        try:
-            with at_most(MOST_SECONDS, "planning and verifying"):
-                made.append(synchronized(each, row))
-        except (Exception, TooLong) as error:
-            row.undecided.append(_said(error))
-    if len(made) == len(before):
-        row.ours = _less(_counts(made), none)
+    try:
+        with at_most(MOST_SECONDS, "planning and verifying"):
+            made = [synchronized(each, row) for each in before]
+            row.ours = _less(_counts([graph for graph, _ in made]), none)
+            plans = zip(before, (plan for _, plan in made), strict=True)
+            write_ttgir(read, [Edited(each.built, plan, without_reasons(plan)) for each, plan in plans])
+    except (Exception, TooLong) as error:
+        row.undecided.append(_said(error))
     return row
 
 
-def synchronized(program: TritonProgram, row: Row) -> g.SyncGraph:
+def without_reasons(plan: Plan) -> Reasons:
+    """Nothing behind the edits: saying why is no part of writing."""
+    return lambda _: ("",) * len(plan.edits)
+
+
+def synchronized(program: TritonProgram, row: Row) -> tuple[g.SyncGraph, Plan]:
     graph = program.built.graph
     placed = synchronize_graph(graph, program.target, LEFT_IN_PLACE)
     after = apply_to_graph(placed.plan, graph)
@@ -145,7 +152,7 @@ def synchronized(program: TritonProgram, row: Row) -> g.SyncGraph:
         row.undecided.append(f"the verifier cannot decide: {'; '.join(dict.fromkeys(found.undecided))}")
     if found.suspects:
         row.undecided.append(f"not proved: {witness_of(found.suspects[0], after)}")
-    return after
+    return after, placed.plan
 
 
 def is_wait(edit: Edit) -> bool:

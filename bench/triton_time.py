@@ -28,13 +28,12 @@ from functools import cache
 from statistics import median
 
 from bench.slices import by_slices, numbers, sums_of
-from bench.triton_barriers import LEFT_IN_PLACE
+from bench.triton_barriers import LEFT_IN_PLACE, without_reasons
 from bench.triton_figures import TEXTS, Pair, in_a_child, pairs, text_of
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.program import programs_of
 from tidegate.adapters.triton.read import read_ttgir
-from tidegate.adapters.triton.write import Edited, Reasons, write_ttgir
-from tidegate.graph.plan import Plan
+from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.synchronize.stages import synchronize_graph
 
 CHILDREN = 3
@@ -150,15 +149,12 @@ def _ours(text: str, file: str) -> Times:
     clock.append(time.perf_counter())
     plans = [synchronize_graph(each.built.graph, each.target, LEFT_IN_PLACE).plan for each in programs]
     clock.append(time.perf_counter())
-    write_ttgir(read, [Edited(each.built, plan, _silent(plan)) for each, plan in zip(programs, plans, strict=True)])
+    write_ttgir(
+        read, [Edited(each.built, plan, without_reasons(plan)) for each, plan in zip(programs, plans, strict=True)]
+    )
     clock.append(time.perf_counter())
     names = ("reading", "graph", "plan", "writing")
     return {name: 1e3 * (end - start) for name, start, end in zip(names, clock, clock[1:], strict=False)}
-
-
-def _silent(plan: Plan) -> Reasons:
-    """No reasons behind the edits: saying why is no part of writing."""
-    return lambda _: ("",) * len(plan.edits)
 
 
 # --- many ---------------------------------------------------------------------------------------------------------
