@@ -12,7 +12,7 @@ import pytest
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton import libtriton
 from tidegate.cli import main
-from tidegate.diag import Finding
+from tidegate.diag import BadInput, Finding
 from tidegate.files import load
 from tidegate.passes import run_stages, units_of
 from tidegate.synchronize import propose, write_programs
@@ -313,3 +313,53 @@ def test_explain_and_run_take_it_as_it_will_be_compiled(
     assert out.startswith("@gemm on gfx942: 3 barriers, 3 needed")
     _, _, status = run("run", "gemm.gfx942.ttgir", monkeypatch=monkeypatch, capsys=capsys)
     assert status == 0
+
+
+MYSTERY = """\
+#a = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+#s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+#smem = #ttg.shared_memory
+"builtin.module"() ({
+  "tt.func"() <{function_type = (tensor<256xf32, #a>) -> (), sym_name = "k", sym_visibility = "public"}> ({
+  ^bb0(%v: tensor<256xf32, #a>):
+    %one = "arith.constant"() <{value = 1 : i32}> : () -> i32
+    %m = "ttg.local_alloc"() {allocation.offset = 0 : i32} : () -> !ttg.memdesc<2x256xf32, #s, #smem, mutable>
+    %s = "ttg.memdesc_index"(%m, %one) : (!ttg.memdesc<2x256xf32, #s, #smem, mutable>, i32) -> !ttg.memdesc<256xf32, #s, #smem, mutable>
+    %x = MAKE -> !ttg.memdesc<256xf32, #s, #smem, mutable>
+    "ttg.barrier"() <{addrSpace = 1 : i32}> : () -> ()
+    %r = "ttg.local_load"(%x) : (!ttg.memdesc<256xf32, #s, #smem, mutable>) -> tensor<256xf32, #a>
+    "ttg.local_store"(%v, %s) : (tensor<256xf32, #a>, !ttg.memdesc<256xf32, #s, #smem, mutable>) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}) {"ttg.num-warps" = 4 : i32, ttg.shared = 2048 : i32, ttg.target = "cuda:80", "ttg.threads-per-warp" = 32 : i32} : () -> ()
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        '"mystery.view"(%m, %one) : (!ttg.memdesc<2x256xf32, #s, #smem, mutable>, i32)',
+        '"mystery.get"(%one) : (i32)',
+    ],
+)
+def test_what_a_descriptor_of_an_unknown_operation_reaches_is_everything(make: str, tmp_path: Path) -> None:
+    """It may be the slot that is stored to right behind the load."""
+    found = found_in(MYSTERY.replace("MAKE", make), tmp_path)
+    assert any(each.code in ("TG102", "TG103") and any(at.at.line == 13 for at in each.labels) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (" : (!ttg.memdesc<256xf32, #s, #smem, mutable>) -> tensor<256xf32, #a>", " : () -> ()"),
+        ('"ttg.local_store"(%v, %s)', '"ttg.local_store"()'),
+        ("!ttg.memdesc<2x256xf32, #s, #smem, mutable>", "!ttg.memdesc<>"),
+    ],
+)
+def test_types_that_do_not_fit_are_refused(old: str, new: str, tmp_path: Path) -> None:
+    """Generic text is read without Triton's verifier."""
+    text = MYSTERY.replace("MAKE", '"mystery.get"(%one) : (i32)')
+    assert old in text
+    with pytest.raises(BadInput) as refused:
+        found_in(text.replace(old, new), tmp_path)
+    assert refused.value.findings[0].code in ("TG005", "TG001", "TG602")

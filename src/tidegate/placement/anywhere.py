@@ -51,10 +51,8 @@ def serve(walks: Walks, hazards: Iterable[Hazard], slots: Slots, chosen: Chosen)
     before = slots.before(chosen)
     for hazard in sorted(hazards, key=lambda each: (each.consumer, each.producer, each.loop)):
         while (walk := walks.unserved(hazard, before, drained=True)) is not None:
-            points = [walks.flow.origin[node] for node in walk.nodes]
+            points = [walks.flow.origin[node] for node in walk.nodes[walk.since :]]
             here = [point for point in points if point in slots.weight]
-            if hazard.performed.is_waited_for:  # only what stands behind the wait helps
-                here = [each for each in here[-1:] if each == walks.flow.origin[hazard.consumer]]
             if not here:
                 return False
             cheapest = min(slots.weight[point] for point in here)

@@ -239,15 +239,21 @@ class _Placer:
 
     def as_waited_for(self, hazard: Hazard) -> Hazard:
         """A copy for which a wait stands on every walk needs a barrier behind that, not an earlier wait."""
-        stands = self.slots.nodes.get(self.flow.origin[hazard.consumer], ())
-        if not (
-            self.options.keep_waits and self.waits_stand and hazard.performed.is_async and hazard.demand and stands
-        ):
+        if not (self.options.keep_waits and self.waits_stand and hazard.performed.is_async and hazard.demand):
             return hazard
-        met = dict.fromkeys(stands, MEET * hazard.demand)
+        met = dict.fromkeys(self.last_place(hazard.consumer), MEET * hazard.demand)
         if self.walks.is_served(hazard) or not self.walks.is_served(hazard, met):
             return hazard
         return replace(hazard, performed=replace(hazard.performed, is_waited_for=True))
+
+    def last_place(self, node: int) -> Sequence[int]:
+        """The nodes of the last point on the way to a node before which a barrier can stand: its own, or one behind."""
+        while self.flow.origin[node] not in self.slots.nodes:
+            before = self.flow.before[node]
+            if len(before) != 1:
+                return ()
+            (node,) = before
+        return self.slots.nodes[self.flow.origin[node]]
 
     def as_met(self, hazard: Hazard, everywhere: Before) -> Hazard:
         """A hazard within one wave for which the target has no wait asks for a barrier, as those between waves do."""

@@ -14,6 +14,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 
 from tidegate.graph import model as g
 from tidegate.index import (
@@ -183,11 +184,11 @@ class _Finder:
             return [{}]
         values = {name: self.values_for(name) for name in self.numbers}
         self.found.bounded.append(f"numbers from outside: {_show_values(values)}")
-        found = [dict(zip(values, way, strict=True)) for way in product(*values.values())]
-        if len(found) <= MOST_COMBINATIONS:
-            return found
-        self.found.bounded.append(f"{MOST_COMBINATIONS} of {len(found):,} combinations of such numbers, at random")
-        return self.rng.sample(found, MOST_COMBINATIONS)
+        count = prod(map(len, values.values()))
+        if count <= MOST_COMBINATIONS:
+            return [dict(zip(values, way, strict=True)) for way in product(*values.values())]
+        self.found.bounded.append(f"{MOST_COMBINATIONS} of {count:,} combinations of such numbers, at random")
+        return [_combination(values, number) for number in self.rng.sample(range(count), MOST_COMBINATIONS)]
 
     def values_for(self, name: str) -> tuple[int, ...]:
         """Numbers on both sides of what the name is compared with, and trips for loops that it bounds."""
@@ -233,6 +234,15 @@ class _Finder:
     def bound(self, text: str) -> None:
         if text not in self.found.bounded:
             self.found.bounded.append(text)
+
+
+def _combination(values: Mapping[str, tuple[int, ...]], number: int) -> Values:
+    """One of all combinations, by its number in their product: the last name changes first."""
+    found: dict[str, int] = {}
+    for name, way in reversed(list(values.items())):
+        number, place = divmod(number, len(way))
+        found[name] = way[place]
+    return {name: found[name] for name in values}
 
 
 def _show_values(values: Mapping[str, tuple[int, ...]]) -> str:

@@ -19,6 +19,7 @@ from tidegate.adapters.triton.build_programs import Programs
 from tidegate.adapters.triton.build_scalars import names_of
 from tidegate.adapters.triton.read import Ttgir
 from tidegate.adapters.triton.values import is_scalar, name_of
+from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.targets import Target
 
@@ -34,8 +35,12 @@ class Built:
 
 
 def build(ttgir: Ttgir, function: Operation, target: Target) -> Built:
-    """The graph of one function."""
-    return _Builder(ttgir, function, target).built()
+    """The graph of one function. Text in generic form may say anything: what makes no sense is a mistake in it."""
+    try:
+        return _Builder(ttgir, function, target).built()
+    except (IndexError, KeyError, ValueError, AssertionError) as error:
+        message = f"`@{function.string('sym_name')}` does not have the shape that a function of TTGIR has"
+        raise BadInput(Finding("TG005", message, (Label(function.at),))) from error
 
 
 class _Builder(Programs):

@@ -18,6 +18,7 @@ from tidegate.adapters.triton.effects import NOTHING, Effect
 from tidegate.adapters.triton.read import is_written
 from tidegate.adapters.triton.values import jumps, name_of
 from tidegate.adapters.triton.views import View
+from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.index import (
     Binary,
@@ -169,7 +170,15 @@ class Flow(Blocks, ABC):
             case "tt.call":
                 self.call(op)
             case _:
-                self.step(op)
+                self.carried_out(op)
+
+    def carried_out(self, op: Operation) -> None:
+        """An operation without regions. Generic text may say anything: what does not fit is a mistake in it."""
+        try:
+            self.step(op)
+        except (IndexError, KeyError, ValueError, AssertionError) as error:
+            message = f"`{op.name}` does not have the operands, attributes and types that it should have"
+            raise BadInput(Finding("TG005", message, (Label(op.at),))) from error
 
     def step(self, op: Operation) -> None:
         effect = self.effect(op)

@@ -65,10 +65,6 @@ class Lanes(Objects):
         for value in touched:
             yield value, (tensor.encoding, tensor.shape) if plain and tensor and tensor.encoding else None
 
-    def is_memory(self, type_: str) -> bool:
-        found = self.types.memdesc(type_)
-        return found is not None and found.is_shared
-
     def span(self, op: Operation) -> tuple[int, int] | None:
         """The bytes that belong to an operation: an allocation, or scratch."""
         offset = op.integer("allocation.offset")

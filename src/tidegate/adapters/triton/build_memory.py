@@ -97,9 +97,10 @@ class Memory(Lanes):
                 self.views[result] = self.views[value]
 
     def accesses(self, op: Operation, effect: Effect) -> None:
-        descriptors = [value for value in op.operands if value in self.views]
+        descriptors = self.descriptors(op)
         told = next((v for v, what in zip(descriptors, effect.memory, strict=False) if what == "barrier"), None)
-        if len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
+        known = all(value in self.views for value in descriptors)
+        if not known or len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
             self.anything(op)
             return
         for value, what in zip(descriptors, effect.memory, strict=False):

@@ -15,7 +15,7 @@ from typing import Any
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.effects import NOTHING, Effect, effects
 from tidegate.adapters.triton.read import Ttgir, is_written
-from tidegate.adapters.triton.types import MemDesc, Types
+from tidegate.adapters.triton.types import Types
 from tidegate.adapters.triton.values import Values, name_of, values_of
 from tidegate.adapters.triton.views import View
 from tidegate.graph import model as g
@@ -171,18 +171,19 @@ class State:
     def anything(self, op: Operation) -> None:
         """An operation that nobody has described: it reads and writes all that it can reach, all waves together."""
         self.unknown.append(op)
-        reached = tuple(dict.fromkeys(name for value in op.operands for name in self.buffers_of(value)))
+        given = self.descriptors(op)
+        reached = tuple(dict.fromkeys(name for value in given for name in self.buffers_of(value)))
         sizes = {each.name: each.bytes for each in self.b.parts.get("buffers", ())}
-        if not reached or not all(name in sizes for name in reached):
+        if not all(value in self.views for value in given) or not all(name in sizes for name in reached):
             self.add(g.Unknown(()), op)
+            return
+        if not reached:
+            self.add(g.Compute(), op)
         for name in reached:
             if name in sizes:
                 foot = g.Footprint(g.Ref(name), (), sizes[name], True)
                 self.add(g.Access("write", foot, as_one=True), op, role="local_write")
-        for result, type_ in zip(op.results, op.result_types, strict=True):
-            found = self.types.memdesc(type_)
-            if found is not None and found.is_shared and reached:
-                self.views[result] = View(g.Ref(reached[0]), None, found)
+        # A descriptor that it makes has no view: whoever uses that may touch everything.
 
     def buffers_of(self, value: str) -> Iterator[str]:
         """The buffers that a descriptor may lie in; the memory of a barrier object has a name of its own."""
@@ -216,16 +217,18 @@ class State:
                 yield from self.bases(op.operands[number], asked)
 
     def touches_memory(self, op: Operation) -> bool:
-        return any(value in self.views for value in op.operands) or any(
-            self.types.memdesc(type_) is not None and "shared" in (self.types.memdesc(type_) or _NONE).space
-            for type_ in op.result_types
-        )
+        return any(map(self.is_memory, (*op.operand_types, *op.result_types)))
+
+    def is_memory(self, type_: str) -> bool:
+        found = self.types.memdesc(type_)
+        return found is not None and found.is_shared
+
+    def descriptors(self, op: Operation) -> list[str]:
+        """The operands that are shared memory."""
+        return [value for value, type_ in zip(op.operands, op.operand_types, strict=True) if self.is_memory(type_)]
 
     def own_memory(self, name: str, bytes: int, slots: int, offset: int | None) -> g.Ref:
         """Memory of the function itself: a buffer, or a part of the frame that a call gives it."""
         if self.frame is None:
             return g.Ref(self.b.buffer(name, bytes, slots, offset))
         return g.Ref(self.frame, ZERO, Const(offset or 0))
-
-
-_NONE = MemDesc((), "i8", None, "", ())
