@@ -38,6 +38,7 @@ from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Edit, Insert, Plan, show_plan
 from tidegate.simulate.judge import Limits, judge
 from tidegate.synchronize.model import SyncOptions
+from tidegate.synchronize.refine import refine
 from tidegate.synchronize.stages import synchronize_graph
 from tidegate.verify.model import Suspect
 from tidegate.verify.say import VERBS, WHY
@@ -144,15 +145,15 @@ def without_reasons(plan: Plan) -> Reasons:
 
 def synchronized(program: TritonProgram, row: Row) -> tuple[g.SyncGraph, Plan]:
     graph = program.built.graph
-    placed = synchronize_graph(graph, program.target, LEFT_IN_PLACE)
-    after = apply_to_graph(placed.plan, graph)
-    row.waits += (say_edit(each, graph) for each in placed.plan.edits if is_wait(each))
+    plan = refine(synchronize_graph(graph, program.target, LEFT_IN_PLACE).plan, graph, program.target)
+    after = apply_to_graph(plan, graph)
+    row.waits += (say_edit(each, graph) for each in plan.edits if is_wait(each))
     found = verify(after, program.target)
     if found.undecided:
         row.undecided.append(f"the verifier cannot decide: {'; '.join(dict.fromkeys(found.undecided))}")
     if found.suspects:
         row.undecided.append(f"not proved: {witness_of(found.suspects[0], after)}")
-    return after, placed.plan
+    return after, plan
 
 
 def is_wait(edit: Edit) -> bool:
