@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
+TRITON_READY := $(VENV)/.triton-ready
 # Pip need not compile or look for its own news.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -16,6 +17,11 @@ help:  ## this list
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[dev]'
+	@touch $@
+
+# There are wheels of Triton for Linux only; elsewhere the tests that need it say that they did not run.
+$(TRITON_READY): $(READY)
+	@if [ "$$(uname -s)" = Linux ]; then $(PIP) -e '.[triton]'; fi
 	@touch $@
 
 $(DOCS_READY): $(READY)
@@ -34,10 +40,10 @@ lint: $(READY)  ## style: ruff's rules and its format
 types: $(READY)  ## types, strictly
 	$(BIN)/mypy
 
-fast: $(READY)  ## the tests that take seconds
+fast: $(READY) $(TRITON_READY)  ## the tests that take seconds
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not full'
 
-test: $(READY) $(DOCS_READY)  ## all tests, and the docs built strictly
+test: $(READY) $(DOCS_READY) $(TRITON_READY)  ## all tests, and the docs built strictly
 	$(BIN)/python -m pytest -q -n 2 -m 'not full'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
@@ -47,10 +53,10 @@ docs: $(DOCS_READY)  ## the documentation as a folder `site/`
 docs-serve: $(DOCS_READY)  ## the documentation on this machine
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-bench: $(READY)  ## the figures of docs/benchmarks.md
+bench: $(READY) $(TRITON_READY)  ## the figures of docs/benchmarks.md
 	$(BIN)/python -m bench
 
-fuzz: $(READY)  ## random kernels, graphs and damaged files, far more than in the tests
+fuzz: $(READY) $(TRITON_READY)  ## random kernels, graphs and damaged files, far more than in the tests
 	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/test_roundtrip.py tests/test_damage.py tests/test_judge_random.py --count 200000
 	$(BIN)/python -m pytest -q -n 2 tests/test_sync_random.py tests/test_sync_optimal.py tests/test_sync_mutants.py --count 10000
 

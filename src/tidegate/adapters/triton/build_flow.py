@@ -16,6 +16,7 @@ from tidegate.adapters.mlir.model import Block, Operation, Region
 from tidegate.adapters.triton.build_sync import Synchronization
 from tidegate.adapters.triton.effects import NOTHING, Effect
 from tidegate.adapters.triton.read import is_written
+from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import jumps, name_of
 from tidegate.adapters.triton.views import View
 from tidegate.diag import BadInput, Finding, Label
@@ -42,9 +43,8 @@ class Blocks(Synchronization):
         """Descriptors that are handed to a block are places with a name of their own."""
         for name, type_ in block.arguments:
             found = self.types.memdesc(type_)
-            if found is not None and found.is_shared and name not in self.views:
-                start = (0,) * found.rank if found.allocated[-found.rank :] == found.slot_shape else None
-                self.views[name] = View(g.Ref(name_of(name)), start, found)
+            if found is not None and found.is_shared and found.is_known and name not in self.views:
+                self.views[name] = _named(name, found)
 
     def counted_loop(self, block: Block, region: Region) -> g.Loop | None:
         """What is known of a loop that a block does nothing but test: `^bb1(%i): cmpi slt, %i, %n; cond_br`."""
@@ -110,11 +110,21 @@ class Blocks(Synchronization):
         """Assignments of arguments, where somebody asks for them."""
         found: list[Pair] = []
         for name, value in given:
-            if value in self.views:
-                found.append((name_of(name), self.views[value].place))
+            if name in self.views or value in self.views:
+                found.append((name_of(name), self.place_of(value)))
             elif self.is_carried(name):
                 found.append((name_of(name), self.values.index(value)))
         return tuple(found)
+
+    def place_of(self, value: str) -> g.Where:
+        """Where a descriptor lies. What becomes of a name that takes one of which nobody knows that, nobody can say."""
+        if value not in self.views:
+            at = (Label(self.at.at),) if self.at is not None else ()
+            message = (
+                f"`{value}` comes from an operation that nobody has described, and is handed on where others are too"
+            )
+            raise BadInput(Finding("TG005", message, at))
+        return self.views[value].place
 
 
 class Flow(Blocks, ABC):
@@ -125,6 +135,8 @@ class Flow(Blocks, ABC):
             return
         self.depth += 1  # blocks may form loops
         self.labels.update((block.label, block.arguments) for block in region.blocks)
+        for block in region.blocks[1:]:  # what is handed over later is known to be memory from the start
+            self.enter(block)
         starts: dict[str, int] = {}
         waiting: list[tuple[int, str]] = []
         leaving: list[int] = []
@@ -258,9 +270,8 @@ class Flow(Blocks, ABC):
         """Descriptors that loops carry are places with a name of their own."""
         for (name, type_), init in zip(carried, inits, strict=True):
             found = self.types.memdesc(type_)
-            if found is not None and found.is_shared and init in self.views:
-                start = (0,) * found.rank if found.allocated[-found.rank :] == found.slot_shape else None
-                self.views[name] = View(g.Ref(name_of(name)), start, found)
+            if found is not None and found.is_shared and found.is_known and init in self.views:
+                self.views[name] = _named(name, found)
 
     def results_of(self, op: Operation, given: tuple[str, ...]) -> None:
         """After a region its results are what its arguments hold, or what it hands on."""
@@ -318,10 +329,12 @@ class Flow(Blocks, ABC):
             ends += self.b.open
         self.b.open = ends
         self.add(g.Compute(), op, "join", insertable=False)
-        for result, type_ in zip(op.results, op.result_types, strict=True):
+        arms = [region.blocks[-1].operations[-1].operands for region in op.regions if region.blocks]
+        for number, (result, type_) in enumerate(zip(op.results, op.result_types, strict=True)):
             found = self.types.memdesc(type_)
-            if found is not None and found.is_shared:
-                self.views[result] = View(g.Ref(name_of(result)), None, found)
+            known = all(arm[number] in self.views for arm in arms)
+            if found is not None and found.is_shared and found.is_known and known:
+                self.views[result] = replace(_named(result, found), start=None)
 
     def arm_results(self, op: Operation, given: tuple[str, ...]) -> Iterator[Pair]:
         for result, value in zip(op.results, given, strict=False):
@@ -337,6 +350,12 @@ class Flow(Blocks, ABC):
     @abstractmethod
     def call(self, op: Operation) -> None:
         """Another function."""
+
+
+def _named(name: str, type_: MemDesc) -> View:
+    """A descriptor that is handed on: a slot, or a part of one of which nobody knows where it starts."""
+    start = (0,) * type_.rank if type_.allocated[-type_.rank :] == type_.slot_shape else None
+    return View(g.Ref(name_of(name)), start, type_)
 
 
 def _step(value: Index, counter: str) -> int | None:

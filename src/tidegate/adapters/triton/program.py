@@ -47,6 +47,9 @@ class TritonProgram:
     def findings(self) -> list[Finding]:
         """Operations that are taken for worse than they may be."""
         found = []
+        if (self.ttgir.module.operation.integer("ttg.num-ctas") or 1) > 1:
+            message = "the workgroups of a cluster share memory: what one of them does alone was looked at"
+            found.append(Finding("TG407", message, (Label(self.function.at),)))
         for op in self.built.unknown:
             label = Label(op.at, "may read and write all that it can reach")
             message = f"nothing is known about what `{op.name}` does to shared memory here"
