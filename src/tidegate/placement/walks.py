@@ -90,6 +90,7 @@ class Walks:
         self.tested = {number for number in range(len(flow.loops)) if self._tested(number)}
         self.entered = {number for number in self.tested if flow.loops[number].least >= 1}
         self.caps = self._caps()
+        self.plain = [self._plain(node) for node in range(len(flow.origin))]
 
     def need(self, pairs: Pairs, node: int) -> int:
         """Barriers that a producer which is performed at a node needs before a consumer in another wave."""
@@ -114,6 +115,14 @@ class Walks:
             for name, counter in self.target.counters.items()
             if counter.in_order and name not in out_of_turn
         }
+
+    def _plain(self, node: int) -> bool:
+        """Whether nothing but events happens at a node, and one edge leads on in the same loop."""
+        following = self.flow.successors[node]
+        if len(following) != 1 or node in self.head_of or following[0] in self.head_of:
+            return False
+        same = self.flow.loop_of[node] == self.flow.loop_of[following[0]]
+        return same and not self.flow.point(node).issues
 
     def counted_on(self, performed: Performed) -> tuple[str, str]:
         """The counter that tells when a producer is performed, and what it counts; empty if there is none."""
@@ -176,6 +185,7 @@ class _Search:
         self, walks: Walks, hazard: Hazard, before: Before, drained: bool, off: frozenset[At] = frozenset()
     ) -> None:
         self.off = off  # where drains perform nothing
+        self.via: dict[Key, int] = {}  # the first node on the way to where a walk is
         self.served_at: set[int] = set()
         self.performed_at: set[At] = set()  # where drains perform the producer
         self.walks, self.hazard, self.before = walks, hazard, before
@@ -206,9 +216,9 @@ class _Search:
             start = self.perform(start, hazard.producer)
         if self.accepts(start):
             return None
-        first = (hazard.producer, (0,) * len(self.counted), start)
-        came: Came = {first: (0, None)}
-        levels: list[deque[tuple[Key, State]]] = [deque([(first, start)])]
+        origin = (hazard.producer, (0,) * len(self.counted), start)
+        came: Came = {origin: (0, None)}
+        levels: list[deque[tuple[Key, State]]] = [deque([(origin, start)])]
         count = len(flow.origin)
         for level in levels:  # more are added on the way
             while level:
@@ -218,19 +228,23 @@ class _Search:
                     continue
                 fresh = node >= count
                 real = flow.loops[node - count].head if fresh else node
-                for successor in flow.successors[real]:
-                    if fresh and node - count not in self.walks.loops_around(successor):
+                for first in flow.successors[real]:
+                    if fresh and node - count not in self.walks.loops_around(first):
                         continue
-                    after = self.step(real, successor, rounds)
+                    after = self.step(real, first, rounds)
                     if after is None:
                         continue
                     there, turned = after
+                    successor = first
+                    if not state.own:
+                        successor = self.hurry(first)
+                        there = there if successor == first else successor
                     moved = self.pass_events(state, self.before.get(successor, ()), successor, turned)
                     if moved is None:
                         self.served_at.add(successor)
                         continue
                     if successor == hazard.consumer and self.far_enough(turned):
-                        return self.trace(came, here, moved)
+                        return self.trace(came, here, first, moved)
                     moved = self.pass_node(moved, successor, turned)
                     if moved is None:
                         self.served_at.add(successor)
@@ -239,10 +253,19 @@ class _Search:
                     known = came.get(key)
                     if known is None or moved.younger < known[0]:
                         came[key] = (moved.younger, here)
+                        self.via[key] = first
                         while len(levels) <= moved.younger:
                             levels.append(deque())
                         levels[moved.younger].append((key, moved))
         return None
+
+    def hurry(self, node: int) -> int:
+        """The next node from here on at which anything happens."""
+        plain, own, before, successors = self.walks.plain, self.walks.own, self.before, self.flow.successors
+        ends = (self.hazard.consumer, self.hazard.producer)
+        while plain[node] and node not in own and node not in before and node not in ends:
+            node = successors[node][0]
+        return node
 
     def step(self, node: int, successor: int, rounds: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
         """Where an edge leads, and how often it has been round which loop; None if the hazard does not go there."""
@@ -375,16 +398,21 @@ class _Search:
             return count == 0 and self.walks.target.counters[name].unit != "groups"
         return state.younger > count if self.unit == "groups" else state.younger >= count
 
-    def trace(self, came: Came, last: Key, state: State) -> Walk:
-        nodes = [self.hazard.consumer]
+    def trace(self, came: Came, last: Key, first: int, state: State) -> Walk:
+        """The walk that ends at the consumer, from `last` on by way of `first`."""
+        nodes: list[int] = []
         here: Key | None = last
+        target, hop = self.hazard.consumer, first
         count = len(self.flow.origin)
         late = 0  # nodes at the end before which the producer is performed
         while here is not None:
-            nodes.append(self.flow.loops[here[0] - count].head if here[0] >= count else here[0])
-            late += here[2].performed
+            between = [hop]
+            while between[-1] != target:
+                between.append(self.flow.successors[between[-1]][0])
+            nodes += reversed(between)
+            late += here[2].performed * len(between)
+            target, hop = self.flow.loops[here[0] - count].head if here[0] >= count else here[0], self.via.get(here, -1)
             here = came[here][1]
-        nodes.pop()  # the producer itself
         nodes.reverse()
         since = len(nodes) - late if self.hazard.performed.is_waited_for else 0
         return Walk(tuple(nodes), state.met, self.younger_on(nodes), since)

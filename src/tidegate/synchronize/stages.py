@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput
 from tidegate.footprint.model import show_footprints
 from tidegate.graph import model as g
@@ -46,7 +47,8 @@ MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
     """Hazards and placement for one graph; nothing is judged, nothing applied."""
     options = options or SyncOptions()
-    return _place(_find(graph, target, options), target, options, None)
+    with no_collecting():
+        return _place(_find(graph, target, options), target, options, None)
 
 
 def synchronize(
