@@ -11,6 +11,8 @@ import pytest
 
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton import libtriton
+from tidegate.adapters.triton.places import take_places
+from tidegate.adapters.triton.read import read_ttgir
 from tidegate.cli import main
 from tidegate.diag import BadInput, Finding
 from tidegate.files import load
@@ -363,3 +365,24 @@ def test_types_that_do_not_fit_are_refused(old: str, new: str, tmp_path: Path) -
     with pytest.raises(BadInput) as refused:
         found_in(text.replace(old, new), tmp_path)
     assert refused.value.findings[0].code in ("TG005", "TG001", "TG602")
+
+
+def test_a_conditional_barrier_of_other_waves_than_a_half_is_refused(tmp_path: Path) -> None:
+    """Without knowing who arrives there, nobody knows who meets whom at the other barriers."""
+    text = text_of(BARE).replace("%half = arith.divsi %thread, %c256", "%half = arith.remsi %thread, %c256")
+    with pytest.raises(BadInput) as refused:
+        found_in(text, tmp_path)
+    assert refused.value.findings[0].code == "TG012"
+
+
+def test_a_wait_that_does_not_say_for_how_many_waits_for_nothing(tmp_path: Path) -> None:
+    """In generic form an attribute may be missing."""
+    path = FOLDER / "gemm.sm_80.ttgir"
+    ttgir = read_ttgir(path.read_text(encoding="utf-8"), path.name, before=("barriers",))
+    wait = next(op for op in walk(ttgir.module.operation) if op.name == "ttg.async_wait")
+    text = libtriton.parse(take_places(path.read_text(encoding="utf-8")).text, path.name)
+    generic = text.run("allocate", "fences", "barriers").generic()
+    assert wait.integer("num") is not None
+    found = found_in(re.sub(r" <\{num = \d+ : i32\}>", "", generic), tmp_path)
+    assert {each.code for each in found} & {"TG101", "TG105", "TG106"}
+    assert any(each.code == "TG407" for each in found)

@@ -16,6 +16,7 @@ from tidegate.adapters.triton.build_memory import Memory
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.halves import waves_where
 from tidegate.adapters.triton.layouts import may_stay_in_warps
+from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.language import ops
 
@@ -74,22 +75,21 @@ class Synchronization(Memory):
     def barrier(self, op: Operation, effect: Effect) -> None:
         if effect.barrier == "conditional":
             half = waves_where(self.values, op.operands[0], self.waves, self.ttgir.lanes)
-            if half is None:
-                self.unknown.append(op)
-                self.add(g.Compute(), op)
-            else:
-                self.sync(ops.ConditionalBarrier(half), op)
+            if half is None:  # then nobody knows who meets whom at any other barrier
+                message = "it cannot be told which waves meet at this barrier: not one half of them by their number"
+                raise BadInput(Finding("TG012", message, (Label(op.at),)))
+            self.sync(ops.ConditionalBarrier(half), op)
             return
         spaces = integer(op.attribute(effect.spaces) or "") if effect.spaces else LOCAL
         self.meet(op, effect.barrier == "bare" or not (spaces or 0) & LOCAL)
 
     def wait(self, op: Operation, effect: Effect) -> None:
         count = op.integer(effect.count)
-        if effect.unit == "instructions" and count:
-            self.unknown.append(op)  # how many instructions a copy becomes is not known here
+        if count is None or (effect.unit == "instructions" and count):
+            self.unknown.append(op)  # for how many, or how many instructions a copy becomes, is not known here
             self.add(g.Compute(), op)
             return
-        what = ops.WaitCount(((effect.wait, count or 0),))
+        what = ops.WaitCount(((effect.wait, count),))
         if effect.by == "one":
             self.by_one(op, g.Sync(what))
         else:
