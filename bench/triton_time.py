@@ -47,7 +47,7 @@ PARTS = ("triton", "plan", "reading", "graph", "writing")
 Times = dict[str, float]
 
 # What imports and first calls cost is paid on this: nobody else measures it.
-COPIES = Path(__file__).parents[1] / "tests" / "ttgir" / "gemm.sm_80.ttgir"  # not one of the corpus
+COPIES = Path(__file__).parents[1] / "tests" / "ttgir" / "gemm.gfx950.ttgir"  # not one of the corpus
 TINY = """
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 #turned = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>

@@ -24,7 +24,7 @@ from tidegate.graph.plan import Change, Delete, Edit, Move, Plan
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
-from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere, serve
+from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
 from tidegate.placement.drains import (
     MOST_TRIES,
     ORDINARY,
@@ -161,10 +161,12 @@ class _Placer:
 
     def place(self) -> Placed:
         strategy = self.options.strategy or default_strategy(self.target)
+        self.walks.remembers = not self.options.remove_redundant
         hazards = self.servable()
         between = [each for each in hazards if each.demand]
         removed = self.remove(between, {})
         chosen = self.choose(strategy, self.left(between))
+        self.walks.remembers = False
         removed |= self.remove(between, chosen)
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
         whole = meets
@@ -317,14 +319,11 @@ class _Placer:
 
     def least(self, hazards: Sequence[Hazard]) -> Chosen:
         """Of few hazards and places, the least weight there is: what is served without waste may still be dear."""
-        few = len(hazards) * len(self.slots.weight) <= MOST_POLISHED
-        start: Chosen = Counter()
-        if not few or not serve(self.walks, hazards, self.slots, start):
-            return place_anywhere(self.walks, hazards, self.slots)
-        if sum(start.values()) < 2:
-            return start
-        found = place_optimally(self.walks, hazards, self.slots, start, POLISHING)
-        return found.chosen if found.proven else place_anywhere(self.walks, hazards, self.slots)
+        if len(hazards) * len(self.slots.weight) <= MOST_POLISHED:
+            found = place_optimally(self.walks, hazards, self.slots, Counter(), POLISHING)
+            if found.proven:
+                return found.chosen
+        return place_anywhere(self.walks, hazards, self.slots)
 
     def free_names(self) -> tuple[str, ...]:
         """Names for barriers that the target still has."""

@@ -90,6 +90,9 @@ class Walks:
         self.tested = {number for number in range(len(flow.loops)) if self._tested(number)}
         self.entered = {number for number in self.tested if flow.loops[number].least >= 1}
         self.caps = self._caps()
+        # While `own` stays as it is, what it alone does for a hazard is asked again and again.
+        self.remembers = False
+        self.asked: dict[tuple[int, bool], tuple[Hazard, Walk | None]] = {}
         self.plain = [self._plain(node) for node in range(len(flow.origin))]
 
     def need(self, pairs: Pairs, node: int) -> int:
@@ -147,7 +150,12 @@ class Walks:
 
     def unserved(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> Walk | None:
         """A walk on which the hazard is not served. `drained`: every barrier is taken to perform what it has to."""
-        return _Search(self, hazard, before, drained).run()
+        if before or not self.remembers:
+            return _Search(self, hazard, before, drained).run()
+        key = (id(hazard), drained)
+        if key not in self.asked:
+            self.asked[key] = (hazard, _Search(self, hazard, before, drained).run())
+        return self.asked[key][1]
 
     def served_at(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> frozenset[int] | Walk:
         """The nodes at or before which walks become served; or a walk that does not."""
