@@ -85,7 +85,7 @@ def test_a_location_in_quotes_is_none() -> None:
     ("location", "source"),
     [
         ('"gemm.py":12:11', "gemm.py:12"),
-        ('"a"("/home/me/gemm.py":12:11)', "gemm.py:12"),
+        ('"a"("/home/someone/gemm.py":12:11)', "gemm.py:12"),
         ("#loc1", "gemm.py:3"),
         ('"a"(#loc1)', "gemm.py:3"),
         ("#loc2", "gemm.py:9"),

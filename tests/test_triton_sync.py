@@ -13,6 +13,7 @@ from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.places import take_places
 from tidegate.adapters.triton.read import read_ttgir
+from tidegate.adapters.triton.values import name_of
 from tidegate.cli import main
 from tidegate.diag import BadInput, Finding
 from tidegate.files import load
@@ -386,3 +387,22 @@ def test_a_wait_that_does_not_say_for_how_many_waits_for_nothing(tmp_path: Path)
     found = found_in(re.sub(r" <\{num = \d+ : i32\}>", "", generic), tmp_path)
     assert {each.code for each in found} & {"TG101", "TG105", "TG106"}
     assert any(each.code == "TG407" for each in found)
+
+
+def test_an_operation_with_regions_that_nobody_knows_hides_nothing(tmp_path: Path) -> None:
+    """What is in its regions may be run at any time, and how often nobody knows."""
+    store = re.compile(r'    "ttg\.local_store"\(%v, %s\).*\n')
+    text = MYSTERY.replace("MAKE", '"ttg.memdesc_index"(%m, %one) : (!ttg.memdesc<2x256xf32, #s, #smem, mutable>, i32)')
+    assert not any(each.code == "TG407" for each in found_in(text, tmp_path))
+    (line,) = store.findall(text)
+    hidden = text.replace(
+        line, f'    "mystery.region"() ({{\n{line}    "mystery.end"() : () -> ()\n    }}) : () -> ()\n'
+    )
+    found = found_in(hidden, tmp_path)
+    assert any(each.code == "TG407" and "mystery.region" in each.message for each in found)
+    assert {each.code for each in found} & {"TG102", "TG103"}
+
+
+def test_names_that_differ_in_signs_alone_stay_apart() -> None:
+    names = ["%a#1", "%a_1", "%a.1", "%a-1", "%a$1", "%a"]
+    assert len({name_of(each) for each in names}) == len(names)

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tidegate.adapters.mlir.model import Block, Operation, Region
+from tidegate.adapters.mlir.model import Block, Operation, Region, walk
 from tidegate.adapters.triton.build_sync import Synchronization
 from tidegate.adapters.triton.effects import NOTHING, Effect
 from tidegate.adapters.triton.read import is_written
@@ -77,6 +77,8 @@ class Blocks(Synchronization):
     def does_something(self, op: Operation) -> bool:
         """Whether an operation is more than arithmetic on scalars that can be followed."""
         if self.effect(op) != NOTHING or op.regions or op.integer("allocation.offset") is not None:
+            return True
+        if self.touches_memory(op):
             return True
         return any(result in self.values.opaque and self.is_carried(result) for result in op.results)
 
@@ -181,6 +183,9 @@ class Flow(Blocks, ABC):
                 self.add(g.End() if self.frame is None else g.Return(), op, "return")
             case "tt.call":
                 self.call(op)
+            case _ if any(map(self.does_something, inside(op))):
+                self.unknown.append(op)  # nobody knows when its regions are run, or how often
+                self.add(g.Unknown(()), op)
             case _:
                 self.carried_out(op)
 
@@ -279,7 +284,7 @@ class Flow(Blocks, ABC):
         for result, value in zip(op.results, given, strict=False):
             if value in self.views:
                 view = self.views[value]
-                self.views[result] = View(g.Ref(name_of(result)), view.start, view.type)
+                self.views[result] = replace(view, place=g.Ref(name_of(result)), is_buffer=False)
                 pairs.append((name_of(result), view.place))
             elif self.is_carried(result):
                 pairs.append((name_of(result), self.values.index(value)))
@@ -350,6 +355,11 @@ class Flow(Blocks, ABC):
     @abstractmethod
     def call(self, op: Operation) -> None:
         """Another function."""
+
+
+def inside(op: Operation) -> Iterator[Operation]:
+    """The operations in the regions of one."""
+    return (each for each in walk(op) if each is not op)
 
 
 def _named(name: str, type_: MemDesc) -> View:

@@ -29,7 +29,7 @@ class Memory(Lanes):
         if op.result in self.objects:
             self.views[op.result] = View(g.Ref(name_of(op.result)), (0,) * type_.rank, type_, True)
             return
-        name = self.buffer_name(op)
+        name = name_of(op.result)
         offset = op.integer("allocation.offset")
         if not type_.is_known:  # from there on all of it, and any part of it is all of it
             rest = max(type_.all_bytes, self.ttgir.shared - (offset or 0))
@@ -45,12 +45,6 @@ class Memory(Lanes):
             self.add(g.Alloc(name), op)
         if op.operands:
             self.access(op, "write", op.result, self.effect(op))
-
-    def buffer_name(self, op: Operation) -> str:
-        name = name_of(op.result)
-        count = self.buffers.get(name, 0)
-        self.buffers[name] = count + 1
-        return f"{name}_again{count}" if count else name
 
     def has_plain_slots(self, op: Operation) -> bool:
         """Whether all who use an allocation take one slot of it, so that slots can be told apart by number."""
@@ -82,7 +76,7 @@ class Memory(Lanes):
 
     def select(self, op: Operation) -> None:
         then, otherwise = self.views.get(op.operands[1]), self.views.get(op.operands[2])
-        if then is None or otherwise is None:
+        if then is None or otherwise is None or then.opaque or otherwise.opaque:
             self.anything(op)
             return
         both = g.Either(self.values.cond(op.operands[0]), then.place, otherwise.place)

@@ -40,7 +40,7 @@ class Programs(Flow):
         type_ = BarrierObject("named_barrier", count)
         if count > 1:
             self.b._part("objects", g.Object(name, type_, tuple(range(first, first + count))))
-        return Group(first, count, Value(name, type_), True)
+        return Group(first, count, Value(name, type_))
 
     def meet_all(self, op: Operation) -> None:
         self.sync(ops.SharedMemoryBarrier(pinned=True), op, insertable=False)
@@ -103,7 +103,8 @@ class Programs(Flow):
         """Another function of the file, with its memory where this call has it."""
         name = op.string("callee")
         callee = next((each for each in self.ttgir.functions if each.string("sym_name") == name), None)
-        if callee is None or not callee.regions or name in self.around:
+        parted = self.group.barrier is not None  # then its barriers would be those of the group that calls it
+        if callee is None or not callee.regions or parted:
             self.unknown.append(op)
             self.add(g.Unknown(()), op)
             return

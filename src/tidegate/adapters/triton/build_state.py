@@ -44,8 +44,7 @@ class Group:
 
     first: int
     count: int
-    barrier: Value | None = None  # None: that of the workgroup
-    is_part: bool = False  # other waves run something else
+    barrier: Value | None = None  # None: that of the workgroup, and all waves run one program
 
 
 class State:
@@ -72,7 +71,6 @@ class State:
         self.under = "uniform"
         self.depth = 0  # loops around
         self.group = Group(0, ttgir.waves)
-        self.buffers: dict[str, int] = caller.buffers if caller else {}
         self.objects: dict[str, Value] = {}
         self.free: dict[str, Value] = caller.free if caller else {}
         self.names: frozenset[str] = frozenset()  # scalars that the graph knows
@@ -180,9 +178,8 @@ class State:
         if not reached:
             self.add(g.Compute(), op)
         for name in reached:
-            if name in sizes:
-                foot = g.Footprint(g.Ref(name), (), sizes[name], True)
-                self.add(g.Access("write", foot, as_one=True), op, role="local_write")
+            foot = g.Footprint(g.Ref(name), (), sizes[name], True)
+            self.add(g.Access("write", foot, as_one=True), op, role="local_write")
         # A descriptor that it makes has no view: whoever uses that may touch everything.
 
     def buffers_of(self, value: str) -> Iterator[str]:

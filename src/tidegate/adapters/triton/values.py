@@ -51,11 +51,12 @@ _DIVIDE = {
     "arith.divsi": "//", "arith.divui": "//", "arith.floordivsi": "//", "arith.remsi": "mod", "arith.remui": "mod",
 }  # fmt: skip
 MOST_NODES = 48
+_OTHER_SIGN = re.compile(r"[#.$-]")  # that the name of a value may have, and that of a graph may not, or not alike
 
 
 def name_of(value: str) -> str:
-    """The name in a graph for a value of the module."""
-    return value.replace("#", "_").replace("-", "_").replace(".", "_").replace("$", "_")
+    """The name in a graph for a value of the module; different values have different ones."""
+    return _OTHER_SIGN.sub(lambda sign: "." if sign[0] == "#" else f".x{ord(sign[0]):x}", value)
 
 
 def is_scalar(type_: str) -> bool:

@@ -57,6 +57,8 @@ def subslice_view(view: View, offsets: tuple[int, ...], result: MemDesc) -> View
 
 def same_view(view: View, op: Operation, result: MemDesc) -> View:
     """Another name, shape or order of the same elements."""
+    if not result.is_known:  # it lies somewhere in what it was made of
+        return replace(view, start=None, type=result, is_buffer=False, opaque=view.opaque or view.type.all_bytes)
     if view.start is None or any(view.start):
         order = op.integers("order")
         if op.name == "ttg.memdesc_trans" and view.start is not None and len(order) == len(view.start):
