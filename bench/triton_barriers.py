@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, field
 from math import exp, log
 
 from bench.slices import by_slices, numbers, sums_of
-from bench.triton_figures import TEXTS, Pair, TooLong, at_most, barriers_in, pairs, text_of
+from bench.triton_figures import TEXTS, Pair, TooLong, at_most, barriers_in, over_pairs, pairs, some_pairs, text_of
 from bench.triton_kernels import TARGETS
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton import libtriton
@@ -251,22 +251,13 @@ def _said(error: BaseException) -> str:
 
 
 def chunk(limits: tuple[int, int]) -> Sums:
-    end = min(limits[1], len(pairs()))
-    sums = Sums([(limits[0], end)])
-    for number in range(limits[0], end):
-        sums.add(pairs()[number])
-    return sums
+    return over_pairs(Sums, limits)
 
 
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether nowhere more barriers are put in than by Triton, and little is undecided."""
     quick = "--quick" in sys.argv if quick is None else quick
-    sums = Sums()
-    if quick:
-        for number in range(0, len(pairs()), EVERY_QUICK):
-            sums.join(chunk((number, number + 1)))
-    else:
-        sums_of(sums, chunk, 0, len(pairs()))
+    sums = some_pairs(Sums(), chunk, EVERY_QUICK) if quick else sums_of(Sums(), chunk, 0, len(pairs()))
     return table(sums), sums.is_good
 
 

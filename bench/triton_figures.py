@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from bench import triton_kernels
 from bench.triton_kernels import Case, cases, compile_ttgir
@@ -54,6 +55,22 @@ class Pair:
 def pairs() -> tuple[Pair, ...]:
     """All, in the order of the kernels; the number of a pair is its place here."""
     return tuple(Pair(case, target) for case in cases() for target in case.targets)
+
+
+def over_pairs(make: Callable[[list[tuple[int, int]]], Any], limits: tuple[int, int]) -> Any:
+    """The sums of the pairs with numbers from one up to, not including, another; there may be fewer."""
+    end = min(limits[1], len(pairs()))
+    sums = make([(limits[0], end)])
+    for number in range(limits[0], end):
+        sums.add(pairs()[number])
+    return sums
+
+
+def some_pairs(sums: Any, chunk: Callable[[tuple[int, int]], Any], every: int) -> Any:
+    """The sums of every so many pairs, in this process."""
+    for number in range(0, len(pairs()), every):
+        sums.join(chunk((number, number + 1)))
+    return sums
 
 
 def pair_named(name: str) -> Pair:

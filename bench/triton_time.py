@@ -30,7 +30,7 @@ from statistics import median
 
 from bench.slices import by_slices, numbers, sums_of
 from bench.triton_barriers import LEFT_IN_PLACE, without_reasons
-from bench.triton_figures import TEXTS, Pair, in_a_child, pairs, text_of
+from bench.triton_figures import TEXTS, Pair, in_a_child, over_pairs, pairs, some_pairs, text_of
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.program import programs_of
 from tidegate.adapters.triton.read import read_ttgir
@@ -166,22 +166,13 @@ def _ours(text: str, file: str) -> Times:
 
 
 def chunk(limits: tuple[int, int]) -> Sums:
-    end = min(limits[1], len(pairs()))
-    sums = Sums([(limits[0], end)])
-    for number in range(limits[0], end):
-        sums.add(pairs()[number])
-    return sums
+    return over_pairs(Sums, limits)
 
 
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether ours is nowhere slower where Triton takes long."""
     quick = "--quick" in sys.argv if quick is None else quick
-    sums = Sums()
-    if quick:
-        for number in range(0, len(pairs()), EVERY_QUICK):
-            sums.join(chunk((number, number + 1)))
-    else:
-        sums_of(sums, chunk, 0, len(pairs()))
+    sums = some_pairs(Sums(), chunk, EVERY_QUICK) if quick else sums_of(Sums(), chunk, 0, len(pairs()))
     return table(sums), sums.is_good
 
 
