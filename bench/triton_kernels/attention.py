@@ -103,7 +103,7 @@ def attention_reference(
 
 
 def launch_attend(rng: np.random.Generator, scale: int, head: int, causal: bool) -> Launch:
-    tokens, heads = 256 * scale, 2
+    tokens, heads = 256 * scale, 2 * scale
     q, k, v = (rng.standard_normal((heads, tokens, head)).astype(np.float16) for _ in range(3))
     result, sums, _ = attention_reference(q, k, v, head**-0.5, causal)
     args = (q, k, v, np.zeros_like(q), np.zeros((heads, tokens), np.float32), tokens, head**-0.5)

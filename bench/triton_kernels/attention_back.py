@@ -77,10 +77,10 @@ def attend_back_queries(
 
 
 def draw_back(
-    rng: np.random.Generator, tokens: int, head: int
+    rng: np.random.Generator, scale: int, head: int
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...], np.ndarray]:
     """What both kernels are passed, and the gradients of q, k and v, and the result."""
-    heads = 2
+    tokens, heads = 256 * scale, 2 * scale
     q, k, v, grad = (rng.standard_normal((heads, tokens, head)).astype(np.float16) for _ in range(4))
     result, sums, weight = attention_reference(q, k, v, head**-0.5, causal=True)
     wide_q, wide_k, wide_v, back = (each.astype(np.float64) for each in (q, k, v, grad))
@@ -94,7 +94,7 @@ def draw_back(
 
 
 def launch_dots(rng: np.random.Generator, scale: int) -> Launch:
-    passed, _, result = draw_back(rng, 256 * scale, 64)
+    passed, _, result = draw_back(rng, scale, 64)
     out = result.astype(np.float16)
     expected = (out.astype(np.float64) * passed[3].astype(np.float64)).sum(-1)
     args = (out, passed[3], np.zeros(expected.shape, np.float32))
@@ -102,16 +102,16 @@ def launch_dots(rng: np.random.Generator, scale: int) -> Launch:
 
 
 def launch_back_keys(rng: np.random.Generator, scale: int) -> Launch:
-    passed, (_, grad_k, grad_v), _ = draw_back(rng, 256 * scale, 64)
+    passed, (_, grad_k, grad_v), _ = draw_back(rng, scale, 64)
     blank = np.zeros(grad_k.shape, np.float16)
     args = (*passed, blank, blank.copy(), 256 * scale, 64**-0.5)
-    return Launch((256 * scale // 64, 2, 1), args, (6, 7), (grad_k, grad_v), 2e-2)
+    return Launch((4 * scale, 2 * scale, 1), args, (6, 7), (grad_k, grad_v), 2e-2)
 
 
 def launch_back_queries(rng: np.random.Generator, scale: int) -> Launch:
-    passed, (grad_q, _, _), _ = draw_back(rng, 256 * scale, 64)
+    passed, (grad_q, _, _), _ = draw_back(rng, scale, 64)
     args = (*passed, np.zeros(grad_q.shape, np.float16), 256 * scale, 64**-0.5)
-    return Launch((256 * scale // 64, 2, 1), args, (6,), (grad_q,), 2e-2)
+    return Launch((4 * scale, 2 * scale, 1), args, (6,), (grad_q,), 2e-2)
 
 
 INPUTS = {**pointers("fp16", "q", "k", "v", "grad"), **pointers("fp32", "sums", "dots")}

@@ -178,7 +178,7 @@ def matmul_two_kinds(
 
 
 def launch_sum_tiles(rng: np.random.Generator, scale: int) -> Launch:
-    rows, cols = 640 * scale, 128
+    rows, cols = 640 * scale, 128 * scale
     x = rng.standard_normal((rows, cols)).astype(np.float32)
     expected = (x.astype(np.float64) ** 2).reshape(-1, 64, cols).sum(0)
     args = (x, np.zeros((64, cols), np.float32), rows, cols)

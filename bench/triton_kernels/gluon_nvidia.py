@@ -123,7 +123,7 @@ def add_signalled(x, y, out, cols, BLOCK: gl.constexpr, LAYOUT: gl.constexpr):
 
 
 def launch_add(rng: np.random.Generator, scale: int) -> Launch:
-    rows, cols = 4, 4096 * scale - 256
+    rows, cols = 4 * scale, 4096 * scale - 256
     x, y = (rng.standard_normal((rows, cols)).astype(np.float32) for _ in range(2))
     expected = x.astype(np.float64) + y
     return Launch((rows, 1, 1), (x, y, np.zeros_like(x), cols), (2,), (expected,), 1e-6)

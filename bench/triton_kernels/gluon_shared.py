@@ -68,7 +68,7 @@ def transpose_tiles(x, out, rows, cols, SIDE: gl.constexpr, LAYOUT: gl.constexpr
 
 
 def launch_rotate(rng: np.random.Generator, scale: int) -> Launch:
-    rows, pieces, block = 4, 5 * scale, 512
+    rows, pieces, block = 4 * scale, 5 * scale, 512
     x = rng.standard_normal((rows, pieces * block)).astype(np.float32)
     expected = x.astype(np.float64).reshape(rows, pieces, block).sum(1)
     args = (x, np.zeros((rows, block), np.float32), pieces * block)

@@ -131,7 +131,7 @@ def launch_persistent(rng: np.random.Generator, scale: int, transposed: bool = F
     expected = multiply(a, b)
     passed = np.ascontiguousarray(b.T) if transposed else b
     args = (a, passed, np.zeros((rows, cols), np.float16), rows, cols, inner)
-    return Launch((3, 1, 1), args, (2,), (expected,), 5e-3)
+    return Launch((3 * scale**2, 1, 1), args, (2,), (expected,), 5e-3)
 
 
 def launch_described(rng: np.random.Generator, scale: int) -> Launch:
@@ -148,7 +148,7 @@ def launch_grouped(rng: np.random.Generator, scale: int) -> Launch:
     a, b = draw(rng, rows, inner) / np.float16(inner**0.5), draw(rng, groups, inner, cols)
     expected = np.concatenate([multiply(a[offsets[g] : offsets[g + 1]], b[g]) for g in range(groups)])
     args = (a, b, np.zeros((rows, cols), np.float16), offsets, groups, cols, inner)
-    return Launch((4, 1, 1), args, (2,), (expected,), 5e-3)
+    return Launch((4 * scale**2, 1, 1), args, (2,), (expected,), 5e-3)
 
 
 def launch_batched(rng: np.random.Generator, scale: int) -> Launch:

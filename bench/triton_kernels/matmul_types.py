@@ -131,12 +131,13 @@ def launch_experts(rng: np.random.Generator, scale: int) -> Launch:
     b = (rng.standard_normal((experts, inner, cols)) / inner**0.5).astype(np.float16)
     rows: list[int] = []
     owners: list[int] = []
+    product = np.zeros((tokens, cols))
     for expert in range(experts):
         mine = list(np.flatnonzero(chosen == expert))
+        product[mine] = a[mine].astype(np.float64) @ b[expert].astype(np.float64)
         mine += [tokens] * (-len(mine) % block)
         rows += mine
         owners += [expert] * (len(mine) // block)
-    product = np.einsum("ti,tio->to", a.astype(np.float64), b.astype(np.float64)[chosen])
     args = (
         a,
         b,

@@ -146,7 +146,7 @@ def launch_route(rng: np.random.Generator, scale: int) -> Launch:
 
 
 def launch_column_sums(rng: np.random.Generator, scale: int) -> Launch:
-    rows, cols = 300 * scale, 200
+    rows, cols = 300, 200 * scale
     x = rng.standard_normal((rows, cols)).astype(np.float32)
     expected = x.astype(np.float64).sum(0)
     args = (x, np.zeros(cols, np.float32), rows, cols)
