@@ -67,6 +67,7 @@ class State:
         self.views: dict[str, View] = {}
         self.unknown: list[Operation] = caller.unknown if caller else []
         self.relaxed: list[Operation] = caller.relaxed if caller else []
+        self.counted: dict[int, int] | None = None  # waits for tokens, by `id`; None: nobody has asked yet
         self.at: Operation | None = None
         self.under = "uniform"
         self.depth = 0  # loops around

@@ -16,11 +16,14 @@ from tidegate.adapters.triton.build_memory import Memory
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.halves import waves_where
 from tidegate.adapters.triton.layouts import may_stay_in_warps
+from tidegate.adapters.triton.tokens import count_waits
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.language import ops
 
 LOCAL = 1  # the bit of shared memory among the address spaces of a barrier
+# Where Triton works out of a wait's tokens how many instructions it lets be; the number in the text means nothing.
+COUNTS_INSTRUCTIONS = ("gfx1250", "gfx1250-strict")
 WARP_GROUP = 4  # waves that carry out a matrix product of sm_90 together
 
 
@@ -84,8 +87,8 @@ class Synchronization(Memory):
         self.meet(op, effect.barrier == "bare" or not (spaces or 0) & LOCAL)
 
     def wait(self, op: Operation, effect: Effect) -> None:
-        count = op.integer(effect.count)
-        if count is None or (effect.unit == "instructions" and count):
+        count = self.count_of(op, effect)
+        if count is None:
             self.unknown.append(op)  # for how many, or how many instructions a copy becomes, is not known here
             self.add(g.Compute(), op)
             return
@@ -99,3 +102,16 @@ class Synchronization(Memory):
                 self.relaxed.append(op)
             else:
                 self.meet(op)
+
+    def count_of(self, op: Operation, effect: Effect) -> int | None:
+        """How many groups, or copies of a queue without groups, may be under way behind a wait."""
+        count = op.integer(effect.count)
+        if self.ttgir.gpu.arch not in COUNTS_INSTRUCTIONS or effect.wait not in ("async", "tdm"):
+            return count if effect.unit == "groups" or not count else None
+        if effect.unit == "instructions" and not count:
+            return count
+        if op.operands:
+            if self.counted is None:
+                self.counted = count_waits(self.function)
+            return self.counted.get(id(op))
+        return count if effect.unit == "groups" else op.integer(effect.groups)

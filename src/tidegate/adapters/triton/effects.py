@@ -38,6 +38,7 @@ class Effect:
     wait: str = ""
     count: str = ""
     unit: str = "groups"
+    groups: str = ""
     barrier: str = ""
     spaces: str = ""
     fence: str = ""

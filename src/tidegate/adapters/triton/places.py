@@ -50,8 +50,12 @@ class Places:
 
     def source(self, line: int) -> Source | None:
         """Where in the Triton source a line of the text comes from, if it says so."""
-        text = self.locs.get(line) or self.locs.get(self.end_of(line))
+        text = self.loc(line)
         return None if text is None else self.resolve(text)
+
+    def loc(self, line: int) -> str | None:
+        """The location of what starts in a line, as it is written."""
+        return self.locs.get(line) or self.locs.get(self.end_of(line))
 
     def end_of(self, line: int) -> int:
         """Where an operation ends that starts in a line: one with regions has its location there."""

@@ -75,10 +75,13 @@ class Ttgir:
         return replace(self, chosen=name)
 
 
-def read_ttgir(text: str, file: str, *, as_compiled: bool = False, before: tuple[str, ...] = ()) -> Ttgir:
+def read_ttgir(
+    text: str, file: str, *, as_compiled: bool = False, before: tuple[str, ...] = (), is_open: bool = False
+) -> Ttgir:
     """Reads a file. `before`: passes of Triton's to run first, by the names of `libtriton.PASSES`.
 
     `as_compiled`: with Triton's own barriers, if the file is from before them and Triton is there to put them in.
+    `is_open`: from before them, whatever the text looks like: memory is laid out earlier.
     """
     places = take_places(text)
     allocated = "allocation.offset" in places.text or re.search(r'"?ttg\.shared"?\s*=', places.text) is not None
@@ -96,7 +99,7 @@ def read_ttgir(text: str, file: str, *, as_compiled: bool = False, before: tuple
     parsed.run(*stages, *(() if allocated else ("allocate", "fences")), *before)
     module = _placed(parse_generic(parsed.generic(), file), places.lines, file)
     found = _ttgir(file, text, places, module, is_generic(places.text), allocated)
-    return replace(found, is_open=not allocated and "barriers" not in before)
+    return replace(found, is_open=(is_open or not allocated) and "barriers" not in before)
 
 
 def _ttgir(file: str, text: str, places: Places, module: Module, generic: bool, allocated: bool) -> Ttgir:

@@ -48,9 +48,12 @@ class Edited:
     reasons: Reasons
 
 
-def write_ttgir(ttgir: Ttgir, kernels: Sequence[Edited]) -> str:
-    """The text of the file with all plans carried out."""
-    writer = _Writer(ttgir)
+def write_ttgir(ttgir: Ttgir, kernels: Sequence[Edited], *, located: bool = False) -> str:
+    """The text of the file with all plans carried out.
+
+    `located`: what is put in comes from the same place of the source as the operation behind it.
+    """
+    writer = _Writer(ttgir, located)
     for each in kernels:
         writer.kernel(each)
     return writer.text()
@@ -68,6 +71,7 @@ class _Line:
 @dataclass(slots=True)
 class _Writer:
     ttgir: Ttgir
+    located: bool
     before: dict[int, list[_Line]] = field(default_factory=dict)  # line → lines to put before it
     changed: dict[int, str] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
@@ -187,12 +191,18 @@ class _Writer:
         found: list[str] = []
         for number, line in enumerate(lines, 1):
             indent = line[: len(line) - len(line.lstrip())]
+            loc = self.loc(number)
             for each in self.before.get(number, ()):
                 reason = self.reason(each, known, new_line)
-                found.append(f"{indent}{each.text}{reason}")
+                found.append(f"{indent}{each.text}{loc}{reason}")
             if number not in self.deleted:
                 found.append(self.changed.get(number, line))
         return "\n".join(found)
+
+    def loc(self, line: int) -> str:
+        """The location of an operation that starts in a line, as text behind another one."""
+        text = self.ttgir.places.loc(line) if self.located else None
+        return f" loc({text})" if text is not None else ""
 
     @staticmethod
     def reason(line: _Line, known: dict[int, Sequence[str]], new_line: list[int]) -> str:

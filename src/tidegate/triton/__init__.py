@@ -1,0 +1,29 @@
+"""Tidegate in the place of Triton's barrier pass.
+
+    import tidegate.triton
+
+    tidegate.triton.install()            # from now on, in this process
+    with tidegate.triton.enabled():      # or for a while
+        kernel[grid](...)
+    print(tidegate.triton.report())      # what was changed, and why
+
+Nothing of Triton is imported before one of these is called.
+"""
+
+from tidegate.triton.records import Entry, FallbackWarning, RaceWarning, Report, clear_report, report
+from tidegate.triton.switch import Options, UnsupportedTriton, disabled, enabled, install, uninstall
+
+__all__ = [
+    "Entry",
+    "FallbackWarning",
+    "Options",
+    "RaceWarning",
+    "Report",
+    "UnsupportedTriton",
+    "clear_report",
+    "disabled",
+    "enabled",
+    "install",
+    "report",
+    "uninstall",
+]

@@ -1,0 +1,145 @@
+"""What was done to the kernels of this process.
+
+Needs   what came of each module
+Gives   `report()`: a line for each kernel, with barriers before and after, and why
+Keeps   a fallback is said once for each kernel and reason; Triton's own barriers are counted when somebody asks
+Cost    the text of each module is kept, compressed; counting runs Triton's pass once
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.adapters.triton import libtriton
+from tidegate.adapters.triton.read import target_named
+from tidegate.triton.placing import Doubt, Placement, count_barriers
+from tidegate.triton.split import Given
+
+
+class FallbackWarning(UserWarning):
+    """A kernel keeps Triton's own barriers."""
+
+
+class RaceWarning(UserWarning):
+    """The verifier suspects a race in what Triton's own pass has made."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One kernel as it was compiled."""
+
+    kernel: str
+    target: str  # as Triton writes it: `cuda:90`
+    why_not: str  # why it keeps Triton's barriers; empty if it does not
+    reasons: tuple[str, ...]  # for what was put in
+    seconds: float
+    after: int  # barriers
+    proved: bool | None  # None: nobody asked
+    doubt: str = ""  # what stands in the way of a proof of Triton's own barriers
+    _text: bytes = field(default=b"", repr=False)
+    _before: int = field(default=-1, repr=False)
+
+    @property
+    def before(self) -> int:
+        """Barriers that Triton's own pass puts in, with those that stand there anyway."""
+        if self._before < 0:
+            text = zlib.decompress(self._text).decode()
+            self._before = count_barriers(libtriton.parse(text, f"{self.kernel}.ttgir").run("barriers").plain())
+        return self._before
+
+    @property
+    def barriers(self) -> int:
+        return self.before if self.why_not else self.after
+
+    def as_metadata(self) -> dict[str, Any]:
+        """What Triton keeps beside the compiled kernel."""
+        return {"why_not": self.why_not, "reasons": list(self.reasons), "proved": self.proved}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All kernels that were compiled with Tidegate switched on, in their order."""
+
+    entries: tuple[Entry, ...]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __str__(self) -> str:
+        if not self.entries:
+            return "no kernel was compiled with Tidegate so far"
+        return "\n".join(line for each in self.entries for line in _lines(each))
+
+
+def _lines(entry: Entry) -> Iterator[str]:
+    name = f"@{entry.kernel} on {entry.target}"
+    if entry.why_not:
+        yield f"{name}: Triton's own {_barriers(entry.before)}, since {entry.why_not}"
+        if entry.doubt:
+            yield f"  not proved: {entry.doubt}"
+        elif entry.proved:
+            yield "  proved"
+        return
+    yield f"{name}: {_barriers(entry.after)}, {entry.before} with Triton's own pass; proved in {entry.seconds:.2f} s"
+    yield from (f"  {reason}" for reason in entry.reasons)
+
+
+def _barriers(count: int) -> str:
+    return f"{count} barrier{'s' * (count != 1)}"
+
+
+_entries: list[Entry] = []
+_said: set[tuple[str, str, str]] = set()
+_lock = threading.Lock()
+
+
+def report() -> Report:
+    """What was changed in this process: kernel, barriers before and after, why. `str(report())` is a text."""
+    with _lock:
+        return Report(tuple(_entries))
+
+
+def clear_report() -> None:
+    """Forgets what was compiled so far, and what was said of it."""
+    with _lock:
+        _entries.clear()
+        _said.clear()
+
+
+def record(given: Given, found: Placement, seconds: float) -> Entry:
+    after = count_barriers(found.text or given.text)
+    proved = True if found.text is not None else None
+    kept = zlib.compress(given.text.encode())
+    entry = Entry(
+        given.kernel, target_named(given.text), found.why_not, found.reasons, seconds, after, proved, _text=kept
+    )
+    with _lock:
+        _entries.append(entry)
+    if found.why_not:
+        say_fallback(entry.kernel, entry.target, found.why_not)
+    return entry
+
+
+def record_proof(entry: Entry, doubt: Doubt) -> None:
+    """What the verifier says of Triton's own barriers."""
+    entry.proved, entry.doubt = not doubt.words, doubt.words
+    if doubt.is_race:
+        message = f"@{entry.kernel} on {entry.target}: Triton's own barriers may be too few: {doubt.words}"
+        warnings.warn(message, RaceWarning, stacklevel=2)
+
+
+def say_fallback(kernel: str, target: str, why_not: str) -> None:
+    with _lock:
+        if (kernel, target, why_not) in _said:
+            return
+        _said.add((kernel, target, why_not))
+    who = f"@{kernel} on {target} keeps" if kernel else "kernels keep"
+    warnings.warn(f"{who} Triton's own barriers: {why_not}", FallbackWarning, stacklevel=2)
