@@ -31,19 +31,18 @@ rule = rules_into(RULES)
 
 @rule("the same counter", "only what is issued on the copy's own counter is younger than it")
 def _counter(patch: Patch) -> None:
-    def all_counters(self: walks._Search, node: int) -> int:
-        return sum(issue.least for issue in self.flow.point(node).issues) if self.unit == "instructions" else 0
+    def all_counters(self: walks.Walks, node: int, counter: str) -> int:
+        return sum(issue.least for issue in self.flow.point(node).issues)
 
-    patch.setattr(walks._Search, "issued_at", all_counters)
+    patch.setattr(walks.Walks, "issued_at", all_counters)
 
 
 @rule("the least of a range", "an operation counts as few instructions as it may become")
 def _least(patch: Patch) -> None:
-    def most(self: walks._Search, node: int) -> int:
-        issues = self.flow.point(node).issues if self.unit == "instructions" else ()
-        return sum(issue.most for issue in issues if issue.counter == self.counter)
+    def most(self: walks.Walks, node: int, counter: str) -> int:
+        return sum(issue.most for issue in self.flow.point(node).issues if issue.counter == counter)
 
-    patch.setattr(walks._Search, "issued_at", most)
+    patch.setattr(walks.Walks, "issued_at", most)
 
 
 @rule("in order", "a count above 0 says nothing where something may complete out of turn")

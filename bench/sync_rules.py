@@ -330,7 +330,7 @@ def _round(patch: Patch) -> None:
 @rule("performed before arriving", "an arrival counts if the producer has been performed by then")
 def _performed(patch: Patch) -> None:
     def at_once(old: Any) -> Any:
-        return lambda self, state, *rest: old(self, replace(state, performed=True), *rest)
+        return lambda self, state, *rest: old(self, state._replace(performed=True), *rest)
 
     changed(patch, walks._Search, "pass_events", at_once)
 

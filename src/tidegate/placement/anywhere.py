@@ -51,7 +51,7 @@ def serve(walks: Walks, hazards: Iterable[Hazard], slots: Slots, chosen: Chosen)
     before = slots.before(chosen)
     for hazard in sorted(hazards, key=lambda each: (each.consumer, each.producer, each.loop)):
         while (walk := walks.unserved(hazard, before, drained=True)) is not None:
-            points = [walks.flow.origin[node] for node in walk.nodes[walk.since :]]
+            points = [walks.flow.origin[node] for node in walk.where_it_helps(hazard)]
             here = [point for point in points if point in slots.weight]
             if not here:
                 return False

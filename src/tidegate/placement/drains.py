@@ -286,7 +286,7 @@ class _Finder:
 
     def at_arrival(self, hazard: Hazard, walk: Walk) -> bool:
         """Asks the last arrival on a walk that is early enough to drain; an earlier one if that is not enough."""
-        arrivals = self.arrivals(walk)
+        arrivals = self.arrivals(hazard, walk)
         early = arrivals[: max(0, len(arrivals) - hazard.demand + 1)]
         return any(self.ask(hazard, *each) for each in reversed(early)) or self.fence_at(hazard, walk)
 
@@ -299,13 +299,14 @@ class _Finder:
         """A copy is waited for at a barrier: who comes behind it fences, as late as can be."""
         if not (hazard.performed.needs_fence and hazard.performed.is_async):
             return False
-        point, _ = self.latest(walk)
+        point, _ = self.latest(hazard, walk)
         return point >= 0 and self.put_wait(hazard, point, (FenceOp("proxy_async"),))
 
-    def latest(self, walk: Walk) -> tuple[int, int]:
+    def latest(self, hazard: Hazard, walk: Walk) -> tuple[int, int]:
         """The last point of a walk before which something can be put, or -1; and what is younger than its producer."""
         flow = self.walks.flow
-        for node, younger in zip(reversed(walk.nodes), reversed(walk.younger), strict=True):
+        passed = self.walks.younger_on(hazard, walk.nodes)
+        for node, younger in zip(reversed(walk.nodes), reversed(passed), strict=True):
             if flow.point(node).insertable:
                 return flow.origin[node], younger
         return -1, 0
@@ -347,11 +348,11 @@ class _Finder:
             isinstance(a, Arrive) and b != Depart(a.barrier) for a, b in zip(events, [*events[1:], None], strict=True)
         )
 
-    def arrivals(self, walk: Walk) -> list[tuple[int, bool, int]]:
+    def arrivals(self, hazard: Hazard, walk: Walk) -> list[tuple[int, bool, int]]:
         """Where the barriers that a walk meets were arrived at: points, whether they are put there, what is younger."""
         pending: dict[int | str, tuple[int, bool, int]] = {}
         found: list[tuple[int, bool, int]] = []
-        for node, younger in zip(walk.nodes, walk.younger, strict=True):
+        for node, younger in zip(walk.nodes, self.walks.younger_on(hazard, walk.nodes), strict=True):
             point = self.walks.flow.origin[node]
             own = self.walks.own.get(node, ()) if node != walk.nodes[-1] else ()
             for events, is_new in ((self.meets.get(point, ()), True), (own, False)):
@@ -374,7 +375,7 @@ class _Finder:
 
     def wait_at(self, hazard: Hazard, walk: Walk) -> bool:
         """For whichever wave comes there."""
-        point, younger = self.latest(walk)
+        point, younger = self.latest(hazard, walk)
         need = self.need(hazard, younger)
         wait = drain_ops(self.walks.target, need.words, hazard.performed.counters, counted=need.all_counts)
         known = self.drains.waits.get(point, ())
@@ -399,7 +400,7 @@ class _Finder:
 
     def drain_more(self, hazard: Hazard, walk: Walk) -> bool:
         """The last barrier on a walk that can."""
-        return any(self.ask(hazard, *each) for each in reversed(self.arrivals(walk)))
+        return any(self.ask(hazard, *each) for each in reversed(self.arrivals(hazard, walk)))
 
     def meet_at(self, hazard: Hazard, points: list[int]) -> bool:
         full = SharedMemoryBarrier(wait_async_ops=hazard.performed.is_async)

@@ -82,7 +82,7 @@ class _Program:
         return added
 
     def cut(self, hazard: Hazard, walk: Walk, chosen: Mapping[int, int]) -> int:
-        behind = walk.nodes[walk.since :]
+        behind = walk.where_it_helps(hazard)
         passed = Counter(point for node in behind if (point := self.walks.flow.origin[node]) in self.slots.weight)
         stands = walk.met - sum(chosen.get(point, 0) * count for point, count in passed.items())
         row = (tuple(sorted(passed.items())), hazard.demand - stands)

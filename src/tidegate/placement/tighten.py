@@ -90,7 +90,8 @@ class _Tightener:
     def count(self, hazard: Hazard, walk: Walk, point: int) -> tuple[str, int] | None:
         """What a wait at a point on a walk has to count down to."""
         origin = self.walks.flow.origin
-        here = [count for node, count in zip(walk.nodes, walk.younger, strict=True) if origin[node] == point]
+        younger = self.walks.younger_on(hazard, walk.nodes)
+        here = [count for node, count in zip(walk.nodes, younger, strict=True) if origin[node] == point]
         return self.walks.count_for(hazard, here[-1]) if here else None
 
 

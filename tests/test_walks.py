@@ -1,0 +1,78 @@
+"""Walks of hazards: what a search leaves out, and what is remembered of it, changes no answer.
+
+A search hurries past nodes at which nothing happens, and what stands in the program is asked about once. Here it is
+asked again by a search that stops everywhere and remembers nothing, on random programs, with copies and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from bench.async_cases import number_of
+from bench.sync_cases import cases
+
+from tidegate.graph import model as g
+from tidegate.graph.flow import flow_of
+from tidegate.hazards.find import find_hazards
+from tidegate.hazards.model import Hazard
+from tidegate.placement.events import MEET
+from tidegate.placement.walks import Before, Walks
+from tidegate.targets import Target
+
+COUNT = 60
+
+
+def programs() -> Iterator[tuple[str, g.SyncGraph, Target]]:
+    for case in cases(COUNT):
+        yield case.name, case.graph, case.target
+    for number in range(COUNT):
+        copies = number_of(number)
+        yield copies.name, copies.graph, copies.target
+
+
+class Slow(Walks):
+    """Stops at every node."""
+
+    def follows(self, counter: str) -> list[int]:
+        return [-1] * len(self.flow.origin)
+
+
+def events_before(hazards: tuple[Hazard, ...], walks: Walks) -> list[Before]:
+    """Nothing, and a barrier before every third consumer."""
+    return [{}, {each.consumer: MEET for each in hazards[::3] if walks.uniform[each.consumer]}]
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_search_that_hurries_finds_what_one_that_stops_everywhere_finds(drained: bool) -> None:
+    served: set[bool] = set()
+    for name, graph, target in programs():
+        found = find_hazards(flow_of(graph), target)
+        fast, slow = (make(found.flow, target, found.stagger) for make in (Walks, Slow))
+        for hazard in found.hazards:
+            for before in events_before(found.hazards, fast):
+                answers = [walks.served_at(hazard, before, drained=drained) for walks in (fast, slow)]
+                sets = [each if isinstance(each, frozenset) else None for each in answers]
+                assert sets[0] == sets[1], (name, hazard)
+                served.add(sets[0] is not None)
+    assert served == {False, True}
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_what_is_remembered_is_what_a_new_search_finds(drained: bool) -> None:
+    """Of a copy that is left to a wait, too, which shares what was found without that."""
+    shared = 0
+    for name, graph, target in programs():
+        found = find_hazards(flow_of(graph), target)
+        fresh, remembering = (Walks(found.flow, target, found.stagger) for _ in range(2))
+        remembering.remembers = True
+        asked = 0
+        for hazard in found.hazards:
+            left = replace(hazard, performed=replace(hazard.performed, is_waited_for=True))
+            for each in (hazard, left):
+                walk = fresh.unserved(each, drained=drained)
+                assert remembering.unserved(each, drained=drained) == walk, (name, each)
+                asked += 1
+        shared += asked - len(remembering.asked)
+    assert shared > 0
