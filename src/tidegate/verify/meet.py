@@ -32,7 +32,7 @@ from tidegate.index import (
     names,
     why_not_affine,
 )
-from tidegate.language.points import Undecided, find_point, has_point
+from tidegate.language.points import UNDECIDED, Undecided, find_point, has_point
 from tidegate.verify.conds import Conds
 from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
 
@@ -74,8 +74,9 @@ class Point:
 class Meet:
     """Questions about one flow; answers are kept."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, witnesses: bool = True) -> None:
         self.paths, self.flow = paths, paths.flow
+        self.witnesses = witnesses  # whether to say where; else only that there is a point
         self.footprints: Footprints = paths.footprints
         self.graph = self.flow.graph
         self.buffers = {each.name: each for each in self.graph.buffers}
@@ -132,7 +133,9 @@ class Meet:
         for conds, sure, spot in self.questions(x, y, iterations, waves):
             for way in ways:
                 asked = [*conds, *map(self.paths.book.conds.__getitem__, sorted(way))]
-                found = self.ask(asked) if self.holds(asked) else None
+                if not self.holds(asked):
+                    continue
+                found = self.ask(asked) if self.witnesses else UNDECIDED
                 if found is None:
                     continue
                 if isinstance(found, Undecided):
