@@ -68,8 +68,10 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
 }
 QUICK = "--quick"
 NEED_TRITON = ("triton-barriers", "triton-time", "triton-mutants")
-# Tables without a clock: they are the same on every machine.
+# Tables without a clock, which are the same on every machine, and those that say themselves where they were made.
 UNTIMED = (
+    "gpu",
+    "gpu-removed",
     "removals",
     "sync-examples",
     "sync-optimality",

@@ -22,7 +22,7 @@ import numpy as np
 from bench.gpu.launching import Held, Loaded, get_cupy, launch_of, wrongness
 from bench.gpu.manifest import Entry
 
-ROUNDS = 240  # a multiple of the orders of three
+ROUNDS, WARMING = 240, 12  # multiples of the orders of three; the first are not counted
 WAVES = 2  # of thread blocks, one on each compute unit
 LEAST_MICROS, LEAST_SAMPLE = 40.0, 120.0  # of a launch, and of the launches that are timed together
 MOST_BYTES, MOST_DRAWING = 1 << 30, 4.0  # of arguments, and seconds to draw them
@@ -41,6 +41,7 @@ class Timed:
     control: list[float]
     wrong: dict[str, float]  # by variant, in tolerances, at this size
     same_bits: bool  # both variants gave the same
+    rounds: int = ROUNDS
 
 
 def time_pair(folder: Path, pair: tuple[Entry, Entry], alone: Callable[[], Any]) -> Timed:
@@ -54,7 +55,7 @@ def time_pair(folder: Path, pair: tuple[Entry, Entry], alone: Callable[[], Any])
             held.reset()
             kernel(held)
             results.append(held.results())
-        times = measure(kernels, held, repeats=max(1, round(LEAST_SAMPLE / took)))
+        times = measure(kernels, held, repeats=max(1, round(LEAST_SAMPLE / took)))[WARMING:]
     names = [each.variant for each in pair]
     return Timed(
         scale,
@@ -89,7 +90,7 @@ def enlarge(entry: Entry, kernel: Loaded, alone: Callable[[], Any]) -> tuple[int
         scale, before = int(np.ceil(scale * min(more, most))), held.bytes
 
 
-def measure(kernels: list[Loaded], held: Held, repeats: int, rounds: int = ROUNDS) -> np.ndarray:
+def measure(kernels: list[Loaded], held: Held, repeats: int, rounds: int = ROUNDS + WARMING) -> np.ndarray:
     """Microseconds of one launch: a row for each round, a column for each kernel."""
     cupy = get_cupy()
     flush = cupy.empty(FLUSHED, np.uint8)

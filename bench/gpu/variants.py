@@ -1,19 +1,28 @@
 """The variants of one kernel: Triton's barriers, Tidegate's, and Tidegate's without one of them.
 
-Needs   a function that compiles the kernel as Triton would
+Needs   a function that compiles the kernel as Triton would, and Triton 3.9 in which Tidegate can be switched on
 Gives   a `Variant` for each: the text, and what is known of it
-Keeps   a barrier is removed only if the verifier then says that the kernel races: what could be left out is no test
+Keeps   a variant without a barrier says what the verifier thinks of it, whatever that is: nobody else has judged it
+Cost    a compilation for each, and a proof for each barrier
 """
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.gpu.manifest import TRITON
+from bench.gpu.manifest import REMOVED, TIDEGATE, TRITON
+from tidegate.triton import FallbackWarning, enabled
+from tidegate.triton.placing import find_doubt, place_barriers
+from tidegate.triton.switch import between
 
 Compile = Callable[[], tuple[str, dict[str, Any]]]
+RACY, PROVED, UNDECIDED = "race", "proved", "undecided"
+MERGE_WAITS = "model"
+_BARRIER = re.compile(r"^[ ]*(?:ttg|gpu)\.barrier\b.*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +32,48 @@ class Variant:
     name: str
     ptx: str
     metadata: dict[str, Any]
-    fallback: str = ""
-    verdict: str = ""
+    fallback: str = ""  # why Tidegate left the kernel to Triton
+    verdict: str = ""  # of the verifier, where a barrier is missing: `race`, `proved` or `undecided`
 
 
 def variants_of(compile_kernel: Compile, removed: bool) -> Iterator[Variant]:
-    """All variants, Triton's first."""
+    """Triton's, Tidegate's, and if asked for those without a barrier."""
     yield Variant(TRITON, *compile_kernel())
+    with warnings.catch_warnings(), enabled(merge_waits=MERGE_WAITS):
+        warnings.simplefilter("ignore", FallbackWarning)
+        ptx, metadata = compile_kernel()
+    why_not = metadata["tidegate"]["why_not"]
+    yield Variant(TIDEGATE, ptx, metadata, why_not)
+    if removed and not why_not:
+        yield from without_one_barrier(compile_kernel)
+
+
+def without_one_barrier(compile_kernel: Compile) -> Iterator[Variant]:
+    """Tidegate's text without its first barrier, without its second, and so on."""
+    whole = text_with_barriers(compile_kernel)
+    for number, barrier in enumerate(_BARRIER.finditer(whole)):
+        text = whole[: barrier.start()] + whole[barrier.end() :]
+        with between(lambda _, text=text: text, f"removed-{number}"):
+            ptx, metadata = compile_kernel()
+        yield Variant(f"{REMOVED}{number}", ptx, metadata, verdict=judge(text))
+
+
+def text_with_barriers(compile_kernel: Compile) -> str:
+    """The module as Tidegate hands it on."""
+    found: list[str] = []
+
+    def catch(text: str) -> str | None:
+        placed = place_barriers(text, "kernel", MERGE_WAITS, prove_text=False).text
+        found.extend([placed] if placed is not None else [])
+        return placed
+
+    with between(catch, "caught"):
+        compile_kernel()
+    return found[0]
+
+
+def judge(text: str) -> str:
+    doubt = find_doubt(text, "kernel")
+    if not doubt.words:
+        return PROVED
+    return RACY if doubt.is_race else UNDECIDED
