@@ -12,6 +12,7 @@ Nothing of Triton is imported before one of these is called.
 
 from tidegate.triton.records import Entry, FallbackWarning, RaceWarning, Report, clear_report, report
 from tidegate.triton.switch import Options, UnsupportedTriton, disabled, enabled, install, uninstall
+from tidegate.triton.tuning import tunable, with_plans
 
 __all__ = [
     "Entry",
@@ -25,5 +26,7 @@ __all__ = [
     "enabled",
     "install",
     "report",
+    "tunable",
     "uninstall",
+    "with_plans",
 ]

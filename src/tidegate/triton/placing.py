@@ -8,17 +8,18 @@ Cost    reading, planning, and a few proofs; `verify` adds one of the text as it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from tidegate.adapters.triton.effects import NOTHING, effects
 from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import read_ttgir
 from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.diag import BadInput, Span
-from tidegate.graph.model import SyncGraph
-from tidegate.graph.plan import Change, Insert, Plan
+from tidegate.graph.model import Action, Sync, SyncGraph
+from tidegate.graph.plan import Change, Delete, Insert, Plan
+from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.show import show_op
 from tidegate.passes import Unit
 from tidegate.synchronize import Synchronized, SyncOptions, propose
@@ -27,7 +28,8 @@ from tidegate.verify.say import WHY
 from tidegate.verify.verify import verify
 
 STRATEGY = "minimal"
-_BARRIER = re.compile(r"^\s*(?:ttg|gpu)\.barrier\b", re.MULTILINE)
+# Where all waves of a group meet; a signal stands for itself and its wait.
+MEETING = (SharedMemoryBarrier, WorkgroupBarrier, Signal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Placement:
     text: str | None = None  # None: left to Triton
     why_not: str = ""
     reasons: tuple[str, ...] = ()  # one for each edit
+    barriers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ def place_barriers(text: str, kernel: str, merge_waits: str, *, prove_text: bool
         return Placement(why_not=str(left))
     except BadInput as bad:
         return Placement(why_not=bad.findings[0].message)
-    return Placement(new, "", tuple(reason for each in results for reason in _reasons(each)))
+    reasons = tuple(reason for each in results for reason in _reasons(each))
+    return Placement(new, "", reasons, sum(map(_barriers_after, results)))
 
 
 def find_doubt(text: str, kernel: str) -> Doubt:
@@ -77,9 +81,28 @@ def find_doubt(text: str, kernel: str) -> Doubt:
     return next((each for each in doubts if each.words), Doubt())
 
 
-def count_barriers(text: str) -> int:
-    """Barriers that stand in a text by themselves: those inside of operations are not counted."""
-    return len(_BARRIER.findall(text))
+def count_barriers(text: str, kernel: str) -> int:
+    """Barriers of a module after Triton's own pass; `text` is from before it."""
+    ttgir = read_ttgir(text, f"{kernel}.ttgir", before=("barriers",))
+    return sum(_barriers_in(each) for each in programs_of(ttgir))
+
+
+def _barriers_in(program: TritonProgram) -> int:
+    """Those that stand by themselves, and waits at which waves meet; what an operation brings along is its own."""
+    built, rows = program.built, effects()
+    points = zip(built.graph.points, built.before, strict=True)
+    rows_of = (rows.get(op.name, NOTHING) for point, op in points if op is not None and _meets(point.action))
+    return sum(bool(row.barrier or row.meets) for row in rows_of)
+
+
+def _barriers_after(result: Synchronized) -> int:
+    put = sum(isinstance(each, Insert) and isinstance(each.op, MEETING) for each in result.plan.edits)
+    taken = sum(isinstance(each, Delete) for each in result.plan.edits)
+    return _barriers_in(_program(result)) + put - taken
+
+
+def _meets(action: Action) -> bool:
+    return isinstance(action, Sync) and isinstance(action.op, MEETING)
 
 
 def _planned(program: TritonProgram, merge_waits: str) -> Synchronized:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.read import target_named
 from tidegate.triton.placing import Doubt, Placement, count_barriers
 from tidegate.triton.split import Given
@@ -38,7 +37,7 @@ class Entry:
     why_not: str  # why it keeps Triton's barriers; empty if it does not
     reasons: tuple[str, ...]  # for what was put in
     seconds: float
-    after: int  # barriers
+    put: int  # barriers with Tidegate
     proved: bool | None  # None: nobody asked
     doubt: str = ""  # what stands in the way of a proof of Triton's own barriers
     _text: bytes = field(default=b"", repr=False)
@@ -46,15 +45,16 @@ class Entry:
 
     @property
     def before(self) -> int:
-        """Barriers that Triton's own pass puts in, with those that stand there anyway."""
+        """Barriers with Triton's own pass."""
         if self._before < 0:
             text = zlib.decompress(self._text).decode()
-            self._before = count_barriers(libtriton.parse(text, f"{self.kernel}.ttgir").run("barriers").plain())
+            self._before = count_barriers(text, self.kernel)
         return self._before
 
     @property
-    def barriers(self) -> int:
-        return self.before if self.why_not else self.after
+    def after(self) -> int:
+        """Barriers that the kernel has."""
+        return self.before if self.why_not else self.put
 
     def as_metadata(self) -> dict[str, Any]:
         """What Triton keeps beside the compiled kernel."""
@@ -115,12 +115,10 @@ def clear_report() -> None:
 
 
 def record(given: Given, found: Placement, seconds: float) -> Entry:
-    after = count_barriers(found.text or given.text)
     proved = True if found.text is not None else None
     kept = zlib.compress(given.text.encode())
-    entry = Entry(
-        given.kernel, target_named(given.text), found.why_not, found.reasons, seconds, after, proved, _text=kept
-    )
+    target = target_named(given.text)
+    entry = Entry(given.kernel, target, found.why_not, found.reasons, seconds, found.barriers, proved, _text=kept)
     with _lock:
         _entries.append(entry)
     if found.why_not:

@@ -101,7 +101,7 @@ def between(rewrite: Callable[[str], str | None], key: str) -> Iterator[None]:
 
     None leaves the module to Triton. `key` tells in Triton's cache what comes of it.
     """
-    _check_version()
+    check_version()
     with _as(_Mode(f"tidegate-between-{key}", lambda: _Rewriting(rewrite))):
         yield
 
@@ -124,12 +124,13 @@ def _as(mode: _Mode) -> Iterator[None]:
 
 
 def _mode_of(options: Options) -> _Mode:
-    _check_version()
+    check_version()
     SyncOptions(merge_waits=options.merge_waits).check()
     return _Mode(f"tidegate-{_version()}-{_fingerprint()}-{options}", lambda: _Placing(options))
 
 
-def _check_version() -> None:
+def check_version() -> None:
+    """Raises `UnsupportedTriton` if this Triton is not known."""
     tested = " or ".join(libtriton.TESTED)
     if not libtriton.is_installed():
         raise UnsupportedTriton(f"Tidegate needs Triton {tested}, which is not installed: {libtriton.INSTALL}")

@@ -135,7 +135,7 @@ class Flow(Blocks, ABC):
         if len(region.blocks) == 1:
             self.block(region.blocks[0])
             return
-        self.depth += 1  # blocks may form loops
+        again = _in_loops(region)
         self.labels.update((block.label, block.arguments) for block in region.blocks)
         for block in region.blocks[1:]:  # what is handed over later is known to be memory from the start
             self.enter(block)
@@ -146,6 +146,7 @@ class Flow(Blocks, ABC):
             entered, self.b.open = ([] if number else self.b.open), []
             starts[block.label] = len(self.b.points)
             loop = self.counted_loop(block, region)
+            self.depth += block.label in again
             if loop is None:
                 self.add(g.Compute(), block.operations[0], "block", insertable=False)
                 self.enter(block)
@@ -153,12 +154,12 @@ class Flow(Blocks, ABC):
             for each in entered:
                 self.b.edge(each, starts[block.label])
             leaving += self.leave(block, waiting, insertable=loop is None)
+            self.depth -= block.label in again
             if loop is not None:
                 self.b.counted[starts[block.label]] = replace(loop, head=starts[block.label])
         for point, label in waiting:
             self.b.edge(point, starts[label])
         self.b.open = leaving
-        self.depth -= 1
 
     def block(self, block: Block) -> None:
         for op in block.operations:
@@ -376,3 +377,20 @@ def _step(value: Index, counter: str) -> int | None:
         case Binary("+", Const(step), Name(name)) if name == counter:
             return step
     return None
+
+
+def _in_loops(region: Region) -> set[str]:
+    """The blocks that control may come back to."""
+    following = {block.label: {label for label, _ in jumps(block.operations[-1])} for block in region.blocks}
+    found: set[str] = set()
+    for label in following:
+        seen: set[str] = set()
+        todo = list(following[label])
+        while todo:
+            each = todo.pop()
+            if each not in seen:
+                seen.add(each)
+                todo += following.get(each, ())
+        if label in seen:
+            found.add(label)
+    return found

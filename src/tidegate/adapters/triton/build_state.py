@@ -70,7 +70,7 @@ class State:
         self.counted: dict[int, int] | None = None  # waits for tokens, by `id`; None: nobody has asked yet
         self.at: Operation | None = None
         self.under = "uniform"
-        self.depth = 0  # loops around
+        self.depth = 0 if caller is None else 1  # loops around; a function may be called from one
         self.group = Group(0, ttgir.waves)
         self.objects: dict[str, Value] = {}
         self.free: dict[str, Value] = caller.free if caller else {}

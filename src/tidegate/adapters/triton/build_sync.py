@@ -16,14 +16,12 @@ from tidegate.adapters.triton.build_memory import Memory
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.halves import waves_where
 from tidegate.adapters.triton.layouts import may_stay_in_warps
-from tidegate.adapters.triton.tokens import count_waits
+from tidegate.adapters.triton.tokens import COUNTS_INSTRUCTIONS, count_waits
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.language import ops
 
 LOCAL = 1  # the bit of shared memory among the address spaces of a barrier
-# Where Triton works out of a wait's tokens how many instructions it lets be; the number in the text means nothing.
-COUNTS_INSTRUCTIONS = ("gfx1250", "gfx1250-strict")
 WARP_GROUP = 4  # waves that carry out a matrix product of sm_90 together
 
 

@@ -23,6 +23,9 @@ from tidegate.adapters.mlir.model import Block, Operation, Region, walk
 from tidegate.adapters.triton.effects import NOTHING, effects
 from tidegate.adapters.triton.values import jumps
 
+# GPUs for which Triton works out of a wait's tokens how many instructions it lets be: its number means nothing there.
+COUNTS_INSTRUCTIONS = ("gfx1250", "gfx1250-strict")
+
 Age = tuple[str, int, int]  # what is counted; how many were started since, at the least and at the most
 OLD = 64  # as good as performed, or nobody knows
 UNKNOWN: Age = ("", 0, OLD)

@@ -21,6 +21,7 @@ from tidegate.adapters.mlir.model import Operation
 from tidegate.adapters.triton.build import Built
 from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.read import Ttgir, is_written
+from tidegate.adapters.triton.tokens import COUNTS_INSTRUCTIONS
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
@@ -32,6 +33,8 @@ _WAITS = {
     "tdm": ("amdg.async_tdm_wait", "num", True),
     "tma": ("ttng.async_tma_store_wait", "pendings", False),
 }
+# The same where Triton has counted instructions already: how many a group becomes is not known here, only none.
+_COUNTED = {"async": ("amdg.async_wait", "num_inst", True), "tdm": ("amdg.async_tdm_intrinsic_wait", "count", True)}
 _TOKEN = "!ttg.async.token"
 
 
@@ -130,6 +133,8 @@ class _Writer:
         effect = effects()[op.name]
         if effect.wait and isinstance(what, ops.WaitCount):
             count = dict(what.counts).get(effect.wait)
+            if effect.unit == "instructions" and count:
+                self.fail(op, "it counts instructions, and how many there are is not known")
             line = self.changed.get(op.at.line, self.ttgir.line(op.at.line))
             found = re.subn(rf"\b{effect.count} = -?\d+", f"{effect.count} = {count}", line, count=1)
             if count is None or not found[1]:
@@ -155,9 +160,11 @@ class _Writer:
                 yield self.barrier()
             case ops.WaitCount(counts=counts):
                 for queue, count in counts:
-                    if queue not in _WAITS:
-                        self.fail(op, f"a wait for `{queue}` cannot be put in")
-                    yield self.wait(queue, count)
+                    counted = self.ttgir.is_allocated and self.ttgir.gpu.arch in COUNTS_INSTRUCTIONS
+                    waits = {**_WAITS, **_COUNTED} if counted else _WAITS
+                    if queue not in waits or (waits[queue] != _WAITS[queue] and count):
+                        self.fail(op, f"a wait for {count} of `{queue}` cannot be put in")
+                    yield self.wait(waits[queue], count)
             case ops.Fence(kind="proxy_async"):
                 generic = '"ttng.fence_async_shared"() <{bCluster = false}> : () -> ()'
                 yield generic if self.ttgir.is_generic else "ttng.fence_async_shared {bCluster = false}"
@@ -167,8 +174,8 @@ class _Writer:
     def barrier(self) -> str:
         return '"ttg.barrier"() <{addrSpace = 1 : i32}> : () -> ()' if self.ttgir.is_generic else "ttg.barrier local"
 
-    def wait(self, queue: str, count: int) -> str:
-        name, attribute, makes = _WAITS[queue]
+    def wait(self, form: tuple[str, str, bool], count: int) -> str:
+        name, attribute, makes = form
         result = f"%tidegate{self.made} = " if makes else ""
         self.made += makes
         if self.ttgir.is_generic:
