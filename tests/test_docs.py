@@ -39,7 +39,7 @@ WHEN_RUN = ("TG022", "TG312")
 FOLLOWS = ("TG1",)
 BY_COMMAND = ("TG019", "TG501", "TG508", "TG603")  # shown by a command, by Python on the page itself, or elsewhere
 # Pages whose commands read Triton's own syntax.
-WITH_TRITON = ("docs/triton.md",)
+WITH_TRITON = ("docs/triton.md", "docs/drop-in.md")
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.diag import BadInput, Span
 from tidegate.graph.model import Action, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Plan
+from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.show import show_op
 from tidegate.passes import Unit
@@ -153,17 +154,22 @@ def _doubt(program: TritonProgram, graph: SyncGraph) -> Doubt:
 
 def _reasons(result: Synchronized) -> Iterator[str]:
     """Why each edit stands, in lines of the Triton source."""
-    graph, program = result.graph, _program(result)
-    assert graph is not None
     for edit, served in zip(result.plan.edits, hazards_served(result), strict=True):
-        words = []
-        for hazard in served:
-            assert result.hazards is not None
-            ends = (result.hazards.flow.origin[each] for each in (hazard.producer, hazard.consumer))
-            first, second = (_source(program, graph.points[each].at) for each in ends)
-            words.append(f"{hazard.kind.name} {hazard.witness.buffer}: {first} → {second}")
         what = next(show_op(edit.op)) if isinstance(edit, Insert | Change) else f"{type(edit).__name__.lower()}d"
-        yield f"{what}: {'; '.join(dict.fromkeys(words)) or PREPARES}"
+        pairs: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+        for hazard in served:
+            kinds, buffers = pairs.setdefault(_places(hazard, result), ({}, {}))
+            kinds[hazard.kind.name] = buffers[hazard.witness.buffer] = None
+        words = (f"{' '.join(kinds)} of {', '.join(buffers)}, {place}" for place, (kinds, buffers) in pairs.items())
+        yield f"{what}: {'; '.join(words) or PREPARES}"
+
+
+def _places(hazard: Hazard, result: Synchronized) -> str:
+    assert result.graph is not None
+    assert result.hazards is not None
+    ends = [result.hazards.flow.origin[each] for each in (hazard.producer, hazard.consumer)]
+    first, second = (_source(_program(result), result.graph.points[each].at) for each in ends)
+    return first if first == second else f"{first} → {second}"
 
 
 def _source(program: TritonProgram, at: Span) -> str:

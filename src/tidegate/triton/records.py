@@ -88,7 +88,7 @@ def _lines(entry: Entry) -> Iterator[str]:
         elif entry.proved:
             yield "  proved"
         return
-    yield f"{name}: {_barriers(entry.after)}, {entry.before} with Triton's own pass; proved in {entry.seconds:.2f} s"
+    yield f"{name}: {_barriers(entry.after)}, {entry.before} with Triton's own pass; proved"
     yield from (f"  {reason}" for reason in entry.reasons)
 
 
