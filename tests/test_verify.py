@@ -24,7 +24,7 @@ from tidegate.synchronize import synchronize_graph
 from tidegate.targets import load_target
 from tidegate.verify import search
 from tidegate.verify.model import Verification
-from tidegate.verify.verify import verify
+from tidegate.verify.verify import is_proved, verify
 
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.tide"))
 BROKEN = sorted(path.stem for path in (ROOT / "examples" / "broken").glob("*.tide"))
@@ -243,6 +243,7 @@ def test_broken_example_that_the_target_cannot_run(name: str) -> None:
     assert BY_SHAPE[name] in {each.code for each in check(kernel, load_target(kernel.target))}
 
 
+FOCUSED = [f"focused {number}" for number in range(60)]
 # Repaired, they use what the verifier does not decide: barrier objects, and barriers that wave groups come to apart.
 FIXED_UNDECIDED = {name: why for name, why in UNDECIDED.items() if why == OBJECTS}
 FIXED_UNDECIDED |= dict.fromkeys(("producer_consumer", "two_arms"), DISAGREE)
@@ -256,6 +257,12 @@ def test_repaired_example_is_proved(name: str) -> None:
         assert found.undecided == (FIXED_UNDECIDED[name],)
     else:
         assert found.is_proved
+
+
+@pytest.mark.parametrize("name", [*(f"{kind} {each}" for each in BROKEN for kind in ("broken", "fixed")), *FOCUSED])
+def test_asked_only_whether_it_is_proved_it_says_the_same(name: str) -> None:
+    graph, target = program(name)
+    assert is_proved(graph, target) is verify(graph, target).is_proved
 
 
 # --- guards -------------------------------------------------------------------------------------------------------
