@@ -36,7 +36,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from bench.gpu.compiling import compile_corpus
 
     folder = tmp_path_factory.mktemp("gpu")
-    made = [compile_corpus(folder, ("sm_90",), name, removed=True) for name in KERNELS]
+    made = [compile_corpus(folder, ("sm_90",), name, "model", removed=True) for name in KERNELS]
     entries = tuple(entry for each in made for entry in each.entries if entry.case in KERNELS)
     write_manifest(folder, Manifest(made[0].versions, entries, {}))
     return folder
@@ -277,10 +277,11 @@ def sample() -> dict:
     races["left.sm_90.triton"]["reports"] = races["left.sm_90.tidegate"]["reports"] = {"race": 1}
     return {
         "device": "NVIDIA H200",
-        "versions": {"triton": "3.9.0", "tidegate": "1"},
+        "versions": {"triton": "3.9.0", "tidegate": "1", "merge_waits": "model"},
         "entries": entries,
         "failed": {"odd.sm_90": "ValueError: no"},
         "not run": {"synccheck": ["fast.sm_90.triton"]},
+        "unassigned": {"synccheck": {"": {"error": 1}}},
         "numbers": right,
         "time": {
             "fast.sm_90": timed(1.1, 1.002),
@@ -296,7 +297,7 @@ def sample() -> dict:
 def test_a_table_says_what_was_found() -> None:
     results = Results(sample())
     text = tables.kernels_table(results)
-    assert "| NVIDIA H200, Triton 3.9.0, Tidegate 1 | sm_90 |" in text
+    assert "| NVIDIA H200, Triton 3.9.0, Tidegate 1, waits merged: model | sm_90 |" in text
     assert "| left to Triton, without a share in what follows | 1 |" in text
     assert "geometric mean of other PTX | 1.1000 (1) |" in text
     assert "| geometric mean with the same PTX, too | 1.0467 (2) |" in text
@@ -309,6 +310,7 @@ def test_a_table_says_what_was_found() -> None:
     assert "| odd.sm_90 | does not compile: ValueError: no |" in text
     assert "| broken.sm_90 | time: took more than 90 s |" in text
     assert "| 1 more | synccheck: not run, time was up |" in text
+    assert "| ? | synccheck: reports 1 error |" in text
     assert beyond(results) == []
 
 

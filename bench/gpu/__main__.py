@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.gpu.manifest import Refused
 
 TARGETS = ("sm_90", "sm_80")
+MERGE_WAITS = ("model", "never", "always")
 
 
 def main(given: list[str] | None = None) -> int:
@@ -37,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--targets", nargs="+", choices=TARGETS, default=TARGETS, help="which chips' kernels")
         command.add_argument("--only", help="one kernel")
         if name != "run":
+            command.add_argument("--merge-waits", choices=MERGE_WAITS, default=MERGE_WAITS[0], help="as in Tidegate")
             command.add_argument("--no-removed", action="store_true", help="no kernels with a barrier removed")
         if name != "compile":
             add_run_arguments(command)
@@ -63,7 +65,8 @@ def do_compile(arguments: argparse.Namespace) -> int:
         from bench.gpu.compiling import compile_corpus
     except ImportError as missing:
         raise Refused(f"{missing.name} is not installed: `pip install 'tidegate[triton]'`") from None
-    made = compile_corpus(arguments.dir, tuple(arguments.targets), arguments.only, not arguments.no_removed)
+    removed = not arguments.no_removed
+    made = compile_corpus(arguments.dir, tuple(arguments.targets), arguments.only, arguments.merge_waits, removed)
     for name, error in made.failed.items():
         print(f"{name} does not compile: {error}")
     print(f"{len(made.entries)} entries in {arguments.dir}")

@@ -26,7 +26,9 @@ ENTRY = re.compile(r"\.visible \.entry \w+\(([^)]*)\)")
 SCRATCH_POINTERS = 2  # behind the arguments
 
 
-def compile_corpus(folder: Path, targets: tuple[str, ...], only: str | None, removed: bool) -> Manifest:
+def compile_corpus(
+    folder: Path, targets: tuple[str, ...], only: str | None, merge_waits: str, removed: bool
+) -> Manifest:
     """Compiles all that can be launched, and writes the folder."""
     work = [(case, target) for case in chosen(only) for target in targets if target in case.targets]
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,11 +36,12 @@ def compile_corpus(folder: Path, targets: tuple[str, ...], only: str | None, rem
     failed: dict[str, str] = {}
     for case, target in work:
         try:
-            made = variants_of(partial(compile_ptx, case, target), removed)
+            made = variants_of(partial(compile_ptx, case, target), merge_waits, removed)
             entries.extend(write(folder, case, target, variant) for variant in made)
         except Exception as error:  # whatever Triton raises is what the manifest says
             failed[f"{case.name}.{target}"] = first_line(error)
-    manifest = Manifest({name: version(name) for name in ("triton", "tidegate")}, tuple(entries), failed)
+    made_by = {"triton": version("triton"), "tidegate": version("tidegate"), "merge_waits": merge_waits}
+    manifest = Manifest(made_by, tuple(entries), failed)
     write_manifest(folder, manifest)
     return manifest
 

@@ -54,9 +54,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A folder: the versions that made it, its entries, and what did not compile with the reason."""
+    """A folder: its entries, and what did not compile with the reason."""
 
-    versions: dict[str, str]
+    versions: dict[str, str]  # of Triton and of Tidegate; with what `merge_waits`
     entries: tuple[Entry, ...]
     failed: dict[str, str]
 

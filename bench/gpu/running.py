@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.gpu.lanes import Lanes
 from bench.gpu.launching import get_cupy
-from bench.gpu.manifest import REMOVED, Entry, Manifest, Refused, read_manifest
+from bench.gpu.manifest import REMOVED, Entry, Manifest, Refused, is_control, read_manifest
 from bench.gpu.sanitizing import RACECHECK, SYNCCHECK, command, read_reports
 from bench.gpu.working import NUMBERS, ONCE, TIME
 
@@ -64,6 +64,7 @@ def run_corpus(
         "entries": [facts_of(each) for each in entries],
         "failed": manifest.failed,
         "not run": {},
+        "unassigned": {},
     }
     out.mkdir(parents=True, exist_ok=True)
     for phase in PHASES:
@@ -104,7 +105,9 @@ def run_phase(
 ) -> None:
     here = {each.pair for each in entries}
     if phase.kind == TIME:
-        tasks = [pair for pair in manifest.pairs() if pair in here]
+        pairs = {name: pair for name, pair in manifest.pairs().items() if name in here}
+        # What Tidegate changed comes first, should time be up before all have run.
+        tasks = sorted(pairs, key=lambda name: (bool(pairs[name][1].fallback), is_control(pairs[name])))
     else:
         tasks = [each.name for each in entries if phase.check != SYNCCHECK or not each.variant.startswith(REMOVED)]
     before = command(phase.check) if phase.check else []
@@ -116,18 +119,17 @@ def run_phase(
             return [*before, *child, str(notes / "lock")]
 
         found = Lanes(start, ROOT, notes, phase.each, until).run(tasks, LANES)
-        if phase.check:
-            add_reports(found, entries, notes)
+        if phase.check and (rest := add_reports(found, entries, notes)):
+            results["unassigned"][phase.name] = rest
     results[phase.name] = found
     if missing := [each for each in tasks if each not in found]:
         results["not run"][phase.name] = missing
 
 
-def add_reports(found: dict[str, dict], entries: list[Entry], notes: Path) -> None:
-    """What the tool said, beside each task that it was about."""
+def add_reports(found: dict[str, dict], entries: list[Entry], notes: Path) -> dict[str, dict[str, int]]:
+    """Puts what the tool said beside each task that it was about; gives the rest, which names none of them."""
     said = read_reports("\n".join(each.read_text(errors="replace") for each in sorted(notes.glob("*.log"))))
     for each in entries:
         if each.name in found:
             found[each.name]["reports"] = said.pop(each.entry, {})
-    if said:
-        found[""] = {"reports": said}
+    return said

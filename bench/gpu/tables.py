@@ -36,7 +36,8 @@ def write_tables(path: Path) -> int:
 
 def kernels_table(results: Results) -> str:
     made = results.read["versions"]
-    head = f"{results.read['device']}, Triton {made['triton']}, Tidegate {made['tidegate']}"
+    by = f"Triton {made['triton']}, Tidegate {made['tidegate']}, waits merged: {made['merge_waits']}"
+    head = f"{results.read['device']}, {by}"
     columns = [summary(results, target) for target in results.targets]
     lines = [f"| {head} | " + " | ".join(results.targets) + " |", "|---" + "|---:" * len(columns) + "|"]
     lines += [f"| {name} | " + " | ".join(column[name] for column in columns) + " |" for name in columns[0]]
@@ -130,6 +131,9 @@ def left_out(results: Results) -> Iterable[str]:
         said += [(name, f"{phase}: {error}") for name, error in broken if f".{REMOVED}" not in name]
         count = len(results.read["not run"].get(phase, ()))
         said += [(f"{count} more", f"{phase}: not run, time was up")] * bool(count)
+        for name, kinds in results.read["unassigned"].get(phase, {}).items():
+            counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+            said.append((name or "?", f"{phase}: reports {counts}"))
     if said:
         yield from ("", "| not shown | why |", "|---|---|", *(f"| {name} | {words} |" for name, words in said))
 

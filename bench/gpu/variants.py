@@ -21,7 +21,6 @@ from tidegate.triton.switch import between
 
 Compile = Callable[[], tuple[str, dict[str, Any]]]
 RACY, PROVED, UNDECIDED = "race", "proved", "undecided"
-MERGE_WAITS = "model"
 _BARRIER = re.compile(r"^[ ]*(?:ttg|gpu)\.barrier\b.*\n", re.MULTILINE)
 
 
@@ -36,21 +35,21 @@ class Variant:
     verdict: str = ""  # of the verifier, where a barrier is missing: `race`, `proved` or `undecided`
 
 
-def variants_of(compile_kernel: Compile, removed: bool) -> Iterator[Variant]:
+def variants_of(compile_kernel: Compile, merge_waits: str, removed: bool) -> Iterator[Variant]:
     """Triton's, Tidegate's, and if asked for those without a barrier."""
     yield Variant(TRITON, *compile_kernel())
-    with warnings.catch_warnings(), enabled(merge_waits=MERGE_WAITS):
+    with warnings.catch_warnings(), enabled(merge_waits=merge_waits):
         warnings.simplefilter("ignore", FallbackWarning)
         ptx, metadata = compile_kernel()
     why_not = metadata["tidegate"]["why_not"]
     yield Variant(TIDEGATE, ptx, metadata, why_not)
     if removed and not why_not:
-        yield from without_one_barrier(compile_kernel)
+        yield from without_one_barrier(compile_kernel, merge_waits)
 
 
-def without_one_barrier(compile_kernel: Compile) -> Iterator[Variant]:
+def without_one_barrier(compile_kernel: Compile, merge_waits: str) -> Iterator[Variant]:
     """Tidegate's text without its first barrier, without its second, and so on."""
-    whole = text_with_barriers(compile_kernel)
+    whole = text_with_barriers(compile_kernel, merge_waits)
     for number, barrier in enumerate(_BARRIER.finditer(whole)):
         text = whole[: barrier.start()] + whole[barrier.end() :]
         with between(lambda _, text=text: text, f"removed-{number}"):
@@ -58,12 +57,12 @@ def without_one_barrier(compile_kernel: Compile) -> Iterator[Variant]:
         yield Variant(f"{REMOVED}{number}", ptx, metadata, verdict=judge(text))
 
 
-def text_with_barriers(compile_kernel: Compile) -> str:
+def text_with_barriers(compile_kernel: Compile, merge_waits: str) -> str:
     """The module as Tidegate hands it on."""
     found: list[str] = []
 
     def catch(text: str) -> str | None:
-        placed = place_barriers(text, "kernel", MERGE_WAITS, prove_text=False).text
+        placed = place_barriers(text, "kernel", merge_waits, prove_text=False).text
         found.extend([placed] if placed is not None else [])
         return placed
 
