@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.footprint import boxes, questions
+from tidegate.footprint import boxes, forms, questions
 from tidegate.footprint.conflicts import Conflicts
 from tidegate.footprint.solve import Solver
 from tidegate.footprint.values import Book
@@ -219,12 +219,13 @@ def _either(patch: Patch) -> None:
 @rule("extents", "an access touches all pieces of its box")
 def _extents(patch: Patch) -> None:
     def first_piece(old: Any) -> Any:
-        def side(self: questions.Asker, *args: Any) -> Any:
+        def side(self: questions.Asker | forms.Forms, *args: Any) -> Any:
             return replace(old(self, *args), spans=())
 
         return side
 
     changed(patch, questions.Asker, "side", first_piece)
+    changed(patch, forms.Forms, "side", first_piece)
     boxes_cache = [each for each in vars(boxes).values() if hasattr(each, "cache_clear")]
     for each in boxes_cache:
         each.cache_clear()

@@ -1,4 +1,4 @@
-"""Answers to questions: by looking, by trying everything, by isl, in this order.
+"""Answers to questions: by looking, by trying everything, by a lucky guess, by isl, in this order.
 
 Needs   a question
 Gives   for each kind of pair of waves that can meet its least distance, and an example
@@ -16,6 +16,7 @@ from math import lcm
 from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import reach
 from tidegate.footprint.by_waves import Slots, by_waves
+from tidegate.footprint.guess import guess
 from tidegate.footprint.meetings import ANYWHERE, KINDS, Ends, Pairs
 from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
 from tidegate.footprint.questions import Question, Side, is_counter
@@ -84,11 +85,18 @@ class Judge:
         if _lie_apart(question):
             return {}
         kinds = kinds_there_are(question.waves)
+        if _is_plain(question.x) and _is_plain(question.y):
+            meets = Found(int(question.carried), (), (), {}, True)
+            return {kind: _for_waves(meets, kind, question) for kind in KINDS if kind in kinds}
         if not question.own:
             return self.search(question, kinds)
         return {**self.search(alone(question), kinds & Pairs.OWN), **self.search(question, kinds & ~Pairs.OWN)}
 
     def search(self, question: Question, kinds: Pairs) -> Answer:
+        if question.waves > 1 and not question.own and not _tells_waves_apart(question):
+            # What holds of one wave holds of all pairs.
+            alike = self.search(replace(question, waves=1), Pairs.OWN)
+            return {kind: _for_waves(alike[Pairs.OWN], kind, question) for kind in KINDS if alike and kind in kinds}
         tried = try_all(question, kinds)
         if tried is not None and not tried.found:
             return {}
@@ -97,16 +105,9 @@ class Judge:
         if _is_affine(question):
             wanted = [kind for kind in KINDS if (kind in tried.found if tried else kind in kinds)]
             answer: Answer = {}
-            alike = not question.own and not _tells_waves_apart(question)
             for kind in wanted:
                 example = tried.found[kind] if tried else None
-                if alike and kind is not wanted[0]:  # what holds of one pair of waves holds of all
-                    first = answer.get(wanted[0])
-                    found = (
-                        None if first is None else replace(first, point={**first.point, **_waves_of(kind, question)})
-                    )
-                else:
-                    found = _shown(question, kind, example) or self.by_isl(question, kind, example)
+                found = _shown(question, kind, example) or self.by_isl(question, kind, example)
                 if found is not None:
                     answer[kind] = found
             return answer
@@ -150,7 +151,9 @@ class Judge:
         conds = _conds(asked, kind, slots)
         affine = [cond for cond in conds if not why_not_affine(cond)]
         order = ("d", *asked.rounds, "u", "v", "i")
-        point = self.ask(tuple(affine), order)
+        point: dict[str, int] | Undecided | None = guess(affine, ("d", *asked.rounds), asked.left)
+        if point is None:
+            point = self.ask(tuple(affine), order)
         if point is None:
             return None
         if isinstance(point, Undecided):
@@ -232,11 +235,11 @@ def _tells_waves_apart(question: Question) -> bool:
     return any(name in ("u", "v") for expr in (*exprs, *question.around) for name in names(expr))
 
 
-def _waves_of(kind: Pairs, question: Question) -> dict[str, int]:
-    """Two waves that are such a pair."""
+def _for_waves(found: Found, kind: Pairs, question: Question) -> Found:
+    """The same for two waves that are such a pair."""
     half = question.waves // 2
     u, v = {Pairs.OWN: (0, 0), Pairs.WITHIN: (0, 1), Pairs.BACK: (half, 0), Pairs.FORTH: (0, half)}[kind]
-    return {"u": u, "v": v}
+    return replace(found, point={**found.point, "u": u, "v": v})
 
 
 def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | None:
@@ -268,6 +271,8 @@ def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | 
 
 def alone(question: Question) -> Question:
     """The same question about one wave: y's wave is x's, and so are its own numbers."""
+    if question.waves == 1 and not question.own:
+        return question
     by: dict[str, Index] = {"v": Name("u")}
     by.update({other: Name(one) for one, other in question.own})
     math = Arithmetic({})
@@ -312,6 +317,11 @@ def _lie_apart(question: Question) -> bool:
         found.append((None if low is None else low + back, None if high is None else high + ahead))
     (a, b), (c, d) = found
     return (b is not None and c is not None and b <= c) or (d is not None and a is not None and d <= a)
+
+
+def _is_plain(side: Side) -> bool:
+    """Whether it is the same bytes without a gap, whenever and for whichever wave."""
+    return isinstance(side.start, Const) and side.cond == TRUE and not side.spans and not side.facts
 
 
 def _is_affine(question: Question) -> bool:

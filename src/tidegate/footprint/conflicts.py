@@ -35,7 +35,7 @@ class Conflicts:
         self.known: dict[tuple[int, int, int], tuple[Meeting, ...]] = {}
         self.asked: dict[object, tuple[Question, dict[str, int]]] = {}
         self.notes: dict[Note, None] = {}
-        self.forms = Forms(flow, self.asker.is_mere_bound)
+        self.forms = Forms(flow, self.asker.is_mere_bound, self.asker.free_flags)
         self.by_form: dict[object, list[Open]] = {}
         self.constant_trips = {
             loop: trips.value for loop in footprints.ends_at_head if isinstance(trips := footprints.trips[loop], Const)
@@ -80,18 +80,27 @@ class Conflicts:
             self.forms.of(one, self.footprints.class_of(x)),
             self.forms.of(other, self.footprints.class_of(y)),
         )
-        if first is None or second is None or first.buffer != second.buffer:
+        if first is None or second is None:
             return [self.counted(each) for each in self.meet(one, other, same, loop)]
-        if self.forms.exclude(first, second):
+        shift = self.asker.shared_from(first.buffer, second.buffer)
+        opposed = self.forms.opposed(first, second)
+        if shift is None or any(flag not in self.asker.free_flags for flag in opposed):
             return []
-        key = self.forms.key(first, second, same, loop)
+        if opposed:
+            return [self.counted(each) for each in self.meet(one, other, same, loop)]
+        key = self.forms.key(first, second, shift, same, loop)
         if key not in self.by_form:
-            self.by_form[key] = self.meet_as_forms(key[:2], (first, second), same, loop, (x, y))
+            self.by_form[key] = self.meet_as_forms(key[:3], (first, second), same, loop, (x, y))
         found = (absolute(each, one, other, first, second) for each in self.by_form[key])
         return [self.counted(_without(each, same)) for each in found]
 
     def meet_as_forms(
-        self, numbers: tuple[int, int], forms: tuple[Form, Form], same: list[int], loop: int, nodes: tuple[int, int]
+        self,
+        numbers: tuple[int, int, int],
+        forms: tuple[Form, Form],
+        same: list[int],
+        loop: int,
+        nodes: tuple[int, int],
     ) -> list[Open]:
         """As `meet`, with counters in place of loops."""
         question, variables = self.forms.question(numbers, forms, same, loop, self.flow.graph.waves)
@@ -114,7 +123,7 @@ class Conflicts:
         nodes, exact = (one.node, other.node), one.exact and other.exact
         for x in one.places:
             for y in other.places:
-                shift = self.asker.shared_from(x, y)
+                shift = self.asker.shared_from(x.buffer, y.buffer)
                 if shift is not None:
                     question, variables = self.asker.ask(one, other, (x, y), shift, same, loop)
                     found += self.answers(question, self.judge.answer, variables, nodes, x.buffer, exact)
@@ -135,6 +144,8 @@ class Conflicts:
         if self.judge.undecided > undecided:
             self.notes[Note(nodes[0], f"isl cannot decide whether it meets node {nodes[1]}: taken as yes")] = None
         left_by, entered_by = ({name: loop for loop, name in mine} for mine in variables)
+        shown = _shown(answer)
+        witnesses = {apart: self.witness(question, each, variables, buffer) for apart, each in shown.items()}
         for kind, each in answer.items():
             entered = zip(question.rounds, each.rounds, strict=True)
             left = zip(question.left, each.left, strict=True)
@@ -142,7 +153,7 @@ class Conflicts:
                 each.distance,
                 kind,
                 tuple((entered_by[name], first) for name, first in entered if first > 0),
-                self.witness(question, each, variables, buffer),
+                witnesses[each.distance],
                 each.exact and exact,
             )
             yield kind, Open(meeting, tuple((left_by[name], ends) for (name, _), ends in left if ends != ANYWHERE))
@@ -163,6 +174,20 @@ class Conflicts:
             )
         sizes = tuple((name, point[name]) for name in sorted(self.asker.sizes) if name in point)
         return Witness(u, v, buffer, first, last, x, y, sizes)
+
+
+def _shown(answer: Answer) -> dict[int, Found]:
+    """For each distance the example to show: two waves say more than one that meets itself."""
+    found: dict[int, Found] = {}
+    for each in answer.values():
+        if each.distance not in found or (_is_of_two(each) and not _is_of_two(found[each.distance])):
+            found[each.distance] = each
+    return found
+
+
+def _is_of_two(found: Found) -> bool:
+    u = found.point.get("u", 0)
+    return found.point.get("v", u) != u
 
 
 def _without(found: Open, same: Sequence[int]) -> Open:

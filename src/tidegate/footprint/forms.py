@@ -1,11 +1,12 @@
 """Accesses without the names of their loops: equal pairs of forms meet in equal ways.
 
 Needs   accesses of one flow
-Gives   for a pair a key that is equal for pairs which differ in loops and buffers only, and its question; meetings from
-        one to the other
+Gives   for a pair a key that is equal for pairs which differ in loops and places of buffers only, and its question;
+        meetings from one to the other
 Keeps   equal keys have equal answers: a counter that matters through its remainder, and through comparisons with small
         numbers, is as good as any other of the same role, once its loop runs twice as long as the remainder takes to
-        come again. A flag that only decides whether an access runs matters if it decides otherwise for the other one
+        come again. A flag that only decides whether an access runs matters if it decides otherwise for the other one:
+        one from outside keeps them apart, one that nobody knows may have changed by then, and is no matter of forms
 Cost    linear in the expressions, once for each class of accesses; then a few look-ups for each pair
 """
 
@@ -18,11 +19,11 @@ from math import lcm
 from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.meetings import NO_PAIRS, Ends, Meeting, Witness
 from tidegate.footprint.model import Span, Touch
-from tidegate.footprint.questions import AHEAD, Question, Side, Variables, compared_with, is_counter
+from tidegate.footprint.questions import AHEAD, Question, Side, Variables, compared_with, decided, is_counter
 from tidegate.footprint.sequences import period_in
 from tidegate.footprint.values import iteration
 from tidegate.graph.flow import Flow
-from tidegate.index import WAVE, Binary, Compare, Cond, Const, Flag, Index, Name, Not, Select, names
+from tidegate.index import WAVE, Binary, Compare, Cond, Const, Index, Name, Select, names
 from tidegate.language.types import FLAG
 
 CARRIED, ALONE = -1, -2  # roles of counters; a loop that is in one iteration on both sides has a number from 0 on
@@ -67,19 +68,20 @@ class Form:
 
 
 class Forms:
-    def __init__(self, flow: Flow, is_bound: Callable[[Cond], bool]) -> None:
+    def __init__(self, flow: Flow, is_bound: Callable[[Cond], bool], free_flags: frozenset[str]) -> None:
         self.flow, self.is_bound = flow, is_bound
         self.rooms = {buffer.name: buffer.bytes for buffer in flow.graph.buffers}
         self.flags = {value.name for value in flow.graph.free if value.type == FLAG}
         self.plain = {WAVE, *self.flags}
-        self.where = {name for cond in flow.graph.where for name in names(cond)}
+        where = {name for cond in flow.graph.where for name in names(cond)}
+        self.deciders = free_flags | {name for name in self.flags if name not in where}
         self.numbers: dict[Body, int] = {}
         self.bodies: list[Body] = []
         self.always: list[int] = []  # body → the body without lower bounds
         self.counters: list[tuple[Counter, ...]] = []
         self.known: dict[int, Form | None] = {}
         self.kept: dict[int, tuple[tuple[Cond, ...], tuple[Cond, ...]]] = {}  # facts by identity → those that matter
-        self.sides: dict[tuple[int, str, tuple[Index, ...]], Side] = {}
+        self.sides: dict[tuple[int, int, str, tuple[Index, ...]], Side] = {}
 
     def of(self, touch: Touch, number: int) -> Form | None:
         """The form of a class of accesses; None if it has none: several places, or numbers that nobody knows."""
@@ -96,8 +98,11 @@ class Forms:
         parts: list[Index | Cond] = [spot.cond, spot.start]
         parts += [span.limit for span in touch.extents if span.limit is not None]
         used = dict.fromkeys(name for part in parts for name in names(part))
-        deciding = {fact: found for fact in facts if (found := self.decided(fact)) and found[0] not in used}
+        deciding = {fact: flag for fact in facts if (flag := decided(fact, self.deciders)) and flag[0] not in used}
         facts = tuple(fact for fact in facts if fact not in deciding) if deciding else facts
+        flags = frozenset(deciding.values())
+        if any((flag, not value) in flags for flag, value in flags):
+            return None  # it never runs
         used.update(dict.fromkeys(name for fact in facts for name in names(fact)))
         loops = [int(name[1:]) for name in used if name[0] == "#"]
         if not all(name[0] == "#" or name in self.plain for name in used):
@@ -114,7 +119,6 @@ class Forms:
             len(loops),
         )
         number = self.number(body)
-        flags = frozenset(deciding.values())
         return Form(number, self.always[number], self.counters[number], tuple(loops), flags, spot.buffer)
 
     def facts_that_matter(self, touch: Touch) -> tuple[Cond, ...]:
@@ -130,15 +134,6 @@ class Forms:
             case Compare("<", Name(name), Const(most)):
                 return any(iteration(loop) == name and self.flow.loops[loop].most == most for loop in touch.loops)
         return False
-
-    def decided(self, fact: Cond) -> tuple[str, bool] | None:
-        """The flag that a fact is about, if it is one from outside of which nothing else is said."""
-        match fact:
-            case Flag(name) if name in self.flags and name not in self.where:
-                return name, True
-            case Not(Flag(name)) if name in self.flags and name not in self.where:
-                return name, False
-        return None
 
     def number(self, body: Body) -> int:
         known = self.numbers.get(body)
@@ -168,12 +163,15 @@ class Forms:
 
     # --- pairs ---
 
-    def exclude(self, x: Form, y: Form) -> bool:
-        """Whether a flag lets only one of them run."""
-        return bool(x.flags and y.flags) and any((name, not value) in y.flags for name, value in x.flags)
+    def opposed(self, x: Form, y: Form) -> list[str]:
+        """Flags that let only one of them run, if they are the same for both."""
+        return [name for name, value in x.flags if (name, not value) in y.flags] if x.flags and y.flags else []
 
-    def key(self, x: Form, y: Form, same: Sequence[int], loop: int) -> tuple[int, int, tuple[object, ...], object]:
-        """What a meeting of two forms in one buffer depends on: two bodies, the roles of their counters, the loop."""
+    def key(
+        self, x: Form, y: Form, shift: int, same: Sequence[int], loop: int
+    ) -> tuple[int, int, int, tuple[object, ...], object]:
+        """What a meeting of two forms depends on: two bodies, how far their buffers are apart, the roles of their
+        counters, the loop."""
         shared: dict[int, int] = {}
         roles: list[object] = []
         numbers = []
@@ -198,7 +196,7 @@ class Forms:
         most = self.flow.loops[loop].most if loop >= 0 else None
         uses = loop in x.loops or loop in y.loops
         carried = None if loop < 0 else (0 if uses else None if most is None else min(most, 2))
-        return numbers[0], numbers[1], tuple(roles), (loop >= 0, carried)
+        return numbers[0], numbers[1], shift, tuple(roles), (loop >= 0, carried)
 
     def longest(self, loop: int, one: Counter, other: Counter | None) -> int | None:
         """How often a loop runs at most, or None if that is longer than anything about it can matter."""
@@ -211,14 +209,15 @@ class Forms:
         return None if period and most > 2 * period + reach else most
 
     def question(
-        self, numbers: tuple[int, int], forms: tuple[Form, Form], same: Sequence[int], loop: int, waves: int
+        self, numbers: tuple[int, int, int], forms: tuple[Form, Form], same: Sequence[int], loop: int, waves: int
     ) -> tuple[Question, tuple[Variables, Variables]]:
-        """When two bodies meet, and which variable stands for which counter of each."""
+        """When two bodies that lie so far apart meet, and which variable stands for which counter of each."""
         shared: dict[int, str] = {}
         ranges: dict[str, tuple[str, int | None, int | None]] = {}
         variables: list[Variables] = []
         sides: list[Side] = []
-        for side, number, form in zip("xy", numbers, forms, strict=True):
+        shifts = (0, numbers[2])
+        for side, number, shift, form in zip("xy", numbers[:2], shifts, forms, strict=True):
             by: list[Index] = []
             mine: list[tuple[int, str]] = []
             for place, each in enumerate(form.loops):
@@ -233,7 +232,7 @@ class Forms:
                 by.append(AHEAD if each == loop and side == "y" else Name(name))
                 mine.append((place, name))
             variables.append(tuple(mine))
-            sides.append(self.side(number, side, tuple(by)))
+            sides.append(self.side(number, shift, side, tuple(by)))
         used = {name for side in sides for expr in (*side.expressions(), *side.facts) for name in names(expr)}
         ranges |= {name: (name, 0, waves - 1) for name in "uv"}
         ranges |= {name: (name, 0, 1) for name in self.flags}
@@ -255,8 +254,8 @@ class Forms:
         )
         return question, (variables[0], variables[1])
 
-    def side(self, number: int, side: str, by: tuple[Index, ...]) -> Side:
-        key = (number, side, by)
+    def side(self, number: int, shift: int, side: str, by: tuple[Index, ...]) -> Side:
+        key = (number, shift, side, by)
         known = self.sides.get(key)
         if known is None:
             body, math = self.bodies[number], Arithmetic({})
@@ -264,8 +263,9 @@ class Forms:
             new[WAVE] = Name("u" if side == "x" else "v")
             spans = tuple(replace(each, limit=each.limit and math.put(each.limit, new)) for each in body.spans)
             facts = tuple(math.put_cond(fact, new) for fact in body.facts)
-            start = math.put(body.start, new)
-            known = Side(math.put_cond(body.cond, new), start, spans, body.width, facts, (0, body.room))
+            start = math.binary("+", math.put(body.start, new), Const(shift))
+            room = (shift, shift + body.room)
+            known = Side(math.put_cond(body.cond, new), start, spans, body.width, facts, room)
             self.sides[key] = known
         return known
 

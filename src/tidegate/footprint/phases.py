@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import lcm, prod
 from operator import le
@@ -364,6 +365,7 @@ def kind_of(u: int, v: int, waves: int) -> Pairs:
     return Pairs.FORTH if u < half else Pairs.BACK
 
 
+@cache
 def kinds_there_are(waves: int) -> Pairs:
     found = NO_PAIRS
     for u in range(waves):

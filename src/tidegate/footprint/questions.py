@@ -11,14 +11,14 @@ Cost    linear in the expressions
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
 from tidegate.footprint.model import Footprints, Span, Touch
-from tidegate.footprint.values import Spot, iteration
+from tidegate.footprint.values import Opaque, Spot, iteration
 from tidegate.graph import model as g
-from tidegate.index import WAVE, WORKGROUP, ZERO, Binary, Compare, Cond, Const, Index, Name, names
+from tidegate.index import WAVE, WORKGROUP, ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Not, names
 from tidegate.language.types import FLAG, INDEX
 
 AHEAD: Index = Binary("+", Name("d"), Name("i"))  # y's iteration of the carried loop
@@ -54,6 +54,7 @@ class Question:
 
 
 Variables = tuple[tuple[int, str], ...]  # a loop, or a counter of a form, and what stands for its iteration
+Decided = tuple[str, bool]  # a flag, and whether it is on
 
 
 class Asker:
@@ -64,6 +65,10 @@ class Asker:
         self.graph = footprints.flow.graph
         self.buffers = {buffer.name: buffer for buffer in self.graph.buffers}
         self.opaques: dict[int, list[str]] = {}  # of each access
+        self.free_flags = frozenset(name for name, each in footprints.opaques.items() if _is_free_flag(each))
+        self.deciding: dict[int, dict[Cond, Decided]] = {}  # of each access
+        self.sides: dict[tuple[object, ...], Side] = {}
+        self.bounds: dict[Cond, bool] = {}
         self.where = (*self.graph.where, *_grid(self.graph))
         self.sizes = {size.name for size in self.graph.sizes}
         self.flags = {value.name for value in self.graph.free if value.type == FLAG}
@@ -76,9 +81,30 @@ class Asker:
             self.opaques[touch.node] = _opaques_in(touch)
         return self.opaques[touch.node]
 
-    def shared_from(self, one: Spot, other: Spot) -> int | None:
+    def flags_of(self, touch: Touch) -> dict[Cond, Decided]:
+        """Facts that are flags of which nothing is known, and of which the access says nothing else."""
+        if touch.node not in self.deciding:
+            found = {fact: flag for fact in touch.facts if (flag := decided(fact, self.free_flags)) is not None}
+            if found:
+                told = _told(touch, [fact for fact in touch.facts if fact not in found])
+                found = {fact: flag for fact, flag in found.items() if flag[0] not in told}
+            self.deciding[touch.node] = found
+        return self.deciding[touch.node]
+
+    def always_so(self, x: Touch, y: Touch) -> frozenset[str]:
+        """Flags that can be as both accesses want them, whatever else is so: they do not matter."""
+        wanted = {*self.flags_of(x).values(), *self.flags_of(y).values()}
+        if not wanted:
+            return frozenset()
+        told: set[str] = set()
+        for touch in (x, y):
+            mine = {flag for flag, _ in self.flags_of(touch).values()}
+            told.update(name for name in self.opaques_of(touch) if name not in mine)
+        return frozenset(flag for flag, value in wanted if (flag, not value) not in wanted and flag not in told)
+
+    def shared_from(self, one: str, other: str) -> int | None:
         """Where the second buffer begins, seen from the first; None if they can have no bytes in common."""
-        a, b = self.buffers[one.buffer], self.buffers[other.buffer]
+        a, b = self.buffers[one], self.buffers[other]
         if a is b:
             return 0
         if a.offset is None or b.offset is None:
@@ -89,9 +115,9 @@ class Asker:
         self, x: Touch, y: Touch, spots: tuple[Spot, Spot], shift: int, same: Sequence[int], loop: int
     ) -> tuple[Question, tuple[Variables, Variables]]:
         """The question, and for both sides which variable stands for which loop."""
-        renamed = _Renaming(self, same, loop)
-        first = self.side(x, spots[0], 0, renamed.of_x(x))
-        second = self.side(y, spots[1], shift, renamed.of_y(y))
+        renamed = _Renaming(self, same, loop, self.always_so(x, y))
+        first = self.known_side(x, spots[0], 0, renamed.of_x(x), renamed.dropped)
+        second = self.known_side(y, spots[1], shift, renamed.of_y(y), renamed.dropped)
         most = self.flow.loops[loop].most if loop >= 0 else None
         first, second = self.relevant(first, second, renamed, most)
         used: dict[str, None] = {}
@@ -135,6 +161,12 @@ class Asker:
 
     def is_mere_bound(self, fact: Cond) -> bool:
         """Whether a fact only says that counters are small against a size, or against the most that is known."""
+        known = self.bounds.get(fact)
+        if known is None:
+            known = self.bounds[fact] = self._is_mere_bound(fact)
+        return known
+
+    def _is_mere_bound(self, fact: Cond) -> bool:
         if not isinstance(fact, Compare) or fact.op not in ("<", "<="):
             return False
         grows: set[str] = set()
@@ -150,9 +182,17 @@ class Asker:
                 return False
         return bool(grows - against)
 
-    def side(self, touch: Touch, spot: Spot, shift: int, by: dict[str, Index]) -> Side:
+    def known_side(self, touch: Touch, spot: Spot, shift: int, by: dict[str, Index], dropped: frozenset[str]) -> Side:
+        key = (self.footprints.class_of(touch.node), touch.places.index(spot), shift, tuple(by.items()), dropped)
+        if key not in self.sides:
+            mine = self.flags_of(touch)
+            facts = [fact for fact in touch.facts if fact not in mine or mine[fact][0] not in dropped]
+            self.sides[key] = self.side(touch, spot, shift, by, facts)
+        return self.sides[key]
+
+    def side(self, touch: Touch, spot: Spot, shift: int, by: dict[str, Index], known: Iterable[Cond]) -> Side:
         math = Arithmetic({})
-        facts = tuple(math.put_cond(fact, by) for fact in touch.facts)
+        facts = tuple(math.put_cond(fact, by) for fact in known)
         cond, size = math.put_cond(spot.cond, by), self.buffers[spot.buffer].bytes
         room = (shift, shift + size)
         if spot.start is None:
@@ -168,8 +208,9 @@ class Asker:
 class _Renaming:
     """From canonical names to variables of a question."""
 
-    def __init__(self, asker: Asker, same: Sequence[int], loop: int) -> None:
+    def __init__(self, asker: Asker, same: Sequence[int], loop: int, dropped: frozenset[str]) -> None:
         self.asker, self.same, self.loop = asker, {each: f"s{place}" for place, each in enumerate(same)}, loop
+        self.dropped = dropped  # opaque names that do not matter
         self.opaques: dict[tuple[str, str], str] = {}
         self.own: set[tuple[str, str]] = set()
         self.ranges: dict[str, Range] = {}
@@ -188,7 +229,8 @@ class _Renaming:
         for loop in touch.loops:
             by[iteration(loop)] = now if loop == self.loop else Name(self.counter(side, loop))
         for name in self.asker.opaques_of(touch):
-            by[name] = Name(self.opaque(side, name))
+            if name not in self.dropped:
+                by[name] = Name(self.opaque(side, name))
         return by
 
     def counter(self, side: str, loop: int) -> str:
@@ -266,7 +308,27 @@ def _limits(cond: Cond) -> bool:
     return True
 
 
+def decided(fact: Cond, flags: Container[str]) -> Decided | None:
+    """The flag that a fact is about, if it is one of these."""
+    match fact:
+        case Flag(name) if name in flags:
+            return name, True
+        case Not(Flag(name)) if name in flags:
+            return name, False
+    return None
+
+
+def _is_free_flag(opaque: Opaque) -> bool:
+    """Whether it may be on or off."""
+    return (opaque.low is None or opaque.low <= 0) and (opaque.high is None or opaque.high >= 1)
+
+
 def _opaques_in(touch: Touch) -> list[str]:
+    return [name for name in _told(touch, touch.facts) if name.startswith("?")]
+
+
+def _told(touch: Touch, facts: Iterable[Cond]) -> dict[str, None]:
+    """The names in the bytes of an access and in some facts."""
     found: dict[str, None] = {}
     for spot in touch.places:
         found.update(dict.fromkeys(names(spot.cond)))
@@ -275,9 +337,9 @@ def _opaques_in(touch: Touch) -> list[str]:
     for span in touch.extents:
         if span.limit is not None:
             found.update(dict.fromkeys(names(span.limit)))
-    for fact in touch.facts:
+    for fact in facts:
         found.update(dict.fromkeys(names(fact)))
-    return [name for name in found if name.startswith("?")]
+    return found
 
 
 def _grid(graph: g.SyncGraph) -> list[Cond]:

@@ -1,0 +1,96 @@
+"""A point at which conditions hold, found by trying small numbers: where there is one, most often cheaper than isl.
+
+Needs   conditions on names; which names should be small, and which loops should be near their end
+Gives   such a point, or None: then nobody knows whether there is one
+Keeps   at a point that is given all conditions hold; nothing follows from there being none
+Cost    `MOST_TRIED` evaluations, most of them of one condition
+
+    max(0, (%n + 31) // 32 - 2) mod 3 == (x0 + 2) mod 3, x0 * 32 < %n - 64      %n = 128, x0 = 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from math import lcm
+from typing import Any
+
+from tidegate.footprint.compiled import to_function
+from tidegate.footprint.questions import is_counter
+from tidegate.index import Binary, Compare, Cond, Const, Index, Name, names, walk
+
+MOST_TRIED = 128
+COUNTS, ENDS, SIZES = 4, 3, 9  # values that are tried of a counter, of what remains of a loop, of a size
+
+Function = Callable[[Mapping[str, int]], Any]
+
+
+def guess(
+    conds: Sequence[Cond], small: Iterable[str], left: Iterable[tuple[str, Index | None]]
+) -> dict[str, int] | None:
+    """A point with small numbers: those of `small` first, then what remains of the loops in `left`."""
+    used = dict.fromkeys(name for cond in conds for name in names(cond))
+    ends = {name: to_function(trips) for name, trips in left if name in used and _is_told(trips, used)}
+    first = [name for name in small if name in used and name not in ends]
+    order = list(dict.fromkeys((*first, *ends, *used)))
+    axes = [range(ENDS) if name in ends else _values(name, conds) for name in order]
+    hardest_first = sorted(dict.fromkeys(conds), key=lambda cond: not (isinstance(cond, Compare) and cond.op == "=="))
+    checks = [to_function(cond) for cond in hardest_first]
+    for point in islice(_points(order, axes, ends), MOST_TRIED):
+        if _all_hold(checks, point):
+            return point
+    return None
+
+
+def _is_told(trips: Index | None, used: Mapping[str, None]) -> bool:
+    return trips is not None and all(name in used for name in names(trips))
+
+
+def _points(
+    order: Sequence[str], axes: Sequence[Sequence[int]], ends: Mapping[str, Function]
+) -> Iterator[dict[str, int]]:
+    """All combinations. Of a loop in `ends` the value says how many iterations follow."""
+    for values in product(*axes):
+        point = dict(zip(order, values, strict=True))
+        for name, trips in ends.items():
+            point[name] = trips(point) - 1 - point[name]
+        yield point
+
+
+def _all_hold(checks: Iterable[Function], point: Mapping[str, int]) -> bool:
+    try:
+        return all(check(point) for check in checks)
+    except ZeroDivisionError:
+        return False
+
+
+def _values(name: str, conds: Iterable[Cond]) -> Sequence[int]:
+    if name in ("u", "v") or (name[0] in "ef" and name[1:].isdigit()):  # waves, and pieces of boxes
+        return (0,)
+    if is_counter(name):
+        return range(name == "d", COUNTS)
+    step = _step(name, conds)
+    return range(0, SIZES * step, step)
+
+
+def _step(name: str, conds: Iterable[Cond]) -> int:
+    """In which steps a size changes anything: what it is divided by at once."""
+    found = 1
+    for cond in conds:
+        if name in names(cond):
+            for node in walk(cond):
+                match node:
+                    case Binary("//" | "mod", left, Const(by)) if by > 0 and Name(name) in _terms(left):
+                        found = lcm(found, by)
+    return found
+
+
+def _terms(index: Index) -> Iterator[Index]:
+    """The parts of a sum."""
+    stack = [index]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Binary) and node.op in ("+", "-"):
+            stack += (node.left, node.right)
+        else:
+            yield node
