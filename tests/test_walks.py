@@ -6,6 +6,7 @@ asked again by a search that stops everywhere and remembers nothing, on random p
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -13,11 +14,13 @@ import pytest
 from bench.async_cases import number_of
 from bench.sync_cases import cases
 
+from small_graphs import small_graph
 from tidegate.graph import model as g
 from tidegate.graph.flow import flow_of
 from tidegate.hazards.find import find_hazards
 from tidegate.hazards.model import Hazard
-from tidegate.placement.events import MEET
+from tidegate.placement.events import MEET, Drain, Fence
+from tidegate.placement.place import find_slots
 from tidegate.placement.walks import Before, Walks
 from tidegate.targets import Target
 
@@ -30,6 +33,13 @@ def programs() -> Iterator[tuple[str, g.SyncGraph, Target]]:
     for number in range(COUNT):
         copies = number_of(number)
         yield copies.name, copies.graph, copies.target
+
+
+def with_proxies() -> Iterator[tuple[str, g.SyncGraph, Target]]:
+    """Small programs whose accesses go through two proxies, with fences here and there."""
+    for seed in range(2 * COUNT):
+        graph, target, _ = small_graph(random.Random(seed), proxies=True)
+        yield f"proxies {seed}", graph, target
 
 
 class Slow(Walks):
@@ -76,3 +86,36 @@ def test_what_is_remembered_is_what_a_new_search_finds(drained: bool) -> None:
                 asked += 1
         shared += asked - len(remembering.asked)
     assert shared > 0
+
+
+def test_one_search_tells_whether_barriers_right_before_the_consumer_are_all_that_is_missing() -> None:
+    """The other way asks twice: with nothing put in, and with such barriers."""
+    answers: set[tuple[bool, bool]] = set()
+    for name, graph, target in (*programs(), *with_proxies()):
+        found = find_hazards(flow_of(graph), target)
+        walks, slots = Walks(found.flow, target, found.stagger), find_slots(found.flow)
+        scatter(walks, random.Random(name))
+        for hazard in found.hazards:
+            nodes = slots.nodes.get(found.flow.origin[hazard.consumer], ())
+            if not (nodes and hazard.demand and hazard.performed.is_async):
+                continue
+            if hazard.performed.needs_fence and (hazard.demand > 1 or not all_fence(walks)):
+                continue
+            met = dict.fromkeys(nodes, MEET * hazard.demand)
+            asked_twice = walks.is_served(hazard, met) and not walks.is_served(hazard)
+            assert walks.lacks_barriers_alone(hazard) == asked_twice, (name, hazard)
+            answers.add((asked_twice, hazard.performed.needs_fence))
+    assert answers == {(False, False), (True, False), (False, True), (True, True)}
+
+
+def scatter(walks: Walks, rng: random.Random) -> None:
+    """Puts drains, fences and barriers where all waves pass, as if they stood in the program."""
+    some = ((Drain(True, True),), (Fence(True),), (Drain(True, True), Fence(True)), (Fence(True), *MEET))
+    for node, uniform in enumerate(walks.uniform):
+        if uniform and rng.random() < 0.3:
+            walks.own[node] = (*walks.own.get(node, ()), *rng.choice(some))
+
+
+def all_fence(walks: Walks) -> bool:
+    fences = [node for node, events in walks.own.items() for event in events if isinstance(event, Fence)]
+    return all(walks.uniform[node] for node in fences)

@@ -20,6 +20,7 @@ from tidegate.placement.anywhere import Chosen, Slots
 from tidegate.placement.walks import Walk, Walks
 
 TIME_LIMIT = 20.0  # seconds
+Row = tuple[tuple[tuple[int, int], ...], int]  # points with how often they are passed, and how many barriers it takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ class _Program:
         self.walks, self.hazards, self.slots, self.start = walks, hazards, slots, start
         self.ends = time.monotonic() + seconds
         self.columns: dict[int, int] = {}  # point → column
-        self.rows: set[tuple[tuple[tuple[int, int], ...], int]] = set()
+        self.told = 0  # columns that the solver knows
+        self.rows: dict[Row, None] = {}
+        self.told_rows = 0
         self.most = max((each.demand for each in hazards), default=1)
         self.solver = _new_solver()
         positive = [weight for weight in slots.weight.values() if weight > 0]
@@ -88,25 +91,31 @@ class _Program:
         row = (tuple(sorted(passed.items())), hazard.demand - stands)
         if row in self.rows:
             return 0
-        self.rows.add(row)
-        places = [self.column(point) for point, _ in row[0]]
-        self.solver.addRow(row[1], 1e30, len(places), places, [float(count) for _, count in row[0]])
+        self.rows[row] = None
+        for point, _ in row[0]:
+            self.columns.setdefault(point, len(self.columns))
         return 1
 
-    def column(self, point: int) -> int:
+    def tell(self) -> None:
+        """Tells the solver what is new: columns all at once, since each call takes as long as a search."""
         import highspy
 
-        if point not in self.columns:
-            number = self.columns[point] = len(self.columns)
-            self.solver.addVar(0.0, float(self.most))
-            self.solver.changeColCost(number, self.slots.weight[point] + self.tie)
-            self.solver.changeColIntegrality(number, highspy.HighsVarType.kInteger)
-        return self.columns[point]
+        points = list(self.columns)[self.told :]
+        if points:
+            count, numbers = len(points), list(range(self.told, len(self.columns)))
+            self.solver.addVars(count, [0.0] * count, [float(self.most)] * count)
+            self.solver.changeColsCost(count, numbers, [self.slots.weight[each] + self.tie for each in points])
+            self.solver.changeColsIntegrality(count, numbers, [int(highspy.HighsVarType.kInteger)] * count)
+        for passed, least in list(self.rows)[self.told_rows :]:
+            places = [self.columns[point] for point, _ in passed]
+            self.solver.addRow(least, 1e30, len(places), places, [float(count) for _, count in passed])
+        self.told, self.told_rows = len(self.columns), len(self.rows)
 
     def run(self, seconds: float) -> tuple[Chosen, float] | None:
         """The best barriers for the rows so far, and their weight as a bound; None if there was no time."""
         import highspy
 
+        self.tell()
         self.solver.setOptionValue("time_limit", self.solver.getRunTime() + seconds)
         self.solver.run()
         if self.solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

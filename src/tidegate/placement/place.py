@@ -37,7 +37,7 @@ from tidegate.placement.drains import (
     put_before,
 )
 from tidegate.placement.edits import make_plan
-from tidegate.placement.events import MEET, Drain
+from tidegate.placement.events import MEET, Drain, Fence
 from tidegate.placement.nests import place_in_nest
 from tidegate.placement.optimal import TIME_LIMIT, Optimum, place_optimally
 from tidegate.placement.pairs import split
@@ -155,6 +155,11 @@ class _Placer:
             for events in self.walks.own.values()
             for event in events
         )
+        self.all_fence = all(
+            self.walks.uniform[node] or not isinstance(event, Fence)
+            for node, events in self.walks.own.items()
+            for event in events
+        )
         self.unplaced = list(found.unplaced)
         self.notes: list[str] = []
         self.optimum: Optimum | None = None
@@ -243,10 +248,14 @@ class _Placer:
         """A copy for which a wait stands on every walk needs a barrier behind that, not an earlier wait."""
         if not (self.options.keep_waits and self.waits_stand and hazard.performed.is_async and hazard.demand):
             return hazard
-        met = dict.fromkeys(self.last_place(hazard.consumer), MEET * hazard.demand)
-        if self.walks.is_served(hazard) or not self.walks.is_served(hazard, met):
-            return hazard
-        return replace(hazard, performed=replace(hazard.performed, is_waited_for=True))
+        # Behind some barriers of several, or out of the way of all waves, a fence may come to count through new ones.
+        counts_anyway = not hazard.performed.needs_fence or (hazard.demand == 1 and self.all_fence)
+        if counts_anyway and self.flow.origin[hazard.consumer] in self.slots.nodes:
+            lacks = self.walks.lacks_barriers_alone(hazard)
+        else:
+            met = dict.fromkeys(self.last_place(hazard.consumer), MEET * hazard.demand)
+            lacks = self.walks.is_served(hazard, met) and not self.walks.is_served(hazard)
+        return replace(hazard, performed=replace(hazard.performed, is_waited_for=True)) if lacks else hazard
 
     def last_place(self, node: int) -> Sequence[int]:
         """The nodes of the last point on the way to a node before which a barrier can stand: its own, or one behind."""

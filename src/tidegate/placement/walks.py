@@ -58,11 +58,12 @@ Came = dict[Key, tuple[int, "Key | None"]]
 @dataclass(frozen=True, slots=True)
 class Walk:
     """Nodes after the producer up to the consumer, and how many barriers were met. Only from place `since` on a barrier
-    before a node helps: there the producer is performed."""
+    before a node helps: there the producer is performed. `ready`: it lacks nothing but barriers at the end."""
 
     nodes: tuple[int, ...]
     met: int
-    since: int = 0
+    since: int
+    ready: bool
 
     def where_it_helps(self, hazard: Hazard) -> tuple[int, ...]:
         """The nodes before which a barrier helps. Who drains by itself does so anywhere."""
@@ -170,6 +171,19 @@ class Walks:
             self.asked[key] = _Search(self, hazard, before, drained).run()
         return self.asked[key]
 
+    def lacks_barriers_alone(self, hazard: Hazard) -> bool:
+        """Whether what stands in the program does not serve a hazard, but performs its producer on all those walks, and
+        fences it where that has to be. Barriers right before the consumer would serve it, then."""
+        first: Walk | None = None
+        ready = False
+        for walk in _Search(self, hazard, NOTHING, False).unserved():
+            first, ready = first or walk, walk.ready
+            if not ready:
+                break
+        if self.remembers:
+            self.asked[_asked(hazard, False)] = first
+        return ready
+
     def served_at(self, hazard: Hazard, before: Before = NOTHING, *, drained: bool = False) -> frozenset[int] | Walk:
         """The nodes at or before which walks become served; or a walk that does not."""
         search = _Search(self, hazard, before, drained)
@@ -256,13 +270,17 @@ class _Search:
         return int(holds == [True, False] and loop in self.walks.tested)
 
     def run(self) -> Walk | None:
+        return next(self.unserved(), None)
+
+    def unserved(self) -> Iterator[Walk]:
+        """Walks on which the hazard is not served, until all states of walks have been seen."""
         hazard = self.hazard
         fenced = self.drained or not hazard.performed.needs_fence
         start = State(False, fenced, (), 0, not self.walks.uniform[hazard.producer], False, hazard.demand, 0)
         if self.drained:
             start = self.perform(start, hazard.producer)
         if self.accepts(start):
-            return None
+            return
         origin: Key = (hazard.producer, (0,) * len(self.counted), start[:-1])
         came: Came = {origin: (0, None)}
         levels: list[deque[tuple[Key, State]]] = [deque([(origin, start)])]
@@ -277,7 +295,8 @@ class _Search:
                     if successor in before:
                         moved = self.pass_events(state, before[successor], successor, rounds)
                     if moved is not None and successor == consumer and self.far_enough(rounds):
-                        return self.trace(came, here, first, moved)
+                        yield self.trace(came, here, first, moved)
+                        continue
                     if moved is not None:
                         moved = self.pass_node(moved, successor, own.get(successor, ()), rounds)
                     if moved is None:
@@ -292,7 +311,6 @@ class _Search:
                         while len(levels) <= younger:
                             levels.append(deque())
                         levels[younger].append((key, moved))
-        return None
 
     # --- where a walk goes ---
 
@@ -462,7 +480,7 @@ class _Search:
             target, hop = self.flow.loops[here[0] - count].head if here[0] >= count else here[0], self.via.get(here, -1)
             here = came[here][1]
         nodes.reverse()
-        return Walk(tuple(nodes), state.met, len(nodes) - late)
+        return Walk(tuple(nodes), state.met, len(nodes) - late, state.performed and state.fenced)
 
 
 def _changed(
