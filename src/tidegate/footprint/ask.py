@@ -230,16 +230,15 @@ class Judge:
 
 def _tells_waves_apart(question: Question) -> bool:
     """Whether it matters which waves are asked about."""
-    sides = (question.x, question.y)
-    exprs = [expr for side in sides for expr in (*side.expressions(), *side.facts)]
-    return any(name in ("u", "v") for expr in (*exprs, *question.around) for name in names(expr))
+    used = (*question.x.used, *question.y.used, *(name for cond in question.around for name in names(cond)))
+    return "u" in used or "v" in used
 
 
 def _for_waves(found: Found, kind: Pairs, question: Question) -> Found:
     """The same for two waves that are such a pair."""
     half = question.waves // 2
     u, v = {Pairs.OWN: (0, 0), Pairs.WITHIN: (0, 1), Pairs.BACK: (half, 0), Pairs.FORTH: (0, half)}[kind]
-    return replace(found, point={**found.point, "u": u, "v": v})
+    return Found(found.distance, found.rounds, found.left, {**found.point, "u": u, "v": v}, found.exact)
 
 
 def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | None:

@@ -11,13 +11,13 @@ Cost    memoised three times: by classes of accesses, by question, by conditions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tidegate.footprint.ask import Answer, Found, Judge
 from tidegate.footprint.boxes import bytes_at, first_run, reach
 from tidegate.footprint.forms import Form, Forms, Open, absolute, together
-from tidegate.footprint.meetings import ANYWHERE, Meeting, Pairs, Witness
+from tidegate.footprint.meetings import ANYWHERE, KINDS, Meeting, Pairs, Witness
 from tidegate.footprint.model import Footprints, Note, Touch
 from tidegate.footprint.questions import Asker, Question, Side, Variables
 from tidegate.graph.flow import Flow
@@ -105,7 +105,7 @@ class Conflicts:
         """As `meet`, with counters in place of loops."""
         question, variables = self.forms.question(numbers, forms, same, loop, self.flow.graph.waves)
         exact = all(self.footprints.accesses[node].exact for node in nodes)
-        return _by_distance(self.answers(question, self.judge.answer_new, variables, nodes, forms[0].buffer, exact))
+        return _by_distance([self.answers(question, self.judge.answer_new, variables, nodes, forms[0].buffer, exact)])
 
     def counted(self, open_: Open) -> Meeting:
         """A meeting with the rounds of loops that x leaves."""
@@ -119,14 +119,14 @@ class Conflicts:
         return replace(open_.meeting, rounds=tuple(rounds.items()))
 
     def meet(self, one: Touch, other: Touch, same: list[int], loop: int) -> list[Open]:
-        found: list[tuple[Pairs, Open]] = []
+        found: list[list[Open]] = []
         nodes, exact = (one.node, other.node), one.exact and other.exact
         for x in one.places:
             for y in other.places:
                 shift = self.asker.shared_from(x.buffer, y.buffer)
                 if shift is not None:
                     question, variables = self.asker.ask(one, other, (x, y), shift, same, loop)
-                    found += self.answers(question, self.judge.answer, variables, nodes, x.buffer, exact)
+                    found.append(self.answers(question, self.judge.answer, variables, nodes, x.buffer, exact))
         return _by_distance(found)
 
     def answers(
@@ -137,8 +137,8 @@ class Conflicts:
         nodes: tuple[int, int],
         buffer: str,
         exact: bool,
-    ) -> Iterator[tuple[Pairs, Open]]:
-        """Meetings of each kind of pair; loops are what the variables stand for."""
+    ) -> list[Open]:
+        """Meetings, each of all kinds of pairs that meet alike; loops are what the variables stand for."""
         undecided = self.judge.undecided
         answer = judge(question)
         if self.judge.undecided > undecided:
@@ -146,17 +146,23 @@ class Conflicts:
         left_by, entered_by = ({name: loop for loop, name in mine} for mine in variables)
         shown = _shown(answer)
         witnesses = {apart: self.witness(question, each, variables, buffer) for apart, each in shown.items()}
+        alike: dict[tuple[object, ...], tuple[Found, list[Pairs]]] = {}
         for kind, each in answer.items():
+            alike.setdefault((each.distance, each.rounds, each.left, each.exact), (each, []))[1].append(kind)
+        found = []
+        for each, kinds in alike.values():
             entered = zip(question.rounds, each.rounds, strict=True)
             left = zip(question.left, each.left, strict=True)
             meeting = Meeting(
                 each.distance,
-                kind,
+                Pairs(sum(kind.value for kind in kinds)),
                 tuple((entered_by[name], first) for name, first in entered if first > 0),
                 witnesses[each.distance],
                 each.exact and exact,
             )
-            yield kind, Open(meeting, tuple((left_by[name], ends) for (name, _), ends in left if ends != ANYWHERE))
+            ends = tuple((left_by[name], ends) for (name, _), ends in left if ends != ANYWHERE)
+            found.append(Open(meeting, ends))
+        return found
 
     def witness(self, question: Question, found: Found, variables: tuple[Variables, Variables], buffer: str) -> Witness:
         point = dict(found.point)
@@ -192,21 +198,28 @@ def _is_of_two(found: Found) -> bool:
 
 def _without(found: Open, same: Sequence[int]) -> Open:
     """Loops that only one of two accesses depends on, and that are in the same iteration for both, are not left."""
-    if not same:
+    if not same or not (found.meeting.rounds or found.left):
         return found
     rounds = tuple(each for each in found.meeting.rounds if each[0] not in same)
     return Open(replace(found.meeting, rounds=rounds), tuple(each for each in found.left if each[0] not in same))
 
 
-def _by_distance(found: Iterable[tuple[Pairs, Open]]) -> list[Open]:
-    """Each kind of pair at its least distance; those at one distance as one meeting."""
-    best: dict[Pairs, Open] = {}
-    for kind, each in found:
-        best[kind] = together([best[kind], each]) if kind in best else each
+def _by_distance(found: Sequence[Sequence[Open]]) -> list[Open]:
+    """Each kind of pair at its least distance, whichever question found it; those at one distance as one meeting."""
     apart: dict[int, list[Open]] = {}
-    for each in best.values():
+    for each in found[0] if len(found) == 1 else _nearest(found):
         apart.setdefault(each.meeting.distance, []).append(each)
     return [together(apart[distance]) for distance in sorted(apart)]
+
+
+def _nearest(found: Iterable[Iterable[Open]]) -> list[Open]:
+    best: dict[Pairs, Open] = {}
+    for each in (each for several in found for each in several):
+        for kind in KINDS:
+            if kind in each.meeting.pairs:
+                alone = Open(replace(each.meeting, pairs=kind), each.left)
+                best[kind] = together([best[kind], alone]) if kind in best else alone
+    return list(best.values())
 
 
 def _common_bytes(question: Question, point: dict[str, int]) -> tuple[int, int]:

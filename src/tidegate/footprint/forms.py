@@ -233,7 +233,7 @@ class Forms:
                 mine.append((place, name))
             variables.append(tuple(mine))
             sides.append(self.side(number, shift, side, tuple(by)))
-        used = {name for side in sides for expr in (*side.expressions(), *side.facts) for name in names(expr)}
+        used = {name for side in sides for name in side.used}
         ranges |= {name: (name, 0, waves - 1) for name in "uv"}
         ranges |= {name: (name, 0, 1) for name in self.flags}
         x_own, y_own = (
@@ -263,7 +263,8 @@ class Forms:
             new[WAVE] = Name("u" if side == "x" else "v")
             spans = tuple(replace(each, limit=each.limit and math.put(each.limit, new)) for each in body.spans)
             facts = tuple(math.put_cond(fact, new) for fact in body.facts)
-            start = math.binary("+", math.put(body.start, new), Const(shift))
+            start = math.put(body.start, new)
+            start = math.binary("+", start, Const(shift)) if shift else start
             room = (shift, shift + body.room)
             known = Side(math.put_cond(body.cond, new), start, spans, body.width, facts, room)
             self.sides[key] = known

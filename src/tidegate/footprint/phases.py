@@ -17,12 +17,12 @@ from itertools import product
 from math import lcm, prod
 from operator import le
 
-from tidegate.footprint.boxes import box, reach
+from tidegate.footprint.boxes import box
 from tidegate.footprint.compiled import to_function
 from tidegate.footprint.meetings import KINDS, NO_PAIRS, Ends, Pairs
 from tidegate.footprint.questions import Question, Side, compared_with
 from tidegate.footprint.sequences import period_in
-from tidegate.index import Binary, Cond, Const, Index, names
+from tidegate.index import TRUE, Binary, Cond, Const, Index, names
 
 MOST_TRIED = 60_000
 MOST_EVALUATED = 4096
@@ -91,7 +91,7 @@ def _domains(
     ranges = {name: (low, high) for name, low, high in question.ranges}
     waves = _Domain(range(question.waves), True, 1)
     found = {"u": waves, "v": waves}
-    used = dict.fromkeys(name for expr in expressions for name in names(expr))
+    used = dict.fromkeys((*question.x.told, *question.y.told))
     used.update(dict.fromkeys(reaches))
     used.update(dict.fromkeys(name for name, low, high in question.ranges if (low, high) == (0, 1)))  # flags
     if "i" in used:
@@ -185,13 +185,13 @@ class _Best:
 
 
 Envs = dict[tuple[int, ...], list[dict[str, int]]]  # wave, then what is to be found the least of
+Reached = tuple[int, int, dict[str, int]]  # the first byte, the bits from there on, and the values that lead there
 
 
 class _Search:
     def __init__(self, question: Question, domains: dict[str, _Domain], checked: list[Cond]) -> None:
         self.question, self.domains = question, domains
-        x = {"u", *(name for expr in (*question.x.expressions(), *question.x.facts) for name in names(expr))}
-        y = {"v", *(name for expr in (*question.y.expressions(), *question.y.facts) for name in names(expr))}
+        x, y = {"u", *question.x.used}, {"v", *question.y.used}
         if "i" in domains:
             y.update(("i", "d"))
             x.add("i")
@@ -234,37 +234,36 @@ class _Search:
             yield dict(zip(listed, values, strict=True))
 
     def compare(self, shared: dict[str, int], kinds: set[Pairs], found: dict[Pairs, _Best]) -> None:
-        xs = list(self.envs(self.x, shared, self.x_names))
-        ys = list(self.envs(self.y, shared, self.y_names))
+        xs = list(self.reached(self.x, shared, self.x_names))
+        ys = list(self.reached(self.y, shared, self.y_names))
         if not xs or not ys:
             return
-        zero = min(side.lowest(env) for side, envs in ((self.x, xs), (self.y, ys)) for env in envs)
-        x_masks, y_masks = self.grouped(self.x, xs, zero, self.x_key), self.grouped(self.y, ys, zero, self.y_key)
+        zero = min(low for low, _, _ in (*xs, *ys))
+        x_masks, y_masks = self.grouped(xs, zero, self.x_key), self.grouped(ys, zero, self.y_key)
         for x_bits, x_envs in x_masks.items():
             for y_bits, y_envs in y_masks.items():
                 if x_bits & y_bits:
                     self.note(x_envs, y_envs, kinds, found)
 
-    def envs(self, side: _Ready, shared: dict[str, int], given: list[str]) -> Iterator[dict[str, int]]:
+    def reached(self, side: _Ready, shared: dict[str, int], given: list[str]) -> Iterator[Reached]:
         most = self.question.most
         for own in self.combinations(given):
             env = {**shared, **own}
             if most is not None and "d" in env and env["i"] + env["d"] >= most and self.domains["i"].is_full:
                 continue
-            if side.is_reached(env):
-                yield env
+            touched = side.touched(env)
+            if touched is not None:
+                yield *touched, env
 
     def grouped(
-        self, side: _Ready, envs: list[dict[str, int]], zero: int, key: Callable[[dict[str, int]], tuple[int, ...]]
+        self, reached: list[Reached], zero: int, key: Callable[[dict[str, int]], tuple[int, ...]]
     ) -> dict[int, Envs]:
         """Values that give the same bytes; of those that are alike in all that matters one is enough."""
         found: dict[int, Envs] = {}
-        for env in envs:
-            bits = side.bits(env, zero)
-            if bits:
-                alike = found.setdefault(bits, {}).setdefault(key(env), [])
-                if self.late or not alike:
-                    alike.append(env)
+        for low, bits, env in reached:
+            alike = found.setdefault(bits << (low - zero), {}).setdefault(key(env), [])
+            if self.late or not alike:
+                alike.append(env)
         return found
 
     def x_key(self, env: dict[str, int]) -> tuple[int, ...]:
@@ -330,30 +329,26 @@ class _Ready:
             (each.count, each.stride, to_function(each.limit) if each.limit is not None else None)
             for each in side.spans
         ]
-        self.conds = [to_function(cond) for cond in conds]
-        self.width, self.back = side.width, reach(side)[0]
+        self.conds = [to_function(cond) for cond in conds if cond != TRUE]
+        self.width = side.width
 
-    def is_reached(self, env: Mapping[str, int]) -> bool:
-        """Whether the conditions hold and the bytes have a place; a wave that divides by 0 ends with an error."""
+    def touched(self, env: Mapping[str, int]) -> tuple[int, int] | None:
+        """The first byte, and bits from there on; None if there are none, or the conditions do not hold.
+
+        A wave that divides by 0 ends with an error, and touches nothing.
+        """
         try:
-            for _, _, limit in self.spans:
-                if limit is not None:
-                    limit(env)
-            self.start(env)
-            return all(cond(env) for cond in self.conds)
+            steps = [
+                (count if limit is None else max(0, min(count, limit(env))), stride)
+                for count, stride, limit in self.spans
+            ]
+            start = int(self.start(env))
+            if not all(cond(env) for cond in self.conds):
+                return None
         except ZeroDivisionError:
-            return False
-
-    def lowest(self, env: Mapping[str, int]) -> int:
-        return int(self.start(env)) + self.back
-
-    def bits(self, env: Mapping[str, int], zero: int) -> int:
-        """The bytes; bit 0 stands for byte `zero`."""
-        steps = [
-            (count if limit is None else max(0, min(count, limit(env))), stride) for count, stride, limit in self.spans
-        ]
+            return None
         bits, before = box(tuple(steps), self.width)
-        return bits << (self.start(env) - before - zero) if bits else 0
+        return (start - before, bits) if bits else None
 
 
 def kind_of(u: int, v: int, waves: int) -> Pairs:

@@ -12,7 +12,7 @@ Cost    linear in the expressions
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
 from tidegate.footprint.model import Footprints, Span, Touch
@@ -34,6 +34,14 @@ class Side:
     width: int
     facts: tuple[Cond, ...]
     room: tuple[int, int]
+    told: tuple[str, ...] = field(init=False, repr=False, compare=False)  # names in its bytes and its condition
+    used: tuple[str, ...] = field(init=False, repr=False, compare=False)  # and in its facts
+
+    def __post_init__(self) -> None:
+        told = tuple(dict.fromkeys(name for expr in self.expressions() for name in names(expr)))
+        more = (name for fact in self.facts for name in names(fact))
+        object.__setattr__(self, "told", told)
+        object.__setattr__(self, "used", tuple(dict.fromkeys((*told, *more))) if self.facts else told)
 
     def expressions(self) -> list[Index | Cond]:
         return [self.cond, self.start, *(span.limit for span in self.spans if span.limit is not None)]
@@ -120,10 +128,7 @@ class Asker:
         second = self.known_side(y, spots[1], shift, renamed.of_y(y), renamed.dropped)
         most = self.flow.loops[loop].most if loop >= 0 else None
         first, second = self.relevant(first, second, renamed, most)
-        used: dict[str, None] = {}
-        for side in (first, second):
-            for expr in (*side.expressions(), *side.facts):
-                used.update(dict.fromkeys(names(expr)))
+        used = dict.fromkeys((*first.used, *second.used))
         around = _closed([*self.where], used)
         for cond in around:
             used.update(dict.fromkeys(names(cond)))
@@ -153,7 +158,7 @@ class Asker:
         facts = {fact for side in (x, y) for fact in side.facts}
         dropped = {fact for fact in facts if _is_known(fact, renamed, most)}
         bounds = {fact for fact in facts - dropped if self.is_mere_bound(fact)}
-        told = {name for side in (x, y) for expr in side.expressions() for name in names(expr)}
+        told = {*x.told, *y.told}
         told.update(name for fact in facts - bounds - dropped for name in names(fact))
         dropped |= {fact for fact in bounds if told.isdisjoint(self.given.intersection(names(fact)))}
         one, other = (replace(side, facts=tuple(fact for fact in side.facts if fact not in dropped)) for side in (x, y))
