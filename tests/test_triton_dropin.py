@@ -15,7 +15,7 @@ import pytest
 import tidegate.triton
 from tidegate.adapters.triton import libtriton
 from tidegate.diag import BadInput
-from tidegate.triton import FallbackWarning, RaceWarning, UnsupportedTriton, placing, records, split, switch, tuning
+from tidegate.triton import FallbackWarning, RaceWarning, UnsupportedTriton, candidates, placing, split, switch, tuning
 
 if not libtriton.is_installed():
     pytest.skip(
@@ -147,7 +147,7 @@ def test_a_stage_that_is_not_known_is_not_split() -> None:
 # --- what is compiled ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["sm_80", "gfx950", "gfx1250"])
+@pytest.mark.parametrize("target", ["sm_80", "gfx1250"])
 def test_a_pipelined_loop_has_fewer_barriers(target: str) -> None:
     own = llir_of("matmul-s3-w4", target)
     with tidegate.triton.enabled():
@@ -159,7 +159,55 @@ def test_a_pipelined_loop_has_fewer_barriers(target: str) -> None:
     assert entry.proved
     assert barriers_in(own, target) - barriers_in(ours, target) == entry.before - entry.after
     assert entry.reasons
-    assert all("matmul.py:" in each or records.__name__ in each for each in entry.reasons)
+    assert all("matmul.py:" in each for each in entry.reasons)
+
+
+def test_where_loops_gain_nothing_barriers_stay_where_triton_has_them() -> None:
+    """On an H200 this loop takes 23 % longer with its barrier behind the product instead of before the stores."""
+    own = llir_of("matmul-s1-w4", "sm_90")
+    with tidegate.triton.enabled():
+        assert llir_of("matmul-s1-w4", "sm_90") == own
+    (entry,) = tidegate.triton.report()
+    assert entry.after == entry.before
+    with tidegate.triton.enabled(merge_waits="always"):
+        assert llir_of("matmul-s1-w4", "sm_90") != own
+
+
+def candidate(in_loops: float, cycles: float | None, barriers: int = 3) -> candidates.Candidate:
+    """With numbers in the place of a program."""
+
+    class Numbers(candidates.Candidate):
+        barriers = 0
+
+    found = object.__new__(Numbers)
+    found.__dict__.update(in_loops=in_loops, cycles=cycles, plan=object())
+    Numbers.barriers = barriers
+    return found
+
+
+@pytest.mark.parametrize(
+    ("other", "is_taken"),
+    [
+        (candidate(32.0, 1000.0), False),  # as many, as fast: where they are
+        (candidate(32.0, 995.0), False),  # too little to tell
+        (candidate(32.0, 900.0), True),
+        (candidate(16.0, 1000.0), True),  # fewer, and not slower
+        (candidate(16.0, 1001.0), False),  # fewer, and slower
+        (candidate(48.0, 900.0), True),  # more, and faster
+        (candidate(16.0, None), True),
+        (candidate(32.0, None), False),
+        (candidate(48.0, None), False),
+    ],
+)
+def test_the_model_chooses(other: candidates.Candidate, is_taken: bool) -> None:
+    first = candidate(32.0, 1000.0)
+    assert candidates.choose([first, other]) is (other if is_taken else first)
+
+
+def test_without_loops_the_fewest_barriers_are_taken() -> None:
+    first, other = candidate(0.0, 100.0, 3), candidate(0.0, 110.0, 2)
+    assert candidates.choose([first, other]) is other
+    assert candidates.choose([other, first]) is other
 
 
 def test_lines_of_the_source_stay() -> None:

@@ -51,11 +51,20 @@ def verify(graph: g.SyncGraph, target: Target, *, memory: bool = True) -> Verifi
 
 def is_proved(graph: g.SyncGraph, target: Target) -> bool:
     """As `verify(...).is_proved`, and sooner where it is not: nothing is found out about what is wrong."""
+    return find_wrong(graph, target) is None
+
+
+def find_wrong(graph: g.SyncGraph, target: Target) -> tuple[int, int] | None:
+    """Two points that nothing orders, the first that are found, without a witness; None if all is proved.
+
+    Where nothing could be decided, both are -1.
+    """
     with no_collecting():
         try:
-            return _Verifier(flow_of(graph), target, witnesses=False).verify(memory=False).is_proved
-        except _Wrong:
-            return False
+            found = _Verifier(flow_of(graph), target, witnesses=False).verify(memory=False)
+        except _Wrong as wrong:
+            return wrong.points
+    return None if found.is_proved else (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,9 @@ class _Found:
 
 class _Wrong(Exception):
     """One suspect is enough to know."""
+
+    def __init__(self, first: int, second: int) -> None:
+        self.points = (first, second)
 
 
 class _Verifier:
@@ -264,9 +276,9 @@ class _Verifier:
         point = self.meet.find(x, y, found.iterations, found.ways, waves)
         if point is None or not self.can_be(found, x, y, waves):
             return
-        if not self.witnesses:
-            raise _Wrong
         origin = self.flow.origin
+        if not self.witnesses:
+            raise _Wrong(origin[found.node], origin[second])
         self.suspects[origin[found.node], origin[second], waves.same] = Suspect(
             origin[found.node],
             origin[second],

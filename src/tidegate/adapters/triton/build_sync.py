@@ -96,7 +96,7 @@ class Synchronization(Memory):
         else:
             self.sync(what, op)
         if effect.meets and self.group.count > WARP_GROUP and op.attribute(effect.meets) is None:
-            if self.ttgir.is_open:  # whether they meet here is still to be decided
+            if self.ttgir.is_open or op.at.line in self.ttgir.relaxed:  # to be decided, or decided
                 self.relaxed.append(op)
             else:
                 self.meet(op)

@@ -46,6 +46,7 @@ class Ttgir:
     is_open: bool = False  # from before Triton's barriers, which are still to be placed
     is_compiled: bool = False  # Triton's own barriers are in it, though not in the text
     chosen: str = ""  # the one kernel that is meant
+    relaxed: frozenset[int] = frozenset()  # lines of waits at which waves are not to meet
 
     def text_line(self, line: int) -> str:
         """A line without locations."""

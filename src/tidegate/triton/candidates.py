@@ -1,0 +1,254 @@
+"""Plans for a module of Triton's, and which of them to carry out.
+
+Needs   a program as it was read, from before Triton's barriers
+Gives   candidates that are proved: Tidegate's own plans, and what is left of Triton's own barriers without those that
+        the verifier does without
+Keeps   the cost model decides; where it sees no difference, barriers stay where Triton has them, since where a wave
+        waits decides what it has under way by then, and Triton's kernels are arranged around its own barriers
+Cost    a plan and a few proofs for each candidate
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tidegate.adapters.mlir.model import Operation, walk
+from tidegate.adapters.triton.effects import NOTHING, effects
+from tidegate.adapters.triton.program import TritonProgram, programs_of
+from tidegate.adapters.triton.read import Ttgir
+from tidegate.diag import Span
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.model import Access, Action, Sync, SyncGraph
+from tidegate.graph.plan import Change, Delete, Insert, Plan
+from tidegate.hazards.model import Hazard
+from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.show import show_op
+from tidegate.passes import Unit
+from tidegate.simulate.cycle_steps import NoEstimate
+from tidegate.simulate.cycles import estimate
+from tidegate.synchronize import Synchronized, SyncOptions, propose
+from tidegate.synchronize.together import MARGIN, MOST_POINTS, TRIPS
+from tidegate.synchronize.written import PREPARES, hazards_served
+from tidegate.verify.verify import find_wrong
+
+STRATEGY = "minimal"
+BARRIER = "ttg.barrier"
+# Where all waves of a group meet; a signal stands for itself and its wait.
+MEETING = (SharedMemoryBarrier, WorkgroupBarrier, Signal)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan for one program, and what comes of it."""
+
+    program: TritonProgram
+    plan: Plan
+    after: SyncGraph
+    reasons: tuple[str, ...]  # one for each edit
+    is_tritons: bool = False  # its own barriers, or some of them
+
+    @property
+    def barriers(self) -> int:
+        put = sum(isinstance(each, Insert) and isinstance(each.op, MEETING) for each in self.plan.edits)
+        taken = sum(isinstance(each, Delete) for each in self.plan.edits)
+        return barriers_in(self.program) + put - taken
+
+    @cached_property
+    def in_loops(self) -> float:
+        """How often barriers in loops are met, as far as anybody knows."""
+        points = (point for point in self.after.points if point.loop >= 0 and meets(point.action))
+        return sum(point.weight for point in points)
+
+    @cached_property
+    def cycles(self) -> float | None:
+        if len(self.after.points) > MOST_POINTS:
+            return None
+        try:
+            return estimate(self.after, self.program.target, trips=TRIPS, cached=True).cycles
+        except NoEstimate:
+            return None
+
+
+def barriers_in(program: TritonProgram) -> int:
+    """Those that stand by themselves, and waits at which waves meet; what an operation brings along is its own."""
+    built, rows = program.built, effects()
+    points = zip(built.graph.points, built.before, strict=True)
+    rows_of = (rows.get(op.name, NOTHING) for point, op in points if op is not None and meets(point.action))
+    return sum(bool(row.barrier or row.meets) for row in rows_of)
+
+
+def meets(action: Action) -> bool:
+    return isinstance(action, Sync) and isinstance(action.op, MEETING)
+
+
+# --- which ----------------------------------------------------------------------------------------------------------
+
+
+def choose(candidates: Sequence[Candidate]) -> Candidate:
+    """The first one, unless another is cheaper by the model, or meets fewer barriers in loops and is not dearer."""
+    best = candidates[0]
+    for each in candidates[1:]:
+        if _is_better(each, best):
+            best = each
+    return best
+
+
+def _is_better(one: Candidate, other: Candidate) -> bool:
+    if one.in_loops == other.in_loops == 0:
+        return one.barriers < other.barriers
+    if one.in_loops == other.in_loops and one.plan == other.plan:
+        return False
+    if one.cycles is None or other.cycles is None:
+        return one.in_loops < other.in_loops
+    if one.in_loops < other.in_loops:
+        return one.cycles <= other.cycles
+    return one.cycles < other.cycles * (1 - MARGIN)
+
+
+# --- Tidegate's own -------------------------------------------------------------------------------------------------
+
+
+def plan_anew(program: TritonProgram, merge_waits: str) -> Candidate | str:
+    """The plan that `tidegate sync` would make, or why there is none."""
+    unit = Unit(program.name, program.target, None, program.built.graph, program)
+    result = propose(unit, SyncOptions(strategy=STRATEGY, merge_waits=merge_waits, judge=False))
+    if result.after is None:
+        return result.findings[0].message if result.findings else result.why_not
+    if (pair := find_wrong(result.after, program.target)) is not None:
+        return say_wrong(program, result.after, pair)
+    return Candidate(program, result.plan, result.after, tuple(_reasons(result)))
+
+
+def say_wrong(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str:
+    if pair[0] < 0:
+        return "the verifier does not decide it"
+    first, second = (source_of(program, graph.points[each].at) for each in pair)
+    return f"the verifier does not see what orders {first} and {second}"
+
+
+def _reasons(result: Synchronized) -> Iterator[str]:
+    """Why each edit stands, in lines of the Triton source."""
+    for edit, served in zip(result.plan.edits, hazards_served(result), strict=True):
+        what = next(show_op(edit.op)) if isinstance(edit, Insert | Change) else f"{type(edit).__name__.lower()}d"
+        pairs: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+        for hazard in served:
+            kinds, buffers = pairs.setdefault(_places(hazard, result), ({}, {}))
+            kinds[hazard.kind.name] = buffers[hazard.witness.buffer] = None
+        words = (f"{' '.join(kinds)} of {', '.join(buffers)}, {place}" for place, (kinds, buffers) in pairs.items())
+        yield f"{what}: {'; '.join(words) or PREPARES}"
+
+
+def _places(hazard: Hazard, result: Synchronized) -> str:
+    assert result.graph is not None
+    assert result.hazards is not None
+    assert result.unit.origin is not None
+    points, origin = result.graph.points, result.hazards.flow.origin
+    ends = (points[origin[each]].at for each in (hazard.producer, hazard.consumer))
+    return _way(result.unit.origin, *ends)
+
+
+def _way(program: TritonProgram, first: Span, second: Span) -> str:
+    one, other = source_of(program, first), source_of(program, second)
+    return one if one == other else f"{one} → {other}"
+
+
+def source_of(program: TritonProgram, at: Span) -> str:
+    return str(program.source(at) or f"line {at.line}")
+
+
+# --- Triton's own ---------------------------------------------------------------------------------------------------
+
+
+def keep_needed(late: Ttgir, with_barriers: Ttgir) -> Candidate | None:
+    """Triton's own barriers without those that the proof does without; None where they do not fit or are not proved.
+
+    `late` is read as a text in which barriers are final, and has none of Triton's; `with_barriers` is the same with
+    them.
+    """
+    aligned = _align(late, with_barriers)
+    if aligned is None:
+        return None
+    (program,) = programs_of(replace(late, relaxed=aligned.relaxed))
+    places = _points(program, aligned)
+    if places is None:
+        return None
+    graph, target = program.built.graph, program.target
+    kept = [Insert(place, SharedMemoryBarrier()) for place in places]
+    if find_wrong(apply_to_graph(Plan(tuple(kept)), graph), target) is not None:
+        return None
+    reasons: dict[int, str] = {}
+    for edit in sorted(kept, key=lambda each: -graph.points[each.before].weight):
+        less = [each for each in kept if each is not edit]
+        after = apply_to_graph(Plan(tuple(less)), graph)
+        pair = find_wrong(after, target)
+        if pair is None:
+            kept = less
+        else:
+            reasons[id(edit)] = f"{next(show_op(edit.op))}: {_why(program, after, pair)}"
+    plan = Plan(tuple(kept))
+    words = tuple(reasons[id(each)] for each in kept)
+    return Candidate(program, plan, apply_to_graph(plan, graph), words, is_tritons=True)
+
+
+def _why(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str:
+    """What a barrier orders, from what is wrong without it."""
+    if pair[0] < 0:
+        return "without it nothing is decided"
+    first, second = (graph.points[each] for each in pair)
+    names = {"read": "R", "write": "W", "atomic": "A"}
+    kinds = [names[each.action.effect] if isinstance(each.action, Access) else "?" for each in (first, second)]
+    return f"{kinds[1]}A{kinds[0]}, {_way(program, first.at, second.at)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Aligned:
+    """What Triton's pass has done to a text."""
+
+    before: tuple[int, ...]  # operations, by their number in it, before which a barrier stands now
+    relaxed: frozenset[int]  # lines of waits at which waves do not meet any more
+
+
+def _align(late: Ttgir, with_barriers: Ttgir) -> _Aligned | None:
+    """Goes through both texts side by side; None if they differ in anything but barriers."""
+    own = _operations(late)
+    before: list[int] = []
+    relaxed: set[int] = set()
+    at = 0
+    for op in _operations(with_barriers):
+        if at < len(own) and op.name == own[at].name:
+            meets = effects().get(op.name, NOTHING).meets
+            if meets and op.attribute(meets) is not None and own[at].attribute(meets) is None:
+                relaxed.add(own[at].at.line)
+            at += 1
+        elif op.name == BARRIER:
+            before.append(at)
+        else:
+            return None
+    return _Aligned(tuple(before), frozenset(relaxed)) if at == len(own) else None
+
+
+def _operations(ttgir: Ttgir) -> list[Operation]:
+    return [op for function in ttgir.functions for op in walk(function)]
+
+
+def _points(program: TritonProgram, aligned: _Aligned) -> list[int] | None:
+    """The points before which Triton has its barriers."""
+    first_point: dict[int, int] = {}
+    for number, op in enumerate(program.built.before):
+        if op is not None and program.built.graph.points[number].insertable:
+            first_point.setdefault(id(op), number)
+    own = _operations(program.ttgir)
+    found = [_point_from(own, at, first_point) for at in aligned.before]
+    return None if None in found else [each for each in found if each is not None]
+
+
+def _point_from(own: Sequence[Operation], at: int, first_point: dict[int, int]) -> int | None:
+    """The first point from an operation on: what is no point touches no memory."""
+    for op in own[at:]:
+        if id(op) in first_point:
+            return first_point[id(op)]
+        if op.regions or op.successors:
+            return None
+    return None
