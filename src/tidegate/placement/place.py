@@ -171,7 +171,6 @@ class _Placer:
         between = [each for each in hazards if each.demand]
         removed = self.remove(between, {})
         chosen = self.choose(strategy, self.left(between))
-        self.walks.remembers = False
         removed |= self.remove(between, chosen)
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
         whole = meets
@@ -187,6 +186,7 @@ class _Placer:
             self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
         serves = self.serves(drains)
         plan = make_plan(self.flow, self.target, meets, drains, serves, removed)
+        self.walks.remembers = False
         if self.options.tighten_waits:
             plan = self.tightened(plan, hazards, meets, drains)
         weight = self.slots.cost(chosen)[0]

@@ -98,6 +98,7 @@ class Walks:
         self.caps = self._caps()
         # While `own` stays as it is, what it alone does for a hazard is asked again and again.
         self.remembers = False
+        self.mattering: dict[tuple[object, ...], dict[int, tuple[Event, ...]]] = {}
         self.asked: dict[tuple[object, ...], Walk | None] = {}
         self.hurried: dict[str, list[int]] = {}
 
@@ -235,9 +236,13 @@ class Walks:
 def _asked(hazard: Hazard, drained: bool) -> tuple[object, ...]:
     """What a search depends on beside events."""
     what = hazard.performed
-    performed = (what.is_async, what.counters, what.token, what.drainable, what.by_arrival, what.needs_fence)
     way = (hazard.producer, hazard.consumer, hazard.loop, hazard.distance, hazard.rounds)
-    return (way, hazard.demand, hazard.pairs.value, performed, drained and not what.is_waited_for)
+    return (way, hazard.demand, hazard.pairs.value, _performed(what), drained and not what.is_waited_for)
+
+
+def _performed(what: Performed) -> tuple[object, ...]:
+    """How a producer is performed, whoever waits for it."""
+    return (what.is_async, what.counters, what.token, what.drainable, what.by_arrival, what.needs_fence)
 
 
 class _Search:
@@ -263,6 +268,25 @@ class _Search:
         self.counter, self.unit = walks.counted_on(hazard.performed)
         self.most = walks.most_younger(self.counter)
         self.follows = walks.follows("" if self.drained or self.unit != "instructions" else self.counter)
+        self.own = self.known_events() if walks.remembers else walks.own
+
+    def known_events(self) -> dict[int, tuple[Event, ...]]:
+        """What stands in the program and can matter to the hazard, by node."""
+        known, key = self.walks.mattering, (_performed(self.hazard.performed), self.drained)
+        if key not in known:
+            kept = ((node, tuple(filter(self.can_matter, events))) for node, events in self.walks.own.items())
+            known[key] = {node: events for node, events in kept if events}
+        return known[key]
+
+    def can_matter(self, event: Event) -> bool:
+        """Whether an event can change the state of any walk."""
+        if isinstance(event, Arrive | Depart) or self.drained:
+            return isinstance(event, Arrive | Depart)
+        if isinstance(event, Drain):
+            return self.performs(event, State(False, True, (), 0, False, False, 0, self.most))
+        if isinstance(event, Fence):
+            return self.hazard.performed.needs_fence or not self.hazard.performed.is_async
+        return self.unit == "groups"
 
     def _to_leave(self, loop: int) -> int:
         """Who leaves a loop that is tested at its head has gone back there once more than it has iterations left."""
@@ -284,7 +308,7 @@ class _Search:
         origin: Key = (hazard.producer, (0,) * len(self.counted), start[:-1])
         came: Came = {origin: (0, None)}
         levels: list[deque[tuple[Key, State]]] = [deque([(origin, start)])]
-        consumer, before, own = hazard.consumer, self.before, self.walks.own
+        consumer, before, own = hazard.consumer, self.before, self.own
         for level in levels:  # more are added on the way
             while level:
                 here, state = level.popleft()
@@ -334,7 +358,7 @@ class _Search:
 
     def hurry(self, node: int) -> int:
         """The next node from here on at which anything happens."""
-        follows, own, before = self.follows, self.walks.own, self.before
+        follows, own, before = self.follows, self.own, self.before
         consumer, producer = self.hazard.consumer, self.hazard.producer
         while (
             (after := follows[node]) >= 0
