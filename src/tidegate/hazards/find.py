@@ -5,7 +5,8 @@ Gives   hazards, and conflicts that no barrier can order
 Keeps   a barrier set that serves these hazards serves every conflicting pair: a pair is left out only if another one
         lies within it on every walk and asks for no less
 Cost    near-linear in the accesses plus hazards for nested regions: of accesses that touch the same bytes in the same
-        region only the latest can matter as a producer and the first as a consumer; quadratic in the accesses elsewhere
+        region only the latest can matter as a producer and the first as a consumer, within an iteration and round every
+        loop, though the region may run never; quadratic in the accesses elsewhere
 """
 
 from __future__ import annotations
@@ -316,26 +317,33 @@ class _InRegions(_Finder):
         place = self.regions.place
         for groups in by_cluster.values():
             producers = sorted(groups, key=lambda each: -place[each.nodes[-1]])
-            served: set[tuple[int, bool]] = set()
+            served: dict[tuple[int, bool], set[int]] = {}
             for consumer in sorted(groups, key=lambda each: place[each.nodes[0]]):
                 self.carried_to(consumer, producers, body, loop, served)
 
     def carried_to(
-        self, consumer: _Group, producers: list[_Group], body: int, loop: int, served: set[tuple[int, bool]]
+        self, consumer: _Group, producers: list[_Group], body: int, loop: int, served: dict[tuple[int, bool], set[int]]
     ) -> None:
+        """Hazards of a consumer round a loop, but for those around another one: whose producer comes to that one's
+        producer in any case, or whose consumer comes behind that one's consumer. `served` are regions of consumers."""
         second = consumer.nodes[0]
         reads, crosses = consumer.reads, self.facts.crosses(second)
-        settled: set[Class] = set()
-        is_first = body in self.passed_with(consumer.region, (body,))
+        settled: dict[Class, set[int]] = {}
+        around = self.up[consumer.region]
         for group in producers:
             if reads and group.reads:
                 continue
             first = group.nodes[-1]
             of = group.classes.get(crosses) or self.class_of(group, second)
             fence = of[2]
-            if of in settled or (first, fence) in served:
+            if of in settled and not settled[of].isdisjoint(self.up[group.region]):
                 continue
-            if (body, fence) in self.follows.get(first, ()) or body in self.precedes.get((second, of), ()):
+            if (first, fence) in served and not served[first, fence].isdisjoint(around):
+                continue
+            follows, precedes = self.follows.get(first, ()), self.precedes.get((second, of), ())
+            if any((each, fence) in follows for each in self.within(body, group.region)):
+                continue
+            if any(each in precedes for each in self.within(body, consumer.region)):
                 continue
             if self.facts.kind(first, second) is None or self.leaves(group.region, body):
                 continue
@@ -343,10 +351,12 @@ class _InRegions(_Finder):
                 self.hazards.append(hazard)
                 if hazard.demand < self.most or hazard.distance > 1 or hazard.rounds or not hazard.exact:
                     continue
-                if body in self.passed_with(group.region, (body,)):
-                    settled.add(of)
-                if is_first:
-                    served.add((first, fence))
+                settled.setdefault(of, set()).update(self.passed_with(group.region, (body,)))
+                served.setdefault((first, fence), set()).update(self.passed_with(consumer.region, (body,)))
+
+    def within(self, body: int, region: int) -> tuple[int, ...]:
+        """A region and those around it, up to the body of a loop."""
+        return self.up[region][: self.up[region].index(body) + 1]
 
     def round_or_out(self, first: int, second: int, loop: int) -> Iterator[Hazard]:
         """Hazards round a loop; a consumer in an arm that ends the wave is behind the loop, not in it."""
