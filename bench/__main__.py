@@ -30,7 +30,9 @@ from bench import (
     sync_optimality,
     sync_soundness,
     sync_speed,
+    triton_assembly,
     triton_barriers,
+    triton_compile,
     triton_mutants,
     triton_time,
     verify_agreement,
@@ -65,9 +67,11 @@ BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "triton-barriers": triton_barriers.run,
     "triton-time": triton_time.run,
     "triton-mutants": triton_mutants.run,
+    "triton-assembly": triton_assembly.run,
+    "triton-compile": triton_compile.run,
 }
 QUICK = "--quick"
-NEED_TRITON = ("triton-barriers", "triton-time", "triton-mutants")
+NEED_TRITON = ("triton-barriers", "triton-time", "triton-mutants", "triton-assembly", "triton-compile")
 # Tables without a clock, which are the same on every machine, and those that say themselves where they were made.
 UNTIMED = (
     "gpu",
@@ -86,6 +90,7 @@ UNTIMED = (
     "cost-ranking",
     "triton-barriers",
     "triton-mutants",
+    "triton-assembly",
 )
 
 
