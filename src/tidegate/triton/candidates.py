@@ -3,8 +3,9 @@
 Needs   a program as it was read, from before Triton's barriers
 Gives   candidates that are proved: Tidegate's own plans, and what is left of Triton's own barriers without those that
         the verifier does without
-Keeps   the cost model decides; where it sees no difference, barriers stay where Triton has them, since where a wave
-        waits decides what it has under way by then, and Triton's kernels are arranged around its own barriers
+Keeps   where loops gain nothing, barriers stay where Triton has them: where a wave waits decides what it has under way
+        by then, and Triton's kernels are arranged around its own barriers; what would be slower by the cost model is
+        not taken
 Cost    a plan and a few proofs for each candidate
 """
 
@@ -28,7 +29,7 @@ from tidegate.language.show import show_op
 from tidegate.passes import Unit
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import estimate
-from tidegate.synchronize import Synchronized, SyncOptions, propose
+from tidegate.synchronize import Synchronized, SyncOptions, propose, synchronize_graph
 from tidegate.synchronize.together import MARGIN, MOST_POINTS, TRIPS
 from tidegate.synchronize.written import PREPARES, hazards_served
 from tidegate.verify.verify import find_wrong
@@ -86,25 +87,22 @@ def meets(action: Action) -> bool:
 # --- which ----------------------------------------------------------------------------------------------------------
 
 
-def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """The first one, unless another is cheaper by the model, or meets fewer barriers in loops and is not dearer."""
-    best = candidates[0]
-    for each in candidates[1:]:
-        if _is_better(each, best):
-            best = each
-    return best
-
-
-def _is_better(one: Candidate, other: Candidate) -> bool:
+def is_better(one: Candidate, other: Candidate) -> bool:
+    """Fewer barriers in loops, and not slower by the model; without loops, fewer barriers."""
     if one.in_loops == other.in_loops == 0:
         return one.barriers < other.barriers
-    if one.in_loops == other.in_loops and one.plan == other.plan:
+    if one.in_loops >= other.in_loops:
         return False
-    if one.cycles is None or other.cycles is None:
-        return one.in_loops < other.in_loops
-    if one.in_loops < other.in_loops:
-        return one.cycles <= other.cycles
-    return one.cycles < other.cycles * (1 - MARGIN)
+    return one.cycles is None or other.cycles is None or one.cycles <= other.cycles * (1 + MARGIN)
+
+
+def may_be_better(program: TritonProgram, merge_waits: str, than: Candidate) -> bool:
+    """Whether a plan of Tidegate's own is worth a proof."""
+    draft = synchronize_graph(program.built.graph, program.target, _options(merge_waits)).plan
+    made = Candidate(program, draft, apply_to_graph(draft, program.built.graph), ())
+    if than.in_loops == made.in_loops == 0:
+        return made.barriers < than.barriers
+    return made.in_loops < than.in_loops
 
 
 # --- Tidegate's own -------------------------------------------------------------------------------------------------
@@ -113,12 +111,16 @@ def _is_better(one: Candidate, other: Candidate) -> bool:
 def plan_anew(program: TritonProgram, merge_waits: str) -> Candidate | str:
     """The plan that `tidegate sync` would make, or why there is none."""
     unit = Unit(program.name, program.target, None, program.built.graph, program)
-    result = propose(unit, SyncOptions(strategy=STRATEGY, merge_waits=merge_waits, judge=False))
+    result = propose(unit, _options(merge_waits))
     if result.after is None:
         return result.findings[0].message if result.findings else result.why_not
     if (pair := find_wrong(result.after, program.target)) is not None:
         return say_wrong(program, result.after, pair)
     return Candidate(program, result.plan, result.after, tuple(_reasons(result)))
+
+
+def _options(merge_waits: str) -> SyncOptions:
+    return SyncOptions(strategy=STRATEGY, merge_waits=merge_waits, judge=False)
 
 
 def say_wrong(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str:

@@ -18,12 +18,17 @@ from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.diag import BadInput
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
-from tidegate.triton.candidates import Candidate, barriers_in, choose, keep_needed, plan_anew, source_of
+from tidegate.triton.candidates import (
+    Candidate,
+    barriers_in,
+    is_better,
+    keep_needed,
+    may_be_better,
+    plan_anew,
+    source_of,
+)
 from tidegate.verify.say import WHY
 from tidegate.verify.verify import verify
-
-# Tidegate's own plans that are tried, in this order: waits where they are, and moved wherever that saves a barrier.
-TRIED = {"never": ("never",), "model": ("never", "always"), "always": ("always", "never")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +75,32 @@ def _chosen(text: str, file: str, merge_waits: str) -> Sequence[Candidate]:
         if why_not := _unknown(each):
             raise _LeftToTriton(why_not)
     if len(programs) != 1:
-        return [_made(each, ("never",))[0] for each in programs]
-    if merge_waits == "always":
-        return _made(programs[0], TRIED[merge_waits])[:1]
+        return [_best(each, ("never",)) for each in programs]
+    if merge_waits == "always":  # as few barriers as there can be, whatever that costs
+        return [_best(programs[0], ("always", "never"))]
     kept = keep_needed(read_ttgir(text, file), read_ttgir(text, file, before=("barriers",)))
-    return [choose([*([kept] if kept else []), *_made(programs[0], TRIED[merge_waits], needed=kept is None)])]
+    return [_best(programs[0], ("never", "always") if merge_waits == "model" else ("never",), kept)]
 
 
-def _made(program: TritonProgram, tried: Sequence[str], *, needed: bool = True) -> list[Candidate]:
-    """Plans of Tidegate's own that can be written down."""
-    found, why_not = [], ""
+def _best(program: TritonProgram, tried: Sequence[str], best: Candidate | None = None) -> Candidate:
+    """The first plan, or one of Tidegate's own that is better than those before it."""
+    why_not = ""
     for merge_waits in tried:
+        if best is not None and not may_be_better(program, merge_waits, best):
+            continue
         made = plan_anew(program, merge_waits)
         if isinstance(made, Candidate):
             try:
                 _written([made])
-                found.append(made)
             except BadInput as bad:
                 made = bad.findings[0].message
         if isinstance(made, str):
             why_not = why_not or made
-    if needed and not found:
+        elif best is None or is_better(made, best):
+            best = made
+    if best is None:
         raise _LeftToTriton(why_not)
-    return found
+    return best
 
 
 def _written(chosen: Sequence[Candidate]) -> str:
