@@ -88,11 +88,17 @@ class Conflicts:
             return []
         if opposed:
             return [self.counted(each) for each in self.meet(one, other, same, loop)]
-        key = self.forms.key(first, second, shift, same, loop)
+        # Who does not speak of the carried loop meets in the next iteration as in the same one.
+        speaks = loop >= 0 and (loop in first.loops or loop in second.loops)
+        most = self.flow.loops[loop].most if loop >= 0 else None
+        if most is not None and most < 2:
+            return []
+        key = self.forms.key(first, second, shift, same, loop if speaks else -1)
         if key not in self.by_form:
-            self.by_form[key] = self.meet_as_forms(key[:3], (first, second), same, loop, (x, y))
+            self.by_form[key] = self.meet_as_forms(key[:3], (first, second), same, loop if speaks else -1, (x, y))
         found = (absolute(each, one, other, first, second) for each in self.by_form[key])
-        return [self.counted(_without(each, same)) for each in found]
+        distance = int(loop >= 0 and not speaks)
+        return [_later(self.counted(_without(each, same)), distance) for each in found]
 
     def meet_as_forms(
         self,
@@ -194,6 +200,10 @@ def _shown(answer: Answer) -> dict[int, Found]:
 def _is_of_two(found: Found) -> bool:
     u = found.point.get("u", 0)
     return found.point.get("v", u) != u
+
+
+def _later(meeting: Meeting, by: int) -> Meeting:
+    return replace(meeting, distance=meeting.distance + by) if by else meeting
 
 
 def _without(found: Open, same: Sequence[int]) -> Open:

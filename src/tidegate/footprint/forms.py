@@ -169,9 +169,9 @@ class Forms:
 
     def key(
         self, x: Form, y: Form, shift: int, same: Sequence[int], loop: int
-    ) -> tuple[int, int, int, tuple[object, ...], object]:
+    ) -> tuple[int, int, int, tuple[object, ...], bool]:
         """What a meeting of two forms depends on: two bodies, how far their buffers are apart, the roles of their
-        counters, the loop."""
+        counters, and whether one of them is that of the carried loop."""
         shared: dict[int, int] = {}
         roles: list[object] = []
         numbers = []
@@ -193,10 +193,7 @@ class Forms:
                     if role != ALONE and there is not None and there.reach >= 0:
                         is_free = is_free and there.only_above
             numbers.append(form.always if is_free else form.number)
-        most = self.flow.loops[loop].most if loop >= 0 else None
-        uses = loop in x.loops or loop in y.loops
-        carried = None if loop < 0 else (0 if uses else None if most is None else min(most, 2))
-        return numbers[0], numbers[1], shift, tuple(roles), (loop >= 0, carried)
+        return numbers[0], numbers[1], shift, tuple(roles), loop >= 0
 
     def longest(self, loop: int, one: Counter, other: Counter | None) -> int | None:
         """How often a loop runs at most, or None if that is longer than anything about it can matter."""
