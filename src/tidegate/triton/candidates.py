@@ -36,6 +36,7 @@ from tidegate.verify.verify import find_wrong
 
 STRATEGY = "minimal"
 BARRIER = "ttg.barrier"
+EFFECTS = {"read": "R", "write": "W", "atomic": "U"}
 # Where all waves of a group meet; a signal stands for itself and its wait.
 MEETING = (SharedMemoryBarrier, WorkgroupBarrier, Signal)
 
@@ -198,10 +199,11 @@ def _why(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str
     """What a barrier orders, from what is wrong without it."""
     if pair[0] < 0:
         return "without it nothing is decided"
-    first, second = (graph.points[each] for each in pair)
-    names = {"read": "R", "write": "W", "atomic": "A"}
-    kinds = [names[each.action.effect] if isinstance(each.action, Access) else "?" for each in (first, second)]
-    return f"{kinds[1]}A{kinds[0]}, {_way(program, first.at, second.at)}"
+    ends = [graph.points[each] for each in pair]
+    accesses = [each.action for each in ends if isinstance(each.action, Access)]
+    kind = "A".join(EFFECTS[each.effect] for each in reversed(accesses))
+    memory = ", ".join(dict.fromkeys(each.footprint.place.base for each in accesses))
+    return f"{kind} of {memory}, {_way(program, *(each.at for each in ends))}"
 
 
 @dataclass(frozen=True, slots=True)
