@@ -38,6 +38,7 @@ WAITS: dict[str, tuple[str, ...]] = {
     "s_wait_tensorcnt": (TENSOR,),
     "s_wait_idle": (LDS, ASYNC, TENSOR),
 }
+OTHERS = (*WAITS, "s_waitcnt", MARK, WAIT_FOR_MARKS, *CALLS)
 LOW_BITS = 0x3F  # of a wait for two counters, those for LDS
 NO_ACCESS = re.compile(r"ds_(bpermute|permute|swizzle|nop)")  # counted, though they touch no memory
 NOT_COUNTED = re.compile(r"(buffer|global)_(inv|wb|prefetch)")
@@ -110,16 +111,15 @@ def barriers_in(text: str) -> int:
 
 
 def _is_barrier(one: Instruction) -> bool:
-    """Where a wave says that it is there."""
-    return one.name == BARRIER or (one.name.startswith(SIGNAL) and one.operands == WORKGROUP)
+    """Where a wave says that it is there, to all of its workgroup or to a part of it."""
+    return one.name == BARRIER or one.name.startswith(SIGNAL)
 
 
 # --- what is in flight --------------------------------------------------------------------------------------------
 
-# An access by its line, how many marks were set since: the fewest instructions of its queue behind it on any path.
-# The number 0 stands for a signal without its wait yet.
+# An access by its queue, its line and the marks since: the fewest instructions of its queue behind it, on any path.
 State = dict[tuple[str, int, int], int]
-OPEN_SIGNAL = ("signal", 0, 0)
+OPEN_SIGNAL = ("signal", 0, 0)  # whose wait is still to come
 
 
 def follow(blocks: list[Block]) -> Followed:
@@ -141,10 +141,7 @@ def follow(blocks: list[Block]) -> Followed:
 
 
 def _matters(one: Instruction) -> bool:
-    name = one.name
-    return bool(_queue_of(one) or name in WAITS or name in (MARK, WAIT_FOR_MARKS, *CALLS)) or name.startswith(
-        ("s_waitcnt", BARRIER)
-    )
+    return bool(_queue_of(one)) or one.name in OTHERS or one.name.startswith(BARRIER)
 
 
 def _queue_of(one: Instruction) -> str:
@@ -163,7 +160,7 @@ def _queue_of(one: Instruction) -> str:
 def _touches_lds(one: Instruction) -> bool:
     queue = _queue_of(one)
     if queue == VECTOR:
-        return "_lds_" in one.name or one.operands.endswith(" lds")
+        return "_lds_" in one.name or " lds" in one.operands
     return bool(queue) and not NO_ACCESS.match(one.name)
 
 
@@ -171,21 +168,27 @@ def _step(state: State, one: Instruction) -> State:
     """What is in flight behind an instruction."""
     queue = _queue_of(one)
     if queue:
-        state = {
-            key: min(behind + (key[0] == queue), MOST_BEHIND) if key != OPEN_SIGNAL else behind
-            for key, behind in state.items()
-        }
+        state = {key: min(behind + (key[0] == queue), MOST_BEHIND) for key, behind in state.items()}
         if _touches_lds(one):
             state[queue, one.line, 0] = 0
     elif one.name == MARK:
-        state = {(kind, line, min(marks + (kind == VECTOR), MOST_MARKS)): n for (kind, line, marks), n in state.items()}
+        state = _marked(state)
     elif one.name.startswith(SIGNAL) and one.operands == WORKGROUP:
         state[OPEN_SIGNAL] = 0
-    elif one.name == MEET:
+    elif one.name == MEET and one.operands == WORKGROUP:
         state.pop(OPEN_SIGNAL, None)
     for waited, count in waits_of(one):
         state = {key: behind for key, behind in state.items() if key[0] != waited or behind < count}
     return state
+
+
+def _marked(state: State) -> State:
+    """With one mark more behind all copies."""
+    found: State = {}
+    for (queue, line, marks), behind in state.items():
+        key = (queue, line, min(marks + (queue == VECTOR), MOST_MARKS))
+        found[key] = min(behind, found.get(key, MOST_BEHIND))
+    return found
 
 
 def waits_of(one: Instruction) -> Iterator[tuple[str, int]]:
