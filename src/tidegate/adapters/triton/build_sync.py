@@ -16,7 +16,8 @@ from tidegate.adapters.triton.build_memory import Memory
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.halves import waves_where
 from tidegate.adapters.triton.layouts import may_stay_in_warps
-from tidegate.adapters.triton.tokens import COUNTS_INSTRUCTIONS, count_waits
+from tidegate.adapters.triton.target import counts_instructions
+from tidegate.adapters.triton.tokens import count_waits
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.language import ops
@@ -104,7 +105,7 @@ class Synchronization(Memory):
     def count_of(self, op: Operation, effect: Effect) -> int | None:
         """How many groups, or copies of a queue without groups, may be under way behind a wait."""
         count = op.integer(effect.count)
-        if self.ttgir.gpu.arch not in COUNTS_INSTRUCTIONS or effect.wait not in ("async", "tdm"):
+        if effect.wait not in ("async", "tdm") or not counts_instructions(self.ttgir.gpu):
             return count if effect.unit == "groups" or not count else None
         if effect.unit == "instructions" and not count:
             return count

@@ -42,5 +42,13 @@ def as_ttgir_sees_it(target: Target) -> Target:
     )
 
 
+def counts_instructions(gpu: Gpu) -> bool:
+    """Whether Triton works out of a wait's tokens how many instructions may be under way.
+
+    It does where the GPU has a counter for copies to shared memory alone; the number in the text means nothing there.
+    """
+    return "asynccnt" in load_target(name_of(gpu)).counters
+
+
 def target_of(gpu: Gpu, asked: str | None = None) -> Target:
     return as_ttgir_sees_it(load_target(asked if asked is not None else name_of(gpu)))

@@ -7,8 +7,8 @@ Keeps   Triton counts the instructions that were started since, and takes the le
         all other cases nothing is said
 Cost    linear in the operations, a few times over for loops
 
-gfx1250 counts instructions. Triton's pipeliner leaves `num = 0` in a wait there and names tokens; a later pass works
-out of the tokens how many instructions may still be under way, which is more than none.
+On some GPUs (`target.counts_instructions`) Triton's pipeliner leaves `num = 0` in a wait and names tokens; a later pass
+works out of the tokens how many instructions may still be under way, which is more than none.
 
     %a = ttg.async_commit_group            age of %a: 0
     %b = ttg.async_commit_group            age of %a: 1, of %b: 0
@@ -22,9 +22,6 @@ from collections.abc import Sequence
 from tidegate.adapters.mlir.model import Block, Operation, Region, walk
 from tidegate.adapters.triton.effects import NOTHING, effects
 from tidegate.adapters.triton.values import jumps
-
-# GPUs for which Triton works out of a wait's tokens how many instructions it lets be: its number means nothing there.
-COUNTS_INSTRUCTIONS = ("gfx1250", "gfx1250-strict")
 
 Age = tuple[str, int, int]  # what is counted; how many were started since, at the least and at the most
 OLD = 64  # as good as performed, or nobody knows

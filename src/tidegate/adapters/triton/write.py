@@ -21,7 +21,7 @@ from tidegate.adapters.mlir.model import Operation
 from tidegate.adapters.triton.build import Built
 from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.read import Ttgir, is_written
-from tidegate.adapters.triton.tokens import COUNTS_INSTRUCTIONS
+from tidegate.adapters.triton.target import counts_instructions
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
@@ -160,7 +160,7 @@ class _Writer:
                 yield self.barrier()
             case ops.WaitCount(counts=counts):
                 for queue, count in counts:
-                    counted = self.ttgir.is_allocated and self.ttgir.gpu.arch in COUNTS_INSTRUCTIONS
+                    counted = self.ttgir.is_allocated and counts_instructions(self.ttgir.gpu)
                     waits = {**_WAITS, **_COUNTED} if counted else _WAITS
                     if queue not in waits or (waits[queue] != _WAITS[queue] and count):
                         self.fail(op, f"a wait for {count} of `{queue}` cannot be put in")
