@@ -15,6 +15,8 @@ import pytest
 import tidegate.triton
 from tidegate.adapters.triton import libtriton
 from tidegate.diag import BadInput
+from tidegate.graph.model import Point, Sync
+from tidegate.language.ops import WorkgroupBarrier
 from tidegate.triton import FallbackWarning, RaceWarning, UnsupportedTriton, candidates, placing, split, switch, tuning
 
 if not libtriton.is_installed():
@@ -173,14 +175,23 @@ def test_where_loops_gain_nothing_barriers_stay_where_triton_has_them() -> None:
         assert llir_of("matmul-s1-w4", "sm_90") != own
 
 
-def candidate(in_loops: float, cycles: float | None, barriers: int = 3) -> candidates.Candidate:
-    """With numbers in the place of a program."""
+def candidate(
+    in_loops: float, cycles: float | None, barriers: int = 3, *, moves_waits: bool = False
+) -> candidates.Candidate:
+    """With numbers in the place of a program, which has one loop."""
 
     class Numbers(candidates.Candidate):
         barriers = 0
 
+        def cycles(self, loop: int) -> float | None:
+            assert loop == 0
+            return cycles
+
+    class Graph:
+        points = (Point(Sync(WorkgroupBarrier()), loop=0),)
+
     found = object.__new__(Numbers)
-    found.__dict__.update(in_loops=in_loops, cycles=cycles, plan=object())
+    found.__dict__.update(in_loops=in_loops, after=Graph, moves_waits=moves_waits)
     Numbers.barriers = barriers
     return found
 
@@ -193,6 +204,8 @@ def candidate(in_loops: float, cycles: float | None, barriers: int = 3) -> candi
         (candidate(16.0, 1020.0), False),  # fewer, and slower
         (candidate(48.0, 900.0), False),
         (candidate(16.0, None), True),
+        (candidate(16.0, None, moves_waits=True), False),
+        (candidate(16.0, 1000.0, moves_waits=True), True),
         (candidate(32.0, None), False),
     ],
 )

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tidegate.adapters.mlir.model import Operation, walk
+from tidegate.adapters.triton.build import Built
 from tidegate.adapters.triton.effects import NOTHING, effects
 from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import Ttgir
@@ -28,14 +29,16 @@ from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.show import show_op
 from tidegate.passes import Unit
 from tidegate.simulate.cycle_steps import NoEstimate
-from tidegate.simulate.cycles import estimate
+from tidegate.simulate.cycles import iteration
 from tidegate.synchronize import Synchronized, SyncOptions, propose, synchronize_graph
-from tidegate.synchronize.together import MARGIN, MOST_POINTS, TRIPS
+from tidegate.synchronize.together import MARGIN, MOST_POINTS
 from tidegate.synchronize.written import PREPARES, hazards_served
 from tidegate.verify.verify import find_wrong
 
 STRATEGY = "minimal"
 BARRIER = "ttg.barrier"
+# Enough for a comparison: latencies that vary are drawn once, iterations run twice, so often each.
+DRAWS, ROUNDS = 1, (6, 12)
 EFFECTS = {"read": "R", "write": "W", "atomic": "U"}
 # Where all waves of a group meet; a signal stands for itself and its wait.
 MEETING = (SharedMemoryBarrier, WorkgroupBarrier, Signal)
@@ -49,7 +52,8 @@ class Candidate:
     plan: Plan
     after: SyncGraph
     reasons: tuple[str, ...]  # one for each edit
-    is_tritons: bool = False  # its own barriers, or some of them
+    moves_waits: bool = False
+    exactly: Built | None = None  # where edits go in the text, if not before the operations of their points
 
     @property
     def barriers(self) -> int:
@@ -63,12 +67,14 @@ class Candidate:
         points = (point for point in self.after.points if point.loop >= 0 and meets(point.action))
         return sum(point.weight for point in points)
 
-    @cached_property
-    def cycles(self) -> float | None:
+    def cycles(self, loop: int) -> float | None:
+        """One iteration of a loop, by the cost model; None if it does not say."""
         if len(self.after.points) > MOST_POINTS:
             return None
         try:
-            return estimate(self.after, self.program.target, trips=TRIPS, cached=True).cycles
+            return (
+                iteration(self.after, self.program.target, loop, cached=True, draws=DRAWS, rounds=ROUNDS).cycles or None
+            )
         except NoEstimate:
             return None
 
@@ -89,12 +95,27 @@ def meets(action: Action) -> bool:
 
 
 def is_better(one: Candidate, other: Candidate) -> bool:
-    """Fewer barriers in loops, and not slower by the model; without loops, fewer barriers."""
+    """Fewer barriers in loops, and not slower by the model; without loops, fewer barriers.
+
+    Where waits have moved, it is the model that must say so: if it says nothing, they stay.
+    """
     if one.in_loops == other.in_loops == 0:
         return one.barriers < other.barriers
-    if one.in_loops >= other.in_loops:
-        return False
-    return one.cycles is None or other.cycles is None or one.cycles <= other.cycles * (1 + MARGIN)
+    return one.in_loops < other.in_loops and not any(
+        _is_slower(one, other, loop) for loop in _loops_with_barriers(other)
+    )
+
+
+def _loops_with_barriers(candidate: Candidate) -> list[int]:
+    points = candidate.after.points
+    return sorted({point.loop for point in points if point.loop >= 0 and meets(point.action)})
+
+
+def _is_slower(one: Candidate, other: Candidate, loop: int) -> bool:
+    mine, others = one.cycles(loop), other.cycles(loop)
+    if mine is None or others is None:
+        return one.moves_waits
+    return mine > others * (1 + MARGIN)
 
 
 def may_be_better(program: TritonProgram, merge_waits: str, than: Candidate) -> bool:
@@ -117,7 +138,8 @@ def plan_anew(program: TritonProgram, merge_waits: str) -> Candidate | str:
         return result.findings[0].message if result.findings else result.why_not
     if (pair := find_wrong(result.after, program.target)) is not None:
         return say_wrong(program, result.after, pair)
-    return Candidate(program, result.plan, result.after, tuple(_reasons(result)))
+    moves = any(not isinstance(getattr(edit, "op", None), MEETING) for edit in result.plan.edits)
+    return Candidate(program, result.plan, result.after, tuple(_reasons(result)), moves)
 
 
 def _options(merge_waits: str) -> SyncOptions:
@@ -192,7 +214,8 @@ def keep_needed(late: Ttgir, with_barriers: Ttgir) -> Candidate | None:
             reasons[id(edit)] = f"{next(show_op(edit.op))}: {_why(program, after, pair)}"
     plan = Plan(tuple(kept))
     words = tuple(reasons[id(each)] for each in kept)
-    return Candidate(program, plan, apply_to_graph(plan, graph), words, is_tritons=True)
+    exactly = _exactly(program, places, aligned)
+    return Candidate(program, plan, apply_to_graph(plan, graph), words, exactly=exactly)
 
 
 def _why(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str:
@@ -235,6 +258,14 @@ def _align(late: Ttgir, with_barriers: Ttgir) -> _Aligned | None:
 
 def _operations(ttgir: Ttgir) -> list[Operation]:
     return [op for function in ttgir.functions for op in walk(function)]
+
+
+def _exactly(program: TritonProgram, places: Sequence[int], aligned: _Aligned) -> Built:
+    """With the operations before which Triton has its barriers: a point may come some arithmetic later."""
+    own, before = _operations(program.ttgir), list(program.built.before)
+    for place, at in zip(places, aligned.before, strict=True):
+        before[place] = own[at]
+    return replace(program.built, before=tuple(before))
 
 
 def _points(program: TritonProgram, aligned: _Aligned) -> list[int] | None:

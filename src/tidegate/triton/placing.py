@@ -104,7 +104,7 @@ def _best(program: TritonProgram, tried: Sequence[str], best: Candidate | None =
 
 
 def _written(chosen: Sequence[Candidate]) -> str:
-    edited = [Edited(each.program.built, each.plan, partial(_no_reasons, each.plan)) for each in chosen]
+    edited = [Edited(each.exactly or each.program.built, each.plan, partial(_no_reasons, each.plan)) for each in chosen]
     return write_ttgir(chosen[0].program.ttgir, edited, located=True)
 
 
