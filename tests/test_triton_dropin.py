@@ -188,7 +188,7 @@ def candidate(
             return cycles
 
     class Graph:
-        points = (Point(Sync(WorkgroupBarrier()), loop=0),)
+        points = (Point(Sync(WorkgroupBarrier()), (), loop=0),)
 
     found = object.__new__(Numbers)
     found.__dict__.update(in_loops=in_loops, after=Graph, moves_waits=moves_waits)
