@@ -182,7 +182,7 @@ def test_a_kernel_is_compiled_all_three_ways(monkeypatch: pytest.MonkeyPatch) ->
     sums.add(pair_named("softmax.sm_80"))
     (row,) = sums.rows
     assert not row["error"]
-    assert 0 < row["inside"] < row["tidegate"]
+    assert 0 < row["tidegate inside"] < row["tidegate"]
     assert row["tidegate ratio"] == pytest.approx(row["tidegate"] / row["triton"])
     text = compiling.table(sums)
     assert "| measured | 1 | – | 1 |" in text
