@@ -93,8 +93,8 @@ def cases() -> tuple[Case, ...]:
 def trace_of(case: Case, target: str, before: Hook | None = None, after: Hook | None = None) -> Traced:
     """Runs Wave's own passes up to MLIR.
 
-    `before` and `after` are called around the barrier pass, with Wave's indexing context open. There is one trace, which
-    the pass changes: what `before` wants to keep it copies.
+    `before` and `after` are called around the barrier pass, with Wave's indexing context open. There is one trace,
+    which the pass changes: what `before` wants to keep it copies.
     """
     build = case.make(target)
     build = replace(build, options=replace(build.options, compile_to_mlir=True))

@@ -12,7 +12,7 @@ import wave_lang.kernel.wave as tkw
 from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE
 
 from bench.wave_kernels import Arrays, Build
-from bench.wave_kernels.building import GLOBAL, Chip, case, options_for
+from bench.wave_kernels.building import GLOBAL, KEPT, Chip, case, options_for
 
 M, N, TILE_M, TILE_N = tkl.sym.M, tkl.sym.N, tkl.sym.TILE_M, tkl.sym.TILE_N
 ROW = tkl.sym.ROW
@@ -52,7 +52,7 @@ def build_fold(chip: Chip, waves: int, add: bool) -> Build:
         tkw.write(tkw.read(shared, mapping=from_first), out)
 
     sizes = {M: waves, N: 4 * chip.lanes, ROW: 1, TILE_M: waves, TILE_N: chip.lanes}
-    return Build(fold, options_for(chip, sizes, minimize_shared_allocs=False))
+    return Build(fold, options_for(chip, sizes, **KEPT))
 
 
 def reference(inputs: Arrays, add: bool) -> Arrays:

@@ -29,9 +29,7 @@ def constrained(chip: Chip, waves: int) -> list[tkw.Constraint]:
         tkw.TilingConstraint(S, TILE_S),
         tkw.WaveConstraint(Q, TILE_Q / waves),
         tkw.WaveConstraint(E, TILE_E),
-        tkw.HardwareConstraint(
-            threads_per_wave=chip.lanes, mma_type=chip.chained, vector_shapes={H: 0, Q: 16, E: 16}
-        ),
+        tkw.HardwareConstraint(threads_per_wave=chip.lanes, mma_type=chip.chained, vector_shapes={H: 0, Q: 16, E: 16}),
     ]
 
 

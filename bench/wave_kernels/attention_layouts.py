@@ -36,9 +36,7 @@ def build_bshd(chip: Chip, schedule: SchedulingType, **options: object) -> Build
         where = dict(zip(dims, (i, j, k, n), strict=True))
         return tkw.IndexMapping(num_iterators=4, inputs=where, outputs=where)
 
-    turned = tkw.IndexMapping(
-        num_iterators=4, inputs={B: i, H: j, E: k, Q: n}, outputs={B: i, Q: n, H: j, E: k}
-    )
+    turned = tkw.IndexMapping(num_iterators=4, inputs={B: i, H: j, E: k, Q: n}, outputs={B: i, Q: n, H: j, E: k})
 
     @tkw.wave(constraints)
     def attention_bshd(

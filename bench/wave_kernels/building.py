@@ -36,14 +36,15 @@ class Chip:
 CHIPS = {
     "gfx942": Chip("gfx942", 64, MMAType.F32_16x16x16_F16, MMAType.F32_16x16x16_F16),
     "gfx950": Chip("gfx950", 64, MMAType.F32_16x16x32_F16, MMAType.F32_16x16x16_F16),
-    "gfx1201": Chip(
-        "gfx1201", 32, MMAType.RDNA4_WAVE32_F32_16x16x16_F16, MMAType.RDNA4_WAVE32_F32_16x16x16_F16
-    ),
+    "gfx1201": Chip("gfx1201", 32, MMAType.RDNA4_WAVE32_F32_16x16x16_F16, MMAType.RDNA4_WAVE32_F32_16x16x16_F16),
     "gfx1250": Chip("gfx1250", 32, MMAType.GFX1250_F32_16x16x32_F16, MMAType.GFX1250_F32_16x16x32_F16),
 }
 
 GATHERING = ("gfx942", "gfx950")  # where `use_global_to_shared` makes GatherToLDS
 COPYING = (*GATHERING, "gfx1250")  # and where TensorLoadToLDS, which no scheduler of Wave takes
+
+# For kernels that allocate shared memory themselves: Wave's optimizations take their writes for dead.
+KEPT = {"optimization_level": False}
 
 
 def options_for(
@@ -54,9 +55,7 @@ def options_for(
 ) -> WaveCompileOptions:
     """Options for one chip; the delays that the schedulers want are Wave's own."""
     subs = {STAGED: SHARED_ADDRESS_SPACE, **sizes, **get_default_scheduling_params()}
-    return WaveCompileOptions(
-        subs=subs, schedule=schedule, target=chip.target, device="hip", canonicalize=True, **more
-    )
+    return WaveCompileOptions(subs=subs, schedule=schedule, target=chip.target, device="hip", canonicalize=True, **more)
 
 
 def case(

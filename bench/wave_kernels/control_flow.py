@@ -10,10 +10,11 @@ import sympy
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE, THREAD_1
+from wave_lang.kernel.wave.utils.symbol_utils import get_induction_symbol
 
 from bench.wave_kernels import Arrays, Build
 from bench.wave_kernels.atomics import ROW, waves_on_rows
-from bench.wave_kernels.building import GLOBAL, STAGED, Chip, case, options_for
+from bench.wave_kernels.building import GLOBAL, KEPT, STAGED, Chip, case, options_for
 from bench.wave_kernels.gemm import TILE_K, TILE_M, TILE_N, K, M, N
 
 L, STEP = tkl.sym.L, tkl.sym.STEP
@@ -62,6 +63,14 @@ def first_row() -> tuple[tkw.IndexMapping, tkw.IndexMapping]:
     return put, take
 
 
+def this_step() -> tkw.IndexMapping:
+    """Reads the rows of the step that the loop is in."""
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    return tkw.IndexMapping(
+        num_iterators=2, inputs={STEP: get_induction_symbol(STEP), M: i, N: j}, outputs={M: i, N: j}
+    )
+
+
 def build_one_writes(chip: Chip, waves: int = 4) -> Build:
     """The first wave puts its row into shared memory under a condition; all add it to their own."""
     put, take = first_row()
@@ -78,53 +87,53 @@ def build_one_writes(chip: Chip, waves: int = 4) -> Build:
         tkw.write(mine + tkw.read(shared, mapping=take), out)
 
     sizes = {M: waves, N: 4 * chip.lanes, ROW: 1, TILE_M: waves, TILE_N: chip.lanes}
-    return Build(add_first_row, options_for(chip, sizes))
+    return Build(add_first_row, options_for(chip, sizes, **KEPT))
 
 
 def build_pass_around(chip: Chip, waves: int = 4) -> Build:
-    """In each step every wave puts its row into shared memory and takes the one of the next wave."""
+    """In each step every wave puts a row into shared memory and adds up the rows of the next wave."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
-    after = tkw.IndexMapping(
-        num_iterators=2, inputs={M: (i + 1) % waves, N: j}, outputs={M: i, N: j}
-    )
+    after = tkw.IndexMapping(num_iterators=2, inputs={M: (i + 1) % waves, N: j}, outputs={M: i, N: j})
     constraints = [*waves_on_rows(chip, waves), tkw.TilingConstraint(STEP, 1)]
 
     @tkw.wave(constraints)
-    def pass_around(rows: tkl.Memory[M, N, GLOBAL, tkl.f32], out: tkl.Memory[M, N, GLOBAL, tkl.f32]):
+    def pass_around(rows: tkl.Memory[STEP, M, N, GLOBAL, tkl.f32], out: tkl.Memory[M, N, GLOBAL, tkl.f32]):
         shared = tkw.allocate((M, N), (TILE_M, TILE_N), tkl.f32, SHARED_ADDRESS_SPACE)
 
-        @tkw.iterate(STEP, init_args=[tkw.read(rows)])
-        def steps(held: tkl.Register[M, N, tkl.f32]) -> tkl.Register[M, N, tkl.f32]:
-            tkw.write(held, shared)
-            return held + tkw.read(shared, mapping=after)
+        @tkw.iterate(STEP, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def steps(so_far: tkl.Register[M, N, tkl.f32]) -> tkl.Register[M, N, tkl.f32]:
+            tkw.write(tkw.read(rows, mapping=this_step()), shared)
+            return so_far + tkw.read(shared, mapping=after)
 
         tkw.write(steps, out)
 
     sizes = {M: waves, N: 4 * chip.lanes, STEP: 3, TILE_M: waves, TILE_N: chip.lanes}
-    return Build(pass_around, options_for(chip, sizes))
+    return Build(pass_around, options_for(chip, sizes, **KEPT))
 
 
 def build_sometimes(chip: Chip, waves: int = 4) -> Build:
-    """A loop whose shared row is set by the first wave only, and read by all in each step."""
+    """In each step the first wave puts its row into shared memory and all add it up."""
     put, take = first_row()
     constraints = [*waves_on_rows(chip, waves), tkw.TilingConstraint(STEP, 1)]
 
     @tkw.wave(constraints)
-    def follow_first(rows: tkl.Memory[M, N, GLOBAL, tkl.f32], out: tkl.Memory[M, N, GLOBAL, tkl.f32]):
+    def follow_first(rows: tkl.Memory[STEP, M, N, GLOBAL, tkl.f32], out: tkl.Memory[M, N, GLOBAL, tkl.f32]):
         shared = tkw.allocate((M, N), (ROW, TILE_N), tkl.f32, SHARED_ADDRESS_SPACE)
 
-        @tkw.iterate(STEP, init_args=[tkw.read(rows)])
-        def steps(held: tkl.Register[M, N, tkl.f32]) -> tkl.Register[M, N, tkl.f32]:
+        @tkw.iterate(STEP, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def steps(so_far: tkl.Register[M, N, tkl.f32]) -> tkl.Register[M, N, tkl.f32]:
+            mine = tkw.read(rows, mapping=this_step())
+
             @tkw.conditional(sympy.Eq(THREAD_1, 0))
             def first_wave():
-                tkw.write(held, shared, mapping=put)
+                tkw.write(mine, shared, mapping=put)
 
-            return held + tkw.read(shared, mapping=take)
+            return so_far + tkw.read(shared, mapping=take)
 
         tkw.write(steps, out)
 
     sizes = {M: waves, N: 4 * chip.lanes, STEP: 3, ROW: 1, TILE_M: waves, TILE_N: chip.lanes}
-    return Build(follow_first, options_for(chip, sizes))
+    return Build(follow_first, options_for(chip, sizes, **KEPT))
 
 
 def reference_nested(inputs: Arrays) -> Arrays:
@@ -132,16 +141,19 @@ def reference_nested(inputs: Arrays) -> Arrays:
     return {"out": (left @ right.transpose(0, 2, 1)).sum(0)}
 
 
-def reference_rows(inputs: Arrays, steps: int, around: bool) -> Arrays:
-    held = inputs["rows"].astype(np.float64)
-    for _ in range(steps):
-        held = held + (np.roll(held, -1, axis=0) if around else held[:1])
-    return {"out": held}
+def reference_one(inputs: Arrays) -> Arrays:
+    rows = inputs["rows"].astype(np.float64)
+    return {"out": rows + rows[:1]}
+
+
+def reference_steps(inputs: Arrays, around: bool) -> Arrays:
+    total = inputs["rows"].astype(np.float64).sum(0)
+    return {"out": np.roll(total, -1, axis=0) if around else np.broadcast_to(total[:1], total.shape)}
 
 
 CASES = (
     case("gemm-nested", "nested-loops", build_nested, reference=reference_nested),
-    case("one-writes", "conditional", build_one_writes, reference=partial(reference_rows, steps=1, around=False)),
-    case("one-writes-in-loop", "conditional", build_sometimes, reference=partial(reference_rows, steps=3, around=False)),
-    case("pass-around", "pass-around", build_pass_around, reference=partial(reference_rows, steps=3, around=True)),
+    case("one-writes", "conditional", build_one_writes, reference=reference_one),
+    case("one-writes-in-loop", "conditional", build_sometimes, reference=partial(reference_steps, around=False)),
+    case("pass-around", "pass-around", build_pass_around, reference=partial(reference_steps, around=True)),
 )

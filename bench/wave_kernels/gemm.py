@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
+from wave_lang.kernel.wave.constraints import HardwareConstraint
 from wave_lang.kernel.wave.scheduling.schedule_enums import SchedulingType
 
 from bench.wave_kernels import Arrays, Build
@@ -34,9 +35,7 @@ def build_gemm(
         tkw.TilingConstraint(K, TILE_K),
         tkw.WaveConstraint(M, TILE_M / waves[0]),
         tkw.WaveConstraint(N, TILE_N / waves[1]),
-        tkw.HardwareConstraint(
-            threads_per_wave=chip.lanes, mma_type=chip.product, workgroups_per_cluster=clusters
-        ),
+        tkw.HardwareConstraint(threads_per_wave=chip.lanes, mma_type=chip.product, workgroups_per_cluster=clusters),
     ]
 
     @tkw.wave(constraints)
@@ -57,6 +56,12 @@ def build_gemm(
     return Build(gemm, options_for(chip, sizes, schedule, **options))
 
 
+def build_small(chip: Chip) -> Build:
+    """One product in each step of each wave: every wave reads each operand's buffer once."""
+    depth = HardwareConstraint(chip.lanes).mma_matrix_shapes(chip.product)[2]
+    return build_gemm(chip, tile=(32, 32, depth))
+
+
 def reference(inputs: Arrays) -> Arrays:
     return {"out": inputs["left"].astype(np.float64) @ inputs["right"].astype(np.float64).T}
 
@@ -69,6 +74,7 @@ SCHEDULES = {
 
 CASES = (
     case("gemm-none", "gemm", build_gemm, reference=reference),
+    case("gemm-small", "gemm", build_small, reference=reference),
     *(
         case(f"gemm-{name}", "gemm", partial(build_gemm, schedule=schedule), reference=reference)
         for name, schedule in SCHEDULES.items()

@@ -16,7 +16,6 @@ from bench.wave_kernels.building import COPYING, GATHERING, GLOBAL, STAGED, Chip
 from bench.wave_kernels.gemm import SCHEDULES, TILE_K, TILE_M, TILE_N, K, M, N, build_gemm, reference
 
 
-
 def build_half(chip: Chip, schedule: SchedulingType, tile: int = 64, steps: int = 8) -> Build:
     """left @ right where the rows of right run along the columns: it is turned on its way, so it passes registers."""
     k, n = tkl.sym.k, tkl.sym.n

@@ -10,7 +10,7 @@ from wave_lang.kernel.wave.scheduling.schedule_enums import SchedulingType
 
 from bench.wave_kernels import Arrays, Build
 from bench.wave_kernels.atomics import TILE_M, TILE_N, M, N, waves_on_rows
-from bench.wave_kernels.building import GATHERING, GLOBAL, Chip, case, options_for
+from bench.wave_kernels.building import GATHERING, GLOBAL, KEPT, Chip, case, options_for
 from bench.wave_kernels.gemm import build_gemm, reference
 
 ONE = {"tile": (32, 32, 64), "waves": (1, 1)}
@@ -29,7 +29,7 @@ def build_reverse(chip: Chip) -> Build:
         tkw.write(tkw.read(shared, mapping=back), out)
 
     sizes = {M: 8, N: width, TILE_M: 1, TILE_N: width}
-    return Build(reverse, options_for(chip, sizes))
+    return Build(reverse, options_for(chip, sizes, **KEPT))
 
 
 def reference_reverse(inputs: Arrays) -> Arrays:
