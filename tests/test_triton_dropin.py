@@ -81,6 +81,10 @@ def llir_of(name: str, target: str, change: Callable[[object, dict, object], Non
     return module
 
 
+def without_places(llir: str) -> str:
+    return re.sub(r", !dbg !\d+|^!.*\n", "", llir, flags=re.MULTILINE)
+
+
 def barriers_in(llir: str, target: str) -> int:
     return len(BARRIERS[TARGETS[target].backend].findall(llir))
 
@@ -161,7 +165,7 @@ def test_a_pipelined_loop_has_fewer_barriers(target: str) -> None:
     assert entry.proved
     assert barriers_in(own, target) - barriers_in(ours, target) == entry.before - entry.after
     assert entry.reasons
-    assert all("matmul.py:" in each for each in entry.reasons)
+    assert all("matmul.py:" in each or each.endswith("not needed, and met once") for each in entry.reasons)
 
 
 def test_where_loops_gain_nothing_barriers_stay_where_triton_has_them() -> None:
@@ -173,6 +177,20 @@ def test_where_loops_gain_nothing_barriers_stay_where_triton_has_them() -> None:
     assert entry.after == entry.before
     with tidegate.triton.enabled(merge_waits="always"):
         assert llir_of("matmul-s1-w4", "sm_90") != own
+
+
+def test_needless_barriers_outside_of_loops_stay_where_loops_have_some() -> None:
+    """Met once; on an H200 nothing is gained without them, and this kernel loses half a percent."""
+    own = llir_of("gluon-matmul-copied-s2", "sm_80")
+    with tidegate.triton.enabled():
+        assert without_places(llir_of("gluon-matmul-copied-s2", "sm_80")) == without_places(own)
+    assert tidegate.triton.report().entries[0].reasons == ("shared_memory_barrier: not needed, and met once",)
+
+
+def test_a_kernel_that_spills_keeps_its_barriers() -> None:
+    """On an H200 it loses 3 % with a needless barrier less in its loop, with as many bytes spilled."""
+    with tidegate.triton.enabled(), pytest.warns(FallbackWarning, match="takes 256 registers of a thread, and spills"):
+        llir_of("matmul-pingpong", "sm_80")
 
 
 def candidate(
@@ -205,7 +223,8 @@ def candidate(
         (candidate(48.0, 900.0), False),
         (candidate(16.0, None), True),
         (candidate(16.0, None, moves_waits=True), False),
-        (candidate(16.0, 1000.0, moves_waits=True), True),
+        (candidate(16.0, 1000.0, moves_waits=True), False),  # a wait moves only if that pays
+        (candidate(16.0, 980.0, moves_waits=True), True),
         (candidate(32.0, None), False),
     ],
 )

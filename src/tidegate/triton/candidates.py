@@ -20,6 +20,7 @@ from tidegate.adapters.triton.build import Built
 from tidegate.adapters.triton.effects import NOTHING, effects
 from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import Ttgir
+from tidegate.adapters.triton.types import Types
 from tidegate.diag import Span
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.model import Access, Action, Sync, SyncGraph
@@ -40,6 +41,9 @@ BARRIER = "ttg.barrier"
 # Enough for a comparison: latencies that vary are drawn once, iterations run twice, so often each.
 DRAWS, ROUNDS = 1, (6, 12)
 EFFECTS = {"read": "R", "write": "W", "atomic": "U"}
+# Registers of a thread (CUDA C++ Programming Guide, technical specifications by compute capability). What takes
+# more spills, and how fast a kernel is then hangs on where its waves happen to be.
+REGISTERS = {"cuda": 255}
 # Where all waves of a group meet; a signal stands for itself and its wait.
 MEETING = (SharedMemoryBarrier, WorkgroupBarrier, Signal)
 
@@ -67,14 +71,19 @@ class Candidate:
         points = (point for point in self.after.points if point.loop >= 0 and meets(point.action))
         return sum(point.weight for point in points)
 
+    @cached_property
+    def priced(self) -> SyncGraph:
+        """What comes of it, with the bytes of each wave: they cost something, also where they do not matter."""
+        (fine,) = programs_of(replace(self.program.ttgir, is_fine=True))
+        return apply_to_graph(self.plan, fine.built.graph)
+
     def cycles(self, loop: int) -> float | None:
         """One iteration of a loop, by the cost model; None if it does not say."""
         if len(self.after.points) > MOST_POINTS:
             return None
+        target = self.program.target
         try:
-            return (
-                iteration(self.after, self.program.target, loop, cached=True, draws=DRAWS, rounds=ROUNDS).cycles or None
-            )
+            return iteration(self.priced, target, loop, cached=True, draws=DRAWS, rounds=ROUNDS).cycles or None
         except NoEstimate:
             return None
 
@@ -97,25 +106,21 @@ def meets(action: Action) -> bool:
 def is_better(one: Candidate, other: Candidate) -> bool:
     """Fewer barriers in loops, and not slower by the model; without loops, fewer barriers.
 
-    Where waits have moved, it is the model that must say so: if it says nothing, they stay.
+    Where waits have moved, the model must say that it pays: else they stay.
     """
     if one.in_loops == other.in_loops == 0:
         return one.barriers < other.barriers
-    return one.in_loops < other.in_loops and not any(
-        _is_slower(one, other, loop) for loop in _loops_with_barriers(other)
-    )
+    if one.in_loops >= other.in_loops:
+        return False
+    pairs = [(one.cycles(loop), other.cycles(loop)) for loop in _loops_with_barriers(other)]
+    known = [(mine, others) for mine, others in pairs if mine is not None and others is not None]
+    if any(mine > others * (1 + MARGIN) for mine, others in known):
+        return False
+    return not one.moves_waits or any(mine < others * (1 - MARGIN) for mine, others in known)
 
 
 def _loops_with_barriers(candidate: Candidate) -> list[int]:
-    points = candidate.after.points
-    return sorted({point.loop for point in points if point.loop >= 0 and meets(point.action)})
-
-
-def _is_slower(one: Candidate, other: Candidate, loop: int) -> bool:
-    mine, others = one.cycles(loop), other.cycles(loop)
-    if mine is None or others is None:
-        return one.moves_waits
-    return mine > others * (1 + MARGIN)
+    return sorted({point.loop for point in candidate.after.points if point.loop >= 0 and meets(point.action)})
 
 
 def may_be_better(program: TritonProgram, merge_waits: str, than: Candidate) -> bool:
@@ -125,6 +130,22 @@ def may_be_better(program: TritonProgram, merge_waits: str, than: Candidate) -> 
     if than.in_loops == made.in_loops == 0:
         return made.barriers < than.barriers
     return made.in_loops < than.in_loops
+
+
+def find_spill(program: TritonProgram) -> str:
+    """Why barriers had better stay as they are: a sum of products that does not fit into the registers of its thread.
+
+    Other values are made where they are needed; a sum stays.
+    """
+    ttgir = program.ttgir
+    most = REGISTERS.get(ttgir.gpu.backend)
+    if most is None:
+        return ""
+    types = Types(ttgir.module.aliases)
+    products = (op for op in walk(program.function) if effects().get(op.name, NOTHING).role == "mma")
+    found = (types.tensor(text) for op in products for text in op.result_types)
+    largest = max((each.bytes for each in found if each is not None), default=0) // (4 * ttgir.waves * ttgir.lanes)
+    return f"a sum of products takes {largest} registers of a thread, and spills" if largest > most else ""
 
 
 # --- Tidegate's own -------------------------------------------------------------------------------------------------
@@ -199,23 +220,35 @@ def keep_needed(late: Ttgir, with_barriers: Ttgir) -> Candidate | None:
     places = _points(program, aligned)
     if places is None:
         return None
-    graph, target = program.built.graph, program.target
     kept = [Insert(place, SharedMemoryBarrier()) for place in places]
-    if find_wrong(apply_to_graph(Plan(tuple(kept)), graph), target) is not None:
+    graph = program.built.graph
+    if find_wrong(apply_to_graph(Plan(tuple(kept)), graph), program.target) is not None:
         return None
+    plan, reasons = _without_needless(program, kept)
+    return Candidate(program, plan, apply_to_graph(plan, graph), reasons, exactly=_exactly(program, places, aligned))
+
+
+def _without_needless(program: TritonProgram, kept: list[Insert]) -> tuple[Plan, tuple[str, ...]]:
+    """What is left, and why.
+
+    Where loops have barriers, those outside of loops stay: they are met once, which costs nothing that can be measured,
+    and waves come out of a loop together.
+    """
+    graph = program.built.graph
+    points = graph.points
+    loops = any(point.loop >= 0 and meets(point.action) for point in points)
+    loops = loops or any(points[each.before].loop >= 0 for each in kept)
     reasons: dict[int, str] = {}
-    for edit in sorted(kept, key=lambda each: -graph.points[each.before].weight):
+    for edit in sorted(kept, key=lambda each: -points[each.before].weight):
         less = [each for each in kept if each is not edit]
         after = apply_to_graph(Plan(tuple(less)), graph)
-        pair = find_wrong(after, target)
-        if pair is None:
+        pair = find_wrong(after, program.target)
+        if pair is None and (points[edit.before].loop >= 0 or not loops):
             kept = less
         else:
-            reasons[id(edit)] = f"{next(show_op(edit.op))}: {_why(program, after, pair)}"
-    plan = Plan(tuple(kept))
-    words = tuple(reasons[id(each)] for each in kept)
-    exactly = _exactly(program, places, aligned)
-    return Candidate(program, plan, apply_to_graph(plan, graph), words, exactly=exactly)
+            why = _why(program, after, pair) if pair is not None else "not needed, and met once"
+            reasons[id(edit)] = f"{next(show_op(edit.op))}: {why}"
+    return Plan(tuple(kept)), tuple(reasons[id(each)] for each in kept)
 
 
 def _why(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str:

@@ -21,6 +21,7 @@ from tidegate.graph.plan import Plan
 from tidegate.triton.candidates import (
     Candidate,
     barriers_in,
+    find_spill,
     is_better,
     keep_needed,
     may_be_better,
@@ -72,7 +73,7 @@ def _chosen(text: str, file: str, merge_waits: str) -> Sequence[Candidate]:
     """For each kernel of a module its plan; nearly always there is one kernel."""
     programs = programs_of(read_ttgir(text, file, is_open=True))
     for each in programs:
-        if why_not := _unknown(each):
+        if why_not := _unknown(each) or (find_spill(each) if merge_waits != "always" else ""):
             raise _LeftToTriton(why_not)
     if len(programs) != 1:
         return [_best(each, ("never",)) for each in programs]

@@ -46,7 +46,9 @@ class Lanes(Objects):
 
     def may_be_coarse(self) -> bool:
         """Whether it is enough to know that waves exchange something: for barriers that all of them will meet at."""
-        return self.ttgir.is_open and not any(self.effect(op).barrier == "conditional" for op in walk(self.function))
+        if self.ttgir.is_fine or not self.ttgir.is_open:
+            return False
+        return not any(self.effect(op).barrier == "conditional" for op in walk(self.function))
 
     def is_exchanged(self, value: str) -> bool:
         return not self.exchanged.isdisjoint(self.bases(value, frozenset()))

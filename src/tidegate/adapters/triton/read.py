@@ -47,6 +47,7 @@ class Ttgir:
     is_compiled: bool = False  # Triton's own barriers are in it, though not in the text
     chosen: str = ""  # the one kernel that is meant
     relaxed: frozenset[int] = frozenset()  # lines of waits at which waves are not to meet
+    is_fine: bool = False  # which wave touches what is asked for, also where that decides nothing
 
     def text_line(self, line: int) -> str:
         """A line without locations."""
