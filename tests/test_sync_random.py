@@ -28,6 +28,16 @@ def test_slot_that_only_an_inner_loop_uses_is_carried_by_the_outer_one(strategy:
     assert not next(outcomes(draw("program", 893), (strategy,))).findings
 
 
+@pytest.mark.parametrize("strategy", ["minimal", "intersecting"])
+def test_where_no_wait_is_in_time_the_exact_search_is_asked(strategy: str) -> None:
+    """A copy of an inner loop's last round, overwritten in that loop's next run: the barrier chosen first has no wait."""
+    case = draw("program", 20905)
+    (outcome,) = outcomes(case, [strategy])
+    assert not outcome.codes
+    assert not outcome.placed.unplaced
+    assert "`optimal` was taken" in outcome.placed.notes[-1]
+
+
 def test_what_no_counter_knows_of_is_fenced_before_a_signal() -> None:
     """An operation that nobody has described is on no counter that could be waited for."""
     assert not next(outcomes(draw("standing", 3446), ("intersecting",))).findings

@@ -40,6 +40,7 @@ from tidegate.synchronize.together import Considered, place_together, say_consid
 from tidegate.targets import Target, default_target, known_targets
 
 EARLY = ("kernel", "graph")
+EXACT = "optimal"
 LATE = ("verify", "judge")
 MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 
@@ -204,10 +205,21 @@ def _place(
     )
     placed, considered = _place_and_wait(found, target, asked, options.merge_waits)
     placed.notes = (*placed.notes, *say_considered(considered))
+    if len(placed.unplaced) > len(found.unplaced):
+        placed = _by_optimum(found, target, asked, placed)
     if trusted:
         note = f"{trusted} pair{'s' * (trusted != 1)} of accesses left to the barrier objects between them"
         placed.notes = (*placed.notes, note)
     return placed
+
+
+def _by_optimum(found: Hazards, target: Target, asked: Options, placed: Placed) -> Placed:
+    """A plan in which no wait is in time, or, where the exact search has a better one, that."""
+    other = place(found, target, replace(asked, strategy=EXACT))
+    if len(other.unplaced) >= len(placed.unplaced):
+        return placed
+    other.notes = (*other.notes, f"`{placed.strategy}` finds no place for a wait that is in time: `{EXACT}` was taken")
+    return other
 
 
 def _place_and_wait(
