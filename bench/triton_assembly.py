@@ -35,9 +35,9 @@ from bench import amdgcn
 from bench.slices import by_slices, sums_of
 from bench.triton_assembly_table import Row, table, wrong
 from bench.triton_figures import Pair, over_pairs, pairs, some_pairs
-from bench.triton_kernels import AMD
+from bench.triton_kernels import AMD, compile_to
 from bench.triton_levels import Texts, barriers_of, lost_lines, standing_in, waits_of
-from bench.triton_stages import compile_to, watched
+from bench.triton_stages import watched
 from tidegate.triton import FallbackWarning
 
 EVERY_QUICK = 41  # of the pairs, with --quick
@@ -74,8 +74,8 @@ def examine(pair: Pair) -> Row:
     try:
         with warnings.catch_warnings(), watched() as seen, tidegate.triton.enabled():
             warnings.simplefilter("ignore", FallbackWarning)
-            made, metadata = compile_to(pair, "hsaco")
-        row.triton = amdgcn.barriers_in(compile_to(pair, "amdgcn")[0]["amdgcn"])
+            made, metadata = compile_to(pair.case, pair.target, "hsaco")
+        row.triton = amdgcn.barriers_in(compile_to(pair.case, pair.target, "amdgcn")[0]["amdgcn"])
     except Exception as error:  # whatever Triton raises is what the table says
         row.error = f"{type(error).__name__}: {error}"[:200]
         return row

@@ -33,8 +33,7 @@ from statistics import median
 import tidegate.triton
 from bench.slices import by_slices, numbers, sums_of
 from bench.triton_figures import Pair, in_a_child, over_pairs, pair_named, pairs, some_pairs
-from bench.triton_kernels import NVIDIA
-from bench.triton_stages import compile_to
+from bench.triton_kernels import NVIDIA, compile_to
 from tidegate.adapters.triton import libtriton
 
 ROUNDS = 3
@@ -122,7 +121,7 @@ def times_of(pair: Pair, mode: str) -> dict:
     with warnings.catch_warnings(), MODES[mode]():
         warnings.simplefilter("ignore")
         start = time.perf_counter()
-        compile_to(pair, "ptx" if pair.target in NVIDIA else "amdgcn")
+        compile_to(pair.case, pair.target, "ptx" if pair.target in NVIDIA else "amdgcn")
         end = time.perf_counter()
     entries = tidegate.triton.report().entries
     why_not = entries[0].why_not if entries else ""

@@ -30,7 +30,7 @@ def test_slot_that_only_an_inner_loop_uses_is_carried_by_the_outer_one(strategy:
 
 @pytest.mark.parametrize("strategy", ["minimal", "intersecting"])
 def test_where_no_wait_is_in_time_the_exact_search_is_asked(strategy: str) -> None:
-    """A copy of an inner loop's last round, overwritten in that loop's next run: the barrier chosen first has no wait."""
+    """A copy of an inner loop's last round, overwritten in its next run: the barrier chosen first has no wait."""
     case = draw("program", 20905)
     (outcome,) = outcomes(case, [strategy])
     assert not outcome.codes

@@ -120,8 +120,8 @@ def test_what_is_lost_on_the_way_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     """A compiler that forgets a barrier and its drain."""
     real = assembly.compile_to
 
-    def forgetful(pair, last):
-        made, metadata = real(pair, last)
+    def forgetful(case, target, last):
+        made, metadata = real(case, target, last)
         text = made["amdgcn"]
         made["amdgcn"] = re.sub(r"\ts_barrier\n", "", re.sub(r" *lgkmcnt\(0\)", "", text), count=1)
         return made, metadata

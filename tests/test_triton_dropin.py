@@ -25,7 +25,7 @@ if not libtriton.is_installed():
         allow_module_level=True,
     )
 
-from bench.triton_kernels import TARGETS, Case, cases
+from bench.triton_kernels import TARGETS, Case, cases, compile_to
 
 BARRIERS = {
     "cuda": re.compile(r"call void @llvm\.nvvm\.barrier\.cta\.sync"),
@@ -57,28 +57,15 @@ def gpu_of(target: str) -> object:
     return GPUTarget(chip.backend, chip.arch, chip.warp_size)
 
 
-def llir_of(name: str, target: str, change: Callable[[object, dict, object], None] | None = None) -> str:
+def llir_of(name: str, target: str) -> str:
     """The LLVM IR that Triton makes; nothing is looked up or kept."""
-    from triton._C.libtriton import ir
-    from triton.compiler.compiler import make_backend
+    return compile_to(case_of(name), target, "llir")[0]["llir"]
 
-    gpu = gpu_of(target)
-    source, options = case_of(name).source(target)
-    backend = make_backend(gpu)
-    parsed = backend.parse_options(dict(options))
-    stages: dict = {}
-    backend.add_stages(stages, parsed, source.language)
-    if change is not None:
-        change(backend, stages, parsed)
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    module = source.make_ir(gpu, parsed, backend.get_codegen_implementation(parsed), backend.get_module_map(), context)
-    metadata = {"target": gpu, **parsed.__dict__}
-    order = list(stages)
-    for stage in order[order.index(source.ext) : order.index("llir") + 1]:
-        module = stages[stage](module, metadata)
-    return module
+
+def llir_with(placer: Recording, name: str, target: str) -> str:
+    """The same with somebody else in the place of the barrier pass."""
+    with switch._as(switch._Mode("test", lambda: placer)):
+        return llir_of(name, target)
 
 
 def without_places(llir: str) -> str:
@@ -116,24 +103,14 @@ class Recording:
         self.after = text()
 
 
-def with_placer(placer: Recording, target: str) -> Callable[[object, dict, object], None]:
-    chip = TARGETS[target]
-
-    def change(backend, stages, options) -> None:
-        capability = chip.arch if chip.backend == "cuda" else None
-        stages["llir"] = split.split_stage(backend, options, capability, placer)
-
-    return change
-
-
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942", "gfx1250"])
 def test_the_stage_is_triton_own_where_nobody_places_anything(target: str) -> None:
     own = llir_of("matmul-s2-w4", target)
     left = Recording()
-    assert llir_of("matmul-s2-w4", target, with_placer(left, target)) == own
+    assert llir_with(left, "matmul-s2-w4", target) == own
     # Printing and parsing again changes nothing: not an instruction, not a line of the source.
     again = Recording(left.after)
-    assert llir_of("matmul-s2-w4", target, with_placer(again, target)) == own
+    assert llir_with(again, "matmul-s2-w4", target) == own
     assert again.given is not None
     assert again.given.kernel == "matmul"
     assert "allocation.offset" in again.given.text
@@ -430,7 +407,7 @@ def test_verify_proves_triton_own_barriers() -> None:
 def test_a_race_in_what_triton_made_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triton's pass is made to do nothing, and Tidegate to leave the kernel to it."""
     left = Recording()
-    llir_of("matmul-s3-w4", "sm_80", with_placer(left, "sm_80"))
+    llir_with(left, "matmul-s3-w4", "sm_80")
     assert left.given is not None
     bare = left.given.text
     assert not placing.find_doubt(left.after, "matmul").words

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from bench.gpu.manifest import Entry, Manifest, Refused, write_manifest
 from bench.gpu.variants import Variant, variants_of
-from bench.triton_kernels import TARGETS, Case, cases
+from bench.triton_kernels import Case, cases, compile_to
 
 BARRIER = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.(?:sync|red|arrive)\b")
 ENTRY = re.compile(r"\.visible \.entry \w+\(([^)]*)\)")
@@ -57,30 +56,13 @@ def chosen(only: str | None) -> list[Case]:
 def compile_ptx(case: Case, target: str) -> tuple[str, dict[str, Any]]:
     """The PTX of a kernel, and what Triton says beside it: its metadata, and `parameters`, the types that it takes."""
     from triton import knobs
-    from triton._C.libtriton import ir
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler.compiler import make_backend
 
-    chip = TARGETS[target]
-    gpu = GPUTarget(chip.backend, chip.arch, chip.warp_size)
-    source, options = case.source(target)
-    backend = make_backend(gpu)
-    parsed = backend.parse_options(dict(options))
-    stages: dict[str, Callable] = {}
-    backend.add_stages(stages, parsed, source.language)
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    metadata: dict[str, Any] = {"target": gpu, **parsed.__dict__}
     with knobs.compilation.scope():
         knobs.compilation.disable_line_info = True
-        codegen, modules = backend.get_codegen_implementation(parsed), backend.get_module_map()
-        module = source.make_ir(gpu, parsed, codegen, modules, context)
-        order = list(stages)
-        for stage in order[order.index(source.ext) : order.index("ptx") + 1]:
-            module = stages[stage](module, metadata)
+        made, metadata = compile_to(case, target, "ptx")
+    source, _ = case.source(target)
     metadata["parameters"] = tuple(type_ for type_ in source.signature.values() if type_ != "constexpr")
-    return module, metadata
+    return made["ptx"], metadata
 
 
 def write(folder: Path, case: Case, target: str, variant: Variant) -> Entry:

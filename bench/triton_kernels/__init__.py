@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -91,6 +92,11 @@ def cases() -> tuple[Case, ...]:
 
 def compile_ttgir(case: Case, target: str) -> str:
     """The TTGIR of a kernel, with locations: what Triton keeps in its cache, without the stages after it."""
+    return str(compile_to(case, target, "ttgir")[0]["ttgir"])
+
+
+def compile_to(case: Case, target: str, last: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What each of Triton's stages makes, by its name, up to the last one; and its metadata. Nothing is cached."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
@@ -107,8 +113,8 @@ def compile_ttgir(case: Case, target: str) -> str:
     backend.load_dialects(context)
     codegen, modules = backend.get_codegen_implementation(parsed), backend.get_module_map()
     module = source.make_ir(gpu, parsed, codegen, modules, context)
-    metadata: dict[str, object] = {"target": gpu, **parsed.__dict__}
-    order = list(stages)
-    for stage in order[order.index(source.ext) : order.index("ttgir") + 1]:
-        module = stages[stage](module, metadata)
-    return str(module)
+    metadata: dict[str, Any] = {"target": gpu, **parsed.__dict__}
+    order, made = list(stages), {}
+    for stage in order[order.index(source.ext) : order.index(last) + 1]:
+        made[stage] = module = stages[stage](module, metadata)
+    return made, metadata
