@@ -14,7 +14,7 @@ try:
     import wave_lang.kernel  # noqa: F401
 except ImportError:
     pytest.skip(
-        "NOT TESTED: the Wave kernels need Wave, which is not installed; `pip install wave-lang==3.9.1 torch`",
+        "NOT TESTED: the Wave kernels need Wave, which is not installed; `pip install wave-lang==3.9.1 torch==2.13.0`",
         allow_module_level=True,
     )
 

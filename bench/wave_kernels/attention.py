@@ -109,6 +109,8 @@ def attention(name: str, targets: tuple[str, ...] | None = None, causal: bool = 
 CASES = (
     attention("none"),
     attention("one-step", keys=64),
+    # Each operand is read right after it is written, so that keys and values can take the same bytes in turn.
+    attention("same-bytes", reorder_allocs=False),
     attention("causal", causal=True),
     attention("modulo", schedule=SchedulingType.MODULO),
     attention("modulo-2", schedule=SchedulingType.MODULO, multi_buffer_count=2),

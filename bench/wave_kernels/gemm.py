@@ -75,6 +75,8 @@ SCHEDULES = {
 CASES = (
     case("gemm-none", "gemm", build_gemm, reference=reference),
     case("gemm-small", "gemm", build_small, reference=reference),
+    # Each operand is read right after it is written, so that both can take the same bytes in turn.
+    case("gemm-same-bytes", "gemm", partial(build_gemm, reorder_allocs=False), reference=reference),
     *(
         case(f"gemm-{name}", "gemm", partial(build_gemm, schedule=schedule), reference=reference)
         for name, schedule in SCHEDULES.items()
