@@ -153,7 +153,7 @@ def with_all_flags(patch: Patch) -> None:
 
 
 @pytest.mark.parametrize("without", [with_all_flags, without_forms])
-@pytest.mark.parametrize(("first", "count"), [(0, 4), pytest.param(4, 56, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("first", "count"), [(0, 4), pytest.param(4, 20, marks=pytest.mark.slow)])
 def test_meetings_are_the_same_without(
     without: Callable[[Patch], None], first: int, count: int, monkeypatch: Patch
 ) -> None:
