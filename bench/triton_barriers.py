@@ -103,7 +103,7 @@ class Sums:
     def is_good(self) -> bool:
         rows = [Row(**each) for each in self.rows]
         undecided = sum(each.outcome == UNDECIDED for each in rows)
-        worse = any(each.outcome == MORE or each.waits for each in rows)
+        worse = any(each.outcome == MORE or (each.waits and each.outcome != UNDECIDED) for each in rows)
         return not worse and undecided <= MOST_UNDECIDED * len(rows)
 
 
