@@ -3,7 +3,8 @@
 `python -m bench triton-time [--quick] [--texts=DIR]`, on a machine that does nothing else. Each module is measured in
 children that are forked for it alone, after everything was imported and used once on other, small modules: what one
 module leaves behind in memory helps no other, and no repetition of its own. In a child both work on the same text,
-Triton first in every second one; a ratio is that of one child, and the table has medians.
+Triton first in every second one; a ratio is that of one child, and the table has medians of three children, or of
+eleven where both take about as long.
 
     Triton    its `add_membar`, on a module that it has parsed and laid out
     plan      hazards and placement, on the graph: strategy `minimal`, waits left where they are
@@ -37,7 +38,8 @@ from tidegate.adapters.triton.read import read_ttgir
 from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.synchronize.stages import synchronize_graph
 
-CHILDREN = 3
+CHILDREN, MORE_CHILDREN = 3, 11  # more where both take about as long
+CLOSE = (0.7, 1.5)
 # A child that takes longer is not repeated; one that takes much longer is stopped.
 MOST_FOR_MORE, MOST_SECONDS = 8.0, 180.0
 EVERY_QUICK = 47  # of the pairs, with --quick
@@ -101,7 +103,9 @@ def measure(text: str, name: str) -> dict:
     """Medians of several children, or what went wrong in one."""
     warm_up()
     found: list[Times] = []
-    for number in range(CHILDREN):
+    for number in range(MORE_CHILDREN):
+        if number >= CHILDREN and not CLOSE[0] < median(each["plan"] / each["triton"] for each in found) < CLOSE[1]:
+            break
         start = time.perf_counter()
         one = in_a_child(lambda number=number: times_of(text, name, triton_first=number % 2 == 0), MOST_SECONDS)
         if "error" in one:
