@@ -216,6 +216,14 @@ def test_without_loops_the_fewest_barriers_are_taken() -> None:
     assert not candidates.is_better(candidate(0.0, 100.0, 3), candidate(0.0, 110.0, 2))
 
 
+def test_a_reason_names_a_few_places() -> None:
+    with tidegate.triton.enabled(merge_waits="always"):
+        llir_of("attention-back-queries", "sm_80")
+    (entry,) = tidegate.triton.report()
+    assert any(each.endswith(" more") for each in entry.reasons)
+    assert all(each.count(";") <= candidates.MOST_PLACES for each in entry.reasons)
+
+
 def test_lines_of_the_source_stay() -> None:
     own = llir_of("softmax", "sm_80")
     with tidegate.triton.enabled():

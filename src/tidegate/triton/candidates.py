@@ -40,6 +40,7 @@ STRATEGY = "minimal"
 BARRIER = "ttg.barrier"
 # Enough for a comparison: latencies that vary are drawn once, iterations run twice, so often each.
 DRAWS, ROUNDS = 1, (6, 12)
+MOST_PLACES = 3  # that one reason names
 EFFECTS = {"read": "R", "write": "W", "atomic": "U"}
 # Registers of a thread (CUDA C++ Programming Guide, technical specifications by compute capability). What takes
 # more spills, and how fast a kernel is then hangs on where its waves happen to be.
@@ -182,8 +183,9 @@ def _reasons(result: Synchronized) -> Iterator[str]:
         for hazard in served:
             kinds, buffers = pairs.setdefault(_places(hazard, result), ({}, {}))
             kinds[hazard.kind.name] = buffers[hazard.witness.buffer] = None
-        words = (f"{' '.join(kinds)} of {', '.join(buffers)}, {place}" for place, (kinds, buffers) in pairs.items())
-        yield f"{what}: {'; '.join(words) or PREPARES}"
+        words = [f"{' '.join(kinds)} of {', '.join(buffers)}, {place}" for place, (kinds, buffers) in pairs.items()]
+        more = [f"and {len(words) - MOST_PLACES} more"] if len(words) > MOST_PLACES else []
+        yield f"{what}: {'; '.join((*words[:MOST_PLACES], *more)) or PREPARES}"
 
 
 def _places(hazard: Hazard, result: Synchronized) -> str:
