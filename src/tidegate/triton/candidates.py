@@ -41,6 +41,7 @@ BARRIER = "ttg.barrier"
 # Enough for a comparison: latencies that vary are drawn once, iterations run twice, so often each.
 DRAWS, ROUNDS = 1, (6, 12)
 MOST_PLACES = 3  # that one reason names
+ONCE = "met once, where Triton has it"
 EFFECTS = {"read": "R", "write": "W", "atomic": "U"}
 # Registers of a thread (CUDA C++ Programming Guide, technical specifications by compute capability). What takes
 # more spills, and how fast a kernel is then hangs on where its waves happen to be.
@@ -152,16 +153,19 @@ def find_spill(program: TritonProgram) -> str:
 # --- Tidegate's own -------------------------------------------------------------------------------------------------
 
 
-def plan_anew(program: TritonProgram, merge_waits: str) -> Candidate | str:
-    """The plan that `tidegate sync` would make, or why there is none."""
-    unit = Unit(program.name, program.target, None, program.built.graph, program)
+def plan_anew(program: TritonProgram, merge_waits: str, *, refined: bool) -> Candidate | str:
+    """The plan that `tidegate sync` would make, or why there is none.
+
+    `refined`: without what the proof does without.
+    """
+    unit = Unit(program.name, program.target, None, program.built.graph, program if refined else None)
     result = propose(unit, _options(merge_waits))
     if result.after is None:
         return result.findings[0].message if result.findings else result.why_not
     if (pair := find_wrong(result.after, program.target)) is not None:
         return say_wrong(program, result.after, pair)
     moves = any(not isinstance(getattr(edit, "op", None), MEETING) for edit in result.plan.edits)
-    return Candidate(program, result.plan, result.after, tuple(_reasons(result)), moves)
+    return Candidate(program, result.plan, result.after, tuple(_reasons(result, program)), moves)
 
 
 def _options(merge_waits: str) -> SyncOptions:
@@ -175,26 +179,25 @@ def say_wrong(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -
     return f"the verifier does not see what orders {first} and {second}"
 
 
-def _reasons(result: Synchronized) -> Iterator[str]:
+def _reasons(result: Synchronized, program: TritonProgram) -> Iterator[str]:
     """Why each edit stands, in lines of the Triton source."""
     for edit, served in zip(result.plan.edits, hazards_served(result), strict=True):
         what = next(show_op(edit.op)) if isinstance(edit, Insert | Change) else f"{type(edit).__name__.lower()}d"
         pairs: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
         for hazard in served:
-            kinds, buffers = pairs.setdefault(_places(hazard, result), ({}, {}))
+            kinds, buffers = pairs.setdefault(_places(hazard, result, program), ({}, {}))
             kinds[hazard.kind.name] = buffers[hazard.witness.buffer] = None
         words = [f"{' '.join(kinds)} of {', '.join(buffers)}, {place}" for place, (kinds, buffers) in pairs.items()]
         more = [f"and {len(words) - MOST_PLACES} more"] if len(words) > MOST_PLACES else []
         yield f"{what}: {'; '.join((*words[:MOST_PLACES], *more)) or PREPARES}"
 
 
-def _places(hazard: Hazard, result: Synchronized) -> str:
+def _places(hazard: Hazard, result: Synchronized, program: TritonProgram) -> str:
     assert result.graph is not None
     assert result.hazards is not None
-    assert result.unit.origin is not None
     points, origin = result.graph.points, result.hazards.flow.origin
     ends = (points[origin[each]].at for each in (hazard.producer, hazard.consumer))
-    return _way(result.unit.origin, *ends)
+    return _way(program, *ends)
 
 
 def _way(program: TritonProgram, first: Span, second: Span) -> str:
@@ -240,17 +243,17 @@ def _without_needless(program: TritonProgram, kept: list[Insert]) -> tuple[Plan,
     points = graph.points
     loops = any(point.loop >= 0 and meets(point.action) for point in points)
     loops = loops or any(points[each.before].loop >= 0 for each in kept)
+    tried = [each for each in kept if points[each.before].loop >= 0 or not loops]
     reasons: dict[int, str] = {}
-    for edit in sorted(kept, key=lambda each: -points[each.before].weight):
+    for edit in sorted(tried, key=lambda each: -points[each.before].weight):
         less = [each for each in kept if each is not edit]
         after = apply_to_graph(Plan(tuple(less)), graph)
         pair = find_wrong(after, program.target)
-        if pair is None and (points[edit.before].loop >= 0 or not loops):
+        if pair is None:
             kept = less
         else:
-            why = _why(program, after, pair) if pair is not None else "not needed, and met once"
-            reasons[id(edit)] = f"{next(show_op(edit.op))}: {why}"
-    return Plan(tuple(kept)), tuple(reasons[id(each)] for each in kept)
+            reasons[id(edit)] = _why(program, after, pair)
+    return Plan(tuple(kept)), tuple(f"{next(show_op(each.op))}: {reasons.get(id(each), ONCE)}" for each in kept)
 
 
 def _why(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str:

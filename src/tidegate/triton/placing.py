@@ -89,7 +89,7 @@ def _best(program: TritonProgram, tried: Sequence[str], best: Candidate | None =
     for merge_waits in tried:
         if best is not None and not may_be_better(program, merge_waits, best):
             continue
-        made = plan_anew(program, merge_waits)
+        made = plan_anew(program, merge_waits, refined=best is None)
         if isinstance(made, Candidate):
             try:
                 _written([made])
