@@ -62,7 +62,7 @@ def text_with_barriers(compile_kernel: Compile, merge_waits: str) -> str:
     found: list[str] = []
 
     def catch(text: str) -> str | None:
-        placed = place_barriers(text, "kernel", merge_waits, prove_text=False).text
+        placed = place_barriers(text, "kernel", merge_waits).text
         found.extend([placed] if placed is not None else [])
         return placed
 

@@ -23,7 +23,7 @@ from tidegate.adapters.triton.read import Ttgir
 from tidegate.adapters.triton.types import Types
 from tidegate.diag import Span
 from tidegate.graph.apply import apply_to_graph
-from tidegate.graph.model import Access, Action, Sync, SyncGraph
+from tidegate.graph.model import Access, Action, Alloc, Assign, Compute, Free, Havoc, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Plan
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
@@ -38,6 +38,9 @@ from tidegate.verify.verify import find_wrong
 
 STRATEGY = "minimal"
 BARRIER = "ttg.barrier"
+# What a barrier may stand before or behind alike; and what no plan can put one before.
+HARMLESS = (Compute, Alloc, Free, Assign, Havoc)
+NOWHERE = -1
 # Enough for a comparison: latencies that vary are drawn once, iterations run twice, so often each.
 DRAWS, ROUNDS = 1, (6, 12)
 MOST_PLACES = 3  # that one reason names
@@ -310,18 +313,23 @@ def _points(program: TritonProgram, aligned: _Aligned) -> list[int] | None:
     """The points before which Triton has its barriers."""
     first_point: dict[int, int] = {}
     for number, op in enumerate(program.built.before):
-        if op is not None and program.built.graph.points[number].insertable:
+        point = program.built.graph.points[number]
+        if op is None:
+            continue
+        if point.insertable:
             first_point.setdefault(id(op), number)
+        elif not isinstance(point.action, HARMLESS):
+            first_point.setdefault(id(op), NOWHERE)
     own = _operations(program.ttgir)
     found = [_point_from(own, at, first_point) for at in aligned.before]
     return None if None in found else [each for each in found if each is not None]
 
 
 def _point_from(own: Sequence[Operation], at: int, first_point: dict[int, int]) -> int | None:
-    """The first point from an operation on: what is no point touches no memory."""
+    """The first point from an operation on: what is no point touches no memory. None if something cannot be passed."""
     for op in own[at:]:
         if id(op) in first_point:
-            return first_point[id(op)]
+            return first_point[id(op)] if first_point[id(op)] != NOWHERE else None
         if op.regions or op.successors:
             return None
     return None

@@ -2,8 +2,9 @@
 
 Needs   the text of the module, memory laid out, and the options
 Gives   the new text with why each barrier stands, or why the module is left to Triton
-Keeps   a text is given only if the verifier proves it; whatever goes wrong leaves the module to Triton
-Cost    reading, planning, and a few proofs; `verify` adds one of the text as it is written
+Keeps   a text is given only if the verifier proves it, as it is read back; whatever goes wrong leaves the module to
+        Triton
+Cost    reading, planning, and a few proofs
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ class _LeftToTriton(Exception):
     pass
 
 
-def place_barriers(text: str, kernel: str, merge_waits: str, *, prove_text: bool) -> Placement:
+def place_barriers(text: str, kernel: str, merge_waits: str) -> Placement:
     """Puts barriers into a module, or says why not."""
     try:
         chosen = _chosen(text, f"{kernel}.ttgir", merge_waits)
         new = _written(chosen)
-        if prove_text and (doubt := find_doubt(new, kernel)).words:
+        if (doubt := find_doubt(new, kernel)).words:
             raise _LeftToTriton(f"the text that was written is not proved: {doubt.words}")
     except _LeftToTriton as left:
         return Placement(why_not=str(left))
@@ -141,7 +142,7 @@ def _unknown(program: TritonProgram) -> str:
 
 
 def _doubt(program: TritonProgram, graph: SyncGraph) -> Doubt:
-    found = verify(graph, program.target)
+    found = verify(graph, program.target, memory=False)
     if found.undecided:
         return Doubt("; ".join(found.undecided))
     if not found.suspects:

@@ -39,7 +39,7 @@ class UnsupportedTriton(RuntimeError):
 class Options:
     """`merge_waits`: whether a wait may move earlier to save a barrier: as the cost model says, never, always.
 
-    `verify`: prove what is written once more, as it is read back, and what Triton's own pass makes of the rest.
+    `verify`: prove also what Triton's own pass makes of kernels that are left to it.
     """
 
     merge_waits: str = "model"
@@ -222,7 +222,7 @@ class _Placing:
     def place(self, given: Given) -> str | None:
         start = time.perf_counter()
         try:
-            found = place_barriers(given.text, given.kernel, self.options.merge_waits, prove_text=self.options.verify)
+            found = place_barriers(given.text, given.kernel, self.options.merge_waits)
         except Exception as error:  # a mistake of ours must not end somebody else's compilation
             found = Placement(why_not=f"Tidegate fails: {type(error).__name__}: {error}")
         self.entry = record(given, found, time.perf_counter() - start)
