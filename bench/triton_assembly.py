@@ -25,16 +25,14 @@ A long run can be made in slices, which are put together to one table; the table
 from __future__ import annotations
 
 import re
-import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 import tidegate.triton
 from bench import amdgcn
-from bench.slices import by_slices, sums_of
 from bench.triton_assembly_table import Row, table, wrong
-from bench.triton_figures import Pair, over_pairs, pairs, some_pairs
+from bench.triton_figures import Pair, figures, slices
 from bench.triton_kernels import AMD, compile_to
 from bench.triton_levels import Texts, barriers_of, lost_lines, standing_in, waits_of
 from bench.triton_stages import watched
@@ -116,16 +114,14 @@ def _is_noticed(text: str) -> bool:
 # --- many ---------------------------------------------------------------------------------------------------------
 
 
-def chunk(limits: tuple[int, int]) -> Sums:
-    return over_pairs(Sums, limits)
-
-
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether nothing is missing in the assembly."""
-    quick = "--quick" in sys.argv if quick is None else quick
-    sums = some_pairs(Sums(), chunk, EVERY_QUICK) if quick else sums_of(Sums(), chunk, 0, len(pairs()))
-    return table(sums.rows, sums.slices), sums.is_good
+    return figures(Sums, _table, EVERY_QUICK, quick)
+
+
+def _table(sums: Sums) -> str:
+    return table(sums.rows, sums.slices)
 
 
 if __name__ == "__main__":
-    by_slices(sys.argv[1:], "triton-assembly", Sums, chunk, lambda sums: table(sums.rows, sums.slices))
+    slices("triton-assembly", Sums, _table)

@@ -19,20 +19,19 @@ A long run can be made in slices, which are put together to one table; the table
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from math import exp, log
 
-from bench.slices import by_slices, numbers, sums_of
-from bench.triton_figures import TEXTS, Pair, TooLong, at_most, barriers_in, over_pairs, pairs, some_pairs, text_of
+from bench.slices import numbers
+from bench.triton_figures import Pair, TooLong, at_most, barriers_in, figures, slices, text_of
 from bench.triton_kernels import TARGETS
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import read_ttgir
-from tidegate.adapters.triton.write import Edited, Reasons, write_ttgir
+from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Edit, Insert, Plan, show_plan
@@ -132,15 +131,10 @@ def examine(pair: Pair) -> Row:
             made = [synchronized(each, row) for each in before]
             row.ours = _less(_counts([graph for graph, _ in made]), none)
             plans = zip(before, (plan for _, plan in made), strict=True)
-            write_ttgir(read, [Edited(each.built, plan, without_reasons(plan)) for each, plan in plans])
+            write_ttgir(read, [Edited(each.built, plan) for each, plan in plans])
     except (Exception, TooLong) as error:
         row.undecided.append(_said(error))
     return row
-
-
-def without_reasons(plan: Plan) -> Reasons:
-    """Nothing behind the edits: saying why is no part of writing."""
-    return lambda _: ("",) * len(plan.edits)
 
 
 def synchronized(program: TritonProgram, row: Row) -> tuple[g.SyncGraph, Plan]:
@@ -250,15 +244,9 @@ def _said(error: BaseException) -> str:
 # --- many ---------------------------------------------------------------------------------------------------------
 
 
-def chunk(limits: tuple[int, int]) -> Sums:
-    return over_pairs(Sums, limits)
-
-
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether nowhere more barriers are put in than by Triton, and little is undecided."""
-    quick = "--quick" in sys.argv if quick is None else quick
-    sums = some_pairs(Sums(), chunk, EVERY_QUICK) if quick else sums_of(Sums(), chunk, 0, len(pairs()))
-    return table(sums), sums.is_good
+    return figures(Sums, table, EVERY_QUICK, quick)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -370,4 +358,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    by_slices([each for each in sys.argv[1:] if not each.startswith(TEXTS)], "triton-barriers", Sums, chunk, table)
+    slices("triton-barriers", Sums, table)

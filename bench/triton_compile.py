@@ -21,7 +21,6 @@ A long run can be made in slices, which are put together to one table; the table
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -31,8 +30,8 @@ from functools import cache
 from statistics import median
 
 import tidegate.triton
-from bench.slices import by_slices, numbers, sums_of
-from bench.triton_figures import Pair, in_a_child, over_pairs, pair_named, pairs, some_pairs
+from bench.slices import numbers
+from bench.triton_figures import Pair, figures, in_a_child, pair_named, pairs, slices
 from bench.triton_kernels import NVIDIA, compile_to
 from tidegate.adapters.triton import libtriton
 
@@ -131,15 +130,9 @@ def times_of(pair: Pair, mode: str) -> dict:
 # --- many ---------------------------------------------------------------------------------------------------------
 
 
-def chunk(limits: tuple[int, int]) -> Sums:
-    return over_pairs(Sums, limits)
-
-
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether everything compiles all three ways."""
-    quick = "--quick" in sys.argv if quick is None else quick
-    sums = some_pairs(Sums(), chunk, EVERY_QUICK) if quick else sums_of(Sums(), chunk, 0, len(pairs()))
-    return table(sums), sums.is_good
+    return figures(Sums, table, EVERY_QUICK, quick)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -200,4 +193,4 @@ LINES: tuple[tuple[str, Callable[[list[dict]], str]], ...] = (
 
 
 if __name__ == "__main__":
-    by_slices(sys.argv[1:], "triton-compile", Sums, chunk, table)
+    slices("triton-compile", Sums, table)

@@ -22,21 +22,20 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from bench import triton_kernels
+from bench.slices import by_slices, sums_of
 from bench.triton_kernels import Case, cases, compile_ttgir
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.places import take_places
 from tidegate.graph import model as g
-from tidegate.language import ops
+from tidegate.synchronize.stages import MEETING
 
 TEXTS = "--texts="
 LATE = "takes more than"
-# Operations at which all waves of a group meet; a signal stands for itself and its wait.
-MEETING = (ops.SharedMemoryBarrier, ops.WorkgroupBarrier, ops.Signal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,22 @@ def some_pairs(sums: Any, chunk: Callable[[tuple[int, int]], Any], every: int) -
     for number in range(0, len(pairs()), every):
         sums.join(chunk((number, number + 1)))
     return sums
+
+
+def figures(
+    make: Callable[..., Any], table: Callable[[Any], str], every: int, quick: bool | None = None
+) -> tuple[str, bool]:
+    """The table of all pairs, or of every so many, and whether it is good. `quick` None: the arguments say."""
+    quick = "--quick" in sys.argv if quick is None else quick
+    chunk = partial(over_pairs, make)
+    sums = some_pairs(make(), chunk, every) if quick else sums_of(make(), chunk, 0, len(pairs()))
+    return table(sums), sums.is_good
+
+
+def slices(name: str, make: Callable[..., Any], table: Callable[[Any], str]) -> None:
+    """Some pairs by their numbers, or a table from such, as the arguments say."""
+    given = [each for each in sys.argv[1:] if not each.startswith(TEXTS)]
+    by_slices(given, name, make, partial(over_pairs, make), table)
 
 
 def pair_named(name: str) -> Pair:

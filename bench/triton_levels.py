@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench import amdgcn
-from bench.triton_figures import MEETING, barriers_in
+from bench.triton_figures import barriers_in
 from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import read_ttgir
 from tidegate.graph.model import Sync
+from tidegate.synchronize.stages import MEETING
 
 LEVELS = ("plan", "lowered", "optimized", "assembly")
 # What takes a number from each level to the next.

@@ -21,7 +21,6 @@ A long run can be made in slices, which are put together to one table; the table
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,9 +28,9 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from bench.slices import by_slices, numbers, sums_of
-from bench.triton_barriers import LEFT_IN_PLACE, without_reasons
-from bench.triton_figures import TEXTS, Pair, in_a_child, over_pairs, pairs, some_pairs, text_of
+from bench.slices import numbers
+from bench.triton_barriers import LEFT_IN_PLACE
+from bench.triton_figures import Pair, figures, in_a_child, slices, text_of
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.program import programs_of
 from tidegate.adapters.triton.read import read_ttgir
@@ -158,9 +157,7 @@ def _ours(text: str, file: str) -> Times:
         raise RuntimeError("barrier objects, which the verifier does not decide: left to Triton")
     plans = [synchronize_graph(each.built.graph, each.target, LEFT_IN_PLACE).plan for each in programs]
     clock.append(time.perf_counter())
-    write_ttgir(
-        read, [Edited(each.built, plan, without_reasons(plan)) for each, plan in zip(programs, plans, strict=True)]
-    )
+    write_ttgir(read, [Edited(each.built, plan) for each, plan in zip(programs, plans, strict=True)])
     clock.append(time.perf_counter())
     names = ("reading", "graph", "plan", "writing")
     return {name: 1e3 * (end - start) for name, start, end in zip(names, clock, clock[1:], strict=False)}
@@ -169,15 +166,9 @@ def _ours(text: str, file: str) -> Times:
 # --- many ---------------------------------------------------------------------------------------------------------
 
 
-def chunk(limits: tuple[int, int]) -> Sums:
-    return over_pairs(Sums, limits)
-
-
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether ours is nowhere slower where Triton takes long."""
-    quick = "--quick" in sys.argv if quick is None else quick
-    sums = some_pairs(Sums(), chunk, EVERY_QUICK) if quick else sums_of(Sums(), chunk, 0, len(pairs()))
-    return table(sums), sums.is_good
+    return figures(Sums, table, EVERY_QUICK, quick)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -233,4 +224,4 @@ def _sum_of(key: str) -> Callable[[list[dict]], str]:
 
 
 if __name__ == "__main__":
-    by_slices([each for each in sys.argv[1:] if not each.startswith(TEXTS)], "triton-time", Sums, chunk, table)
+    slices("triton-time", Sums, table)

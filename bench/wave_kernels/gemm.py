@@ -19,6 +19,19 @@ M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
 TILE_M, TILE_N, TILE_K = tkl.sym.TILE_M, tkl.sym.TILE_N, tkl.sym.TILE_K
 
 
+def tiled(chip: Chip, waves: tuple[int, int] = (2, 2), **hardware: object) -> list[tkw.Constraint]:
+    """A tile for each workgroup, and a part of it for each wave; `hardware`: more about that, or something else."""
+    known: dict[str, object] = {"threads_per_wave": chip.lanes, "mma_type": chip.product, **hardware}
+    return [
+        tkw.WorkgroupConstraint(M, TILE_M, 0),
+        tkw.WorkgroupConstraint(N, TILE_N, 1),
+        tkw.TilingConstraint(K, TILE_K),
+        tkw.WaveConstraint(M, TILE_M / waves[0]),
+        tkw.WaveConstraint(N, TILE_N / waves[1]),
+        tkw.HardwareConstraint(**known),
+    ]
+
+
 def build_gemm(
     chip: Chip,
     schedule: SchedulingType = SchedulingType.NONE,
@@ -29,14 +42,7 @@ def build_gemm(
     **options: object,
 ) -> Build:
     """left @ right.T for two f16 matrices whose rows run along the sum."""
-    constraints = [
-        tkw.WorkgroupConstraint(M, TILE_M, 0),
-        tkw.WorkgroupConstraint(N, TILE_N, 1),
-        tkw.TilingConstraint(K, TILE_K),
-        tkw.WaveConstraint(M, TILE_M / waves[0]),
-        tkw.WaveConstraint(N, TILE_N / waves[1]),
-        tkw.HardwareConstraint(threads_per_wave=chip.lanes, mma_type=chip.product, workgroups_per_cluster=clusters),
-    ]
+    constraints = tiled(chip, waves, workgroups_per_cluster=clusters)
 
     @tkw.wave(constraints)
     def gemm(

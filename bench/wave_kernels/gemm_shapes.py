@@ -11,24 +11,12 @@ from wave_lang.kernel.wave.scheduling.schedule_enums import SchedulingType
 
 from bench.wave_kernels import Arrays, Build
 from bench.wave_kernels.building import GLOBAL, STAGED, Chip, case, options_for
-from bench.wave_kernels.gemm import TILE_K, TILE_M, TILE_N, K, M, N, reference
+from bench.wave_kernels.gemm import TILE_K, TILE_M, TILE_N, K, M, N, reference, tiled
 
 B, TILE_B = tkl.sym.B, tkl.sym.TILE_B
 L, TILE_L = tkl.sym.L, tkl.sym.TILE_L
 TURN, TILES = tkl.sym.TURN, tkl.sym.TILES
 WORKERS = 4
-
-
-def tiled(chip: Chip) -> list[tkw.Constraint]:
-    """A tile for each workgroup, a quarter of it for each of four waves."""
-    return [
-        tkw.WorkgroupConstraint(M, TILE_M, 0),
-        tkw.WorkgroupConstraint(N, TILE_N, 1),
-        tkw.TilingConstraint(K, TILE_K),
-        tkw.WaveConstraint(M, TILE_M / 2),
-        tkw.WaveConstraint(N, TILE_N / 2),
-        tkw.HardwareConstraint(threads_per_wave=chip.lanes, mma_type=chip.product),
-    ]
 
 
 def build_any_size(chip: Chip, schedule: SchedulingType) -> Build:

@@ -14,19 +14,12 @@ from wave_lang.kernel.wave.wave_schedule import WaveSchedule, wave_schedule
 
 from bench.wave_kernels import Build
 from bench.wave_kernels.building import GLOBAL, STAGED, Chip, case, options_for
-from bench.wave_kernels.gemm import TILE_K, TILE_M, TILE_N, K, M, N, reference
+from bench.wave_kernels.gemm import TILE_K, TILE_M, TILE_N, K, M, N, reference, tiled
 
 
 def build_tagged(chip: Chip, schedule: WaveSchedule, waves: tuple[int, int]) -> Build:
     """The product of `gemm`, with a name for the loop, each read and the product."""
-    constraints = [
-        tkw.WorkgroupConstraint(M, TILE_M, 0),
-        tkw.WorkgroupConstraint(N, TILE_N, 1),
-        tkw.TilingConstraint(K, TILE_K),
-        tkw.WaveConstraint(M, TILE_M / waves[0]),
-        tkw.WaveConstraint(N, TILE_N / waves[1]),
-        tkw.HardwareConstraint(threads_per_wave=chip.lanes, mma_type=chip.product),
-    ]
+    constraints = tiled(chip, waves)
 
     @tkw.wave(constraints)
     def gemm_tagged(

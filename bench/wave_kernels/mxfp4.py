@@ -9,7 +9,7 @@ from wave_lang.kernel.wave.scheduling.schedule_enums import SchedulingType
 
 from bench.wave_kernels import Build
 from bench.wave_kernels.building import GLOBAL, STAGED, Chip, case, options_for
-from bench.wave_kernels.gemm import TILE_K, TILE_M, TILE_N, K, M, N
+from bench.wave_kernels.gemm import TILE_K, TILE_M, TILE_N, K, M, N, tiled
 
 
 def build_mxfp4(
@@ -20,14 +20,7 @@ def build_mxfp4(
     **options: object,
 ) -> Build:
     """Two numbers in a byte, scales that are exponents; all four operands are read through shared memory."""
-    constraints = [
-        tkw.WorkgroupConstraint(M, TILE_M, 0),
-        tkw.WorkgroupConstraint(N, TILE_N, 1),
-        tkw.TilingConstraint(K, TILE_K),
-        tkw.WaveConstraint(M, TILE_M / waves[0]),
-        tkw.WaveConstraint(N, TILE_N / waves[1]),
-        tkw.HardwareConstraint(threads_per_wave=chip.lanes, mma_type=ScaledMMAType.F32_16x16x128_F8F6F4),
-    ]
+    constraints = tiled(chip, waves, mma_type=ScaledMMAType.F32_16x16x128_F8F6F4)
 
     @tkw.wave(constraints)
     def gemm_mxfp4(

@@ -42,6 +42,7 @@ from tidegate.targets import Target, default_target, known_targets
 EARLY = ("kernel", "graph")
 EXACT = "optimal"
 LATE = ("verify", "judge")
+# Where all waves of a group meet; a signal stands for itself and its wait.
 MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 
 

@@ -26,12 +26,13 @@ from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.model import Access, Action, Alloc, Assign, Compute, Free, Havoc, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Plan
 from tidegate.hazards.model import Hazard
-from tidegate.language.ops import SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.ops import SharedMemoryBarrier
 from tidegate.language.show import show_op
 from tidegate.passes import Unit
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import iteration
 from tidegate.synchronize import Synchronized, SyncOptions, propose, synchronize_graph
+from tidegate.synchronize.stages import MEETING
 from tidegate.synchronize.together import MARGIN, MOST_POINTS
 from tidegate.synchronize.written import PREPARES, hazards_served
 from tidegate.verify.verify import find_wrong
@@ -49,8 +50,6 @@ EFFECTS = {"read": "R", "write": "W", "atomic": "U"}
 # Registers of a thread (CUDA C++ Programming Guide, technical specifications by compute capability). What takes
 # more spills, and how fast a kernel is then hangs on where its waves happen to be.
 REGISTERS = {"cuda": 255}
-# Where all waves of a group meet; a signal stands for itself and its wait.
-MEETING = (SharedMemoryBarrier, WorkgroupBarrier, Signal)
 
 
 @dataclass(frozen=True)

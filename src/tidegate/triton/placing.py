@@ -9,16 +9,13 @@ Cost    reading, planning, and a few proofs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import read_ttgir
 from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.diag import BadInput
-from tidegate.graph.model import SyncGraph
-from tidegate.graph.plan import Plan
 from tidegate.triton.candidates import (
     Candidate,
     barriers_in,
@@ -72,7 +69,8 @@ def place_barriers(text: str, kernel: str, merge_waits: str) -> Placement:
 
 def _chosen(text: str, file: str, merge_waits: str) -> Sequence[Candidate]:
     """For each kernel of a module its plan; nearly always there is one kernel."""
-    programs = programs_of(read_ttgir(text, file, is_open=True))
+    ttgir = read_ttgir(text, file, is_open=True)
+    programs = programs_of(ttgir)
     for each in programs:
         if why_not := _unknown(each) or (find_spill(each) if merge_waits != "always" else ""):
             raise _LeftToTriton(why_not)
@@ -80,7 +78,7 @@ def _chosen(text: str, file: str, merge_waits: str) -> Sequence[Candidate]:
         return [_best(each, ("never",)) for each in programs]
     if merge_waits == "always":  # as few barriers as there can be, whatever that costs
         return [_best(programs[0], ("always", "never"))]
-    kept = keep_needed(read_ttgir(text, file), read_ttgir(text, file, before=("barriers",)))
+    kept = keep_needed(replace(ttgir, is_open=False), read_ttgir(text, file, before=("barriers",)))
     return [_best(programs[0], ("never", "always") if merge_waits == "model" else ("never",), kept)]
 
 
@@ -106,7 +104,7 @@ def _best(program: TritonProgram, tried: Sequence[str], best: Candidate | None =
 
 
 def _written(chosen: Sequence[Candidate]) -> str:
-    edited = [Edited(each.exactly or each.program.built, each.plan, partial(_no_reasons, each.plan)) for each in chosen]
+    edited = [Edited(each.exactly or each.program.built, each.plan) for each in chosen]
     return write_ttgir(chosen[0].program.ttgir, edited, located=True)
 
 
@@ -116,18 +114,13 @@ def find_doubt(text: str, kernel: str) -> Doubt:
         programs = programs_of(read_ttgir(text, f"{kernel}.ttgir"))
     except BadInput as bad:
         return Doubt(bad.findings[0].message)
-    doubts = (Doubt(_unknown(each)) if _unknown(each) else _doubt(each, each.built.graph) for each in programs)
-    return next((each for each in doubts if each.words), Doubt())
+    return next((doubt for each in programs if (doubt := _doubt(each)).words), Doubt())
 
 
 def count_barriers(text: str, kernel: str) -> int:
     """Barriers of a module after Triton's own pass; `text` is from before it."""
     ttgir = read_ttgir(text, f"{kernel}.ttgir", before=("barriers",))
     return sum(barriers_in(each) for each in programs_of(ttgir))
-
-
-def _no_reasons(plan: Plan, line: Callable[[int], int]) -> list[str]:
-    return [""] * len(plan.edits)
 
 
 # --- what stands in the way of a proof ----------------------------------------------------------------------------
@@ -141,7 +134,10 @@ def _unknown(program: TritonProgram) -> str:
     return f"{found[0].message} ({source_of(program, found[0].at)})" if found else ""
 
 
-def _doubt(program: TritonProgram, graph: SyncGraph) -> Doubt:
+def _doubt(program: TritonProgram) -> Doubt:
+    if why_not := _unknown(program):
+        return Doubt(why_not)
+    graph = program.built.graph
     found = verify(graph, program.target, memory=False)
     if found.undecided:
         return Doubt("; ".join(found.undecided))

@@ -13,12 +13,12 @@ Cost    printing and parsing the module once
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
+
+from tidegate.adapters.triton.libtriton import parse_in
 
 Stage = Callable[[Any, dict[str, Any]], Any]
 
@@ -89,15 +89,7 @@ class _Module:
 
     def read(self, text: str) -> None:
         """Goes on with what a text says, in the same context."""
-        from triton._C.libtriton import ir
-
-        context = self.real.context
-        with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-            path = os.path.join(folder, "module.ttgir")
-            with open(path, "w", encoding="utf-8") as out:
-                out.write(text)
-            self.real = ir.parse_mlir_module(path, context)
-        self.real.context = context
+        self.real = parse_in(text, self.real.context)
 
 
 @dataclass(slots=True)

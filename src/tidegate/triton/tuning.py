@@ -15,7 +15,7 @@ Cost    as many times the configurations as there are plans
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -60,7 +60,9 @@ def _check(plan: str) -> None:
         raise BadInput(Finding("TG022", f"there is no synchronization plan `{plan}`", (), help=help))
 
 
-def _under(plan: str) -> AbstractContextManager[None]:
+def _under(plan: str | None) -> AbstractContextManager[None]:
+    if plan is None:
+        return nullcontext()
     _check(plan)
     return disabled() if plan == "triton" else enabled(merge_waits=plan)
 
@@ -76,17 +78,11 @@ def _tunable() -> type:
             self.arg_names = fn.arg_names
 
         def run(self, *args: Any, **kwargs: Any) -> Any:
-            plan = kwargs.pop(AXIS, None)
-            if plan is None:
-                return self.fn.run(*args, **kwargs)
-            with _under(plan):
+            with _under(kwargs.pop(AXIS, None)):
                 return self.fn.run(*args, **kwargs)
 
         def warmup(self, *args: Any, **kwargs: Any) -> Any:
-            plan = kwargs.pop(AXIS, None)
-            if plan is None:
-                return self.fn.warmup(*args, **kwargs)
-            with _under(plan):
+            with _under(kwargs.pop(AXIS, None)):
                 return self.fn.warmup(*args, **kwargs)
 
         def __getattr__(self, name: str) -> Any:

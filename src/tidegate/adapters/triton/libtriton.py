@@ -104,17 +104,25 @@ def parse(text: str, file: str) -> Parsed:
     ir.load_dialects(context)
     amd.load_dialects(context)
     nvidia.load_dialects(context)
+    with _words_of_triton() as said:
+        module, error = _tried(lambda: parse_in(text, context))
+    if error is not None:
+        raise BadInput(_refusal(file, said, error))
+    target = re.search(r'ttg\.target"?\s*=\s*"([^"]*)"', text)
+    return Parsed(module, context, Gpu.parse(target[1] if target else ""))
+
+
+def parse_in(text: str, context: Any) -> Any:
+    """The module that a text stands for, in a context that is there; raises what Triton raises."""
+    from triton._C.libtriton import ir
+
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         path = os.path.join(folder, "module.ttgir")
         with open(path, "w", encoding="utf-8") as out:
             out.write(text)
-        with _words_of_triton() as said:
-            module, error = _tried(lambda: ir.parse_mlir_module(path, context))
-    if error is not None:
-        raise BadInput(_refusal(file, said, error))
+        module = ir.parse_mlir_module(path, context)
     module.context = context
-    target = re.search(r'ttg\.target"?\s*=\s*"([^"]*)"', text)
-    return Parsed(module, context, Gpu.parse(target[1] if target else ""))
+    return module
 
 
 def _capability(gpu: Gpu) -> int:

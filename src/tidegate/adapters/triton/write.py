@@ -44,11 +44,11 @@ Reasons = Callable[[Callable[[int], int]], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """One kernel with its plan, and why each edit stands."""
+    """One kernel with its plan, and why each edit stands, if the text is to say so."""
 
     built: Built
     plan: Plan
-    reasons: Reasons
+    reasons: Reasons | None = None
 
 
 def write_ttgir(ttgir: Ttgir, kernels: Sequence[Edited], *, located: bool = False) -> str:
@@ -213,7 +213,7 @@ class _Writer:
 
     @staticmethod
     def reason(line: _Line, known: dict[int, Sequence[str]], new_line: list[int]) -> str:
-        if line.edit < 0:
+        if line.edit < 0 or line.edited.reasons is None:
             return ""
         if id(line.edited) not in known:
             known[id(line.edited)] = line.edited.reasons(new_line.__getitem__)
