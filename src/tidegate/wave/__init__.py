@@ -1,0 +1,1 @@
+"""Wave traces: running them."""
