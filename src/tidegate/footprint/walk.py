@@ -311,7 +311,7 @@ class Walk:
             if name in self.names.views:
                 yield self.names.number[name], self.book.everything
             else:
-                new = self.book.opaque(node, name, "leaves", loops, () if agree else None, differs=True)
+                new = self.book.opaque(node, name, "leaves", loops, () if agree else None, differs=not agree)
                 yield self.names.number[name], new
 
     def branch(self, cond: Cond | None, env: Env, node: int) -> None:

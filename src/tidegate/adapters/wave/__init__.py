@@ -1,0 +1,1 @@
+"""Traces of Wave: torch.fx graphs in, a `SyncGraph` out, and plans carried out in the trace."""

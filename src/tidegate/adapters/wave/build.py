@@ -1,0 +1,246 @@
+"""A Wave trace as a `SyncGraph`.
+
+Needs   a `CapturedTrace` as it stands before or after Wave's barrier pass, its context, and a target
+Gives   the graph; for every point the node before which an insertion there goes; what could not be understood
+Keeps   what nobody has described and what takes shared memory reads and writes all of it, and is reported; an operation
+        that all waves carry out together does not conflict with itself; conditions that nobody can follow may go
+        either way, each time
+Cost    linear in the nodes, plus one evaluation for each different index
+
+    read(%a) read(%a) mma mma write(%b)       read %a[...]; compute; write %b[...]
+
+`coarse`: to place barriers that all waves meet at, it is enough to know which buffers waves exchange something through:
+a read of one of them counts as one of all waves of all of it, and neighbours that do the same are one point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from tidegate.adapters.wave.build_flow import Flow
+from tidegate.adapters.wave.build_state import Unclear
+from tidegate.adapters.wave.context import Context
+from tidegate.adapters.wave.memory import Array, share_bytes, whole
+from tidegate.adapters.wave.nodes import (
+    ACCESSES,
+    PASSES_MEMORY,
+    PRODUCTS,
+    SCHEDULING,
+    SYNCHRONIZATION,
+    argument,
+    is_node,
+    nodes_in,
+    op_of,
+    outer,
+)
+from tidegate.adapters.wave.parts import find_parts
+from tidegate.adapters.wave.private import find_bases, find_groups, find_private
+from tidegate.adapters.wave.regions import is_shared, output_of
+from tidegate.graph import model as g
+from tidegate.index import Const, constant
+from tidegate.language import ops
+from tidegate.targets import Target
+
+__all__ = ["Built", "Unclear", "build"]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A graph, where its points come from, and what could not be understood."""
+
+    graph: g.SyncGraph
+    nodes: tuple[Any, ...]  # point → its node; an insertion before the point goes before it
+    unclear: tuple[Unclear, ...]
+    widened: tuple[Unclear, ...] = ()  # accesses that are taken for ones to a whole buffer
+    private: frozenset[str] = frozenset()  # buffers in which every wave keeps to its own bytes
+
+
+def build(trace: Any, context: Context, target: Target, *, name: str = "kernel", coarse: bool = False) -> Built:
+    """The graph of a trace."""
+    return _Builder(trace, context, target, name, coarse).built()
+
+
+class _Builder(Flow):
+    def built(self) -> Built:
+        private: frozenset[str] = frozenset()
+        if self.coarse:
+            self.groups = find_groups(self.reached, self.graphs)
+            private = self.private = find_private(self.reached, self.memory, self.groups, self.graphs)
+        self.allocations()
+        root = self.graphs[self.trace.root_graph]
+        self.region(root)
+        if self.b.open:
+            self.add(g.End(), output_of(root), "end")
+        self.b.parts["free"] = list(self.free.values())
+        return Built(self.b.finish(), tuple(self.nodes), tuple(self.unclear), tuple(self.widened), private)
+
+    def allocations(self) -> None:
+        """Every allocation is a buffer, but not the one that holds the others."""
+        for graph in self.reached:
+            for node in graph.nodes:
+                if op_of(node) == "allocate" and is_shared(node):
+                    array = self.memory.array(node)
+                    self.views[node] = (array.name, array)
+        parents = {array.root for _, array in self.views.values() if array.offset is not None}
+        for node in [each for each in self.views if each in parents]:
+            del self.views[node]
+        pairs = [pair for pair in combinations(self.views, 2) if share_bytes(*(self.views[each][1] for each in pair))]
+        self.shared = frozenset(node for pair in pairs for node in pair)
+        if self.coarse:
+            apart = self.shared | {node for node, (name, _) in self.views.items() if name in self.private}
+            self.parts = find_parts(self.reached, self.memory, self.groups, self.graphs, frozenset(apart))
+        # An access is taken to stay in its buffer: where buffers lie matters only if they share bytes.
+        self.b.parts["buffers"] = [
+            g.Buffer(name, self.parts.counts.get(node, array.bytes), 1, array.offset if node in self.shared else None)
+            for node, (name, array) in self.views.items()
+        ]
+
+    def operation(self, node: Any) -> None:
+        op = op_of(node)
+        if op in ACCESSES:
+            self.access(node, op)
+        elif op == "iterate":
+            self.loop(node)
+        elif op == "conditional":
+            self.conditional(node)
+        elif op in SYNCHRONIZATION:
+            self.synchronization(node, op)
+        elif op in PASSES_MEMORY:
+            pass
+        elif op == "set_symbol":
+            self.set_symbol(node)
+        elif any(self.view(each) is not None for each in nodes_in(node.args)):
+            self.anything(node)
+        elif any(isinstance(each, str) and each in self.graphs for each in node.args):
+            self.unclear.append(Unclear(node, "when its region is run, nobody knows"))
+            self.add(g.Unknown(()), node)
+        else:
+            self.other(node, op)
+
+    def other(self, node: Any, op: str) -> None:
+        """Touches no shared memory. Neighbours are one point, unless it matters what they are."""
+        if not self.coarse and op == "set_wave_prio":
+            self.sync(ops.SetWavePrio(int(argument(node, 0, 0))), node)
+        elif not self.coarse and op == "scheduling_barrier":
+            self.sync(ops.SchedulingBarrier(), node)
+        elif not self.coarse and op in (*PRODUCTS, *SCHEDULING):
+            self.add(g.Compute(), node, role="mma" if op in PRODUCTS else "other", uses=self.uses(node))
+        elif self.last < 0 or not isinstance(self.b.points[self.last].action, g.Compute):
+            self.last = self.add(g.Compute(), node, "compute")
+        else:
+            self.points[node] = self.last
+
+    # --- memory ---
+
+    def access(self, node: Any, op: str) -> None:
+        which, effect, is_async = ACCESSES[op]
+        memory = argument(node, which)
+        view = self.view(memory) if is_node(memory) else None
+        if view is None:
+            self.elsewhere(node, op, memory, is_async)
+            return
+        place, array = view
+        action = g.Access(
+            effect,
+            self.footprint(node, effect, g.Ref(place), array, memory),
+            is_async,
+            operator=op.removeprefix("atomic_").removeprefix("scatter_") if effect == "atomic" else "",
+            fetches=effect == "atomic" and bool(node.users),
+            as_one=True,
+        )
+        counter = self.counters_of[op] if is_async else ""
+        issues = (g.Issue(counter, 1, 1),) if counter else ()
+        if self.coarse and self.taken_in(node, memory, action, issues):
+            return
+        role = "copy" if is_async else "local_read" if effect == "read" else "local_write"
+        number = self.add(action, node, op, role=role, issues=issues, uses=() if self.coarse else self.uses(node))
+        self.memory_of[number] = memory
+
+    def taken_in(self, node: Any, memory: Any, action: g.Access, issues: tuple[g.Issue, ...]) -> bool:
+        """Whether an access becomes part of one just before it, which does the same to the same memory.
+
+        Between the two stand only others of the same kind, to other memory; nothing can be put between them any more.
+        """
+        bases = self.bases(memory)
+        for number in range(len(self.b.points) - 1, max(-1, self.stretch_from - 1), -1):
+            point = self.b.points[number]
+            other = point.action
+            if not isinstance(other, g.Access) or (other.effect, other.is_async) != (action.effect, action.is_async):
+                return False
+            if other.footprint.place.base == action.footprint.place.base:
+                both = _joined(other, action)
+                if both is None:
+                    return False
+                if issues and point.issues:
+                    more = point.issues[0]
+                    issues = (g.Issue(more.counter, more.least + 1, more.most + 1),)
+                self.b.points[number] = replace(point, action=both, issues=issues)
+                for between in range(number + 1, len(self.b.points)):
+                    self.b.points[between] = replace(self.b.points[between], insertable=False)
+                self.points[node] = number
+                return True
+            if bases & self.bases(self.memory_of[number]) or self.shared & bases:
+                return False
+        return False
+
+    def footprint(self, node: Any, effect: str, place: g.Ref, array: Array, memory: Any) -> g.Footprint:
+        if self.coarse and array.name not in self.private:
+            count = next((self.parts.counts.get(each) for each in self.bases(memory)), None)
+            if count is not None:
+                part = self.parts.numbers.get(node)
+                if part is None:
+                    return g.Footprint(place, (), count)
+                return g.Footprint(replace(place, offset=Const(part)), (), 1)
+            if effect == "read":
+                return whole(array, place)
+            return self.memory.stretch(node, array, place, self.uniform)
+        if not self.memory.is_exact(node, array, self.uniform):
+            self.widened.append(Unclear(node, "its index cannot be followed: it may touch all of its buffer"))
+        return self.memory.footprint(node, array, place, self.uniform)
+
+    def bases(self, memory: Any) -> set[Any]:
+        return find_bases(memory, self.groups, self.graphs)
+
+    def elsewhere(self, node: Any, op: str, memory: Any, is_async: bool) -> None:
+        """Memory that is no allocation of the trace: a kernel's arguments are not shared."""
+        found = outer(memory) if is_node(memory) else None
+        if is_async or found is None or op_of(found) != "placeholder" or hasattr(found, "iter_idx"):
+            self.unclear.append(Unclear(node, "it cannot be told which memory it touches"))
+            self.add(g.Unknown(()), node)
+        elif self.coarse:
+            self.other(node, op)
+        else:
+            role = "global_read" if op == "read" else "global_write"
+            counter = self.target.counter_of(role)
+            # LLVM may split it, drop it or move it to the other side of a wait: none of them is certain.
+            issues = (g.Issue(counter, 0, 1),) if counter else ()
+            self.add(g.Compute(), node, op, role=role, issues=issues, uses=self.uses(node))
+
+    def anything(self, node: Any) -> None:
+        """Nobody has described it: it reads and writes all that it can reach, all waves together."""
+        self.unclear.append(Unclear(node, "nothing is known about what it does to shared memory"))
+        for each in nodes_in(node.args):
+            view = self.view(each)
+            if view is not None:
+                foot = whole(view[1], g.Ref(view[0]), may=True)
+                self.add(g.Access("write", foot, as_one=True), node, role="local_write")
+
+
+def _joined(one: g.Access, other: g.Access) -> g.Access | None:
+    """Two accesses to one place as one, if they cannot stand in each other's way; else None."""
+    if one == other:
+        return one
+    first, second = one.footprint, other.footprint
+    if one.effect == "read" or first.extents or second.extents:
+        return None
+    starts = [constant(each.place.offset) for each in (first, second)]
+    if starts[0] is None or starts[1] is None:
+        return None
+    ends = [starts[0] + first.width, starts[1] + second.width]
+    if starts[0] < ends[1] and starts[1] < ends[0]:
+        return None
+    low = min(starts[0], starts[1])
+    place = replace(first.place, offset=Const(low))
+    return replace(one, footprint=g.Footprint(place, (), max(ends) - low, first.may or second.may))

@@ -1,0 +1,186 @@
+"""Loops and conditionals of a trace as edges between points.
+
+Needs   `Iterate` and `Conditional` nodes with their graphs
+Gives   points in program order, with what is known of loops
+Keeps   memory that a loop carries has a name of its own, which is assigned where the loop starts and where its body
+        ends; a loop that runs while a condition holds runs any number of times
+Cost    linear in the nodes
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from tidegate.adapters.wave.build_state import State
+from tidegate.adapters.wave.conditions import half_of, holds_by_wave, is_uniform, names_threads, waves_where
+from tidegate.adapters.wave.nodes import argument, is_node, op_of
+from tidegate.adapters.wave.regions import carried_values, final_values, initial_values, output_of, region_of
+from tidegate.graph import model as g
+from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Truth, constant
+from tidegate.language import ops
+from tidegate.language.ops import Value
+from tidegate.language.types import FLAG, INDEX
+
+EXPECTED_TRIPS = 16.0
+Pairs = tuple[tuple[str, Index | g.Where | g.Token], ...]
+
+
+class Flow(State, ABC):
+    @abstractmethod
+    def operation(self, node: Any) -> None: ...
+
+    def region(self, graph: Any) -> None:
+        for node in graph.nodes:
+            self.operation(node)
+
+    # --- loops ---
+
+    def loop(self, node: Any) -> None:
+        axis, step, start = argument(node, 0), argument(node, 4, 1), argument(node, 5)
+        carried, graph = carried_values(node, self.graphs), self.graphs[region_of(node)]
+        starts = self.carry(carried, initial_values(node))
+        around = dict(self.symbols)
+        under = self.under
+        upper = self.trips(node) if start is None else None
+        counter = self.memory.fresh(str(axis).strip("$"))
+        by = step if isinstance(step, int) and step > 0 else 1
+        if upper is None:
+            head, test = self.free_loop(node, counter, starts)
+            nexts: Pairs = ()
+        else:
+            self.add(g.Assign(((counter, ZERO), *starts)), node, "loop")
+            head = test = self.add(g.Branch(Compare("<", Name(counter), upper)), node, "trip", insertable=False)
+            most = constant(upper)
+            least = None if most is None else max(0, -(-most // by))
+            expect = EXPECTED_TRIPS if least is None else float(least)
+            self.b.counted[head] = g.Loop(head, -1, least or 0, least, expect, counter, ZERO, upper, by)
+            self.symbols[f"$ARG{axis}"] = counter
+            nexts = ((counter, Binary("+", Name(counter), Const(by))),)
+        self.depth += 1
+        self.region(graph)
+        self.depth -= 1
+        nexts = (*nexts, *self.carried_on(carried, final_values(graph)))
+        self.add(g.Assign(nexts) if nexts else g.Compute(), output_of(graph), "next")
+        for point in self.b.open:
+            self.b.edge(point, head)
+        self.b.open = [test]
+        self.last = -1
+        self.symbols, self.under = around, under
+
+    def carry(self, carried: list[Any], initial: list[Any]) -> Pairs:
+        """Memory that a loop carries has a name of its own in it."""
+        pairs: list[tuple[str, g.Where]] = []
+        for each, init in zip(carried, initial, strict=False):
+            view = self.view(init) if is_node(init) else None
+            if view is not None:
+                name = self.memory.fresh(each.name)
+                self.views[each] = (name, view[1])
+                pairs.append((name, g.Ref(view[0])))
+        return tuple(pairs)
+
+    def carried_on(self, carried: list[Any], final: list[Any]) -> Pairs:
+        pairs: list[tuple[str, g.Where]] = []
+        for each, value in zip(carried, final, strict=False):
+            view = self.view(value) if each in self.views and is_node(value) else None
+            if view is not None:
+                pairs.append((self.views[each][0], g.Ref(view[0])))
+        return tuple(pairs)
+
+    def trips(self, node: Any) -> Index | None:
+        """How often a loop runs; None if nothing says so."""
+        count = getattr(node, "count", None)
+        if count is None:
+            return None
+        known = self.memory.numbers.constant(count)
+        if known is not None:
+            return Const(known)
+        found = self.uniform.index(count)
+        if found is not None:
+            return found
+        name = self.memory.fresh(f"{node.name}_count")
+        self.free[name] = Value(name, INDEX)
+        if self.depth:
+            self.add(g.Havoc((name,), True), node)
+        return Name(name)
+
+    def free_loop(self, node: Any, counter: str, starts: Pairs) -> tuple[int, int]:
+        """A loop that runs as long as a condition holds; its head and its test.
+
+        All waves find the same, if neither the condition nor what the loop's symbol is set to differs by thread.
+        """
+        axis, start, condition = argument(node, 0), argument(node, 5), argument(node, 6)
+        graph = self.graphs[region_of(node)]
+        sets = [argument(each, 1) for each in graph.nodes if op_of(each) == "set_symbol" and argument(each, 0) == axis]
+        agree = not names_threads(condition) and all(is_uniform(each) for each in (start, *sets) if is_node(each))
+        flag = self.memory.fresh(f"{node.name}_goes_on")
+        self.free[flag] = Value(flag, FLAG)
+        self.free[counter] = Value(counter, INDEX)
+        self.add(g.Assign(starts) if starts else g.Compute(), node, "loop")
+        head = self.add(g.Havoc((flag, counter), agree), node, "head", insertable=False)
+        if not agree:
+            self.under = "per_wave"
+        test = self.add(g.Branch(Flag(flag)), node, "trip", insertable=False)
+        self.symbols[f"$ARG{axis}"] = self.symbols[str(axis)] = counter
+        return head, test
+
+    def set_symbol(self, node: Any) -> None:
+        """A symbol takes another value, which nobody knows."""
+        symbol = str(argument(node, 0))
+        if symbol not in self.symbols:
+            name = self.memory.fresh(symbol.strip("$"))
+            self.free[name] = Value(name, INDEX)
+            self.symbols[symbol] = name
+        agree = is_uniform(argument(node, 1)) if is_node(argument(node, 1)) else True
+        self.add(g.Havoc((self.symbols[symbol],), agree), node)
+
+    # --- conditionals ---
+
+    def conditional(self, node: Any) -> None:
+        condition, graph = argument(node, 0), self.graphs[region_of(node)]
+        self.capture(node, graph)
+        table = holds_by_wave(condition, self.memory.numbers, self.context)
+        half = half_of(table) if table is not None else ""
+        inside = [each for each in graph.nodes if each.op not in ("placeholder", "output")]
+        if half and inside and all(op_of(each) == "workgroup_barrier" for each in inside):
+            for _ in inside:
+                self.sync(ops.ConditionalBarrier(half), node)
+            return
+        cond, varies = self.condition(node, condition, table)
+        branch = self.add(g.Branch(cond), node, "conditional")
+        around, self.under = self.under, max(self.under, varies, key=g.VARIATIONS.index)
+        self.region(graph)
+        self.add(g.Compute(), output_of(graph), "arm")
+        done, self.b.open = self.b.open, [branch]
+        self.add(g.Compute(), node, "not", insertable=False)
+        self.under = around
+        self.b.open = [*done, *self.b.open]
+        self.add(g.Compute(), node, "join", insertable=False)
+
+    def capture(self, node: Any, graph: Any) -> None:
+        """What a conditional takes from outside, where its graph does not say so itself."""
+        own = [each for each in graph.nodes if each.op == "placeholder"]
+        for each, given in zip(own, argument(node, 2) or (), strict=False):
+            if "lifted" not in each.meta and is_node(given):
+                view = self.view(given)
+                if view is not None:
+                    self.views[each] = view
+
+    def condition(self, node: Any, condition: Any, table: list[bool] | None) -> tuple[Cond | None, str]:
+        """The condition of a branch, and who agrees on it."""
+        if table is not None:
+            return (Truth(table[0]), "uniform") if len(set(table)) == 1 else (waves_where(table), "per_wave")
+        if is_node(condition):
+            if not is_uniform(condition):
+                return None, "divergent"
+        elif names_threads(condition):
+            return None, "divergent"
+        else:
+            found = self.uniform.cond(condition)
+            if found is not None:
+                return found, "uniform"
+        flag = self.memory.fresh(f"{node.name}_holds")
+        self.free[flag] = Value(flag, FLAG)
+        if self.depth:
+            self.add(g.Havoc((flag,), True), node)
+        return Flag(flag), "uniform"

@@ -1,0 +1,316 @@
+"""Shared memory of a trace: its buffers, and the bytes that each access touches in them.
+
+Needs   `Allocate` nodes, and accesses with Wave's index expressions
+Gives   buffers; for each access its footprint
+Keeps   an index that names something unknown, or leaves its buffer, stands for the whole buffer; a copy lands where the
+        first lane of its wave says, side by side for the lanes, as the hardware has it
+Cost    one evaluation for each different index; the same index is computed once
+
+Element i of a thread lies i further along the dimension that a mapping makes of the fastest one; without a mapping, i
+further in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate.adapters.wave.conditions import names_threads
+from tidegate.adapters.wave.context import Context
+from tidegate.adapters.wave.nodes import argument, op_of, span_of
+from tidegate.adapters.wave.numbers import Numbers
+from tidegate.adapters.wave.touched import Touched, touched
+from tidegate.adapters.wave.uniform import Uniform
+from tidegate.diag import BadInput, Finding, Label
+from tidegate.graph import model as g
+from tidegate.index import ZERO, Const, Index, add, scale
+
+BITS = 8
+Numeric = np.ndarray[Any, Any]
+# Where the arguments of an access stand: elements of a thread, and the mapping.
+_ELEMENTS = {"read": 1, "write": 2, "atomic_add": 2, "atomic_min": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """One allocation: its bytes, and how indices become bytes."""
+
+    name: str
+    bytes: int
+    bits: int  # of an element
+    strides: tuple[int, ...]  # in elements
+    root: Any  # the allocation that it lies in, itself if it lies alone
+    offset: int | None  # in it
+
+
+def share_bytes(one: Array, other: Array) -> bool:
+    """Whether two allocations lie, in part, in the same bytes."""
+    if one.offset is None or other.offset is None or one.root is not other.root:
+        return False
+    return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
+
+
+class Memory:
+    """Knows the allocations of a trace."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        threads = context.numbers
+        known: dict[Any, Any] = dict(context.sizes)
+        self.numbers = Numbers(_Symbols(known, threads))
+        self.arrays: dict[Any, Array] = {}
+        self.used: set[str] = set()
+        self.found: dict[Any, Touched | None] = {}
+        self.starts: dict[Any, tuple[Numeric, int] | None] = {}
+
+    def array(self, node: Any) -> Array:
+        """What is known of an allocation."""
+        if node in self.arrays:
+            return self.arrays[node]
+        shape = tuple(self.number(each, node) for each in argument(node, 1))
+        bits = int(argument(node, 2).bitwidth())
+        tail = self.number(argument(node, 7, 0) or 0, node)
+        strides = [1]
+        for size in reversed(shape[1:]):
+            strides.append(strides[-1] * size)
+        size = (strides[-1] * (shape[0] if shape else 1) + tail) * bits // BITS
+        parent, offset = argument(node, 5), argument(node, 6)
+        place = self.number(offset or 0, node) if parent is not None else None
+        found = Array(self.fresh(node.name), size, bits, tuple(reversed(strides)), parent if parent else node, place)
+        self.arrays[node] = found
+        return found
+
+    def fresh(self, name: str) -> str:
+        """A name that nobody has: nodes of different regions may share theirs."""
+        found, number = f"%{name}", 1
+        while found in self.used:
+            found, number = f"%{name}_{number}", number + 1
+        self.used.add(found)
+        return found
+
+    def number(self, expr: Any, node: Any) -> int:
+        found = self.numbers.constant(expr)
+        if found is None:
+            message = f"the size of `{node.name}` names `{expr}`, of which nobody says what it is"
+            raise BadInput(Finding("TG008", message, (Label(span_of(node)),)))
+        return found
+
+    # --- accesses ---
+
+    def footprint(self, node: Any, array: Array, place: g.Ref, uniform: Uniform) -> g.Footprint:
+        """The bytes of an access from a place on."""
+        key, extra = self.key(node, array), self.extra(node, array, uniform)
+        if key not in self.found:
+            found = self.threads(node, array, key)
+            self.found[key] = None if found is None else touched(*found, self.context.waves)
+        where = self.found[key]
+        if where is None or extra is None:
+            return whole(array, place, may=True)
+        masked = op_of(node) in ("read", "write") and bool(argument(node, 5 if op_of(node) == "write" else 4))
+        offset = add(where.offset, extra)
+        return g.Footprint(g.Ref(place.base, ZERO, offset), where.extents, where.width, where.may or masked)
+
+    def stretch(self, node: Any, array: Array, place: g.Ref, uniform: Uniform) -> g.Footprint:
+        """The stretch of a buffer that all waves together touch."""
+        found, extra = self.threads(node, array), self.extra(node, array, uniform)
+        if found is None or extra is None:
+            return whole(array, place, may=True)
+        starts, width = found
+        first = int(starts.min())
+        return g.Footprint(g.Ref(place.base, ZERO, add(Const(first), extra)), (), int(starts.max()) + width - first)
+
+    def is_exact(self, node: Any, array: Array, uniform: Uniform) -> bool:
+        """Whether the index says which bytes these are."""
+        return self.threads(node, array) is not None and self.extra(node, array, uniform) is not None
+
+    def key(self, node: Any, array: Array) -> Any:
+        """Accesses with one key touch the same bytes of their buffers."""
+        index, elements, mapping = self.index_of(node)
+        if index is None:
+            return (op_of(node), node.name)
+        starts = tuple(getattr(each, "start", each) for each in index.values())
+        sizes = tuple(getattr(each, "size", 1) for each in index.values()) if mapping is not None else ()
+        elements = tuple(elements) if isinstance(elements, list) else elements
+        mapped = id(mapping) if mapping is not None else 0
+        return op_of(node), starts, sizes, elements, mapped, array.strides, array.bits, array.bytes
+
+    def index_of(self, node: Any) -> tuple[Any, Any, Any]:
+        """Index, elements of a thread, and mapping of an access; no index if there is none that can be followed."""
+        op = op_of(node)
+        if op == "gather_to_lds":
+            return argument(node, 3) or None, argument(node, 5), argument(node, 7)
+        if op == "tensor_load_to_lds":
+            return argument(node, 4) or None, argument(node, 3), None
+        if op not in _ELEMENTS:
+            return None, None, None
+        at = _ELEMENTS[op]
+        return getattr(node, "index", None) or None, argument(node, at), argument(node, at + 1)
+
+    def extra(self, node: Any, array: Array, uniform: Uniform) -> Index | None:
+        """What all threads add alike, and nobody knows the number of: a tile, a turn. None if it cannot be said."""
+        index, _, mapping = self.index_of(node)
+        if index is None or mapping is not None:
+            return ZERO
+        total: Index = ZERO
+        for each, stride in zip(index.values(), array.strides, strict=False):
+            rest = self.split(getattr(each, "start", each))[1]
+            for part in rest:
+                found = None if names_threads(part) else uniform.index(part)
+                if found is None:
+                    return None
+                total = add(total, scale(found, stride * array.bits // BITS))
+        return total
+
+    def is_shifted(self, node: Any) -> bool:
+        """Whether all threads add something that nobody knows the number of."""
+        index = self.index_of(node)[0] or {}
+        return any(self.split(getattr(each, "start", each))[1] for each in index.values())
+
+    def split(self, expr: Any) -> tuple[list[Any], list[Any]]:
+        """The summands that are known, and the others."""
+        if self.numbers.fraction(expr) is not None:
+            return [expr], []
+        parts = expr.args if type(expr).__name__ == "Add" else (expr,)
+        known = [each for each in parts if self.numbers.fraction(each) is not None]
+        return known, [each for each in parts if self.numbers.fraction(each) is None]
+
+    def threads(self, node: Any, array: Array, key: Any = None) -> tuple[Numeric, int] | None:
+        """For each thread the first bytes that it touches, and how many there; None if nobody knows."""
+        key = self.key(node, array) if key is None else key
+        if key not in self.starts:
+            found = self._threads(node, array)
+            if found is not None:
+                starts, width = found
+                if starts.min() < 0 or int(starts.max()) + width > array.bytes:
+                    found = None
+            self.starts[key] = found
+        return self.starts[key]
+
+    def _threads(self, node: Any, array: Array) -> tuple[Numeric, int] | None:
+        index, elements, mapping = self.index_of(node)
+        if index is None:
+            return None
+        op = op_of(node)
+        if op == "tensor_load_to_lds":
+            return self.tile(index, elements, array)
+        count = self.numbers.constant(elements)
+        if count is None:
+            return None
+        if mapping is not None:
+            return None if op == "gather_to_lds" else self.mapped(node, index, mapping, count, array)
+        starts = self.linear(index, array)
+        width = max(1, count * array.bits // BITS)
+        if starts is None:
+            return None
+        if op == "gather_to_lds":  # the first lane says where, and the lanes follow one another
+            lanes = self.context.lanes
+            starts = (starts.reshape(-1, lanes)[:, :1] + np.arange(lanes) * width).reshape(-1)
+        return starts, width
+
+    def linear(self, index: Any, array: Array) -> Numeric | None:
+        """The first byte of each thread, without what all add alike."""
+        if len(index) != len(array.strides):
+            return None
+        total: Any = 0
+        for each, stride in zip(index.values(), array.strides, strict=True):
+            for part in self.split(getattr(each, "start", each))[0]:
+                value = self.numbers.value(part)
+                if value is None:
+                    return None
+                total = total + value * stride
+        return np.broadcast_to(np.asarray(total * array.bits // BITS), (self.context.count,))
+
+    def mapped(self, node: Any, index: Any, mapping: Any, elements: int, array: Array) -> tuple[Numeric, int] | None:
+        """Each element by itself: a mapping may scatter them."""
+        is_read = op_of(node) == "read"
+        shape = _memory_shape(argument(node, 0 if is_read else 1))
+        if shape is None:
+            return None
+        exprs = (mapping.map_input_indices if is_read else mapping.map_output_indices)(shape)
+        if len(exprs) != len(array.strides):
+            return None
+        sizes = [self.numbers.constant(each.size) or 1 for each in index.values()]
+        fastest = max(range(len(sizes)), key=lambda d: (sizes[d], d))
+        iters: dict[Any, Any] = {}
+        for number, (symbol, each) in enumerate(zip(mapping.iters.keys(), index.values(), strict=False)):
+            value = self.numbers.value(each.start)
+            if value is None:
+                return None
+            column = np.broadcast_to(np.asarray(value), (self.context.count,))[:, None]
+            iters[symbol] = column + np.arange(elements) if number == fastest else column
+        inner = Numbers(_Symbols({**self.context.sizes, **iters}, {}))
+        total: Any = 0
+        for expr, stride in zip(exprs, array.strides, strict=True):
+            value = inner.value(expr)
+            if value is None:
+                return None
+            total = total + value * stride
+        starts = np.broadcast_to(np.asarray(total * array.bits // BITS), (self.context.count, elements))
+        return starts, max(1, array.bits // BITS)
+
+    def tile(self, index: Any, sizes: Any, array: Array) -> tuple[Numeric, int] | None:
+        """A copy of a whole tile by one instruction: its rows lie as far apart as those of the buffer."""
+        shape = [self.numbers.constant(each) for each in sizes]
+        known = [each for each in shape if each is not None]
+        starts = self.linear(index, array)
+        if starts is None or len(known) != len(array.strides):
+            return None
+        rows = np.zeros(1, dtype=np.int64)
+        for count, stride in zip(known[:-1], array.strides[:-1], strict=True):
+            rows = (rows[:, None] + np.arange(count) * stride * array.bits // BITS).reshape(-1)
+        first = starts.reshape(-1, self.context.lanes)[:, :1]
+        return (first + rows[None, :]).reshape(len(first), -1), known[-1] * array.bits // BITS
+
+    # --- who exchanges with whom ---
+
+    def is_private(self, accesses: list[tuple[Any, Array]]) -> bool:
+        """Whether each byte that these accesses of one buffer touch belongs to one wave."""
+        waves = self.context.waves
+        if waves == 1:
+            return True
+        owner: Numeric | None = None
+        for node, array in accesses:
+            found = self.threads(node, array)
+            if found is None or self.is_shifted(node):
+                return False
+            starts, width = found
+            if owner is None:
+                owner = np.full(array.bytes, -1, dtype=np.int64)
+            rows = starts.reshape(waves, -1)
+            for wave in range(waves):
+                bytes_ = (rows[wave][:, None] + np.arange(width)).reshape(-1)
+                if ((owner[bytes_] != -1) & (owner[bytes_] != wave)).any():
+                    return False
+                owner[bytes_] = wave
+        return True
+
+
+class _Symbols(dict[Any, Any]):
+    """What symbols stand for: threads by their names, all others by themselves."""
+
+    def __init__(self, known: dict[Any, Any], threads: dict[str, Any]) -> None:
+        super().__init__(known)
+        self.threads = threads
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (getattr(key, "is_Symbol", False) and str(key) in self.threads)
+
+    def __missing__(self, key: Any) -> Any:
+        return self.threads[str(key)]
+
+
+def whole(array: Array, place: g.Ref, *, may: bool = False) -> g.Footprint:
+    """All bytes of a buffer."""
+    return g.Footprint(place, (), array.bytes, may)
+
+
+def _memory_shape(memory: Any) -> tuple[Any, ...] | None:
+    """The dimensions of a memory, without scales."""
+    shape = getattr(getattr(memory, "type", None), "symbolic_shape", None)
+    if shape is None:
+        return None
+    from wave_lang.kernel.wave.utils.general_utils import infer_dim
+
+    return tuple(infer_dim(each) for each in shape)

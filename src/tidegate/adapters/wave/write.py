@@ -1,0 +1,207 @@
+"""Plans carried out in a trace, as operations of Wave.
+
+Needs   a trace, its graph with the node of each point, a plan, and whether counted waits are wanted
+Gives   the trace with barriers and waits put in, changed or taken away; the nodes that were put in
+Keeps   what stands in the trace is never weaker than the plan: where Wave has no operation for a count, or counts are
+        not wanted, the wait is for all; Wave's own code generator lowers every operation that is put in
+Cost    linear in the edits
+
+    insert shared_memory_barrier vmcnt(0)         SharedMemoryBarrier(wait_async_ops=True)
+    insert shared_memory_barrier vmcnt(4)         MemoryCounterWait(load=4, ds=0), WorkgroupBarrier, SchedulingBarrier
+    insert wait_count dscnt(0); signal -1         SharedMemoryBarrierSignal(-1)
+
+A counted wait stands before a bare barrier: Wave's own barrier becomes one that waits for everything (LLVM 22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from tidegate.adapters.wave.build import Built
+from tidegate.adapters.wave.build_state import WORKGROUP_BARRIER
+from tidegate.adapters.wave.nodes import op_of, span_of
+from tidegate.diag import BadInput, Finding, Label
+from tidegate.graph import model as g
+from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan, Reorder
+from tidegate.language import ops
+from tidegate.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was done to a trace, and how to undo it."""
+
+    new: tuple[Any, ...]  # nodes that were put in
+    removed: tuple[tuple[Any, str], ...] = ()
+    edits: tuple[tuple[int, Any], ...] = ()  # number of an edit, and the last node that it became
+
+
+def write(plan: Plan, built: Built, target: Target, *, counts: bool = False) -> Written:
+    """Carries out a plan in the trace that a graph was made of."""
+    writer = _Writer(built, target, counts)
+    writer.plan(plan)
+    return Written(tuple(writer.new), (), tuple(writer.edits))
+
+
+def take_back(written: Written) -> None:
+    """Takes away what was put in."""
+    for node in reversed(written.new):
+        node.graph.erase_node(node)
+
+
+@dataclass
+class _Writer:
+    built: Built
+    target: Target
+    counts: bool
+    new: list[Any] = field(default_factory=list)
+    edits: list[tuple[int, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        of = self.target.counter_of
+        self.lds, self.loads, self.stores = of("local_read"), of("global_read"), of("global_write")
+        self.tensor = of("tensor_load_to_lds")
+        graph = self.built.graph
+        self.copies = any(isinstance(each.action, g.Access) and each.action.is_async for each in graph.points)
+
+    def plan(self, plan: Plan) -> None:
+        self.check(plan)
+        before: dict[int, list[tuple[int, Any]]] = {}
+        for number, edit in enumerate(plan.edits):
+            match edit:
+                case Insert(point, op):
+                    before.setdefault(point, []).append((number, op))
+                case Change(point, op):
+                    self.change(number, point, op)
+                case Delete(point):
+                    self.delete(point)
+                case _:
+                    raise AssertionError(edit)
+        for point, inserted in before.items():
+            self.insert(point, inserted)
+
+    def check(self, plan: Plan) -> None:
+        """Everything can be said in Wave's operations, or nothing is touched."""
+        for edit in plan.edits:
+            if isinstance(edit, Move | Reorder):
+                self.fail(None, "only barriers and waits are put in, changed or taken away")
+            op = getattr(edit, "op", None)
+            known = {self.lds, self.loads, self.stores, self.tensor}
+            for counter, _ in getattr(op, "counts", ()):
+                if counter not in known:
+                    self.fail(self.node(edit), f"Wave has no operation that waits for `{counter}`")
+            if isinstance(edit, Insert) and self.built.nodes[edit.before] is None:
+                self.fail(None, "that place is in no graph")
+
+    def node(self, edit: Edit) -> Any:
+        point = edit.before if isinstance(edit, Insert) else getattr(edit, "point", -1)
+        return self.built.nodes[point] if point >= 0 else None
+
+    def fail(self, node: Any, why: str) -> NoReturn:
+        labels = (Label(span_of(node)),) if node is not None else ()
+        raise BadInput(Finding("TG603", f"the plan cannot be carried out in this trace: {why}", labels))
+
+    # --- putting in ---
+
+    def insert(self, point: int, inserted: Sequence[tuple[int, Any]]) -> None:
+        node = self.built.nodes[point]
+        counts: dict[str, int] = {}  # of waits that the next barrier can take along
+        waiting: list[int] = []
+        with self.before(node):
+            for number, op in inserted:
+                match op:
+                    case ops.WaitCount(counts=given):
+                        for counter, count in given:
+                            counts[counter] = min(count, counts.get(counter, count))
+                        waiting.append(number)
+                        continue
+                    case ops.SharedMemoryBarrier(counts=given):
+                        counts[self.lds] = 0
+                        for counter, count in given:
+                            counts[counter] = min(count, counts.get(counter, count))
+                        self.barrier(node, counts)
+                    case ops.WorkgroupBarrier():
+                        self.barrier(node, counts)
+                    case ops.Signal(barrier=-1):
+                        self.signal(node, counts)
+                    case ops.Wait(barrier=-1):
+                        self.wait(node, counts)
+                        self.put("SharedMemoryBarrierWait", node, WORKGROUP_BARRIER)
+                    case ops.SchedulingBarrier():
+                        self.put("SchedulingBarrier", node, [])
+                    case ops.SetWavePrio(level=level):
+                        self.put("SetWavePrio", node, level)
+                    case _:
+                        self.fail(node, f"Wave has nothing for `{type(op).__name__}`")
+                counts = {}
+                self.edits += [(each, self.new[-1]) for each in (*waiting, number)]
+                waiting = []
+            self.wait(node, counts)
+            self.edits += [(each, self.new[-1]) for each in waiting]
+
+    def barrier(self, node: Any, counts: dict[str, int]) -> None:
+        """All waves meet, after what they have to wait for."""
+        if self.counts and self.copies:
+            self.wait(node, counts)
+            self.put("WorkgroupBarrier", node)
+            self.put("SchedulingBarrier", node, [])
+            return
+        if self.tensor in counts and self.tensor:
+            self.fail(node, "Wave's barrier does not wait for tensor copies")
+        self.put("SharedMemoryBarrier", node, self.loads in counts, False)
+
+    def signal(self, node: Any, counts: dict[str, int]) -> None:
+        """Wave's own waits for LDS, and for tensor copies if told."""
+        rest = {counter: count for counter, count in counts.items() if counter not in (self.lds, self.tensor)}
+        self.wait(node, rest)
+        self.put("SharedMemoryBarrierSignal", node, WORKGROUP_BARRIER, bool(self.tensor) and self.tensor in counts)
+
+    def wait(self, node: Any, counts: dict[str, int]) -> None:
+        if not counts:
+            return
+        if self.tensor in counts and self.tensor:
+            self.fail(node, "Wave has no operation of its own that waits for tensor copies")
+        numbers = {counter: count if self.counts else 0 for counter, count in counts.items()}
+        loads, lds = numbers.get(self.loads), numbers.get(self.lds)
+        stores = numbers.get(self.stores) if self.stores != self.loads else None
+        self.put("MemoryCounterWait", node, loads, stores, lds, None)
+
+    def put(self, name: str, before: Any, *args: Any) -> None:
+        from wave_lang.kernel.ops import wave_ops
+
+        made = getattr(wave_ops, name)(*args).add_to_graph(before.graph, loc=getattr(before, "location", None))
+        self.new.append(made)
+
+    @contextmanager
+    def before(self, node: Any) -> Any:
+        with node.graph.inserting_before(node):
+            yield
+
+    # --- what stands there ---
+
+    def change(self, number: int, point: int, op: Any) -> None:
+        """A barrier that has to wait for more, or a wait with another count."""
+        node = self.built.nodes[point]
+        kind = op_of(node)
+        counts = dict(getattr(op, "counts", ()))
+        if kind == "memory_counter_wait" and isinstance(op, ops.WaitCount):
+            loads, lds = counts.get(self.loads), counts.get(self.lds)
+            stores = counts.get(self.stores) if self.stores != self.loads else None
+            node.args = (loads, stores, lds, node.args[3] if len(node.args) > 3 else None)
+            self.edits.append((number, node))
+            return
+        if kind not in ("shared_memory_barrier", "workgroup_barrier", "shared_memory_barrier_signal"):
+            self.fail(node, f"`{kind}` cannot become `{type(op).__name__}`")
+        if isinstance(op, ops.SharedMemoryBarrier) and kind == "workgroup_barrier":
+            counts[self.lds] = 0
+        with self.before(node):  # a wait before it is as good, and leaves what stands there as it is
+            self.wait(node, counts)
+        if self.new:
+            self.edits.append((number, self.new[-1]))
+
+    def delete(self, point: int) -> None:
+        node = self.built.nodes[point]
+        node.graph.erase_node(node)
