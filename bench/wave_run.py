@@ -102,7 +102,7 @@ def run_all(
 
     try:
         program = Program(trace, constraints, options)
-        inputs = make_inputs(trace, SIZES)
+        inputs = INPUTS.get(case.kernel, same)(make_inputs(trace, SIZES))
         wanted, than, note = find_wanted(case, program, inputs)
         for timing, seeds in runs:
             for seed in range(seeds):
@@ -110,7 +110,7 @@ def run_all(
                 told = f"{timing}, seed {seed}"
                 if ran.hang:
                     return Row(case.name, target, "hang", f"{told}: {ran.hang}")
-                difference = compare(ran.arrays, ran.written, wanted)
+                difference = compare(ran, wanted)
                 if difference:
                     return Row(case.name, target, "differs", f"from {than}; {told}: {difference}")
     except CannotRun as error:
@@ -125,24 +125,57 @@ def find_wanted(case: Case, program: Any, inputs: Arrays) -> tuple[Arrays, str, 
     """
     ran = program.run(inputs, timing="lockstep")
     in_step = {name: ran.arrays[name] for name, some in ran.written.items() if some.any()}
-    if case.reference is None:
+    reference = case.reference or REFERENCES.get(case.kernel)
+    if reference is None:
         return in_step, "a run in step", "to a run in step; there is no reference"
-    wanted = case.reference(inputs)
-    if not ran.hang and compare(ran.arrays, ran.written, wanted):
+    wanted = reference(inputs)
+    if not ran.hang and compare(ran, wanted):
         return in_step, "a run in step, which is not the reference", "to a run in step, WHICH IS NOT THE REFERENCE"
     return wanted, "the reference", ""
 
 
-def compare(arrays: Arrays, written: Arrays, wanted: Arrays) -> str:
-    """How many of the elements that were written are not what they should be."""
+def same(inputs: Arrays) -> Arrays:
+    return inputs
+
+
+def any_bytes(inputs: Arrays) -> Arrays:
+    """For operands of 4 bits: all of them, and scales near one."""
+    given = np.random.default_rng(1)
+    ranges = {name: (126, 129) if name.endswith("_scale") else (0, 256) for name in inputs if name != "out"}
+    made = {name: given.integers(*ends, inputs[name].shape).astype(np.uint8) for name, ends in ranges.items()}
+    return inputs | {name: array.view(np.int8) for name, array in made.items()}
+
+
+def multiply_scaled(inputs: Arrays) -> Arrays:
+    """Floats of 4 bits, two in a byte, with one exponent for each 32."""
+
+    def wide(name: str) -> np.ndarray:
+        raw = inputs[name].view(np.uint8)
+        magnitudes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+        numbers = np.concatenate([magnitudes, -magnitudes])
+        found = numbers[np.stack([raw & 15, raw >> 4], axis=-1)].reshape(len(raw), -1)
+        scale = np.exp2(inputs[f"{name}_scale"].view(np.uint8).astype(np.float64) - 127)
+        return found * np.repeat(scale, 32, axis=1)
+
+    return {"out": wide("left") @ wide("right").T}
+
+
+INPUTS: dict[str, Callable[[Arrays], Arrays]] = {"mxfp4": any_bytes}
+REFERENCES: dict[str, Callable[[Arrays], Arrays]] = {"mxfp4": multiply_scaled}
+
+
+def compare(ran: Any, wanted: Arrays) -> str:
+    """How many of the elements that were written are not what they should be, or not the same for all who wrote."""
     for name, right in wanted.items():
-        mask = written[name]
+        mask = ran.written[name]
         if not mask.any():
             return f"nothing is written to `{name}`"
-        got, meant = arrays[name][mask].astype(np.float64), np.asarray(right, np.float64)[mask]
+        got, meant = ran.arrays[name][mask].astype(np.float64), np.asarray(right, np.float64)[mask]
         wrong = ~(np.abs(got - meant) <= TOLERANCE * (1 + np.abs(meant)))
         if wrong.any():
             return f"{wrong.sum()} of {wrong.size} elements of `{name}`"
+        if ran.disputed[name].any():
+            return f"two waves write different values to {ran.disputed[name].sum()} elements of `{name}`"
     return ""
 
 

@@ -93,12 +93,12 @@ def make_write(op: Any, program: Graphs) -> Flow:
         places, mask = wave.places(known.of(memory), op.mapping_dynamic_vals)
         if isinstance(memory, GlobalArray):
             wave.queues.count_global()
-            store(memory, places, mask, values)
+            store(memory, places, mask, values, wave.number)
             return
         yield None
 
         def perform() -> None:
-            store(memory, places, mask, values)
+            store(memory, places, mask, values, wave.number)
 
         wave.queues.issue(Access(perform))
 
@@ -150,7 +150,7 @@ def make_gather(op: Any, program: Graphs) -> Flow:
         yield None
 
         def perform() -> None:
-            store(near, places, None, found)
+            store(near, places, None, found, wave.number)
 
         wave.queues.issue_copy(Access(perform), wave.queues.vector)
 
@@ -158,26 +158,31 @@ def make_gather(op: Any, program: Graphs) -> Flow:
 
 
 def make_tensor_load(op: Any, program: Graphs) -> Flow:
+    """As the operation says it; Wave 3.9.1 generates code only for the first two dimensions of a tile."""
+
     def copy(wave: Wave) -> Generator[Question | None, None, Any]:
         far, near = wave.raw(op.src), wave.raw(op.dst)
         shape = [wave.number_of(extent) for extent in op.distributed_shape]
-        if len(shape) != 2 or wave.active is not None:
-            raise CannotRun(f"`{op.fx_node.name}` is no copy of a tile of two dimensions by a whole wave")
+        if wave.active is not None:
+            raise CannotRun(f"`{op.fx_node.name}` under a condition that only some lanes meet")
+        if len(near.strides) > 1 and near.strides[-2] != shape[-1] + near.padding:
+            raise CannotRun(f"the rows of `{op.fx_node.name}` are not those of its buffer")
         starts = [first_lane(wave, addresses.start_of(part)) for part in op.global_tile_index.values()]
         near_starts = [first_lane(wave, addresses.start_of(part)) for part in op.shared_tile_index.values()]
         ends = [wave.number_of(op.bounds[dim]) for dim in op.global_tile_index]
-        row, column = np.indices(shape)
-        *_, y, x = starts
-        far_places = sum(start * stride for start, stride in zip(starts, addresses.strides_of(far), strict=True))
-        far_places = far_places + row * far.array.shape[-1] + column
-        inside = (row < ends[-2] - y) & (column < ends[-1] - x)
+        far_places: Any = 0
+        places: Any = 0
+        inside: Any = True
+        tile = zip(np.indices(shape), starts, near_starts, ends, addresses.strides_of(far), near.strides, strict=True)
+        for offset, start, near_start, end, stride, near_stride in tile:
+            far_places = far_places + (start + offset) * stride
+            places = places + (near_start + offset) * near_stride
+            inside = inside & (start + offset < end)
         found = load(far, far_places, inside)
-        first = sum(start * stride for start, stride in zip(near_starts, near.strides, strict=True))
-        places = first + row * (shape[1] + near.padding) + column
         yield None
 
         def perform() -> None:
-            store(near, places, None, found)
+            store(near, places, None, found, wave.number)
 
         wave.queues.issue_copy(Access(perform), wave.queues.tensor)
 

@@ -1,7 +1,8 @@
 """The memories of one workgroup: bytes that its waves share, and the arrays of the launch.
 
 Needs   the kernel's arguments; the Allocate operations of a trace
-Gives   `GlobalArray` with what has been written; `SharedMemory` that lays the allocations out and hands out `Buffer`s
+Gives   `GlobalArray` with what has been written, and by whom; `SharedMemory`, which lays the allocations out and hands
+        out `Buffer`s
 Keeps   shared memory starts as 0xFF bytes: NaN as any float; children of an allocation lie at their offsets in it
 Cost    an access is one gather or scatter over the lanes
 """
@@ -27,17 +28,24 @@ class GlobalArray:
 
     name: str
     array: Array
-    written: Array  # bool, of the same shape
+    writer: Array  # the wave that wrote each element, -1 for none
+    disputed: Array  # bool: written by two waves, with different values
     shape: tuple[Any, ...]  # as the trace names it
 
     def read(self, places: Array) -> Array:
         self.check(places)
         return self.array.reshape(-1)[places]
 
-    def write(self, places: Array, values: Array) -> None:
+    def write(self, places: Array, values: Array, wave: int) -> None:
         self.check(places)
-        self.array.reshape(-1)[places] = values
-        self.written.reshape(-1)[places] = True
+        array, writer = self.array.reshape(-1), self.writer.reshape(-1)
+        before = array[places]
+        array[places] = values
+        now = array[places]
+        same = (now == before) | ((now != now) & (before != before))
+        other = (writer[places] >= 0) & (writer[places] != wave)
+        self.disputed.reshape(-1)[places[other & ~same]] = True
+        writer[places] = wave
 
     def check(self, places: Array) -> None:
         if places.size and (places.min() < 0 or places.max() >= self.array.size):

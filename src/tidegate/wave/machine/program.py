@@ -32,7 +32,7 @@ from tidegate.wave.machine.waves import Question, Running, Wave
 
 Workgroup = tuple[int, int, int]
 BURSTS = (1, 3, 20, 1000)  # how many steps a wave may take before another is chosen
-CHANCES = (0.02, 0.2, 0.7)
+CHANCES = (0.0, 0.02, 0.2, 0.7, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class Ran:
 
     arrays: dict[str, Array]  # global memory, by the kernel's argument names
     written: dict[str, Array]  # which elements of it the run wrote
+    disputed: dict[str, Array]  # which of them two waves wrote with different values
     hang: str  # who waits for ever and where, or ""
 
 
@@ -82,7 +83,8 @@ class Program:
         named = {array.name: array for array in arrays.values()}
         return Ran(
             {name: one.array for name, one in named.items()},
-            {name: one.written for name, one in named.items()},
+            {name: one.writer >= 0 for name, one in named.items()},
+            {name: one.disputed for name, one in named.items()},
             hang,
         )
 
@@ -102,7 +104,8 @@ class Program:
         if node.name not in inputs:
             raise ValueError(f"no array is given for `{node.name}`")
         array = np.array(inputs[node.name], held_as(kind.dtype), order="C")
-        return GlobalArray(node.name, array, np.zeros(array.shape, bool), tuple(kind.symbolic_shape))
+        writer, disputed = np.full(array.shape, -1, np.int32), np.zeros(array.shape, bool)
+        return GlobalArray(node.name, array, writer, disputed, tuple(kind.symbolic_shape))
 
     def sizes(self, arrays: Mapping[Any, GlobalArray]) -> dict[Any, int]:
         """The symbols that are known only at the launch, from the shapes of the arguments."""

@@ -91,7 +91,7 @@ class Queues:
         if self.timing != "random":
             return
         if self.ordinary and dice.random() < self.chance:
-            self.drain(dice.randrange(len(self.ordinary)))
+            self.drain(0 if self.chance == 1 else dice.randrange(len(self.ordinary)))
         for queue in (self.vector, self.tensor):
             if queue and dice.random() < self.chance:
                 dice.choice(queue).perform()

@@ -141,12 +141,12 @@ def load(memory: GlobalArray | Buffer, places: Array, mask: Array | None) -> Arr
     return found if mask is None else np.where(mask, found, np.zeros((), found.dtype))
 
 
-def store(memory: GlobalArray | Buffer, places: Array, mask: Array | None, values: Array) -> None:
+def store(memory: GlobalArray | Buffer, places: Array, mask: Array | None, values: Array, wave: int) -> None:
     values = np.broadcast_to(values, places.shape)
     if mask is not None:
         places, values = places[mask], values[mask]
     if isinstance(memory, GlobalArray):
-        memory.write(places, values)
+        memory.write(places, values, wave)
     else:
         memory.check(places)
         memory.array[places] = values
