@@ -21,7 +21,7 @@ from tidegate.codes import CODES
 
 SOURCE = ROOT / "src" / "tidegate"
 ORDER = (
-    "collecting diag codes targets cost index language graph footprint hazards placement waits schedule verify "
+    "collecting edition diag codes targets cost index language graph footprint hazards placement waits schedule verify "
     "simulate emit adapters report files passes synchronize pingpong explanation advice triton triton_start wave "
     "library seeds demo cli __main__"
 ).split()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
@@ -19,7 +19,6 @@ from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 
 if TYPE_CHECKING:
-    from tidegate.adapters.triton.program import TritonProgram
     from tidegate.simulate.judge import Judgement, Limits, Progress
     from tidegate.verify.model import Suspect, Verification
     from tidegate.verify.stale import Stale
@@ -50,6 +49,20 @@ NO_MORE_TRIPS = "no more trips than that"
 PROTOCOL = {"TG201", "TG202", "TG203", "TG204", "TG205", "TG207", "TG208"}
 
 
+class Origin(Protocol):
+    """A program of another compiler, of which a graph was made."""
+
+    @property
+    def said(self) -> str:
+        """How it was taken, where that is not just as it stands."""
+
+    def findings(self) -> list[Finding]:
+        """What is taken for worse than it may be."""
+
+    def with_sources(self, finding: Finding) -> Finding:
+        """A finding with the places of the source that it comes from."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """One kernel or graph on its way through the stages."""
@@ -58,7 +71,7 @@ class Unit:
     target: Target
     kernel: Kernel | None
     graph: SyncGraph | None
-    origin: TritonProgram | None = None  # whose text the graph was made of
+    origin: Origin | None = None  # what the graph was made of
 
 
 def units_of(loaded: Loaded, target: str | None) -> list[Unit]:

@@ -51,15 +51,18 @@ def write_programs(results: Sequence[Synchronized], text: str = "", file: str = 
 
 def _write_ttgir(results: Sequence[Synchronized]) -> str:
     """The file that the programs were read from; each edit with its reason, places by the lines of the new text."""
+    from tidegate.adapters.triton.program import TritonProgram
     from tidegate.adapters.triton.write import Edited as EditedTtgir
     from tidegate.adapters.triton.write import write_ttgir
 
-    edited: list[EditedTtgir] = []
-    for each in results:
-        assert each.unit.origin is not None
-        edited.append(EditedTtgir(each.unit.origin.built, each.plan, partial(_reasons_in_text, each)))
-    assert results[0].unit.origin is not None
-    return write_ttgir(results[0].unit.origin.ttgir, edited)
+    origins = [each.unit.origin for each in results]
+    programs = [each for each in origins if isinstance(each, TritonProgram)]
+    assert len(programs) == len(results)
+    edited = [
+        EditedTtgir(program.built, each.plan, partial(_reasons_in_text, each))
+        for program, each in zip(programs, results, strict=True)
+    ]
+    return write_ttgir(programs[0].ttgir, edited)
 
 
 def _reasons_in_text(result: Synchronized, line: Callable[[int], int]) -> list[str]:

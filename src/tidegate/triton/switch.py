@@ -11,18 +11,15 @@ Cost    a few microseconds for each launch: Triton asks for the key
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.triton import libtriton
+from tidegate.edition import fingerprint, own_version
 from tidegate.synchronize import SyncOptions
 from tidegate.triton.placing import Placement, find_doubt, place_barriers
 from tidegate.triton.records import Entry, record, record_proof, say_fallback
@@ -126,7 +123,7 @@ def _as(mode: _Mode) -> Iterator[None]:
 def _mode_of(options: Options) -> _Mode:
     check_version()
     SyncOptions(merge_waits=options.merge_waits).check()
-    return _Mode(f"tidegate-{_version()}-{_fingerprint()}-{options}", lambda: _Placing(options))
+    return _Mode(f"tidegate-{own_version()}-{fingerprint()}-{options}", lambda: _Placing(options))
 
 
 def check_version() -> None:
@@ -137,23 +134,6 @@ def check_version() -> None:
     if libtriton.version() not in libtriton.TESTED:
         found = libtriton.version()
         raise UnsupportedTriton(f"Tidegate knows the barrier pass of Triton {tested}; Triton {found} is installed")
-
-
-def _version() -> str:
-    try:
-        return version("tidegate")
-    except PackageNotFoundError:
-        return "?"
-
-
-@cache
-def _fingerprint() -> str:
-    """Of Tidegate's own files: what is changed in a checkout must not find what was compiled before."""
-    found = hashlib.sha256()
-    root = Path(__file__).resolve().parents[1]
-    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".toml")):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
 
 
 # --- Triton's hook ------------------------------------------------------------------------------------------------

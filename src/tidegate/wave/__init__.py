@@ -1,1 +1,38 @@
-"""Wave traces: running them."""
+"""Tidegate in the place of Wave's barrier pass and of its ping-pong pass; and a checker for Wave traces.
+
+    import tidegate.wave
+
+    tidegate.wave.install()                       # from now on, in this process
+    with tidegate.wave.enabled(counts=True):      # or for a while
+        wave_compile(options, kernel)
+    print(tidegate.wave.report())                 # what was put in, and why
+
+    with tidegate.wave.traces() as found:         # whoever places barriers
+        wave_compile(options, kernel)
+    tidegate.wave.check(found.found[0].trace)     # are they enough?
+
+Nothing of Wave is imported before one of these is called.
+"""
+
+from tidegate.wave.checking import check
+from tidegate.wave.passing import Options
+from tidegate.wave.records import Entry, FallbackWarning, Report, clear_report, report
+from tidegate.wave.switch import Traced, Traces, UnsupportedWave, disabled, enabled, install, traces, uninstall
+
+__all__ = [
+    "Entry",
+    "FallbackWarning",
+    "Options",
+    "Report",
+    "Traced",
+    "Traces",
+    "UnsupportedWave",
+    "check",
+    "clear_report",
+    "disabled",
+    "enabled",
+    "install",
+    "report",
+    "traces",
+    "uninstall",
+]

@@ -9,8 +9,9 @@ Cost    linear in the nodes, plus one evaluation for each different index
 
     read(%a) read(%a) mma mma write(%b)       read %a[...]; compute; write %b[...]
 
-`coarse`: to place barriers that all waves meet at, it is enough to know which buffers waves exchange something through:
-a read of one of them counts as one of all waves of all of it, and neighbours that do the same are one point.
+`coarse`: to place barriers that all waves meet at, it is enough to know which buffers waves exchange something through,
+and which writes have bytes in common (`parts`): a read counts as one of all waves of all of its buffer, and neighbours
+that do the same are one point. `by_wave`: a wave's own part of a part stays its own, which costs more to ask about.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from tidegate.adapters.wave.parts import find_parts
 from tidegate.adapters.wave.private import find_bases, find_groups, find_private
 from tidegate.adapters.wave.regions import is_shared, output_of
 from tidegate.graph import model as g
-from tidegate.index import Const, constant
+from tidegate.index import WAVE, Const, Index, Name, add, constant
 from tidegate.language import ops
 from tidegate.targets import Target
 
@@ -57,9 +58,11 @@ class Built:
     private: frozenset[str] = frozenset()  # buffers in which every wave keeps to its own bytes
 
 
-def build(trace: Any, context: Context, target: Target, *, name: str = "kernel", coarse: bool = False) -> Built:
+def build(
+    trace: Any, context: Context, target: Target, *, name: str = "kernel", coarse: bool = False, by_wave: bool = False
+) -> Built:
     """The graph of a trace."""
-    return _Builder(trace, context, target, name, coarse).built()
+    return _Builder(trace, context, target, name, coarse, by_wave).built()
 
 
 class _Builder(Flow):
@@ -91,11 +94,18 @@ class _Builder(Flow):
         if self.coarse:
             apart = self.shared | {node for node, (name, _) in self.views.items() if name in self.private}
             self.parts = find_parts(self.reached, self.memory, self.groups, self.graphs, frozenset(apart))
+            if self.by_wave:
+                self.parts.find_owned(self.memory)
         # An access is taken to stay in its buffer: where buffers lie matters only if they share bytes.
         self.b.parts["buffers"] = [
-            g.Buffer(name, self.parts.counts.get(node, array.bytes), 1, array.offset if node in self.shared else None)
+            g.Buffer(name, self.size_of(node, array), 1, array.offset if node in self.shared else None)
             for node, (name, array) in self.views.items()
         ]
+
+    def size_of(self, node: Any, array: Array) -> int:
+        """Bytes of a buffer, or the parts that stand for them."""
+        count = self.parts.counts.get(node)
+        return array.bytes if count is None else count * (self.context.waves if self.by_wave else 1)
 
     def operation(self, node: Any) -> None:
         op = op_of(node)
@@ -189,16 +199,25 @@ class _Builder(Flow):
         if self.coarse and array.name not in self.private:
             count = next((self.parts.counts.get(each) for each in self.bases(memory)), None)
             if count is not None:
-                part = self.parts.numbers.get(node)
-                if part is None:
-                    return g.Footprint(place, (), count)
-                return g.Footprint(replace(place, offset=Const(part)), (), 1)
+                return self.part(node, place, count)
             if effect == "read":
                 return whole(array, place)
             return self.memory.stretch(node, array, place, self.uniform)
         if not self.memory.is_exact(node, array, self.uniform):
             self.widened.append(Unclear(node, "its index cannot be followed: it may touch all of its buffer"))
         return self.memory.footprint(node, array, place, self.uniform)
+
+    def part(self, node: Any, place: g.Ref, count: int) -> g.Footprint:
+        """One part of a buffer, or all of them."""
+        part = self.parts.numbers.get(node)
+        waves = self.context.waves if self.by_wave else 1
+        if part is None:
+            return g.Footprint(place, (), count * waves)
+        offset: Index = Const(part * waves)
+        owned = self.by_wave and node in self.parts.owned
+        if owned:
+            offset = add(offset, Name(WAVE))
+        return g.Footprint(replace(place, offset=offset), (), 1 if owned or not self.by_wave else waves)
 
     def bases(self, memory: Any) -> set[Any]:
         return find_bases(memory, self.groups, self.graphs)

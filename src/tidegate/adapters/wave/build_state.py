@@ -37,8 +37,8 @@ class Unclear:
 
 
 class State:
-    def __init__(self, trace: Any, context: Context, target: Target, name: str, coarse: bool) -> None:
-        self.trace, self.context, self.target, self.coarse = trace, context, target, coarse
+    def __init__(self, trace: Any, context: Context, target: Target, name: str, coarse: bool, by_wave: bool) -> None:
+        self.trace, self.context, self.target, self.coarse, self.by_wave = trace, context, target, coarse, by_wave
         self.graphs: dict[str, Any] = trace.region_graph.subgraphs
         self.reached = reached_graphs(trace)
         self.memory = Memory(context)

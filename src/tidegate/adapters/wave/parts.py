@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.adapters.wave.memory import Memory
+from tidegate.adapters.wave.memory import Array, Memory
 from tidegate.adapters.wave.nodes import ACCESSES, argument, is_node, op_of
 from tidegate.adapters.wave.private import Groups, find_bases
 
@@ -28,6 +28,16 @@ class Parts:
 
     counts: dict[Any, int] = field(default_factory=dict)  # allocation → its parts
     numbers: dict[Any, int] = field(default_factory=dict)  # access → its part
+    owned: set[Any] = field(default_factory=set)  # accesses to parts of which each byte belongs to one wave
+    groups: list[tuple[Array, list[Any]]] = field(default_factory=list)  # a buffer, and what writes to it
+
+    def find_owned(self, memory: Memory) -> None:
+        """Fills `owned`."""
+        for array, nodes in self.groups:
+            for part in {self.numbers[each] for each in nodes}:
+                own = [each for each in nodes if self.numbers[each] == part]
+                if memory.is_private([(each, array) for each in own]):
+                    self.owned.update(own)
 
 
 def find_parts(
@@ -48,14 +58,16 @@ def find_parts(
                     writes[bases].append(node)
     found = Parts()
     for bases, nodes in writes.items():
-        own = _parts_of(nodes, memory, memory.array(next(iter(bases))))
+        array = memory.array(next(iter(bases)))
+        own = _parts_of(nodes, memory, array)
         if own is not None:
+            found.groups.append((array, nodes))
             found.numbers |= own
             found.counts |= dict.fromkeys(bases, max(own.values(), default=0) + 1)
     return found
 
 
-def _parts_of(nodes: list[Any], memory: Memory, array: Any) -> dict[Any, int] | None:
+def _parts_of(nodes: list[Any], memory: Memory, array: Array) -> dict[Any, int] | None:
     """For each access its part; None if the bytes of one of them are not known."""
     leader: list[int] = []
     keys: dict[Any, int] = {}

@@ -1,0 +1,141 @@
+"""Barriers for one trace: read, planned, written, proved as it is read back.
+
+Needs   a trace in Wave's hands, its context, a target, and options
+Gives   the trace with Tidegate's barriers, and why each of them stands; or the trace as it was, and why
+Keeps   what is put in is proved on the trace as it then stands; where it is not, everything is taken back
+Cost    linear in the nodes for reading and writing; the plan is a few milliseconds for most kernels
+
+    CapturedTrace ─▶ SyncGraph ─▶ plan ─▶ CapturedTrace ─▶ SyncGraph ─▶ proof
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.adapters.wave.build import Built, build
+from tidegate.adapters.wave.context import Context
+from tidegate.adapters.wave.nodes import span_of
+from tidegate.adapters.wave.write import Written, take_back, write
+from tidegate.collecting import no_collecting
+from tidegate.diag import BadInput
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.plan import Insert, Plan
+from tidegate.language.show import show_op
+from tidegate.placement.place import Placed
+from tidegate.synchronize import SyncOptions, synchronize_graph
+from tidegate.synchronize.stages import MEETING
+from tidegate.targets import Target
+from tidegate.verify.verify import find_wrong
+
+MOST_PLACES = 3  # that one reason names
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`counts`: waits that leave copies under way, where Wave waits for all of them.
+
+    `schedule`: how loops are reordered for ping-pong; empty leaves that to Wave. `verify`: prove what was written.
+    `strategy`: where barriers go; empty takes what fits the target.
+    """
+
+    counts: bool = False
+    schedule: str = ""
+    verify: bool = True
+    strategy: str = ""
+
+
+@dataclass(slots=True)
+class Placement:
+    """What came of one trace."""
+
+    why_not: str = ""  # why it keeps Wave's own barriers; empty if it does not
+    reasons: tuple[str, ...] = ()  # one for each edit
+    barriers: int = 0
+    in_loops: float = 0.0  # how often barriers are met in loops, as far as anybody knows
+    unclear: tuple[str, ...] = ()  # operations that were taken for worse than they may be
+    seconds: dict[str, float] = field(default_factory=dict)  # read, plan, write, prove
+    written: Written | None = None
+
+
+def place_barriers(trace: Any, context: Context, target: Target, options: Options, name: str = "kernel") -> Placement:
+    """Puts barriers into a trace, or says why not."""
+    found = Placement()
+    with no_collecting():
+        try:
+            _place(found, trace, context, target, options, name)
+        except BadInput as bad:
+            found.why_not = bad.findings[0].message
+    return found
+
+
+def _place(found: Placement, trace: Any, context: Context, target: Target, options: Options, name: str) -> None:
+    start = time.perf_counter()
+    built = build(trace, context, target, name=name, coarse=True)
+    found.seconds["read"] = time.perf_counter() - start
+    start = time.perf_counter()
+    wanted = SyncOptions(strategy=options.strategy, merge_waits="never", judge=False)
+    placed = synchronize_graph(built.graph, target, wanted)
+    if _stands_for_writes_alone(placed.plan):  # perhaps no wave writes what is another's
+        built = build(trace, context, target, name=name, coarse=True, by_wave=True)
+        placed = synchronize_graph(built.graph, target, wanted)
+    found.seconds["plan"] = time.perf_counter() - start
+    start = time.perf_counter()
+    found.written = write(placed.plan, built, target, counts=options.counts)
+    found.seconds["write"] = time.perf_counter() - start
+    start = time.perf_counter()
+    if options.verify:
+        doubt = find_doubt(trace, context, target, name)
+        if doubt:
+            take_back(found.written)
+            found.written, found.why_not = None, doubt
+            return
+    found.seconds["prove"] = time.perf_counter() - start
+    after = apply_to_graph(placed.plan, built.graph)
+    meets = [each for each in after.points if isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING)]
+    found.barriers = len(meets)
+    found.in_loops = sum(each.weight for each in meets if each.loop >= 0)
+    found.reasons = tuple(_reasons(placed, built))
+    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in built.unclear)
+
+
+def _stands_for_writes_alone(plan: Plan) -> bool:
+    return any(
+        isinstance(edit, Insert) and edit.serves and all(each.startswith("WAW") for each in edit.serves)
+        for edit in plan.edits
+    )
+
+
+def find_doubt(trace: Any, context: Context, target: Target, name: str) -> str:
+    """Why a trace as it stands is not proved, in words; empty if it is."""
+    for by_wave in (False, True):  # what is proved of more than happens is proved
+        built = build(trace, context, target, name=name, coarse=True, by_wave=by_wave)
+        wrong = find_wrong(built.graph, target)
+        if wrong is None:
+            return ""
+    built = build(trace, context, target, name=name)
+    wrong = find_wrong(built.graph, target)
+    if wrong is None:
+        return ""
+    if wrong[0] < 0:
+        return "the verifier does not decide it"
+    first, second = (built.nodes[each].name for each in wrong)
+    return f"the verifier does not see what orders `{first}` and `{second}`"
+
+
+def _reasons(placed: Placed, built: Built) -> Iterator[str]:
+    """Why each edit stands: what it orders."""
+    for edit in placed.plan.edits:
+        op = getattr(edit, "op", None)
+        what = next(show_op(op)) if op is not None else type(edit).__name__.lower()
+        served = list(dict.fromkeys(edit.serves))
+        more = [f"and {len(served) - MOST_PLACES} more"] if len(served) > MOST_PLACES else []
+        point = edit.before if isinstance(edit, Insert) else getattr(edit, "point", -1)
+        node = built.nodes[point] if point >= 0 else None
+        at = f" before `{node.name}`" if node is not None else ""
+        place = span_of(node) if node is not None else None
+        where = f" ({place})" if place is not None and place.line else ""
+        yield f"{what}{at}{where}: {'; '.join((*served[:MOST_PLACES], *more)) or 'prepares another'}"

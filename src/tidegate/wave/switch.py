@@ -1,0 +1,302 @@
+"""Tidegate in the place of Wave's passes, switched on and off in the running process.
+
+Needs   wave-lang 3.9.1 with torch 2.13.0 and IREE 3.9.0
+Gives   `install`, `uninstall`, and for a while `enabled` and `disabled`; `traces`, what a compilation works on
+Keeps   Wave's own passes come back as they were; Wave's cache tells apart what was compiled with which options and
+        which Tidegate; a mistake of ours never ends somebody's compilation: Wave's own pass runs instead
+Cost    nothing while it is switched off
+
+    wave_compile ─▶ LaunchableWave._trace_and_get_kernel_signature ─▶ … schedule_reordering … add_shared_memory_barriers
+                    ours: remembers whose constraints these are        ours, if asked     ours
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tidegate.adapters.wave.context import Context, context_of
+from tidegate.diag import BadInput, Finding
+from tidegate.edition import fingerprint, own_version
+from tidegate.synchronize import SyncOptions
+from tidegate.targets import load_target
+from tidegate.wave.checking import remember
+from tidegate.wave.passing import Options, Placement, place_barriers
+from tidegate.wave.records import Entry, record
+
+# What is known to work together.
+TESTED = {"wave-lang": ("3.9.1",), "torch": ("2.13.0",), "iree-base-compiler": ("3.9.0",)}
+INSTALL = "`pip install 'tidegate[wave]'`"
+STRATEGIES = ("auto", "wave", "none")
+
+
+class UnsupportedWave(RuntimeError):
+    """Wave is not there, or not in a version that Tidegate knows."""
+
+
+def check_version() -> None:
+    """Raises `UnsupportedWave` if this Wave, its torch or its IREE is not known."""
+    for package, tested in TESTED.items():
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            raise UnsupportedWave(f"Tidegate needs {package} {tested[0]}, which is not installed: {INSTALL}") from None
+        if found.split("+")[0] not in tested:
+            raise UnsupportedWave(f"Tidegate knows {package} {' or '.join(tested)}; {found} is installed")
+
+
+# --- on and off ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """Who places barriers now; None: Wave itself."""
+
+    options: Options | None
+
+
+@dataclass(slots=True)
+class _Compilation:
+    """What is being compiled: whose constraints, for which target, and how its loop was reordered."""
+
+    kernel: Any
+    options: Any
+    schedule: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.kernel, "_name", "") or self.options.func_name or "kernel")
+
+
+_OFF = _Mode(None)
+_lock = threading.RLock()
+_modes: list[_Mode] = []  # the last one holds
+_compiled: ContextVar[_Compilation | None] = ContextVar("compiled", default=None)
+_listeners: list[Callable[[Traced], None]] = []
+
+
+def install(*, counts: bool = False, schedule: bool | str = False, verify: bool = True, strategy: str = "") -> None:
+    """Replaces Wave's barrier pass for all that this process compiles from now on. Called again, it changes options.
+
+    `counts`: waits for copies leave under way what need not have landed, where Wave waits for all. `schedule`: loops
+    are reordered for ping-pong by Tidegate, which takes Wave's strategies or its own, whichever is cheapest (True or
+    "auto"), Wave's ("wave"), or so many clusters ("clusters=4"). `verify`: what was put in is proved, as it is read
+    back. Raises `UnsupportedWave` without the versions that are known, `BadInput` for an option that does not exist.
+    """
+    mode = _Mode(_options(counts, schedule, verify, strategy))
+    with _lock:
+        _modes[:1] = [mode]
+        _replace_passes()
+
+
+def uninstall() -> None:
+    """Gives Wave its own passes back. What is compiled already stays as it is."""
+    with _lock:
+        _modes[:1] = [_OFF] if len(_modes) > 1 else []
+        _restore_passes()
+
+
+@contextmanager
+def enabled(
+    *, counts: bool = False, schedule: bool | str = False, verify: bool = True, strategy: str = ""
+) -> Iterator[None]:
+    """For a while: `with tidegate.wave.enabled(): wave_compile(options, kernel)`. In all threads."""
+    with _as(_Mode(_options(counts, schedule, verify, strategy))):
+        yield
+
+
+@contextmanager
+def disabled() -> Iterator[None]:
+    """For a while Wave's own passes, in a process with Tidegate installed."""
+    with _as(_OFF):
+        yield
+
+
+@contextmanager
+def _as(mode: _Mode) -> Iterator[None]:
+    with _lock:
+        if not _modes:
+            _modes.append(_OFF)
+        _modes.append(mode)
+        _replace_passes()
+    try:
+        yield
+    finally:
+        with _lock:
+            del _modes[max(place for place, each in enumerate(_modes) if each is mode)]
+            if _modes == [_OFF]:
+                _modes.clear()
+            _restore_passes()
+
+
+def _options(counts: bool, schedule: bool | str, verify: bool, strategy: str) -> Options:
+    check_version()
+    SyncOptions(strategy=strategy).check()
+    name = schedule if isinstance(schedule, str) else "auto" if schedule else ""
+    number = name.removeprefix("clusters=")
+    if name and name not in STRATEGIES and not (number != name and number.isdigit() and int(number) > 0):
+        help = "`auto`, `wave`, `none` or `clusters=K`"
+        raise BadInput(Finding("TG012", f"there is no schedule `{name}`", (), help=help))
+    return Options(counts, name, verify, strategy)
+
+
+def _current() -> Options | None:
+    return _modes[-1].options if _modes else None
+
+
+# --- Wave's passes ------------------------------------------------------------------------------------------------
+
+_own: dict[str, Any] = {}  # Wave's own functions, while ours stand in their places
+
+
+def _wave() -> Any:
+    return import_module("wave_lang.kernel.wave.wave")  # the package's own `wave` is the decorator
+
+
+def _replace_passes() -> None:
+    if _own:
+        return
+    wave, cache = _wave(), import_module("wave_lang.kernel.wave.cache")
+    launchable, manager = wave.LaunchableWave, cache.WaveCacheManager
+    _own["barriers"] = wave.add_shared_memory_barriers
+    _own["schedule"] = wave.schedule_reordering
+    _own["trace"] = launchable._trace_and_get_kernel_signature
+    _own["hash"] = manager.get_hash
+    wave.add_shared_memory_barriers = functools.wraps(_own["barriers"])(_add_shared_memory_barriers)
+    wave.schedule_reordering = functools.wraps(_own["schedule"])(_schedule_reordering)
+    launchable._trace_and_get_kernel_signature = functools.wraps(_own["trace"])(_trace)
+    manager.get_hash = functools.wraps(_own["hash"])(_get_hash)
+
+
+def _restore_passes() -> None:
+    if _modes or _listeners or not _own:
+        return
+    wave, cache = _wave(), import_module("wave_lang.kernel.wave.cache")
+    wave.add_shared_memory_barriers = _own["barriers"]
+    wave.schedule_reordering = _own["schedule"]
+    wave.LaunchableWave._trace_and_get_kernel_signature = _own["trace"]
+    cache.WaveCacheManager.get_hash = _own["hash"]
+    _own.clear()
+
+
+def _trace(self: Any, options: Any, *rest: Any, **named: Any) -> Any:
+    """As Wave's own; remembers what is being compiled."""
+    token = _compiled.set(_Compilation(self, options))
+    try:
+        return _own["trace"](self, options, *rest, **named)
+    finally:
+        _compiled.reset(token)
+
+
+def _get_hash(self: Any, constraints: Any, kernel_fn: Any, options: Any) -> str:
+    """The key of Wave's cache, with what Tidegate does to a kernel."""
+    found = str(_own["hash"](self, constraints, kernel_fn, options))
+    current = _current()
+    if current is None:
+        return found
+    return hashlib.sha256(f"{found} {own_version()} {fingerprint()} {current}".encode()).hexdigest()
+
+
+def _add_shared_memory_barriers(trace: Any, target: str = "") -> None:
+    compiled, options = _compiled.get(), _current()
+    context = context_of(compiled.kernel.constraints) if compiled is not None else None
+    if context is not None and compiled is not None:
+        remember(trace, context, target, compiled.name)
+    for listener in _listeners:
+        listener(Traced(trace, context, target, compiled.name if compiled else "", "before"))
+    if options is None or compiled is None or context is None:
+        _own["barriers"](trace, target=target)
+    else:
+        found = _placed(trace, context, target, options, compiled.name)
+        if found.why_not:
+            _own["barriers"](trace, target=target)
+        record(Entry(compiled.name, target, found, compiled.schedule))
+    for listener in _listeners:
+        listener(Traced(trace, context, target, compiled.name if compiled else "", "after"))
+
+
+def _placed(trace: Any, context: Context, target: str, options: Options, name: str) -> Placement:
+    try:
+        return place_barriers(trace, context, load_target(target), options, name)
+    except BadInput as bad:
+        return Placement(why_not=bad.findings[0].message)
+    except Exception as error:  # a mistake of ours must not end somebody else's compilation
+        return Placement(why_not=f"Tidegate fails: {type(error).__name__}: {error}")
+
+
+def _schedule_reordering(trace: Any, constraints: Any, scheduling_type: Any, *rest: Any) -> Any:
+    compiled, options = _compiled.get(), _current()
+    if options is None or not options.schedule or compiled is None:
+        return _own["schedule"](trace, constraints, scheduling_type, *rest)
+    from tidegate.wave.schedule import schedule_reordering
+
+    try:
+        found = schedule_reordering(
+            trace, constraints, scheduling_type, *rest, target=compiled.options.target, strategy=options.schedule
+        )
+        compiled.schedule = str(found)
+    except Exception as error:  # as above
+        compiled.schedule = f"as it was: Tidegate fails: {type(error).__name__}: {error}"
+    return None
+
+
+# --- what a compilation works on ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A trace at one moment of its compilation. Wave changes it in place: what is to be kept has to be copied."""
+
+    trace: Any
+    context: Context | None
+    target: str
+    kernel: str
+    when: str  # before or after barriers are put in
+
+
+@dataclass(slots=True)
+class Traces:
+    """The traces of what is compiled in a `with` block, as they stand after their barriers."""
+
+    found: list[Traced] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Traced]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+
+@contextmanager
+def traces(listener: Callable[[Traced], None] | None = None) -> Iterator[Traces]:
+    """Collects what is compiled meanwhile: `with tidegate.wave.traces() as found: wave_compile(options, kernel)`.
+
+    Each can then be handed to `check`. A listener is called before and after barriers are put in, with Wave's own
+    context open.
+    """
+    check_version()
+    found = Traces()
+
+    def listen(traced: Traced) -> None:
+        if listener is not None:
+            listener(traced)
+        if traced.when == "after":
+            found.found.append(traced)
+
+    with _lock:
+        _listeners.append(listen)
+        _replace_passes()
+    try:
+        yield found
+    finally:
+        with _lock:
+            _listeners.remove(listen)
+            _restore_passes()
