@@ -12,12 +12,13 @@ Cost    linear in the operations plus dependences, plus a sort
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from typing import Generic, Protocol, TypeVar
 
 from tidegate.cost import prices_of
-from tidegate.diag import NOWHERE
+from tidegate.diag import NOWHERE, Span
 from tidegate.schedule.body import MEMORY, Body, Piece
 from tidegate.schedule.dependences import Edge, find_dependences
 from tidegate.schedule.model import Declined
@@ -64,12 +65,44 @@ def arrange_all(
 ) -> list[Arrangement | Declined]:
     """In each of the ways. `spare`: the last cluster may be without a product."""
     edges = find_dependences(body, stagger)
-    return [_Arranger(body, clusters, edges, spare).run(way) for way in ways]
+    work = {piece.number: _work(body, piece) for piece in body.of_role("mma")}
+    found = (Arranger(body.pieces, work, clusters, edges, spare).run(way) for way in ways)
+    return [
+        each if isinstance(each, Declined) else Arrangement(body, each, way)
+        for each, way in zip(found, ways, strict=True)
+    ]
 
 
-class _Arranger:
-    def __init__(self, body: Body, clusters: int, edges: Sequence[Edge], spare: bool = False) -> None:
-        self.body, self.clusters, self.spare = body, clusters, spare
+def _work(body: Body, piece: Piece) -> float:
+    """For how long a product keeps the matrix unit busy."""
+    prices = prices_of(body.target)
+    points = (body.graph.points[each] for each in piece.points)
+    return sum(prices.mma(each.work.ops, each.work.dtype).busy for each in points if each.role == "mma")
+
+
+class Part(Protocol):
+    """What arranging needs to know of an operation. Its number is its place among those that are arranged."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def at(self) -> Span: ...
+
+
+P = TypeVar("P", bound=Part)
+
+
+class Arranger(Generic[P]):
+    """Operations of one body, each behind what it depends on, and how much work its products are."""
+
+    def __init__(
+        self, pieces: Sequence[P], work: Mapping[int, float], clusters: int, edges: Sequence[Edge], spare: bool = False
+    ) -> None:
+        self.pieces, self.work, self.clusters, self.spare = pieces, work, clusters, spare
         self.last = 2 * clusters - 1
         self.before: dict[int, list[Edge]] = defaultdict(list)
         self.behind: dict[int, list[Edge]] = defaultdict(list)
@@ -82,11 +115,12 @@ class _Arranger:
         self.phase: dict[int, int] = {}
         self.latest: dict[int, int] = {}
 
-    def run(self, way: Way) -> Arrangement | Declined:
+    def run(self, way: Way) -> tuple[tuple[P, ...], ...] | Declined:
+        """The operations of each phase, in order."""
         declined = self.products() or self.bounds()
         if declined is not None:
             return declined
-        for piece in self.body.pieces:
+        for piece in self.pieces:
             if piece.role != "mma":
                 self.phase[piece.number] = self.choose(piece, way)
         self.settle()
@@ -95,12 +129,12 @@ class _Arranger:
             if not any(piece.role in MEMORY for piece in phases[number]):
                 says = f"there is too little memory work for {self.clusters} clusters"
                 return Declined("no-memory", says, f"fewer clusters: cluster {number // 2} would have none")
-        return Arrangement(self.body, phases, way)
+        return phases
 
     def behind_products(self) -> set[int]:
         """Operations that need a product of the same iteration, perhaps through others."""
-        found = {piece.number for piece in self.body.of_role("mma")}
-        for piece in self.body.pieces:
+        found = set(self.work)
+        for piece in self.pieces:
             if any(edge.first in found for edge in self.before[piece.number]):
                 found.add(piece.number)
         return found
@@ -109,11 +143,11 @@ class _Arranger:
 
     def products(self) -> Declined | None:
         """Products in text order, shared evenly among the clusters, none earlier than what it needs allows."""
-        work = {piece.number: self.work(piece) for piece in self.body.of_role("mma")}
+        work = self.work
         total, done = sum(work.values()), 0.0
         soonest: dict[int, int] = {}
         shared = max(1, self.clusters - self.spare)
-        for piece in self.body.pieces:
+        for piece in self.pieces:
             number = piece.number
             soonest[number] = self.soonest(piece, soonest)
             if piece.role == "mma":
@@ -128,12 +162,7 @@ class _Arranger:
         missing = next((each for each in wanted if each not in held), None)
         return None if missing is None else self.too_few(missing, len(work))
 
-    def work(self, piece: Piece) -> float:
-        prices = prices_of(self.body.target)
-        points = (self.body.graph.points[each] for each in piece.points)
-        return sum(prices.mma(each.work.ops, each.work.dtype).busy for each in points if each.role == "mma")
-
-    def soonest(self, piece: Piece, known: dict[int, int]) -> int:
+    def soonest(self, piece: P, known: dict[int, int]) -> int:
         found = max((known[edge.first] + edge.gap for edge in self.before[piece.number]), default=0)
         return found + self.is_wrong(piece, found)
 
@@ -144,7 +173,7 @@ class _Arranger:
         says = f"{products} matrix product{'s' * (products != 1)} cannot be shared among {self.clusters} clusters"
         return Declined("no-split", says, "fewer clusters, or products that can be split")
 
-    def too_long(self, piece: Piece, soonest: dict[int, int]) -> Declined:
+    def too_long(self, piece: P, soonest: dict[int, int]) -> Declined:
         needed = soonest[piece.number] // 2 + 1
         if any(self.is_fetched(edge) for edge in self.chain(piece, soonest)):
             return self.not_pipelined(f"{piece.name} needs", piece)
@@ -155,7 +184,7 @@ class _Arranger:
         """Whether something is read that was put into shared memory in the same iteration, and not for a product."""
         return edge.fills and edge.gap > 0 and edge.first not in self.follows
 
-    def not_pipelined(self, who: str, piece: Piece | None = None) -> Declined:
+    def not_pipelined(self, who: str, piece: P | None = None) -> Declined:
         says = f"{who} what is put into shared memory in the same iteration"
         now = any(
             self.is_fetched(edge) and self.fetches(edge.first) for edges in self.before.values() for edge in edges
@@ -165,11 +194,11 @@ class _Arranger:
 
     def fetches(self, number: int) -> bool:
         """Whether an operation copies, or needs what is read from global memory in the same iteration."""
-        if self.body.pieces[number].role in ("copy", "global_read"):
+        if self.pieces[number].role in ("copy", "global_read"):
             return True
         return any(self.fetches(edge.first) for edge in self.before[number] if not edge.gap)
 
-    def chain(self, piece: Piece, soonest: dict[int, int]) -> list[Edge]:
+    def chain(self, piece: P, soonest: dict[int, int]) -> list[Edge]:
         """The dependences on the longest way to an operation."""
         found, at = [], piece.number
         while self.before[at]:
@@ -182,7 +211,7 @@ class _Arranger:
 
     def bounds(self) -> Declined | None:
         """The latest phase of each operation, with products where they are."""
-        for piece in reversed(self.body.pieces):
+        for piece in reversed(self.pieces):
             number = piece.number
             found = min((self.latest[edge.later] - edge.gap for edge in self.behind[number]), default=self.last)
             found -= self.is_wrong(piece, found)
@@ -192,7 +221,7 @@ class _Arranger:
             self.latest[number] = self.phase.get(number, found)
         return None
 
-    def choose(self, piece: Piece, way: Way) -> int:
+    def choose(self, piece: P, way: Way) -> int:
         """What is settled later is taken as early as it can be meanwhile."""
         low = max((self.phase[edge.first] + edge.gap for edge in self.before[piece.number]), default=0)
         low += self.is_wrong(piece, low)
@@ -208,12 +237,12 @@ class _Arranger:
 
     def settle(self) -> None:
         """What is neither memory work nor needs a product stands right before what uses it."""
-        for piece in reversed(self.body.pieces):
+        for piece in reversed(self.pieces):
             number = piece.number
             if piece.role == "other" and number not in self.follows and self.behind[number]:
                 self.phase[number] = min(self.phase[edge.later] - edge.gap for edge in self.behind[number])
 
-    def is_wrong(self, piece: Piece, phase: int) -> bool:
+    def is_wrong(self, piece: P, phase: int) -> bool:
         """Whether an operation must not stand in a phase: memory work in odd ones, products in even ones. Memory work
         that needs a product may stand beside products, for behind the last there is no other place.
         """
@@ -221,14 +250,14 @@ class _Arranger:
             return phase % 2 == 0
         return piece.role in MEMORY and phase % 2 == 1 and piece.number not in self.follows
 
-    def in_order(self, phase: int) -> tuple[Piece, ...]:
+    def in_order(self, phase: int) -> tuple[P, ...]:
         """The operations of a phase: as they stood, but for what memory work should begin with."""
-        mine = [piece for piece in self.body.pieces if self.phase[piece.number] == phase]
-        rank: Callable[[Piece], int] = (lambda piece: _RANK.get(piece.role, 0)) if phase % 2 == 0 else (lambda _: 0)
+        mine = [piece for piece in self.pieces if self.phase[piece.number] == phase]
+        rank: Callable[[P], int] = (lambda piece: _RANK.get(piece.role, 0)) if phase % 2 == 0 else (lambda _: 0)
         return _sorted(mine, self.before, rank)
 
 
-def _sorted(pieces: Sequence[Piece], before: dict[int, list[Edge]], rank: Callable[[Piece], int]) -> tuple[Piece, ...]:
+def _sorted(pieces: Sequence[P], before: dict[int, list[Edge]], rank: Callable[[P], int]) -> tuple[P, ...]:
     """By rank, then as they stood, each behind what it depends on."""
     mine = {piece.number: piece for piece in pieces}
     waiting = {number: sum(edge.first in mine for edge in before[number]) for number in mine}

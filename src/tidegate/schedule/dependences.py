@@ -12,7 +12,7 @@ Cost    the writes of shared memory times its accesses, by a look-up for most pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.collecting import no_collecting
@@ -26,6 +26,7 @@ from tidegate.language import ops
 from tidegate.language.ops import Op, results_of
 from tidegate.language.uses import uses_of
 from tidegate.schedule.body import Body, Piece
+from tidegate.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +62,20 @@ def _values(body: Body) -> Iterator[Edge]:
 
 
 def _bytes(body: Body, stagger: int) -> Iterator[Edge]:
-    """Pairs that can touch one byte of shared memory in one iteration, by waves that the arrivals between order."""
-    graph = body.graph
+    owned = [(piece.number, point) for piece in body.pieces for point in piece.points]
+    return find_meeting(body.graph, body.target, owned, stagger)
+
+
+def find_meeting(graph: g.SyncGraph, target: Target, owned: Iterable[tuple[int, int]], stagger: int) -> Iterator[Edge]:
+    """Pairs that can touch one byte of shared memory in one iteration, by waves that the arrivals between order.
+
+    `owned`: operations and their points, in the order in which they stand.
+    """
     with no_collecting():
         flow = flow_of(graph)
-        conflicts, facts = Conflicts(flow, find_footprints(flow)), PairFacts(flow, body.target)
+        conflicts, facts = Conflicts(flow, find_footprints(flow)), PairFacts(flow, target)
     accesses = [
-        (piece.number, point)
-        for piece in body.pieces
-        for point in piece.points
-        if isinstance(graph.points[point].action, g.Access | g.Unknown)
+        (number, point) for number, point in owned if isinstance(graph.points[point].action, g.Access | g.Unknown)
     ]
     seen: list[tuple[int, int]] = []
     writes: list[tuple[int, int]] = []
