@@ -116,6 +116,13 @@ def test_a_barrier_that_one_wave_meets_is_a_hang() -> None:
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("timing", ["copies-late", "random"])
+def test_copies_that_a_held_back_half_has_in_flight_are_read_by_the_other_half(timing: str) -> None:
+    """Wave drains no copies before half of the waves go on: they read what the others have not yet copied."""
+    row = judge(CASES["pingpong-async-2"], "gfx950", runs=((timing, 4),))
+    assert row.verdict == "differs"
+
+
 def test_a_seed_gives_one_run_and_seeds_differ() -> None:
     outs: list[np.ndarray] = []
 

@@ -39,9 +39,9 @@ def run(
     """Runs some workgroups once.
 
     `inputs` holds an array for each argument, outputs included; without it they are made from the seed. `timing` is
-    "late" (each access at the last moment), "early" (at once), "random", or "lockstep" (at once, and the waves in turn:
-    what is computed where the waves happen to go in step). For many runs of one trace, make one
-    `Program` and call its `run`.
+    "late" (each access at the last moment), "early" (at once), "copies-late" or "copies-early" (ordinary accesses the
+    other way), "random", or "lockstep" (at once, and the waves in turn: what is computed where the waves happen to go
+    in step). For many runs of one trace, make one `Program` and call its `run`.
     """
     program = Program(trace, constraints, options)
     return program.run(make_inputs(trace, seed=seed) if inputs is None else inputs, seed, timing, workgroups)

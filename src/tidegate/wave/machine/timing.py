@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 
 from tidegate.wave.machine.numbers import Array
 
-TIMINGS = ("random", "late", "early", "lockstep")
-AT_ONCE = ("early", "lockstep")
+TIMINGS = ("random", "late", "early", "copies-late", "copies-early", "lockstep")
+ORDINARY_AT_ONCE = ("early", "copies-late", "lockstep")
+COPIES_AT_ONCE = ("early", "copies-early", "lockstep")
 
 
 class Access:
@@ -49,12 +50,12 @@ class Queues:
 
     def issue(self, access: Access) -> None:
         self.ordinary.append(access)
-        if self.timing in AT_ONCE:
+        if self.timing in ORDINARY_AT_ONCE:
             self.drain()
 
     def issue_copy(self, access: Access, queue: list[Access]) -> None:
         queue.append(access)
-        if self.timing in AT_ONCE:
+        if self.timing in COPIES_AT_ONCE:
             access.perform()
 
     def count_global(self) -> None:
