@@ -1,0 +1,187 @@
+"""Ping-pong for Wave's traces: Wave's strategies or Tidegate's, whichever is cheapest of those that are proved.
+
+Needs   a trace behind Wave's scheduler, while Wave compiles it; its constraints and a target
+Gives   the trace with its loop in another order and under stagger, and `Reordered`: what was taken, and for each of the
+        others why not
+Keeps   the trace changes only if it can be made right with Tidegate's barriers, by proof, and is not slower by the cost
+        model; else it is as it was
+Cost    a plan and two plays of the cost model for each way to arrange the loop; the best is proved
+
+    reads, products, writes      becomes      reads | products | writes | products      one half is a | behind
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from tidegate.adapters.wave.context import Context, context_of
+from tidegate.diag import BadInput
+from tidegate.schedule.model import clusters_of
+from tidegate.synchronize.together import MARGIN
+from tidegate.targets import Target, load_target
+from tidegate.wave.schedule_by_wave import find_inverted, reorder_by_wave
+from tidegate.wave.schedule_clusters import arrange_loop, put_clusters
+from tidegate.wave.schedule_kept import keep
+from tidegate.wave.schedule_loop import Loop, find_loop, find_pairs
+from tidegate.wave.schedule_price import Priced, find_unproved, price
+
+AUTO, BY_WAVE, NONE = "auto", "wave", "none"
+# What `auto` tries, beside leaving everything as it is.
+TRIED = (BY_WAVE, "clusters=2", "clusters=4")
+
+Change = Callable[[], str]  # changes the trace, or says why not
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    """What came of a trace. `strategy`: what was taken, `none` if it is as it was."""
+
+    strategy: str
+    why_not: tuple[tuple[str, str], ...] = ()  # each strategy that was tried and not taken, with the reason
+    cycles_before: float | None = None  # of one iteration, by the cost model; None: it does not say
+    cycles_after: float | None = None
+    barriers: tuple[int, int] = (0, 0)  # in one iteration, before and after
+    by_wave: str = ""  # what Wave calls its strategy, if it has one for this loop
+
+    def __str__(self) -> str:
+        cycles = f"{_say(self.cycles_before)} → {_say(self.cycles_after)} cycles an iteration"
+        name = f"{self.strategy} ({self.by_wave})" if self.strategy == BY_WAVE else self.strategy
+        said = "as it was" if self.strategy == NONE else f"{name}, {cycles}"
+        return "; ".join((said, *(f"not {name}: {why}" for name, why in self.why_not)))
+
+
+def schedule_reordering(
+    trace: Any,
+    constraints: Any,
+    scheduling_type: Any,
+    use_global_to_shared: bool = False,
+    *,
+    target: str,
+    strategy: str = AUTO,
+    counts: bool = False,
+) -> Reordered:
+    """Reorders the loop of a trace in place, or says why not.
+
+    `strategy`: `wave`, `clusters=K`, `none`, or `auto` for the cheapest of all. `counts`: barriers will be placed with
+    waits that leave copies under way.
+    """
+    tried = TRIED if strategy == AUTO else () if strategy == NONE else (strategy,)
+    try:
+        facts, context = load_target(target), context_of(constraints)
+    except BadInput as bad:
+        return Reordered(NONE, tuple((each, bad.findings[0].message) for each in tried))
+    work = _Work(trace, constraints, scheduling_type, use_global_to_shared, context, facts, counts)
+    try:
+        return work.choose(tried, MARGIN if strategy == AUTO else 0.0)
+    except BaseException:
+        work.kept.put_back()
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A way to reorder the loop, and what an iteration then costs."""
+
+    name: str
+    change: Change
+    priced: Priced
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Fewer cycles are better, then fewer barriers; what nobody knows the price of is last."""
+        cycles = self.priced.cycles
+        return round(cycles, 3) if cycles is not None else float("inf"), self.priced.barriers
+
+
+class _Work:
+    def __init__(
+        self, trace: Any, constraints: Any, kind: Any, copies: bool, context: Context, target: Target, counts: bool
+    ) -> None:
+        self.trace, self.constraints, self.kind, self.copies = trace, constraints, kind, copies
+        self.context, self.target, self.counts = context, target, counts
+        self.kept = keep(trace)
+        self.by_wave = ""
+        self.refused: dict[str, str] = {}  # the first reason of each
+
+    def choose(self, tried: tuple[str, ...], gain: float) -> Reordered:
+        """The cheapest that is proved, if it is cheaper by so much than what stands there."""
+        before = after = price(self.trace, self.context, self.target, counts=self.counts) if tried else Priced()
+        drafts = sorted((each for name in tried for each in self.drafts(name)), key=lambda each: each.rank)
+        taken = next((each for each in drafts if self.take(each, before, gain)), None)
+        if taken is not None:
+            after = taken.priced
+            for each in drafts:
+                says = f"{taken.name} is cheaper: {_say(after.cycles)} cycles instead of {_say(each.priced.cycles)}"
+                self.refuse(each.name, says)
+        name = taken.name if taken is not None else NONE
+        why_not = tuple((each, self.refused[each]) for each in tried if each != name)
+        barriers = (before.barriers, after.barriers)
+        return Reordered(name, why_not, before.cycles, after.cycles, barriers, self.by_wave)
+
+    def drafts(self, name: str) -> Iterator[_Draft]:
+        """All ways to carry out a strategy, each with its price; the trace is as before."""
+        for change in self.changes(name):
+            why_not = change()
+            priced = Priced(why_not) if why_not else price(self.trace, self.context, self.target, counts=self.counts)
+            self.kept.put_back()
+            if priced.why_not:
+                self.refuse(name, priced.why_not)
+            else:
+                yield _Draft(name, change, priced)
+
+    def take(self, draft: _Draft, before: Priced, gain: float) -> bool:
+        """Changes the trace, if that is right and pays."""
+        cycles = draft.priced.cycles
+        if before.cycles is not None and (cycles is None or cycles > before.cycles * (1 - gain)):
+            says = f"the cost model does not say that it pays: {_say(cycles)} cycles instead of {_say(before.cycles)}"
+            self.refuse(draft.name, says)
+            return False
+        draft.change()
+        doubt = find_unproved(self.trace, self.context, self.target, counts=self.counts)
+        if doubt:
+            self.kept.put_back()
+            self.refuse(draft.name, doubt)
+        return not doubt
+
+    def refuse(self, name: str, why: str) -> None:
+        self.refused.setdefault(name, why)
+
+    # --- ways to change a trace ---
+
+    def changes(self, name: str) -> list[Change]:
+        if name == BY_WAVE:
+            return [self.let_wave]
+        clusters = clusters_of(name)
+        if not clusters:
+            return [lambda: f"there is no strategy `{name}`"]
+        found = arrange_loop(self.loop, clusters) if isinstance(self.loop, Loop) else self.loop
+        if isinstance(found, str):
+            says = found
+            return [lambda: says]
+        return [partial(self.put, phases) for phases in found]
+
+    @cached_property
+    def loop(self) -> Loop | str:
+        return find_loop(self.trace, self.context, self.target)
+
+    @cached_property
+    def pairs(self) -> list[tuple[Any, Any]]:
+        return find_pairs(self.trace, self.context, self.target)
+
+    def let_wave(self) -> str:
+        pairs = self.pairs  # as they stand before Wave reorders them
+        found = reorder_by_wave(self.trace, self.constraints, self.kind, self.copies, self.kept)
+        self.by_wave = found.name
+        return found.why_not or find_inverted(self.trace, pairs)
+
+    def put(self, phases: Any) -> str:
+        assert isinstance(self.loop, Loop)
+        put_clusters(self.trace, self.constraints, self.loop, phases)
+        return ""
+
+
+def _say(cycles: float | None) -> str:
+    return "?" if cycles is None else f"{cycles:.0f}"
