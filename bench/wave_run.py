@@ -31,7 +31,8 @@ from bench.wave_kernels import TARGETS, Arrays, Case, Hook, barrier_pass_watched
 
 SIZES = {"M": 100, "N": 90, "K": 330}  # of kernels whose sizes are known at the launch
 TOLERANCE = 1e-3
-RUNS = (("early", 2), ("late", 3), ("copies-late", 2), ("copies-early", 2), ("random", 14))  # timing, how many seeds
+# Timing and how many seeds.
+RUNS = (("early", 2), ("late", 3), ("lazy", 2), ("copies-late", 2), ("copies-early", 2), ("random", 14))
 
 BARRIERS = ("shared_memory_barrier", "workgroup_barrier", "shared_memory_barrier_signal", "shared_memory_barrier_wait")
 WAITS = (*BARRIERS, "memory_counter_wait")

@@ -38,10 +38,15 @@ def run(
 ) -> Ran:
     """Runs some workgroups once.
 
-    `inputs` holds an array for each argument, outputs included; without it they are made from the seed. `timing` is
-    "late" (each access at the last moment), "early" (at once), "copies-late" or "copies-early" (ordinary accesses the
-    other way), "random", or "lockstep" (at once, and the waves in turn: what is computed where the waves happen to go
-    in step). For many runs of one trace, make one `Program` and call its `run`.
+    `inputs` holds an array for each argument, outputs included; without it they are made from the seed. For many runs
+    of one trace, make one `Program` and call its `run`. `timing` is
+
+    - "early": each access is performed at once; "late": at the last moment
+    - "lazy": late, and what is computed of a read moves past bare barriers too, as compilers move it, unless a
+      scheduling barrier stands in its way
+    - "copies-late": ordinary accesses early and copies late; "copies-early": the other way round
+    - "random": anything in between, differently for each wave
+    - "lockstep": at once, and the waves in turn: what is computed where they happen to go in step
     """
     program = Program(trace, constraints, options)
     return program.run(make_inputs(trace, seed=seed) if inputs is None else inputs, seed, timing, workgroups)

@@ -33,6 +33,7 @@ def make_barrier(op: Any, program: Graphs) -> Flow:
         yield None
         if not bare:
             wave.queues.drain()
+            wave.settle()
             if op.wait_async_ops:
                 wave.queues.land(wave.queues.vector)
             if op.tensor_wait:
@@ -50,6 +51,7 @@ def make_signal(op: Any, program: Graphs) -> Flow:
         if op.tensor_wait:
             wave.queues.land(wave.queues.tensor)
         wave.queues.drain()
+        wave.settle()
         wave.meeting.arrive(op.barId, wave.number)
 
     return signal
@@ -70,6 +72,8 @@ def make_counter_wait(op: Any, program: Graphs) -> Flow:
             wave.queues.land(wave.queues.vector, op.load)
         if op.ds is not None:
             wave.queues.drain(op.ds)
+        if not wave.queues.ordinary:
+            wave.settle()
 
     return wait
 

@@ -26,7 +26,7 @@ from tidegate.wave.machine.expressions import CannotRun
 from tidegate.wave.machine.flow import flow_step
 from tidegate.wave.machine.memory import GlobalArray, SharedMemory
 from tidegate.wave.machine.numbers import Array, held_as
-from tidegate.wave.machine.registers import Step, register_step
+from tidegate.wave.machine.registers import PROMPT, Step, register_step
 from tidegate.wave.machine.timing import TIMINGS, Queues
 from tidegate.wave.machine.waves import Question, Running, Wave
 
@@ -58,6 +58,7 @@ class Program:
         root = trace.get_root_graph()
         self.arguments = [node for node in root.nodes if isinstance(get_custom(node), Placeholder)]
         self.steps: dict[str, list[tuple[Any, Step | None, Flow | None]]] = {}
+        self.prompt: set[Any] = set()  # nodes that are never put off
         self.remembered: dict[Any, dict[Any, Any]] = {}
         self.root = next(name for name, graph in trace.region_graph.subgraphs.items() if graph is root)
 
@@ -160,7 +161,8 @@ class Program:
         for node, step, flow in self.steps_of(name):
             wave.at = node.name
             if step is not None:
-                found = step(wave)
+                lazy = wave.queues.timing == "lazy" and node not in self.prompt
+                found = wave.put_off(node, step) if lazy else step(wave)
             else:
                 assert flow is not None
                 found = yield from flow(wave)
@@ -180,6 +182,8 @@ class Program:
                 flow = None if step is not None else flow_step(op, self)
                 if step is None and flow is None:
                     raise CannotRun(f"the operation `{op.tkw_op_name}` ({type(op).__name__}) is not known")
+                if op.tkw_op_name in PROMPT:
+                    self.prompt.add(node)
                 made.append((node, step, flow))
             self.steps[name] = made
         return self.steps[name]

@@ -24,7 +24,8 @@ from tidegate.wave.machine.waves import Wave
 
 Step = Callable[[Wave], Any]
 
-SILENT = {"scheduling_barrier", "scheduling_group_barrier", "set_wave_prio", "output", "placeholder"}
+SILENT = {"scheduling_group_barrier", "set_wave_prio", "output", "placeholder"}
+PROMPT = {*SILENT, "scheduling_barrier", "set_symbol", "permute", "get_result"}  # never put off
 
 
 def register_step(op: Any) -> Step | None:
@@ -48,6 +49,11 @@ def register_step(op: Any) -> Step | None:
 
 def keep_still(wave: Wave) -> None:
     """Placeholders have been given their values by what runs their graph."""
+
+
+def make_scheduling_barrier(op: Any) -> Step:
+    """Nothing moves past it, unless it lists operations that may."""
+    return keep_still if op.operations else Wave.settle
 
 
 def make_register(op: Any) -> Step:
@@ -185,6 +191,7 @@ def make_scaled_mma(op: Any) -> Step:
 
 
 MAKERS: dict[str, Callable[[Any], Step]] = {
+    "scheduling_barrier": make_scheduling_barrier,
     "register": make_register,
     "scalar": make_scalar,
     "self_index": make_self_index,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from tidegate.wave.machine.numbers import Array
 
-TIMINGS = ("random", "late", "early", "copies-late", "copies-early", "lockstep")
+TIMINGS = ("random", "late", "lazy", "early", "copies-late", "copies-early", "lockstep")
 ORDINARY_AT_ONCE = ("early", "copies-late", "lockstep")
 COPIES_AT_ONCE = ("early", "copies-early", "lockstep")
 

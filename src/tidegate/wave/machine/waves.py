@@ -26,6 +26,21 @@ Question = Callable[[], bool]
 Running = Generator[Question | None, None, None]
 
 
+class Later:
+    """A computation that waits for a read, with the operands and symbols of the moment at which it stands."""
+
+    __slots__ = ("operands", "result", "step", "symbols")
+
+    def __init__(self, step: Callable[[Wave], Any], operands: dict[Any, Any], symbols: dict[str, Any]) -> None:
+        self.step = step
+        self.operands = operands
+        self.symbols = symbols
+        self.result: Any = None
+
+    def missing(self) -> list[Later]:
+        return [one for one in self.operands.values() if isinstance(one, Later) and one.result is None]
+
+
 class Wave:
     """The state of one wave."""
 
@@ -46,6 +61,7 @@ class Wave:
         self.buffers = buffers
         self.remembered = remembered  # places, by wave, operation and the numbers that they depend on
         self.values: dict[Any, Any] = {}
+        self.waiting: list[Later] = []  # computations that have not been done, under lazy timing
         self.active: Array | None = None  # lanes that take part, where not all do
         self.at = ""  # the node that it is at, for reports
         self.ended = False
@@ -55,7 +71,42 @@ class Wave:
         if isinstance(node, (list, tuple)):
             return [self.value(one) for one in node]
         found = self.raw(node)
+        if isinstance(found, Later):
+            self.compute(found)
+            found = found.result
         return self.queues.finish(found) if isinstance(found, Access) else found
+
+    def put_off(self, node: Any, step: Callable[[Wave], Any]) -> Any:
+        """A computation is done when its value is needed, if it waits for a read that is in flight."""
+        operands = {one: self.values[one] for one in node.all_input_nodes if one in self.values}
+        if not any(is_open(one) for one in operands.values()):
+            return step(self)
+        later = Later(step, operands, dict(self.symbols))
+        self.waiting.append(later)
+        return later
+
+    def compute(self, wanted: Later) -> None:
+        """What is wanted, and before it what that needs; not by recursion, because sums are long chains."""
+        stack = [wanted]
+        while stack:
+            top = stack[-1]
+            missing = top.missing()
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if top.result is None:
+                here = self.values, self.symbols
+                self.values, self.symbols = top.operands, top.symbols
+                top.result = top.step(self)
+                self.values, self.symbols = here
+                top.operands = {}
+
+    def settle(self) -> None:
+        """Does all that has been put off."""
+        for later in self.waiting:
+            self.compute(later)
+        self.waiting.clear()
 
     def raw(self, node: Any) -> Any:
         """An operand that is handed on: a read that is in flight stays in flight."""
@@ -127,6 +178,11 @@ class Wave:
             return places, None
         inside = np.broadcast_to(self.evaluate(addressing.mask, more), shape)
         return places, None if inside.all() else inside
+
+
+def is_open(value: Any) -> bool:
+    """Whether a value is not there yet."""
+    return (isinstance(value, Access) and not value.done) or (isinstance(value, Later) and value.result is None)
 
 
 def load(memory: GlobalArray | Buffer, places: Array, mask: Array | None) -> Array:
