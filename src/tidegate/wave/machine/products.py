@@ -31,6 +31,11 @@ def find_product(op: Any, values: Mapping[str, Any]) -> Product:
         {infer_dim(dim) for dim in kind.symbolic_shape} for kind in (op.lhs_type, op.rhs_type, op.acc_type)
     )
     rows, columns, summed = (left & total) - right, (right & total) - left, (left & right) - total
+    if op.reduction_dim in summed:
+        still = summed - {op.reduction_dim}  # loops around the product sum over these
+        if any(coordinates(op.lhs_index[dim], values).any() for dim in still):
+            raise CannotRun(f"the lanes of `{name}` differ along {still}")
+        summed = {op.reduction_dim}
     if not len(rows) == len(columns) == len(summed) == 1:
         raise CannotRun(f"`{name}` is no product of two matrices")
     (m,), (n,), (k,) = rows, columns, summed
