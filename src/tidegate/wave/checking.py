@@ -52,7 +52,8 @@ def check(
     trace that was compiled while nobody listened; sizes are Wave's `options.subs`. With `advice`, also barriers and
     waits that nothing needs: findings that are warnings.
     """
-    return check_program(trace_program(trace, target, constraints=constraints, sizes=sizes), advice=advice).findings
+    program = trace_program(trace, target, constraints=constraints, sizes=sizes)
+    return check_program(program, advice=advice).findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +87,29 @@ class WaveProgram:
         return points[number].at if number is not None else Span(f"{self.name}.wave", 0, 0, 0)
 
     def with_sources(self, finding: Finding) -> Finding:
-        """A finding with the nodes that its places are."""
-        notes = []
-        for label in finding.labels:
-            names = [
-                node.name
-                for node, point in zip(self.built.nodes, self.built.graph.points, strict=False)
-                if node is not None and point.at == label.at and point.at.line
-            ]
-            if names and len(set(names)) <= 4:
-                notes.append(f"{label.at} is {', '.join(f'`{each}`' for each in dict.fromkeys(names))}")
-        return replace(finding, notes=(*finding.notes, *dict.fromkeys(notes))) if notes else finding
+        """A finding with the nodes that it is about: one line of the source becomes many of them."""
+        facts: dict[str, Any] = dict(finding.witness)
+        both = [dict(facts[each]).get("statement", "") for each in ("first", "second") if _is_facts(facts.get(each))]
+        if len(both) < 2:
+            return finding
+        return replace(finding, notes=(*finding.notes, f"nodes: `{both[0]}` and `{both[1]}`"))
+
+
+def _is_facts(item: object) -> bool:
+    return isinstance(item, tuple) and all(isinstance(each, tuple) and len(each) == 2 for each in item)
+
+
+def merge_alike(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings that say the same of the same places as one: Wave makes many nodes of one line."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for each in findings:
+        groups.setdefault((each.code, each.message, tuple(label.at for label in each.labels)), []).append(each)
+    merged = []
+    for first, *others in groups.values():
+        count = len(others)
+        more = (f"{count} more pair{'s' * (count != 1)} of nodes like it",) if others else ()
+        merged.append(replace(first, notes=(*first.notes, *more)))
+    return merged
 
 
 def trace_program(
@@ -125,6 +138,7 @@ def check_program(program: WaveProgram, *, advice: bool = False) -> Checked:
     """All stages; what is not proved is run."""
     unit = Unit(program.name, program.target, None, program.built.graph, program)
     checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+    checked.findings = merge_alike(checked.findings)
     if advice:
         from tidegate.advice import advise
 

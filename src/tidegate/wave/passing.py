@@ -24,9 +24,10 @@ from tidegate.diag import BadInput
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Insert, Plan
+from tidegate.language.ops import ConditionalBarrier
 from tidegate.language.show import show_op
-from tidegate.placement.place import Placed
 from tidegate.synchronize import SyncOptions, synchronize_graph
+from tidegate.synchronize.refine import refine
 from tidegate.synchronize.stages import MEETING
 from tidegate.targets import Target
 from tidegate.verify.verify import find_wrong
@@ -79,12 +80,17 @@ def _place(found: Placement, trace: Any, context: Context, target: Target, optio
     start = time.perf_counter()
     wanted = SyncOptions(strategy=options.strategy, merge_waits="never", judge=False)
     placed = synchronize_graph(built.graph, target, wanted)
-    if _stands_for_writes_alone(placed.plan):  # perhaps no wave writes what is another's
-        built = build(trace, context, target, name=name, coarse=True, by_wave=True)
+    for coarse in (True, False):  # perhaps no wave writes what is another's
+        if not _stands_for_writes_alone(placed.plan):
+            break
+        built = build(trace, context, target, name=name, coarse=coarse, by_wave=True)
         placed = synchronize_graph(built.graph, target, wanted)
+    plan = placed.plan
+    if options.verify and _is_staggered(built.graph):  # what waves that never wait for one another need, a proof knows
+        plan = refine(plan, built.graph, target)
     found.seconds["plan"] = time.perf_counter() - start
     start = time.perf_counter()
-    found.written = write(placed.plan, built, target, counts=options.counts)
+    found.written = write(plan, built, target, counts=options.counts)
     found.seconds["write"] = time.perf_counter() - start
     start = time.perf_counter()
     if options.verify:
@@ -94,11 +100,11 @@ def _place(found: Placement, trace: Any, context: Context, target: Target, optio
             found.written, found.why_not = None, doubt
             return
     found.seconds["prove"] = time.perf_counter() - start
-    after = apply_to_graph(placed.plan, built.graph)
+    after = apply_to_graph(plan, built.graph)
     meets = [each for each in after.points if isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING)]
     found.barriers = len(meets)
     found.in_loops = sum(each.weight for each in meets if each.loop >= 0)
-    found.reasons = tuple(_reasons(placed, built))
+    found.reasons = tuple(_reasons(plan, built))
     found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in built.unclear)
 
 
@@ -126,9 +132,15 @@ def find_doubt(trace: Any, context: Context, target: Target, name: str) -> str:
     return f"the verifier does not see what orders `{first}` and `{second}`"
 
 
-def _reasons(placed: Placed, built: Built) -> Iterator[str]:
+def _is_staggered(graph: g.SyncGraph) -> bool:
+    return any(
+        isinstance(each.action, g.Sync) and isinstance(each.action.op, ConditionalBarrier) for each in graph.points
+    )
+
+
+def _reasons(plan: Plan, built: Built) -> Iterator[str]:
     """Why each edit stands: what it orders."""
-    for edit in placed.plan.edits:
+    for edit in plan.edits:
         op = getattr(edit, "op", None)
         what = next(show_op(op)) if op is not None else type(edit).__name__.lower()
         served = list(dict.fromkeys(edit.serves))

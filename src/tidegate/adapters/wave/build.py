@@ -45,6 +45,7 @@ from tidegate.language import ops
 from tidegate.targets import Target
 
 __all__ = ["Built", "Unclear", "build"]
+MOST_INSTRUCTIONS = 8  # that one access to shared memory becomes
 
 
 @dataclass(frozen=True)
@@ -160,12 +161,13 @@ class _Builder(Flow):
             fetches=effect == "atomic" and bool(node.users),
             as_one=True,
         )
-        counter = self.counters_of[op] if is_async else ""
-        issues = (g.Issue(counter, 1, 1),) if counter else ()
+        # LLVM may make one instruction of two neighbours, or two of one: of those that are no copies, none is certain.
+        counter = self.counters_of[op] if is_async else self.lds
+        issues = (g.Issue(counter, int(is_async), 1 if is_async else MOST_INSTRUCTIONS),) if counter else ()
         if self.coarse and self.taken_in(node, memory, action, issues):
             return
         role = "copy" if is_async else "local_read" if effect == "read" else "local_write"
-        number = self.add(action, node, op, role=role, issues=issues, uses=() if self.coarse else self.uses(node))
+        number = self.add(action, node, role=role, issues=issues, uses=() if self.coarse else self.uses(node))
         self.memory_of[number] = memory
 
     def taken_in(self, node: Any, memory: Any, action: g.Access, issues: tuple[g.Issue, ...]) -> bool:
@@ -184,8 +186,8 @@ class _Builder(Flow):
                 if both is None:
                     return False
                 if issues and point.issues:
-                    more = point.issues[0]
-                    issues = (g.Issue(more.counter, more.least + 1, more.most + 1),)
+                    one, more = issues[0], point.issues[0]
+                    issues = (g.Issue(more.counter, more.least + one.least, more.most + one.most),)
                 self.b.points[number] = replace(point, action=both, issues=issues)
                 for between in range(number + 1, len(self.b.points)):
                     self.b.points[between] = replace(self.b.points[between], insertable=False)
@@ -196,7 +198,7 @@ class _Builder(Flow):
         return False
 
     def footprint(self, node: Any, effect: str, place: g.Ref, array: Array, memory: Any) -> g.Footprint:
-        if self.coarse and array.name not in self.private:
+        if self.coarse and array.name not in self.private and not self.bases(memory) & self.shared:
             count = next((self.parts.counts.get(each) for each in self.bases(memory)), None)
             if count is not None:
                 return self.part(node, place, count)
@@ -208,16 +210,13 @@ class _Builder(Flow):
         return self.memory.footprint(node, array, place, self.uniform)
 
     def part(self, node: Any, place: g.Ref, count: int) -> g.Footprint:
-        """One part of a buffer, or all of them."""
-        part = self.parts.numbers.get(node)
+        """Some parts of a buffer; a read without any touches all of them."""
         waves = self.context.waves if self.by_wave else 1
-        if part is None:
-            return g.Footprint(place, (), count * waves)
-        offset: Index = Const(part * waves)
-        owned = self.by_wave and node in self.parts.owned
-        if owned:
-            offset = add(offset, Name(WAVE))
-        return g.Footprint(replace(place, offset=offset), (), 1 if owned or not self.by_wave else waves)
+        first, many = self.parts.spans.get(node, (0, count))
+        offset: Index = Const(first * waves)
+        if self.by_wave and node in self.parts.owned:
+            return g.Footprint(replace(place, offset=add(offset, Name(WAVE))), (), 1)
+        return g.Footprint(replace(place, offset=offset), (), many * waves)
 
     def bases(self, memory: Any) -> set[Any]:
         return find_bases(memory, self.groups, self.graphs)
@@ -235,7 +234,7 @@ class _Builder(Flow):
             counter = self.target.counter_of(role)
             # LLVM may split it, drop it or move it to the other side of a wait: none of them is certain.
             issues = (g.Issue(counter, 0, 1),) if counter else ()
-            self.add(g.Compute(), node, op, role=role, issues=issues, uses=self.uses(node))
+            self.add(g.Compute(), node, role=role, issues=issues, uses=self.uses(node))
 
     def anything(self, node: Any) -> None:
         """Nobody has described it: it reads and writes all that it can reach, all waves together."""

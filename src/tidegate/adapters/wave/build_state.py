@@ -71,7 +71,7 @@ class State:
         facts.setdefault("under", self.under)
         if node is not None:
             facts["at"] = span_of(node)
-        number = self.b.add(action, label=label or op_of(node), **facts)
+        number = self.b.add(action, label=label or node.name, **facts)
         self.nodes.append(node)
         if node is not None:
             self.points.setdefault(node, number)
@@ -108,16 +108,16 @@ class State:
             case "shared_memory_barrier":
                 # Wave's code generator waits for loads, and not for tensor copies, whatever is asked for.
                 counts = ((self.loads, 0),) if argument(node, 0, False) and self.loads else ()
-                self.sync(ops.SharedMemoryBarrier(counts=counts, pinned=True), node)
+                self.sync(ops.SharedMemoryBarrier(counts=counts), node)
             case "workgroup_barrier":
                 self.sync(ops.WorkgroupBarrier(pinned=True), node)
             case "shared_memory_barrier_signal" if argument(node, 0, 0) == WORKGROUP_BARRIER:
                 tensor = self.counters_of["tensor_load_to_lds"]
                 counts = ((tensor, 0),) if argument(node, 1, False) and tensor else ()
                 self.sync(ops.WaitCount(((self.lds, 0), *counts) if self.lds else counts), node)
-                self.sync(ops.Signal(WORKGROUP_BARRIER, pinned=True), node, insertable=False)
+                self.sync(ops.Signal(WORKGROUP_BARRIER), node, insertable=False)
             case "shared_memory_barrier_wait" if argument(node, 0, 0) == WORKGROUP_BARRIER:
-                self.sync(ops.Wait(WORKGROUP_BARRIER, pinned=True), node)
+                self.sync(ops.Wait(WORKGROUP_BARRIER), node)
             case "memory_counter_wait":
                 self.wait(node)
             case _:

@@ -224,11 +224,11 @@ class Memory:
 
     def mapped(self, node: Any, index: Any, mapping: Any, elements: int, array: Array) -> tuple[Numeric, int] | None:
         """Each element by itself: a mapping may scatter them."""
-        is_read = op_of(node) == "read"
-        shape = _memory_shape(argument(node, 0 if is_read else 1))
+        is_write = op_of(node) == "write"  # the mapping of an atomic is taken as that of a read
+        shape = _memory_shape(argument(node, 1 if is_write else 0))
         if shape is None:
             return None
-        exprs = (mapping.map_input_indices if is_read else mapping.map_output_indices)(shape)
+        exprs = (mapping.map_output_indices if is_write else mapping.map_input_indices)(shape)
         if len(exprs) != len(array.strides):
             return None
         sizes = [self.numbers.constant(each.size) or 1 for each in index.values()]

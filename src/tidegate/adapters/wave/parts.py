@@ -1,10 +1,10 @@
 """Buffers by their parts: as little about bytes as placing barriers needs.
 
 Needs   the accesses of a trace, and which bytes their threads touch
-Gives   for each buffer how many parts it has; for each access that writes, its part
-Keeps   two accesses of different parts have no byte in common, in any wave; a read touches all parts. Buffers that
-        share bytes with others, and those with an index that cannot be followed, have no parts and stay as they are
-Cost    one look at the bytes of each different access that writes
+Gives   for each buffer how many parts it has; for each access the parts that it touches
+Keeps   two writes to different parts have no byte in common, in any wave; a read touches all parts of which it has a
+        byte. Buffers that share bytes with others, and those with an index that cannot be followed, have no parts
+Cost    one look at the bytes of each different access
 
     write %a[wave * 1088]; write %a[wave * 1088 + 4352]; read %a[...]       part 0; part 1; both parts
 """
@@ -17,25 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.adapters.wave.memory import Array, Memory
+from tidegate.adapters.wave.memory import Array, Memory, Numeric
 from tidegate.adapters.wave.nodes import ACCESSES, argument, is_node, op_of
 from tidegate.adapters.wave.private import Groups, find_bases
+
+NOBODY = -1
 
 
 @dataclass
 class Parts:
-    """Which part of its buffer an access writes."""
+    """Which parts of its buffer an access touches: the first, and how many."""
 
     counts: dict[Any, int] = field(default_factory=dict)  # allocation → its parts
-    numbers: dict[Any, int] = field(default_factory=dict)  # access → its part
-    owned: set[Any] = field(default_factory=set)  # accesses to parts of which each byte belongs to one wave
+    spans: dict[Any, tuple[int, int]] = field(default_factory=dict)  # access → its parts
+    owned: set[Any] = field(default_factory=set)  # writes to parts of which each byte belongs to one wave
     groups: list[tuple[Array, list[Any]]] = field(default_factory=list)  # a buffer, and what writes to it
 
     def find_owned(self, memory: Memory) -> None:
         """Fills `owned`."""
         for array, nodes in self.groups:
-            for part in {self.numbers[each] for each in nodes}:
-                own = [each for each in nodes if self.numbers[each] == part]
+            for part in {self.spans[each] for each in nodes}:
+                own = [each for each in nodes if self.spans[each] == part]
                 if memory.is_private([(each, array) for each in own]):
                     self.owned.update(own)
 
@@ -44,56 +46,85 @@ def find_parts(
     graphs: Iterable[Any], memory: Memory, groups: Groups, regions: dict[str, Any], without: frozenset[Any]
 ) -> Parts:
     """The parts of all buffers but those `without`."""
-    writes: dict[frozenset[Any], list[Any]] = {}
+    touching: dict[frozenset[Any], tuple[list[Any], list[Any]]] = {}  # writes and reads
     for graph in graphs:
         for node in graph.nodes:
-            if op_of(node) not in ACCESSES:
+            op = op_of(node)
+            if op not in ACCESSES:
                 continue
-            which, effect, _ = ACCESSES[op_of(node)]
+            which, effect, _ = ACCESSES[op]
             value = argument(node, which)
             bases = frozenset(find_bases(value, groups, regions)) if is_node(value) else frozenset()
             if bases and not bases & without:
-                writes.setdefault(bases, [])
-                if effect != "read":
-                    writes[bases].append(node)
+                touching.setdefault(bases, ([], []))[effect == "read"].append(node)
     found = Parts()
-    for bases, nodes in writes.items():
+    for bases, (writes, reads) in touching.items():
         array = memory.array(next(iter(bases)))
-        own = _parts_of(nodes, memory, array)
-        if own is not None:
-            found.groups.append((array, nodes))
-            found.numbers |= own
-            found.counts |= dict.fromkeys(bases, max(own.values(), default=0) + 1)
+        _Buffer(memory, array).fill(found, bases, writes, reads)
     return found
 
 
-def _parts_of(nodes: list[Any], memory: Memory, array: Array) -> dict[Any, int] | None:
-    """For each access its part; None if the bytes of one of them are not known."""
-    leader: list[int] = []
-    keys: dict[Any, int] = {}
-    owner = np.full(array.bytes, -1, dtype=np.int64)
+class _Buffer:
+    def __init__(self, memory: Memory, array: Array) -> None:
+        self.memory, self.array = memory, array
+        self.owner = np.full(array.bytes, NOBODY, dtype=np.int64)  # byte → the last kind of write that touches it
+        self.leader: list[int] = []
+        self.kinds: dict[Any, int] = {}  # writes with one key are of one kind
 
-    def lead(number: int) -> int:
-        while leader[number] != number:
-            number = leader[number]
+    def fill(self, found: Parts, bases: frozenset[Any], writes: list[Any], reads: list[Any]) -> None:
+        for node in writes:
+            if not self.add(node):
+                return
+        order: dict[int, int] = {}
+        for number in range(len(self.leader)):
+            order.setdefault(self.lead(number), len(order))
+        count = max(1, len(order))
+        found.counts |= dict.fromkeys(bases, count)
+        found.groups.append((self.array, writes))
+        for node in writes:
+            found.spans[node] = (order[self.lead(self.kinds[self.memory.key(node, self.array)])], 1)
+        if count > 1:
+            parts = np.array([*(order[self.lead(number)] for number in range(len(self.leader))), NOBODY])
+            self.read(found, reads, parts[self.owner], count)
+
+    def add(self, node: Any) -> bool:
+        """A write; False if its bytes are not known."""
+        key = self.memory.key(node, self.array)
+        if key in self.kinds:
+            return True
+        bytes_ = self.bytes(node, key)
+        if bytes_ is None:
+            return False
+        number = self.kinds[key] = len(self.leader)
+        self.leader.append(number)
+        for other in set(self.owner[bytes_].ravel().tolist()) - {NOBODY}:
+            self.leader[self.lead(number)] = self.lead(other)
+        self.owner[bytes_] = number
+        return True
+
+    def lead(self, number: int) -> int:
+        while self.leader[number] != number:
+            number = self.leader[number]
         return number
 
-    for node in nodes:
-        key = memory.key(node, array)
-        if key in keys:
-            continue
-        found = memory.threads(node, array, key)
-        if found is None or memory.is_shifted(node):
+    def bytes(self, node: Any, key: Any) -> Numeric | None:
+        found = self.memory.threads(node, self.array, key)
+        if found is None or self.memory.is_shifted(node):
             return None
-        number = keys[key] = len(leader)
-        leader.append(number)
         starts, width = found
-        bytes_ = np.unique((np.unique(starts)[:, None] + np.arange(width)).reshape(-1))
-        for other in np.unique(owner[bytes_]):
-            if other >= 0:
-                leader[lead(number)] = lead(int(other))
-        owner[bytes_] = number
-    order: dict[int, int] = {}
-    for number in range(len(leader)):
-        order.setdefault(lead(number), len(order))
-    return {node: order[lead(keys[memory.key(node, array)])] for node in nodes}
+        return starts.reshape(-1, 1) + np.arange(width)
+
+    def read(self, found: Parts, reads: list[Any], parts: Numeric, count: int) -> None:
+        known: dict[Any, tuple[int, int]] = {}
+        for node in reads:
+            key = self.memory.key(node, self.array)
+            if key not in known:
+                bytes_ = self.bytes(node, key)
+                if bytes_ is None:
+                    known[key] = (0, count)
+                else:
+                    touched = parts[bytes_]
+                    last = int(touched.max())
+                    first = last if last < 0 else int(np.where(touched < 0, count, touched).min())
+                    known[key] = (max(first, 0), last - first + 1)
+            found.spans[node] = known[key]
