@@ -23,7 +23,7 @@ from typing import Any
 from tidegate.adapters.wave.build_flow import Flow
 from tidegate.adapters.wave.build_state import Unclear
 from tidegate.adapters.wave.context import Context
-from tidegate.adapters.wave.memory import Array, share_bytes, whole
+from tidegate.adapters.wave.memory import Array, View, share_bytes, whole
 from tidegate.adapters.wave.nodes import (
     ACCESSES,
     PASSES_MEMORY,
@@ -37,8 +37,9 @@ from tidegate.adapters.wave.nodes import (
     outer,
 )
 from tidegate.adapters.wave.parts import find_parts
-from tidegate.adapters.wave.private import find_bases, find_groups, find_private
-from tidegate.adapters.wave.regions import is_shared, output_of
+from tidegate.adapters.wave.private import find_private
+from tidegate.adapters.wave.regions import initial_values, output_of
+from tidegate.adapters.wave.values import Bases
 from tidegate.graph import model as g
 from tidegate.index import WAVE, Const, Index, Name, add, constant
 from tidegate.language import ops
@@ -56,7 +57,6 @@ class Built:
     nodes: tuple[Any, ...]  # point → its node; an insertion before the point goes before it
     unclear: tuple[Unclear, ...]
     widened: tuple[Unclear, ...] = ()  # accesses that are taken for ones to a whole buffer
-    private: frozenset[str] = frozenset()  # buffers in which every wave keeps to its own bytes
 
 
 def build(
@@ -68,40 +68,43 @@ def build(
 
 class _Builder(Flow):
     def built(self) -> Built:
-        private: frozenset[str] = frozenset()
-        if self.coarse:
-            self.groups = find_groups(self.reached, self.graphs)
-            private = self.private = find_private(self.reached, self.memory, self.groups, self.graphs)
         self.allocations()
         root = self.graphs[self.trace.root_graph]
         self.region(root)
         if self.b.open:
             self.add(g.End(), output_of(root), "end")
         self.b.parts["free"] = list(self.free.values())
-        return Built(self.b.finish(), tuple(self.nodes), tuple(self.unclear), tuple(self.widened), private)
+        return Built(self.b.finish(), tuple(self.nodes), tuple(self.unclear), tuple(self.widened))
 
     def allocations(self) -> None:
-        """Every allocation is a buffer, but not the one that holds the others."""
-        for graph in self.reached:
-            for node in graph.nodes:
-                if op_of(node) == "allocate" and is_shared(node):
-                    array = self.memory.array(node)
-                    self.views[node] = (array.name, array)
-        parents = {array.root for _, array in self.views.values() if array.offset is not None}
-        for node in [each for each in self.views if each in parents]:
-            del self.views[node]
-        pairs = [pair for pair in combinations(self.views, 2) if share_bytes(*(self.views[each][1] for each in pair))]
+        """Every allocation is a buffer, but not the one that holds the others; those used in turn are slots of one."""
+        arrays = {node: self.memory.array(node) for node in self.values.allocations}
+        parents = {array.root for array in arrays.values() if array.offset is not None}
+        arrays = {node: array for node, array in arrays.items() if node not in parents}
+        pairs = [pair for pair in combinations(arrays, 2) if share_bytes(*(arrays[each] for each in pair))]
         self.shared = frozenset(node for pair in pairs for node in pair)
         if self.coarse:
-            apart = self.shared | {node for node, (name, _) in self.views.items() if name in self.private}
-            self.parts = find_parts(self.reached, self.memory, self.groups, self.graphs, frozenset(apart))
+            self.private = find_private(self.values, self.memory, self.shared)
+            self.parts = find_parts(self.values, self.memory, self.shared | self.private)
             if self.by_wave:
                 self.parts.find_owned(self.memory)
+        buffers: list[g.Buffer] = []
+        for loop, turns in self.values.turns.items():
+            starts = dict(zip(self.values.carried[loop], initial_values(loop), strict=False))
+            for turn in turns:
+                own = [self.values.source(starts[each]) for each in turn]
+                if not self.shared.isdisjoint(own) or any(arrays[each].bytes != arrays[own[0]].bytes for each in own):
+                    continue
+                name = arrays[own[0]].name
+                buffers.append(g.Buffer(name, self.size_of(own[0], arrays[own[0]]), len(own)))
+                self.views |= {node: View(name, arrays[node], Const(slot)) for slot, node in enumerate(own)}
         # An access is taken to stay in its buffer: where buffers lie matters only if they share bytes.
-        self.b.parts["buffers"] = [
-            g.Buffer(name, self.size_of(node, array), 1, array.offset if node in self.shared else None)
-            for node, (name, array) in self.views.items()
-        ]
+        for node, array in arrays.items():
+            if node not in self.views:
+                self.views[node] = View(array.name, array)
+                offset = array.offset if node in self.shared else None
+                buffers.append(g.Buffer(array.name, self.size_of(node, array), 1, offset))
+        self.b.parts["buffers"] = list(buffers)
 
     def size_of(self, node: Any, array: Array) -> int:
         """Bytes of a buffer, or the parts that stand for them."""
@@ -109,7 +112,7 @@ class _Builder(Flow):
         return array.bytes if count is None else count * (self.context.waves if self.by_wave else 1)
 
     def operation(self, node: Any) -> None:
-        op = op_of(node)
+        op = self.values.ops[node]
         if op in ACCESSES:
             self.access(node, op)
         elif op == "iterate":
@@ -122,7 +125,7 @@ class _Builder(Flow):
             pass
         elif op == "set_symbol":
             self.set_symbol(node)
-        elif any(self.view(each) is not None for each in nodes_in(node.args)):
+        elif self.values.takes_memory(node):
             self.anything(node)
         elif any(isinstance(each, str) and each in self.graphs for each in node.args):
             self.unclear.append(Unclear(node, "when its region is run, nobody knows"))
@@ -146,16 +149,15 @@ class _Builder(Flow):
     # --- memory ---
 
     def access(self, node: Any, op: str) -> None:
-        which, effect, is_async = ACCESSES[op]
-        memory = argument(node, which)
-        view = self.view(memory) if is_node(memory) else None
+        touching = self.values.touching[node]
+        effect, is_async, bases = touching.effect, touching.is_async, touching.bases
+        view = self.view(touching.memory) if bases else None
         if view is None:
-            self.elsewhere(node, op, memory, is_async)
+            self.elsewhere(node, op, touching.memory, is_async)
             return
-        place, array = view
         action = g.Access(
             effect,
-            self.footprint(node, effect, g.Ref(place), array, memory),
+            self.footprint(node, effect, view.place, view.array, bases),
             is_async,
             operator=op.removeprefix("atomic_").removeprefix("scatter_") if effect == "atomic" else "",
             fetches=effect == "atomic" and bool(node.users),
@@ -164,42 +166,44 @@ class _Builder(Flow):
         # LLVM may make one instruction of two neighbours, or two of one: of those that are no copies, none is certain.
         counter = self.counters_of[op] if is_async else self.lds
         issues = (g.Issue(counter, int(is_async), 1 if is_async else MOST_INSTRUCTIONS),) if counter else ()
-        if self.coarse and self.taken_in(node, memory, action, issues):
+        if self.coarse and self.taken_in(node, bases, action, issues):
             return
         role = "copy" if is_async else "local_read" if effect == "read" else "local_write"
         number = self.add(action, node, role=role, issues=issues, uses=() if self.coarse else self.uses(node))
-        self.memory_of[number] = memory
+        self.bases_at[number] = bases
 
-    def taken_in(self, node: Any, memory: Any, action: g.Access, issues: tuple[g.Issue, ...]) -> bool:
+    def taken_in(self, node: Any, bases: Bases, action: g.Access, issues: tuple[g.Issue, ...]) -> bool:
         """Whether an access becomes part of one just before it, which does the same to the same memory.
 
         Between the two stand only others of the same kind, to other memory; nothing can be put between them any more.
         """
-        bases = self.bases(memory)
-        for number in range(len(self.b.points) - 1, max(-1, self.stretch_from - 1), -1):
-            point = self.b.points[number]
+        points = self.b.points
+        for number in range(len(points) - 1, self.stretch_from - 1, -1):
+            point = points[number]
             other = point.action
             if not isinstance(other, g.Access) or (other.effect, other.is_async) != (action.effect, action.is_async):
                 return False
-            if other.footprint.place.base == action.footprint.place.base:
+            if _same_place(other, action):
                 both = _joined(other, action)
                 if both is None:
                     return False
                 if issues and point.issues:
                     one, more = issues[0], point.issues[0]
                     issues = (g.Issue(more.counter, more.least + one.least, more.most + one.most),)
-                self.b.points[number] = replace(point, action=both, issues=issues)
-                for between in range(number + 1, len(self.b.points)):
-                    self.b.points[between] = replace(self.b.points[between], insertable=False)
+                if both is not other or issues != point.issues:
+                    points[number] = replace(point, action=both, issues=issues)
+                for between in range(number + 1, len(points)):
+                    if points[between].insertable:
+                        points[between] = replace(points[between], insertable=False)
                 self.points[node] = number
                 return True
-            if bases & self.bases(self.memory_of[number]) or self.shared & bases:
+            if bases & self.bases_at[number] or self.shared & bases:
                 return False
         return False
 
-    def footprint(self, node: Any, effect: str, place: g.Ref, array: Array, memory: Any) -> g.Footprint:
-        if self.coarse and array.name not in self.private and not self.bases(memory) & self.shared:
-            count = next((self.parts.counts.get(each) for each in self.bases(memory)), None)
+    def footprint(self, node: Any, effect: str, place: g.Ref, array: Array, bases: Bases) -> g.Footprint:
+        if self.coarse and not bases & self.private and not bases & self.shared:
+            count = self.parts.counts.get(next(iter(bases)))
             if count is not None:
                 return self.part(node, place, count)
             if effect == "read":
@@ -217,9 +221,6 @@ class _Builder(Flow):
         if self.by_wave and node in self.parts.owned:
             return g.Footprint(replace(place, offset=add(offset, Name(WAVE))), (), 1)
         return g.Footprint(replace(place, offset=offset), (), many * waves)
-
-    def bases(self, memory: Any) -> set[Any]:
-        return find_bases(memory, self.groups, self.graphs)
 
     def elsewhere(self, node: Any, op: str, memory: Any, is_async: bool) -> None:
         """Memory that is no allocation of the trace: a kernel's arguments are not shared."""
@@ -242,8 +243,13 @@ class _Builder(Flow):
         for each in nodes_in(node.args):
             view = self.view(each)
             if view is not None:
-                foot = whole(view[1], g.Ref(view[0]), may=True)
+                foot = whole(view.array, view.place, may=True)
                 self.add(g.Access("write", foot, as_one=True), node, role="local_write")
+
+
+def _same_place(one: g.Access, other: g.Access) -> bool:
+    first, second = one.footprint.place, other.footprint.place
+    return (first.base, first.slot) == (second.base, second.slot)
 
 
 def _joined(one: g.Access, other: g.Access) -> g.Access | None:

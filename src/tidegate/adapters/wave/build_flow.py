@@ -10,14 +10,16 @@ Cost    linear in the nodes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 from tidegate.adapters.wave.build_state import State
 from tidegate.adapters.wave.conditions import half_of, holds_by_wave, is_uniform, names_threads, waves_where
+from tidegate.adapters.wave.memory import View
 from tidegate.adapters.wave.nodes import argument, is_node, op_of
-from tidegate.adapters.wave.regions import carried_values, final_values, initial_values, output_of, region_of
+from tidegate.adapters.wave.regions import final_values, initial_values, output_of, region_of
 from tidegate.graph import model as g
-from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Truth, constant
+from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Truth, add, constant
 from tidegate.language import ops
 from tidegate.language.ops import Value
 from tidegate.language.types import FLAG, INDEX
@@ -38,13 +40,15 @@ class Flow(State, ABC):
 
     def loop(self, node: Any) -> None:
         axis, step, start = argument(node, 0), argument(node, 4, 1), argument(node, 5)
-        carried, graph = carried_values(node, self.graphs), self.graphs[region_of(node)]
-        starts = self.carry(carried, initial_values(node))
+        carried, graph = self.values.carried[node], self.graphs[region_of(node)]
         around = dict(self.symbols)
         under = self.under
         upper = self.trips(node) if start is None else None
         counter = self.memory.fresh(str(axis).strip("$"))
         by = step if isinstance(step, int) and step > 0 else 1
+        if upper is not None and by == 1:
+            self.take_turns(node, counter)
+        starts = self.carry(carried, initial_values(node))
         if upper is None:
             head, test = self.free_loop(node, counter, starts)
             nexts: Pairs = ()
@@ -73,18 +77,29 @@ class Flow(State, ABC):
         pairs: list[tuple[str, g.Where]] = []
         for each, init in zip(carried, initial, strict=False):
             view = self.view(init) if is_node(init) else None
-            if view is not None:
+            if view is not None and each not in self.views:
                 name = self.memory.fresh(each.name)
-                self.views[each] = (name, view[1])
-                pairs.append((name, g.Ref(view[0])))
+                self.views[each] = View(name, view.array)
+                pairs.append((name, view.place))
         return tuple(pairs)
+
+    def take_turns(self, node: Any, counter: str) -> None:
+        """Buffers that a loop carries in turn are slots of one buffer, by the number of the iteration."""
+        for turn in self.values.turns[node]:
+            starts = dict(zip(self.values.carried[node], initial_values(node), strict=False))
+            views = [self.view(starts[each]) for each in turn]
+            for number, (each, view) in enumerate(zip(turn, views, strict=True)):
+                if view is not None and view.slot == Const(number):
+                    index = add(Name(counter), Const(number))
+                    self.views[each] = replace(view, slot=Binary("mod", index, Const(len(turn))), turns=True)
 
     def carried_on(self, carried: list[Any], final: list[Any]) -> Pairs:
         pairs: list[tuple[str, g.Where]] = []
         for each, value in zip(carried, final, strict=False):
-            view = self.view(value) if each in self.views and is_node(value) else None
-            if view is not None:
-                pairs.append((self.views[each][0], g.Ref(view[0])))
+            own = self.views.get(each)
+            view = self.view(value) if own is not None and is_node(value) else None
+            if own is not None and view is not None and not own.turns:
+                pairs.append((own.name, view.place))
         return tuple(pairs)
 
     def trips(self, node: Any) -> Index | None:
@@ -111,7 +126,11 @@ class Flow(State, ABC):
         """
         axis, start, condition = argument(node, 0), argument(node, 5), argument(node, 6)
         graph = self.graphs[region_of(node)]
-        sets = [argument(each, 1) for each in graph.nodes if op_of(each) == "set_symbol" and argument(each, 0) == axis]
+        sets = [
+            argument(each, 1)
+            for each in graph.nodes
+            if self.values.ops[each] == "set_symbol" and argument(each, 0) == axis
+        ]
         agree = not names_threads(condition) and all(is_uniform(each) for each in (start, *sets) if is_node(each))
         flag = self.memory.fresh(f"{node.name}_goes_on")
         self.free[flag] = Value(flag, FLAG)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.adapters.wave.context import Context
-from tidegate.adapters.wave.memory import Array, Memory
-from tidegate.adapters.wave.nodes import argument, is_node, nodes_in, op_of, outer, span_of
+from tidegate.adapters.wave.memory import Memory, View
+from tidegate.adapters.wave.nodes import argument, nodes_in, outer, span_of
 from tidegate.adapters.wave.parts import Parts
-from tidegate.adapters.wave.regions import carried_values, reached_graphs
 from tidegate.adapters.wave.uniform import Uniform
+from tidegate.adapters.wave.values import Bases, Values
 from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
 from tidegate.index import WORKGROUP
@@ -39,22 +39,21 @@ class Unclear:
 class State:
     def __init__(self, trace: Any, context: Context, target: Target, name: str, coarse: bool, by_wave: bool) -> None:
         self.trace, self.context, self.target, self.coarse, self.by_wave = trace, context, target, coarse, by_wave
-        self.graphs: dict[str, Any] = trace.region_graph.subgraphs
-        self.reached = reached_graphs(trace)
+        self.values = Values(trace)
+        self.graphs = self.values.graphs
         self.memory = Memory(context)
         self.b = GraphBuilder(name, context.waves, target.name)
         self.nodes: list[Any] = []
         self.unclear: list[Unclear] = []
         self.widened: list[Unclear] = []
-        self.views: dict[Any, tuple[str, Array]] = {}
+        self.views: dict[Any, View] = {}
         self.points: dict[Any, int] = {}  # node → its point
         self.free: dict[str, Value] = {}
         self.symbols: dict[str, str] = {f"$WG{number}": name for number, name in enumerate(WORKGROUP)}
-        self.private: frozenset[str] = frozenset()
-        self.groups: dict[Any, set[Any]] = {}
+        self.private: frozenset[Any] = frozenset()  # allocations in which every wave keeps to its own bytes
         self.parts = Parts()
         self.shared: frozenset[Any] = frozenset()  # allocations that share bytes with others
-        self.memory_of: dict[int, Any] = {}  # accesses → the value that they touch
+        self.bases_at: dict[int, Bases] = {}  # accesses → the allocations that they may touch
         self.stretch_from = 0  # where the straight code that is being built begins
         self.under = "uniform"
         self.depth = 0
@@ -85,18 +84,10 @@ class State:
         found = (self.points.get(outer(each)) for each in nodes_in(node.args))
         return tuple(dict.fromkeys(each for each in found if each is not None))
 
-    def view(self, node: Any) -> tuple[str, Array] | None:
+    def view(self, node: Any) -> View | None:
         """The memory that a value stands for, if it is shared."""
-        node = outer(node)
-        if node in self.views:
-            return self.views[node]
-        if op_of(node) in ("get_result", "getitem"):
-            source, number = node.args[0], argument(node, 1)
-            if is_node(source) and op_of(source) == "iterate":
-                carried = carried_values(source, self.graphs)
-                if isinstance(number, int) and number < len(carried):
-                    return self.views.get(carried[number])
-        return None
+        found = self.views.get(node)
+        return self.views.get(self.values.source(node)) if found is None else found
 
     # --- synchronization ---
 

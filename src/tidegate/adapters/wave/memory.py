@@ -12,7 +12,7 @@ further in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,20 @@ class Array:
     strides: tuple[int, ...]  # in elements
     root: Any  # the allocation that it lies in, itself if it lies alone
     offset: int | None  # in it
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A value that stands for memory: which buffer, or a name for one; which slot of it."""
+
+    name: str
+    array: Array
+    slot: Index = ZERO
+    turns: bool = False  # whether the slot changes by itself, from iteration to iteration
+
+    @property
+    def place(self) -> g.Ref:
+        return g.Ref(self.name, self.slot)
 
 
 def share_bytes(one: Array, other: Array) -> bool:
@@ -110,7 +124,7 @@ class Memory:
             return whole(array, place, may=True)
         masked = op_of(node) in ("read", "write") and bool(argument(node, 5 if op_of(node) == "write" else 4))
         offset = add(where.offset, extra)
-        return g.Footprint(g.Ref(place.base, ZERO, offset), where.extents, where.width, where.may or masked)
+        return g.Footprint(replace(place, offset=offset), where.extents, where.width, where.may or masked)
 
     def stretch(self, node: Any, array: Array, place: g.Ref, uniform: Uniform) -> g.Footprint:
         """The stretch of a buffer that all waves together touch."""
@@ -119,7 +133,7 @@ class Memory:
             return whole(array, place, may=True)
         starts, width = found
         first = int(starts.min())
-        return g.Footprint(g.Ref(place.base, ZERO, add(Const(first), extra)), (), int(starts.max()) + width - first)
+        return g.Footprint(replace(place, offset=add(Const(first), extra)), (), int(starts.max()) + width - first)
 
     def is_exact(self, node: Any, array: Array, uniform: Uniform) -> bool:
         """Whether the index says which bytes these are."""

@@ -11,15 +11,13 @@ Cost    one look at the bytes of each different access
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tidegate.adapters.wave.memory import Array, Memory, Numeric
-from tidegate.adapters.wave.nodes import ACCESSES, argument, is_node, op_of
-from tidegate.adapters.wave.private import Groups, find_bases
+from tidegate.adapters.wave.values import Bases, Values
 
 NOBODY = -1
 
@@ -42,25 +40,15 @@ class Parts:
                     self.owned.update(own)
 
 
-def find_parts(
-    graphs: Iterable[Any], memory: Memory, groups: Groups, regions: dict[str, Any], without: frozenset[Any]
-) -> Parts:
+def find_parts(values: Values, memory: Memory, without: frozenset[Any]) -> Parts:
     """The parts of all buffers but those `without`."""
-    touching: dict[frozenset[Any], tuple[list[Any], list[Any]]] = {}  # writes and reads
-    for graph in graphs:
-        for node in graph.nodes:
-            op = op_of(node)
-            if op not in ACCESSES:
-                continue
-            which, effect, _ = ACCESSES[op]
-            value = argument(node, which)
-            bases = frozenset(find_bases(value, groups, regions)) if is_node(value) else frozenset()
-            if bases and not bases & without:
-                touching.setdefault(bases, ([], []))[effect == "read"].append(node)
+    touching: dict[Bases, tuple[list[Any], list[Any]]] = {}  # writes and reads
+    for each in values.touching.values():
+        if each.bases and not each.bases & without:
+            touching.setdefault(each.bases, ([], []))[each.effect == "read"].append(each.node)
     found = Parts()
     for bases, (writes, reads) in touching.items():
-        array = memory.array(next(iter(bases)))
-        _Buffer(memory, array).fill(found, bases, writes, reads)
+        _Buffer(memory, memory.array(next(iter(bases)))).fill(found, bases, writes, reads)
     return found
 
 
