@@ -90,10 +90,9 @@ class _Draft:
     priced: Priced
 
     @property
-    def rank(self) -> tuple[float, int]:
-        """Fewer cycles are better, then fewer barriers; what nobody knows the price of is last."""
-        cycles = self.priced.cycles
-        return round(cycles, 3) if cycles is not None else float("inf"), self.priced.barriers
+    def cycles(self) -> float:
+        """What nobody knows the price of is last."""
+        return self.priced.cycles if self.priced.cycles is not None else float("inf")
 
 
 class _Work:
@@ -109,13 +108,12 @@ class _Work:
     def choose(self, tried: tuple[str, ...], gain: float) -> Reordered:
         """The cheapest that is proved, if it is cheaper by so much than what stands there."""
         before = after = price(self.trace, self.context, self.target, counts=self.counts) if tried else Priced()
-        drafts = sorted((each for name in tried for each in self.drafts(name)), key=lambda each: each.rank)
+        drafts = _ranked([each for name in tried for each in self.drafts(name)])
         taken = next((each for each in drafts if self.take(each, before, gain)), None)
         if taken is not None:
             after = taken.priced
             for each in drafts:
-                says = f"{taken.name} is cheaper: {_say(after.cycles)} cycles instead of {_say(each.priced.cycles)}"
-                self.refuse(each.name, says)
+                self.refuse(each.name, _say_better(taken, each))
         name = taken.name if taken is not None else NONE
         why_not = tuple((each, self.refused[each]) for each in tried if each != name)
         barriers = (before.barriers, after.barriers)
@@ -181,6 +179,26 @@ class _Work:
         assert isinstance(self.loop, Loop)
         put_clusters(self.trace, self.constraints, self.loop, phases)
         return ""
+
+
+def _ranked(drafts: list[_Draft]) -> list[_Draft]:
+    """The cheapest first; of those that the model can hardly tell from it, the one with fewest barriers."""
+    best = min((each.cycles for each in drafts), default=0.0) * (1 + MARGIN)
+
+    def rank(draft: _Draft) -> tuple[bool, int, float]:
+        near = draft.cycles <= best
+        return not near, draft.priced.barriers if near else 0, draft.cycles
+
+    return sorted(drafts, key=rank)
+
+
+def _say_better(one: _Draft, other: _Draft) -> str:
+    mine, others = one.priced, other.priced
+    if mine.cycles is not None and mine.cycles < other.cycles:
+        return f"{one.name} is cheaper: {_say(mine.cycles)} cycles instead of {_say(others.cycles)}"
+    if mine.barriers == others.barriers:
+        return f"{one.name} is as cheap"
+    return f"{one.name} takes about as long, with {mine.barriers} barriers instead of {others.barriers}"
 
 
 def _say(cycles: float | None) -> str:

@@ -13,6 +13,7 @@ Cost    linear in the nodes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from tidegate.schedule.clusters import WAYS, Arranger, Way
@@ -21,14 +22,15 @@ from tidegate.wave.schedule_kept import put_in_order
 from tidegate.wave.schedule_loop import Loop, Step
 
 Phases = tuple[tuple[Step, ...], ...]
+FETCHES = ("global_read", "copy")
 
 
 def arrange_loop(loop: Loop, clusters: int, ways: Sequence[Way] = WAYS) -> list[Phases] | str:
     """All ways to arrange a loop in so many clusters that differ, or why there is none."""
     found: dict[Phases, None] = {}
     refused: list[Declined] = []
-    for way in ways:
-        phases = Arranger(loop.steps, loop.work, clusters, loop.edges).run(way)
+    for arranger, way in product((Arranger, _Spreading), ways):
+        phases = arranger(loop.steps, loop.work, clusters, loop.edges).run(way)
         if isinstance(phases, Declined):
             refused.append(phases)
         else:
@@ -38,6 +40,21 @@ def arrange_loop(loop: Loop, clusters: int, ways: Sequence[Way] = WAYS) -> list[
     if any(each.reason == "not-pipelined" for each in refused):
         return f"the loop does not fetch ahead: {refused[0].says}"
     return refused[0].says
+
+
+class _Spreading(Arranger[Step]):
+    """What is fetched for a later iteration is shared among the memory phases in which it can be."""
+
+    def choose(self, piece: Step, way: Way) -> int:
+        first = super().choose(piece, way)
+        if piece.role not in FETCHES:
+            return first
+        fetches = [step.number for step in self.pieces if step.role in FETCHES]
+        last = self.latest[piece.number]
+        if any(self.pieces[edge.later].role == "local_write" for edge in self.behind[piece.number]):
+            last -= 2  # a wave does not wait at once for what it fetches
+        phases = range(first, last + 1, 2) or (first,)
+        return phases[fetches.index(piece.number) * len(phases) // len(fetches)]
 
 
 def put_clusters(trace: Any, constraints: Any, loop: Loop, phases: Phases) -> None:

@@ -22,6 +22,9 @@ class Kept:
     nodes: tuple[tuple[Any, tuple[tuple[Any, Any], ...]], ...]  # graph → its nodes in order, with their arguments
 
     def put_back(self) -> None:
+        for name, graph in self.trace.region_graph.subgraphs.items():
+            if self.graphs.get(name) is not graph:
+                erase_nodes(graph)
         for table, kept in ((self.trace.region_graph.subgraphs, self.graphs), (_of_root(self.trace), self.of_root)):
             table.clear()
             table.update(kept)
@@ -58,6 +61,12 @@ def put_in_order(graph: Any, nodes: list[Any]) -> None:
         elif last.next is not node:
             last.append(node)
         last = node
+
+
+def erase_nodes(graph: Any) -> None:
+    """Takes a graph apart: else what it uses of other graphs counts it as a user for ever."""
+    for node in reversed(list(graph.nodes)):
+        graph.erase_node(node)
 
 
 def _of_root(trace: Any) -> dict[str, Any]:
