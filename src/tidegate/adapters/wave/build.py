@@ -39,6 +39,7 @@ from tidegate.adapters.wave.nodes import (
 from tidegate.adapters.wave.parts import find_parts
 from tidegate.adapters.wave.private import find_private
 from tidegate.adapters.wave.regions import initial_values, output_of
+from tidegate.adapters.wave.twins import join_twins
 from tidegate.adapters.wave.values import Bases
 from tidegate.graph import model as g
 from tidegate.index import WAVE, Const, Index, Name, add, constant
@@ -88,23 +89,38 @@ class _Builder(Flow):
             self.parts = find_parts(self.values, self.memory, self.shared | self.private)
             if self.by_wave:
                 self.parts.find_owned(self.memory)
-        buffers: list[g.Buffer] = []
+        turns = self.in_turn(arrays)
+        shares = join_twins(self.values, self.parts, turns) if self.coarse else {}
+        for node, array in arrays.items():
+            partner = shares.get(node, node)
+            first, slot = turns.get(partner, (partner, 0))
+            self.views[node] = View(arrays[first].name, array, Const(slot))
+        # An access is taken to stay in its buffer: where buffers lie matters only if they share bytes.
+        slots: dict[Any, int] = {}
+        for node, (first, _) in turns.items():
+            slots[first] = slots.get(first, 0) + (node in arrays)
+        self.b.parts["buffers"] = [
+            g.Buffer(
+                array.name,
+                self.size_of(node, array),
+                slots.get(node, 1),
+                array.offset if node in self.shared else None,
+            )
+            for node, array in arrays.items()
+            if shares.get(node, node) is node and turns.get(node, (node, 0))[0] is node
+        ]
+
+    def in_turn(self, arrays: dict[Any, Array]) -> dict[Any, tuple[Any, int]]:
+        """For allocations that a loop uses in turn, and for what it carries: the first of them, and their place."""
+        found: dict[Any, tuple[Any, int]] = {}
         for loop, turns in self.values.turns.items():
             starts = dict(zip(self.values.carried[loop], initial_values(loop), strict=False))
             for turn in turns:
                 own = [self.values.source(starts[each]) for each in turn]
-                if not self.shared.isdisjoint(own) or any(arrays[each].bytes != arrays[own[0]].bytes for each in own):
-                    continue
-                name = arrays[own[0]].name
-                buffers.append(g.Buffer(name, self.size_of(own[0], arrays[own[0]]), len(own)))
-                self.views |= {node: View(name, arrays[node], Const(slot)) for slot, node in enumerate(own)}
-        # An access is taken to stay in its buffer: where buffers lie matters only if they share bytes.
-        for node, array in arrays.items():
-            if node not in self.views:
-                self.views[node] = View(array.name, array)
-                offset = array.offset if node in self.shared else None
-                buffers.append(g.Buffer(array.name, self.size_of(node, array), 1, offset))
-        self.b.parts["buffers"] = list(buffers)
+                if self.shared.isdisjoint(own) and all(arrays[each].bytes == arrays[own[0]].bytes for each in own):
+                    found |= {node: (own[0], slot) for slot, node in enumerate(own)}
+                    found |= {node: (own[0], slot) for slot, node in enumerate(turn)}
+        return found
 
     def size_of(self, node: Any, array: Array) -> int:
         """Bytes of a buffer, or the parts that stand for them."""
@@ -141,6 +157,8 @@ class _Builder(Flow):
             self.sync(ops.SchedulingBarrier(), node)
         elif not self.coarse and op in (*PRODUCTS, *SCHEDULING):
             self.add(g.Compute(), node, role="mma" if op in PRODUCTS else "other", uses=self.uses(node))
+        elif self.coarse and not self.target.barrier.split:
+            pass  # only a signal gains by standing before it
         elif self.last < 0 or not isinstance(self.b.points[self.last].action, g.Compute):
             self.last = self.add(g.Compute(), node, "compute")
         else:
@@ -257,14 +275,14 @@ def _joined(one: g.Access, other: g.Access) -> g.Access | None:
     if one == other:
         return one
     first, second = one.footprint, other.footprint
-    if one.effect == "read" or first.extents or second.extents:
+    low, high = constant(first.place.offset), constant(second.place.offset)
+    if low is None or high is None or first.extents or second.extents:
         return None
-    starts = [constant(each.place.offset) for each in (first, second)]
-    if starts[0] is None or starts[1] is None:
+    ends = (low + first.width, high + second.width)
+    apart = low >= ends[1] or high >= ends[0]
+    side_by_side = low == ends[1] or high == ends[0]
+    if not side_by_side and (apart or one.effect != "read"):
         return None
-    ends = [starts[0] + first.width, starts[1] + second.width]
-    if starts[0] < ends[1] and starts[1] < ends[0]:
-        return None
-    low = min(starts[0], starts[1])
-    place = replace(first.place, offset=Const(low))
-    return replace(one, footprint=g.Footprint(place, (), max(ends) - low, first.may or second.may))
+    start = min(low, high)
+    foot = g.Footprint(replace(first.place, offset=Const(start)), (), max(ends) - start, first.may or second.may)
+    return replace(one, footprint=foot)

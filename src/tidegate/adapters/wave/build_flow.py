@@ -19,7 +19,7 @@ from tidegate.adapters.wave.memory import View
 from tidegate.adapters.wave.nodes import argument, is_node, op_of
 from tidegate.adapters.wave.regions import final_values, initial_values, output_of, region_of
 from tidegate.graph import model as g
-from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Truth, add, constant
+from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Truth, add, constant, substitute
 from tidegate.language import ops
 from tidegate.language.ops import Value
 from tidegate.language.types import FLAG, INDEX
@@ -70,6 +70,8 @@ class Flow(State, ABC):
             self.b.edge(point, head)
         self.b.open = [test]
         self.last = -1
+        if upper is not None:
+            self.stop_turns(node, counter, upper)
         self.symbols, self.under = around, under
 
     def carry(self, carried: list[Any], initial: list[Any]) -> Pairs:
@@ -92,6 +94,16 @@ class Flow(State, ABC):
                 if view is not None and view.slot == Const(number):
                     index = add(Name(counter), Const(number))
                     self.views[each] = replace(view, slot=Binary("mod", index, Const(len(turn))), turns=True)
+
+    def stop_turns(self, node: Any, counter: str, upper: Index) -> None:
+        """Behind a loop that runs a known number of times, each slot is known."""
+        trips = constant(upper)
+        for turn in self.values.turns[node] if trips is not None and trips >= 0 else ():
+            for each in turn:
+                view = self.views.get(each)
+                if view is not None and view.turns:
+                    slot = constant(substitute(view.slot, {counter: Const(trips or 0)}))
+                    self.views[each] = replace(view, slot=Const(slot or 0))
 
     def carried_on(self, carried: list[Any], final: list[Any]) -> Pairs:
         pairs: list[tuple[str, g.Where]] = []
