@@ -38,6 +38,7 @@ class Row:
 
     name: str
     target: str
+    before: float | None = None  # cycles as it is
     by_wave: Any = None
     chosen: Any = None
     error: str = ""
@@ -91,16 +92,20 @@ def schedule_pass_watched(watch: Pass) -> Iterator[None]:
 
 def look_at(case: Case, target: str) -> Row:
     """One kernel: Wave's strategy is tried and taken back, then the best is taken."""
+    from tidegate.adapters.wave.context import context_of
+    from tidegate.targets import load_target
     from tidegate.wave.schedule import schedule_reordering
     from tidegate.wave.schedule_kept import keep
+    from tidegate.wave.schedule_price import price
 
     found: list[Row] = []
 
     def watch(_own: Pass, trace: Any, *rest: Any) -> None:
         kept = keep(trace)
+        before = price(trace, context_of(rest[0]), load_target(target)).cycles
         by_wave = schedule_reordering(trace, *rest, target=target, strategy="wave")
         kept.put_back()
-        found.append(Row(case.name, target, by_wave, schedule_reordering(trace, *rest, target=target)))
+        found.append(Row(case.name, target, before, by_wave, schedule_reordering(trace, *rest, target=target)))
 
     said = io.StringIO()  # Wave prints a trace that it fails on
     try:
@@ -122,7 +127,7 @@ def line_of(row: Row) -> str:
     cycles = ", ".join(
         "–" if each is None else f"{each:.0f}" for each in (chosen.cycles_before, by_wave, chosen.cycles_after)
     )
-    barriers = f"{chosen.barriers[0]} → {chosen.barriers[1]}"
+    barriers = f"{chosen.barriers[0]} → {chosen.barriers[1]}" if any(chosen.barriers) else "–"
     return f"| {row.name} | {row.target} | {name} | {chosen.strategy} | {cycles} | {barriers} |"
 
 

@@ -25,7 +25,7 @@ from tidegate.targets import Target, load_target
 from tidegate.wave.schedule_by_wave import find_inverted, reorder_by_wave
 from tidegate.wave.schedule_clusters import arrange_loop, put_clusters
 from tidegate.wave.schedule_kept import keep
-from tidegate.wave.schedule_loop import Loop, find_loop, find_pairs
+from tidegate.wave.schedule_loop import Facts, Loop, find_loop, find_pairs
 from tidegate.wave.schedule_price import Priced, find_unproved, price
 
 AUTO, BY_WAVE, NONE = "auto", "wave", "none"
@@ -41,7 +41,7 @@ class Reordered:
 
     strategy: str
     why_not: tuple[tuple[str, str], ...] = ()  # each strategy that was tried and not taken, with the reason
-    cycles_before: float | None = None  # of one iteration, by the cost model; None: it does not say
+    cycles_before: float | None = None  # of one iteration, by the cost model; None: it does not say, or was not asked
     cycles_after: float | None = None
     barriers: tuple[int, int] = (0, 0)  # in one iteration, before and after
     by_wave: str = ""  # what Wave calls its strategy, if it has one for this loop
@@ -104,11 +104,12 @@ class _Work:
         self.kept = keep(trace)
         self.by_wave = ""
         self.refused: dict[str, str] = {}  # the first reason of each
+        self.pairs: list[tuple[Any, Any]] | None = None  # accesses that must stay in order, once they are asked for
 
     def choose(self, tried: tuple[str, ...], gain: float) -> Reordered:
         """The cheapest that is proved, if it is cheaper by so much than what stands there."""
-        before = after = price(self.trace, self.context, self.target, counts=self.counts) if tried else Priced()
         drafts = _ranked([each for name in tried for each in self.drafts(name)])
+        before = after = price(self.trace, self.context, self.target, counts=self.counts) if drafts else Priced()
         taken = next((each for each in drafts if self.take(each, before, gain)), None)
         if taken is not None:
             after = taken.priced
@@ -162,18 +163,24 @@ class _Work:
         return [partial(self.put, phases) for phases in found]
 
     @cached_property
-    def loop(self) -> Loop | str:
-        return find_loop(self.trace, self.context, self.target)
+    def facts(self) -> Facts:
+        """Of the trace as it was: to be asked for only while it stands so."""
+        return Facts(self.trace, self.context, self.target)
 
     @cached_property
-    def pairs(self) -> list[tuple[Any, Any]]:
-        return find_pairs(self.trace, self.context, self.target)
+    def loop(self) -> Loop | str:
+        return find_loop(self.facts)
 
     def let_wave(self) -> str:
-        pairs = self.pairs  # as they stand before Wave reorders them
         found = reorder_by_wave(self.trace, self.constraints, self.kind, self.copies, self.kept)
         self.by_wave = found.name
-        return found.why_not or find_inverted(self.trace, pairs)
+        if found.why_not:
+            return found.why_not
+        if self.pairs is None:
+            self.kept.put_back()
+            self.pairs = find_pairs(self.facts)
+            reorder_by_wave(self.trace, self.constraints, self.kind, self.copies, self.kept)
+        return find_inverted(self.trace, self.pairs)
 
     def put(self, phases: Any) -> str:
         assert isinstance(self.loop, Loop)

@@ -12,12 +12,13 @@ Cost    linear in the nodes, plus the writes of shared memory times its accesses
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from tidegate.adapters.wave.build import build
+from tidegate.adapters.wave.build import Built, build
 from tidegate.adapters.wave.context import Context
 from tidegate.adapters.wave.nodes import (
     ACCESSES,
@@ -29,7 +30,7 @@ from tidegate.adapters.wave.nodes import (
     outer,
     span_of,
 )
-from tidegate.adapters.wave.regions import region_of
+from tidegate.adapters.wave.regions import reached_graphs, region_of
 from tidegate.cost import prices_of
 from tidegate.diag import Span
 from tidegate.graph import model as g
@@ -41,6 +42,7 @@ from tidegate.wave.schedule_price import with_work
 
 WAVES, SIMDS = 8, 4
 STAGGER = 1  # arrivals by which one half of the waves is held back
+NO_PRODUCTS = "no loop with products"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,49 +77,71 @@ class Loop:
         return any(step.role == "copy" for step in self.steps)
 
 
-def find_loop(trace: Any, context: Context, target: Target) -> Loop | str:
+class Facts:
+    """What is known of a trace as it stands; asked for again, it is not found out again."""
+
+    def __init__(self, trace: Any, context: Context, target: Target) -> None:
+        self.trace, self.context, self.target = trace, context, target
+        self.meetings: dict[int, tuple[Edge, ...]] = {}
+
+    @cached_property
+    def built(self) -> Built:
+        return build(self.trace, self.context, self.target)
+
+    @cached_property
+    def graph(self) -> g.SyncGraph:
+        return with_work(self.trace, self.built, self.context)
+
+    def meet(self, loop: int) -> tuple[Edge, ...]:
+        """Points of a loop that may touch the same bytes of shared memory in one iteration, in their order."""
+        if loop not in self.meetings:
+            owned = [(at, at) for at, point in enumerate(self.graph.points) if point.loop == loop]
+            self.meetings[loop] = tuple(find_meeting(self.graph, self.target, owned, STAGGER))
+        return self.meetings[loop]
+
+
+def find_pairs(facts: Facts) -> list[tuple[Any, Any]]:
+    """All operations of one loop that may touch the same bytes of shared memory in one iteration, in their order."""
+    nodes, loops = facts.built.nodes, range(len(facts.graph.loops))
+    return [(nodes[edge.first], nodes[edge.later]) for loop in loops for edge in facts.meet(loop)]
+
+
+def find_loop(facts: Facts) -> Loop | str:
     """The loop with most matrix work, if it can be cut into clusters."""
-    built = build(trace, context, target)
-    graph = with_work(trace, built, context)
+    declined = _misfit(facts)
+    if declined:
+        return declined
+    graph, nodes = facts.graph, facts.built.nodes
     number = heaviest_loop(graph)
     if number is None:
-        return "no loop with products"
+        return NO_PRODUCTS
+    halves = (each.action.op for each in graph.points if isinstance(each.action, g.Sync))
+    if any(isinstance(each, ops.ConditionalBarrier) for each in halves):
+        return "conditional barriers stand in the kernel already"
     head = graph.loops[number].head
-    node = built.nodes[head]
-    body = trace.region_graph.subgraphs[region_of(node)]
-    declined = _misfit(graph, context, target) or _obstacle(body)
+    body = facts.trace.region_graph.subgraphs[region_of(nodes[head])]
+    declined = _obstacle(body)
     if declined:
         return declined
     if graph.points[head].under != "uniform":
         return "not all waves reach the loop"
-    points = {each: at for at, each in enumerate(built.nodes) if graph.points[at].loop == number}
+    points = {each: at for at, each in enumerate(nodes) if graph.points[at].loop == number}
     unknown = [each.name for each, at in points.items() if isinstance(graph.points[at].action, g.Unknown)]
     if unknown:
         return f"nobody knows what `{unknown[0]}` does to memory"
-    return _ordered(node, body, points, graph, target)
+    return _ordered(nodes[head], body, points, facts.meet(number), facts)
 
 
-def find_pairs(trace: Any, context: Context, target: Target) -> list[tuple[Any, Any]]:
-    """All operations of one loop that may touch the same bytes of shared memory in one iteration, in their order."""
-    built = build(trace, context, target)
-    graph = built.graph
-    found = []
-    for loop in range(len(graph.loops)):
-        owned = [(at, at) for at, point in enumerate(graph.points) if point.loop == loop]
-        found += [(built.nodes[each.first], built.nodes[each.later]) for each in find_meeting(graph, target, owned, 0)]
-    return found
-
-
-def _misfit(graph: g.SyncGraph, context: Context, target: Target) -> str:
+def _misfit(facts: Facts) -> str:
     """What speaks against the kernel as a whole."""
-    wave = target.wave
-    if context.waves != WAVES:
-        return f"waves are not {WAVES}, but {context.waves}"
+    wave, waves = facts.target.wave, facts.context.waves
+    loops = reached_graphs(facts.trace)[1:]
+    if not any(op_of(node) in PRODUCTS for graph in loops for node in graph.nodes):
+        return NO_PRODUCTS
+    if waves != WAVES:
+        return f"waves are not {WAVES}, but {waves}"
     if wave.simds != SIMDS or any(wave.simd_of(each) != wave.simd_of(each + SIMDS) for each in range(SIMDS)):
-        return f"{target.name} does not say that {WAVES} waves share {SIMDS} SIMDs in pairs"
-    halves = (each.action.op for each in graph.points if isinstance(each.action, g.Sync))
-    if any(isinstance(each, ops.ConditionalBarrier) for each in halves):
-        return "conditional barriers stand in the kernel already"
+        return f"{facts.target.name} does not say that {WAVES} waves share {SIMDS} SIMDs in pairs"
     return ""
 
 
@@ -140,15 +164,19 @@ def _obstacle(body: Any) -> str:
 # --- order --------------------------------------------------------------------------------------------------------
 
 
-def _ordered(node: Any, body: Any, points: dict[Any, int], graph: g.SyncGraph, target: Target) -> Loop:
+def _ordered(node: Any, body: Any, points: dict[Any, int], meetings: tuple[Edge, ...], facts: Facts) -> Loop:
+    graph = facts.graph
     nodes = [each for each in body.nodes if each.op not in ("placeholder", "output")]
     roles = [graph.points[points[each]].role if each in points else "other" for each in nodes]
-    edges = list(_find_edges(nodes, roles, points, graph, target))
+    numbers = {each: number for number, each in enumerate(nodes)}
+    owner = {points[each]: number for each, number in numbers.items() if each in points}
+    bytes_ = [replace(each, first=owner[each.first], later=owner[each.later]) for each in meetings]
+    edges = _strictest((*_values(nodes, numbers), *bytes_, *_arrays(nodes, roles)))
     order = _by_depth(nodes, edges)
     place = {number: at for at, number in enumerate(order)}
     steps = tuple(Step(at, nodes[number], roles[number]) for at, number in enumerate(order))
-    moved = [Edge(place[each.first], place[each.later], each.gap, each.fills) for each in edges]
-    prices = prices_of(target)
+    moved = [replace(each, first=place[each.first], later=place[each.later]) for each in edges]
+    prices = prices_of(facts.target)
     work = {
         step.number: prices.mma(made.ops, made.dtype).busy
         for step in steps
@@ -157,18 +185,13 @@ def _ordered(node: Any, body: Any, points: dict[Any, int], graph: g.SyncGraph, t
     return Loop(node, body, steps, tuple(sorted(moved, key=lambda each: (each.later, each.first))), work)
 
 
-def _find_edges(
-    nodes: list[Any], roles: list[str], points: dict[Any, int], graph: g.SyncGraph, target: Target
-) -> Iterator[Edge]:
-    """Of two operations one edge, the strictest."""
-    numbers = {node: number for number, node in enumerate(nodes)}
+def _strictest(edges: Iterable[Edge]) -> list[Edge]:
+    """Of two operations one edge."""
     found: dict[tuple[int, int], Edge] = {}
-    owned = [(number, points[node]) for node, number in numbers.items() if node in points]
-    for edge in (*_values(nodes, numbers), *find_meeting(graph, target, owned, STAGGER), *_arrays(nodes, roles)):
+    for edge in edges:
         known = found.get((edge.first, edge.later), edge)
-        gap, fills = max(edge.gap, known.gap), edge.fills or known.fills
-        found[edge.first, edge.later] = Edge(edge.first, edge.later, gap, fills)
-    return iter(found.values())
+        found[edge.first, edge.later] = replace(known, gap=max(edge.gap, known.gap), fills=edge.fills or known.fills)
+    return list(found.values())
 
 
 def _values(nodes: list[Any], numbers: dict[Any, int]) -> Iterator[Edge]:
