@@ -59,9 +59,9 @@ def more_cases() -> tuple[Case, ...]:
         ("four-stage-128x128x64", (128, 128, 64), (4, 2), "FOUR_STAGE", {}),
         ("none-128x128x64", (128, 128, 64), (4, 2), "NONE", {}),
         (
-            "async-2-256x128x32",
-            (256, 128, 32),
-            (4, 2),
+            "async-2-64x128x64",
+            (64, 128, 64),
+            (2, 4),
             "PREFETCH",
             {"use_global_to_shared": True, "multi_buffer_count": 2},
         ),

@@ -143,7 +143,7 @@ def test_a_tile_that_wave_does_not_take_is_cut_into_clusters() -> None:
 
 
 def test_copies_are_waited_for_under_stagger() -> None:
-    found = tried("eight-async-2-256x128x32")
+    found = tried("eight-async-2-64x128x64")
     assert found["clusters=2"].strategy == "clusters=2"
     assert found["clusters=2"].barriers == (1, 4)
 
