@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 TRITON_READY := $(VENV)/.triton-ready
+# Wave brings a torch and an IREE of its own: it has an environment for itself.
+WAVE_VENV := .venv-wave
+WAVE_READY := $(WAVE_VENV)/.ready
 # Pip need not compile or look for its own news.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check lint types fast docs docs-serve bench fuzz clean
+.PHONY: help demo test test-wave check lint types fast docs docs-serve bench bench-wave fuzz clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,6 +26,12 @@ $(READY): pyproject.toml
 $(TRITON_READY): $(READY)
 	@if [ "$$(uname -s)" = Linux ]; then $(PIP) -e '.[triton]'; fi
 	@touch $@
+
+# There are wheels of Wave for Linux on x86 only.
+$(WAVE_READY): pyproject.toml
+	@if [ "$$(uname -sm)" = "Linux x86_64" ]; then $(PYTHON) -m venv $(WAVE_VENV) && \
+	  $(WAVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[wave,dev]' && touch $@; \
+	else echo "NOT TESTED: Wave has no wheels for this machine"; fi
 
 $(DOCS_READY): $(READY)
 	$(PIP) -e '.[docs]'
@@ -43,9 +52,12 @@ types: $(READY)  ## types, strictly
 fast: $(READY) $(TRITON_READY)  ## the tests that take seconds
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not full'
 
-test: $(READY) $(DOCS_READY) $(TRITON_READY)  ## all tests, and the docs built strictly
+test: $(READY) $(DOCS_READY) $(TRITON_READY) test-wave  ## all tests, and the docs built strictly
 	$(BIN)/python -m pytest -q -n 2 -m 'not full'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+test-wave: $(WAVE_READY)  ## the tests that need Wave, in an environment of its own
+	@if [ -e $(WAVE_READY) ]; then $(WAVE_VENV)/bin/python -m pytest -q -n 2 -m 'not full' tests/test_wave_*.py; fi
 
 docs: $(DOCS_READY)  ## the documentation as a folder `site/`
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -56,9 +68,14 @@ docs-serve: $(DOCS_READY)  ## the documentation on this machine
 bench: $(READY) $(TRITON_READY)  ## the figures of docs/benchmarks.md
 	$(BIN)/python -m bench
 
+bench-wave: $(WAVE_READY)  ## the figures about Wave of docs/benchmarks.md
+	$(WAVE_VENV)/bin/python -m bench.wave_barriers -o wave.json
+	$(WAVE_VENV)/bin/python -m bench.wave_time
+	$(WAVE_VENV)/bin/python -m bench.wave_run
+
 fuzz: $(READY) $(TRITON_READY)  ## random kernels, graphs and damaged files, far more than in the tests
 	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/test_roundtrip.py tests/test_damage.py tests/test_judge_random.py --count 200000
 	$(BIN)/python -m pytest -q -n 2 tests/test_sync_random.py tests/test_sync_optimal.py tests/test_sync_mutants.py --count 10000
 
 clean:  ## take away what these targets made
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(WAVE_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

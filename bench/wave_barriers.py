@@ -51,6 +51,7 @@ class Row:
     target: str
     wave: list[int] = field(default_factory=list)  # barriers in loops, outside
     ours: list[int] = field(default_factory=list)
+    least: list[int] = field(default_factory=list)  # ours, and what stood there before without what nothing needs
     kind: str = "monolithic"
     wave_waits: list[str] = field(default_factory=list)  # for copies, as Wave drains
     our_waits: list[str] = field(default_factory=list)  # with counts
@@ -90,6 +91,10 @@ def look_at(case: Case, target: str) -> Row:
 
 def _place_ours(row: Row, trace: Any, context: Context, target: Target) -> None:
     """Tidegate's barriers, with waits that drain and with counted ones; the trace is as before afterwards."""
+    found = place_barriers(trace, context, target, Options(remove_redundant=True))
+    if found.written is not None:
+        row.least = _barriers(build(trace, context, target).graph)
+        take_back(found.written)
     for counts in (True, False):
         found = place_barriers(trace, context, target, Options(counts=counts))
         if found.why_not or found.written is None:
@@ -248,6 +253,7 @@ def show(rows: Sequence[Row]) -> str:
         if row.redundant:
             verdict += f", {len(row.redundant)} redundant"
         ours = " + ".join(map(str, row.ours)) if row.ours else "–"
+        ours += f", {' + '.join(map(str, row.least))} if others may go" if row.least not in ([], row.ours) else ""
         ours += f" ({row.unproved})" if row.unproved else ""
         waits, counted = ", ".join(row.wave_waits), ", ".join(row.our_waits)
         wave = " + ".join(map(str, row.wave))

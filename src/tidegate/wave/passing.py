@@ -40,13 +40,15 @@ class Options:
     """`counts`: waits that leave copies under way, where Wave waits for all of them.
 
     `schedule`: how loops are reordered for ping-pong; empty leaves that to Wave. `verify`: prove what was written.
-    `strategy`: where barriers go; empty takes what fits the target.
+    `strategy`: where barriers go; empty takes what fits the target. `remove_redundant`: barriers that stand in the
+    trace already, and that nothing needs, go: Wave puts some in where buffers share bytes.
     """
 
     counts: bool = False
     schedule: str = ""
     verify: bool = True
     strategy: str = ""
+    remove_redundant: bool = False
 
 
 @dataclass(slots=True)
@@ -78,7 +80,9 @@ def _place(found: Placement, trace: Any, context: Context, target: Target, optio
     built = build(trace, context, target, name=name, coarse=True)
     found.seconds["read"] = time.perf_counter() - start
     start = time.perf_counter()
-    wanted = SyncOptions(strategy=options.strategy, merge_waits="never", judge=False)
+    wanted = SyncOptions(
+        strategy=options.strategy, remove_redundant=options.remove_redundant, merge_waits="never", judge=False
+    )
     placed = synchronize_graph(built.graph, target, wanted)
     for coarse in (True, False):  # perhaps no wave writes what is another's
         if not _stands_for_writes_alone(placed.plan):

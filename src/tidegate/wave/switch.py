@@ -83,15 +83,24 @@ _compiled: ContextVar[_Compilation | None] = ContextVar("compiled", default=None
 _listeners: list[Callable[[Traced], None]] = []
 
 
-def install(*, counts: bool = False, schedule: bool | str = False, verify: bool = True, strategy: str = "") -> None:
+def install(
+    *,
+    counts: bool = False,
+    schedule: bool | str = False,
+    verify: bool = True,
+    strategy: str = "",
+    remove_redundant: bool = False,
+) -> None:
     """Replaces Wave's barrier pass for all that this process compiles from now on. Called again, it changes options.
 
     `counts`: waits for copies leave under way what need not have landed, where Wave waits for all. `schedule`: loops
     are reordered for ping-pong by Tidegate, which takes Wave's strategies or its own, whichever is cheapest (True or
     "auto"), Wave's ("wave"), or so many clusters ("clusters=4"). `verify`: what was put in is proved, as it is read
-    back. Raises `UnsupportedWave` without the versions that are known, `BadInput` for an option that does not exist.
+    back. `strategy`: `minimal` or `intersecting`; else what fits the target. `remove_redundant`: barriers that stand in
+    the trace already go if nothing needs them. Raises `UnsupportedWave` without the versions that are known, `BadInput`
+    for an option that does not exist.
     """
-    mode = _Mode(_options(counts, schedule, verify, strategy))
+    mode = _Mode(_options(counts, schedule, verify, strategy, remove_redundant))
     with _lock:
         _modes[:1] = [mode]
         _replace_passes()
@@ -106,10 +115,15 @@ def uninstall() -> None:
 
 @contextmanager
 def enabled(
-    *, counts: bool = False, schedule: bool | str = False, verify: bool = True, strategy: str = ""
+    *,
+    counts: bool = False,
+    schedule: bool | str = False,
+    verify: bool = True,
+    strategy: str = "",
+    remove_redundant: bool = False,
 ) -> Iterator[None]:
     """For a while: `with tidegate.wave.enabled(): wave_compile(options, kernel)`. In all threads."""
-    with _as(_Mode(_options(counts, schedule, verify, strategy))):
+    with _as(_Mode(_options(counts, schedule, verify, strategy, remove_redundant))):
         yield
 
 
@@ -137,7 +151,7 @@ def _as(mode: _Mode) -> Iterator[None]:
             _restore_passes()
 
 
-def _options(counts: bool, schedule: bool | str, verify: bool, strategy: str) -> Options:
+def _options(counts: bool, schedule: bool | str, verify: bool, strategy: str, remove_redundant: bool) -> Options:
     check_version()
     SyncOptions(strategy=strategy).check()
     name = schedule if isinstance(schedule, str) else "auto" if schedule else ""
@@ -145,7 +159,7 @@ def _options(counts: bool, schedule: bool | str, verify: bool, strategy: str) ->
     if name and name not in STRATEGIES and not (number != name and number.isdigit() and int(number) > 0):
         help = "`auto`, `wave`, `none` or `clusters=K`"
         raise BadInput(Finding("TG012", f"there is no schedule `{name}`", (), help=help))
-    return Options(counts, name, verify, strategy)
+    return Options(counts, name, verify, strategy, remove_redundant)
 
 
 def _current() -> Options | None:

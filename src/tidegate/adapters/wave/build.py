@@ -39,7 +39,7 @@ from tidegate.adapters.wave.nodes import (
 from tidegate.adapters.wave.parts import find_parts
 from tidegate.adapters.wave.private import find_private
 from tidegate.adapters.wave.regions import initial_values, output_of
-from tidegate.adapters.wave.twins import join_twins
+from tidegate.adapters.wave.twins import Twins
 from tidegate.adapters.wave.values import Bases
 from tidegate.graph import model as g
 from tidegate.index import WAVE, Const, Index, Name, add, constant
@@ -90,7 +90,10 @@ class _Builder(Flow):
             if self.by_wave:
                 self.parts.find_owned(self.memory)
         turns = self.in_turn(arrays)
-        shares = join_twins(self.values, self.parts, turns) if self.coarse else {}
+        shares: dict[Any, Any] = {}
+        if self.coarse:
+            twins = Twins(self.values, self.parts, turns)
+            shares, self.merging = twins.shares, frozenset(twins.merging)
         for node, array in arrays.items():
             partner = shares.get(node, node)
             first, slot = turns.get(partner, (partner, 0))
@@ -202,7 +205,7 @@ class _Builder(Flow):
             if not isinstance(other, g.Access) or (other.effect, other.is_async) != (action.effect, action.is_async):
                 return False
             if _same_place(other, action):
-                both = _joined(other, action)
+                both = _joined(other, action) if bases <= self.merging else action if action == other else None
                 if both is None:
                     return False
                 if issues and point.issues:

@@ -52,6 +52,7 @@ class State:
         self.symbols: dict[str, str] = {f"$WG{number}": name for number, name in enumerate(WORKGROUP)}
         self.private: frozenset[Any] = frozenset()  # allocations in which every wave keeps to its own bytes
         self.parts = Parts()
+        self.merging: frozenset[Any] = frozenset()  # allocations of which neighbouring accesses may be taken for one
         self.shared: frozenset[Any] = frozenset()  # allocations that share bytes with others
         self.bases_at: dict[int, Bases] = {}  # accesses → the allocations that they may touch
         self.stretch_from = 0  # where the straight code that is being built begins

@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.adapters.wave.nodes import ACCESSES, argument, is_node, op_of, outer
+from tidegate.adapters.wave.nodes import ACCESSES, SYNCHRONIZATION, argument, is_node, op_of, outer
 from tidegate.adapters.wave.regions import carried_values, final_values, initial_values, is_shared, region_of
 
 Bases = frozenset[Any]
 NOTHING: Bases = frozenset()
+ENDS_A_STRETCH = ("iterate", "conditional", "output", *SYNCHRONIZATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Touching:
     is_async: bool
     memory: Any  # the value that it touches
     bases: Bases
+    stretch: int  # the straight code that it stands in
 
 
 class Values:
@@ -41,6 +43,7 @@ class Values:
         self.carried: dict[Any, list[Any]] = {loop: carried_values(loop, self.graphs) for loop in self.loops}
         self.bases: dict[Any, Bases] = self.find_bases()
         self.touching: dict[Any, Touching] = self.find_touching()
+        self.order: dict[Any, int] = {node: number for number, node in enumerate(self.touching)}
         self.turns: dict[Any, list[list[Any]]] = {loop: self.find_turns(loop) for loop in self.loops}
 
     def find_reached(self, root: str) -> list[Any]:
@@ -124,12 +127,14 @@ class Values:
 
     def find_touching(self) -> dict[Any, Touching]:
         found: dict[Any, Touching] = {}
+        stretch = 0
         for node, op in self.ops.items():
+            stretch += op in ENDS_A_STRETCH
             if op in ACCESSES:
                 which, effect, is_async = ACCESSES[op]
                 memory = argument(node, which)
                 bases = self.bases_of(memory) if is_node(memory) else NOTHING
-                found[node] = Touching(node, op, effect, is_async, memory, bases)
+                found[node] = Touching(node, op, effect, is_async, memory, bases, stretch)
         return found
 
     def takes_memory(self, node: Any) -> bool:

@@ -15,9 +15,9 @@ A counted wait stands before a bare barrier: Wave's own barrier becomes one that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 from tidegate.adapters.wave.build import Built
@@ -35,21 +35,22 @@ class Written:
     """What was done to a trace, and how to undo it."""
 
     new: tuple[Any, ...]  # nodes that were put in
-    removed: tuple[tuple[Any, str], ...] = ()
-    edits: tuple[tuple[int, Any], ...] = ()  # number of an edit, and the last node that it became
+    undo: tuple[Callable[[], None], ...] = ()  # what brings back the others
 
 
 def write(plan: Plan, built: Built, target: Target, *, counts: bool = False) -> Written:
     """Carries out a plan in the trace that a graph was made of."""
     writer = _Writer(built, target, counts)
     writer.plan(plan)
-    return Written(tuple(writer.new), (), tuple(writer.edits))
+    return Written(tuple(writer.new), tuple(writer.undo))
 
 
 def take_back(written: Written) -> None:
-    """Takes away what was put in."""
+    """Makes a trace what it was."""
     for node in reversed(written.new):
         node.graph.erase_node(node)
+    for undo in reversed(written.undo):
+        undo()
 
 
 @dataclass
@@ -58,7 +59,7 @@ class _Writer:
     target: Target
     counts: bool
     new: list[Any] = field(default_factory=list)
-    edits: list[tuple[int, Any]] = field(default_factory=list)
+    undo: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         of = self.target.counter_of
@@ -69,19 +70,18 @@ class _Writer:
 
     def plan(self, plan: Plan) -> None:
         self.check(plan)
-        before: dict[int, list[tuple[int, Any]]] = {}
-        for number, edit in enumerate(plan.edits):
-            match edit:
-                case Insert(point, op):
-                    before.setdefault(point, []).append((number, op))
-                case Change(point, op):
-                    self.change(number, point, op)
-                case Delete(point):
-                    self.delete(point)
-                case _:
-                    raise AssertionError(edit)
+        before: dict[int, list[Any]] = {}
+        for edit in plan.edits:
+            if isinstance(edit, Insert):
+                before.setdefault(edit.before, []).append(edit.op)
         for point, inserted in before.items():
             self.insert(point, inserted)
+        for edit in plan.edits:
+            if isinstance(edit, Change):
+                self.change(edit.point, edit.op)
+        for edit in plan.edits:
+            if isinstance(edit, Delete):
+                self.delete(edit.point)
 
     def check(self, plan: Plan) -> None:
         """Everything can be said in Wave's operations, or nothing is touched."""
@@ -106,17 +106,15 @@ class _Writer:
 
     # --- putting in ---
 
-    def insert(self, point: int, inserted: Sequence[tuple[int, Any]]) -> None:
+    def insert(self, point: int, inserted: Sequence[Any]) -> None:
         node = self.built.nodes[point]
         counts: dict[str, int] = {}  # of waits that the next barrier can take along
-        waiting: list[int] = []
-        with self.before(node):
-            for number, op in inserted:
+        with node.graph.inserting_before(node):
+            for op in inserted:
                 match op:
                     case ops.WaitCount(counts=given):
                         for counter, count in given:
                             counts[counter] = min(count, counts.get(counter, count))
-                        waiting.append(number)
                         continue
                     case ops.SharedMemoryBarrier(counts=given):
                         counts[self.lds] = 0
@@ -137,10 +135,7 @@ class _Writer:
                     case _:
                         self.fail(node, f"Wave has nothing for `{type(op).__name__}`")
                 counts = {}
-                self.edits += [(each, self.new[-1]) for each in (*waiting, number)]
-                waiting = []
             self.wait(node, counts)
-            self.edits += [(each, self.new[-1]) for each in waiting]
 
     def barrier(self, node: Any, counts: dict[str, int]) -> None:
         """All waves meet, after what they have to wait for."""
@@ -175,14 +170,9 @@ class _Writer:
         made = getattr(wave_ops, name)(*args).add_to_graph(before.graph, loc=getattr(before, "location", None))
         self.new.append(made)
 
-    @contextmanager
-    def before(self, node: Any) -> Any:
-        with node.graph.inserting_before(node):
-            yield
-
     # --- what stands there ---
 
-    def change(self, number: int, point: int, op: Any) -> None:
+    def change(self, point: int, op: Any) -> None:
         """A barrier that has to wait for more, or a wait with another count."""
         node = self.built.nodes[point]
         kind = op_of(node)
@@ -190,18 +180,22 @@ class _Writer:
         if kind == "memory_counter_wait" and isinstance(op, ops.WaitCount):
             loads, lds = counts.get(self.loads), counts.get(self.lds)
             stores = counts.get(self.stores) if self.stores != self.loads else None
+            self.undo.append(partial(setattr, node, "args", node.args))
             node.args = (loads, stores, lds, node.args[3] if len(node.args) > 3 else None)
-            self.edits.append((number, node))
             return
         if kind not in ("shared_memory_barrier", "workgroup_barrier", "shared_memory_barrier_signal"):
             self.fail(node, f"`{kind}` cannot become `{type(op).__name__}`")
         if isinstance(op, ops.SharedMemoryBarrier) and kind == "workgroup_barrier":
             counts[self.lds] = 0
-        with self.before(node):  # a wait before it is as good, and leaves what stands there as it is
+        with node.graph.inserting_before(node):  # a wait before it is as good, and leaves what stands there as it is
             self.wait(node, counts)
-        if self.new:
-            self.edits.append((number, self.new[-1]))
 
     def delete(self, point: int) -> None:
         node = self.built.nodes[point]
+        self.undo.append(partial(_put_back, node.next, node.tkw_op, node.args, node))
         node.graph.erase_node(node)
+
+
+def _put_back(before: Any, kind: Any, args: Any, old: Any) -> None:
+    with before.graph.inserting_before(before):
+        kind(*args).add_to_graph(before.graph, loc=getattr(old, "location", None))
