@@ -36,8 +36,8 @@ class Twins:
 
     def join(self) -> None:
         alike: dict[tuple[int, Any], list[Bases]] = {}
-        for bases, accesses in self.groups.items():
-            alike.setdefault((len(bases), self.place(accesses[0])[0]), []).append(bases)
+        for bases in self.groups:
+            alike.setdefault((len(bases), self.loop(bases)), []).append(bases)
         for candidates in alike.values():
             together = [each for each in candidates if self.is_ordered(each)]
             if len(together) > 1 and self.is_aligned(together):
@@ -48,17 +48,10 @@ class Twins:
                 if bases in together or self.is_aligned([bases]):
                     self.merging |= bases
 
-    def place(self, access: Touching) -> tuple[Any, int]:
-        """The loop that uses it in turn, if there is one, and its place in the turn."""
-        source = self.values.source(access.memory)
-        first, place = self.turns.get(source, (None, 0))
-        loop = next(
-            (loop for loop, turns in self.values.turns.items() for turn in turns if first in self.starts(turn)), None
-        )
-        return loop, place
-
-    def starts(self, turn: list[Any]) -> Bases:
-        return self.values.bases[turn[0]]
+    def loop(self, bases: Bases) -> Any:
+        """The loop that uses them in turn, if there is one."""
+        turns = ((loop, turn) for loop, found in self.values.turns.items() for turn in found)
+        return next((loop for loop, turn in turns if self.values.bases[turn[0]] == bases), None)
 
     def is_ordered(self, bases: Bases) -> bool:
         return len(bases) == 1 or all(each in self.turns for each in bases)
@@ -73,12 +66,8 @@ class Twins:
         run: Any = None
         touched: set[tuple[int, int]] = set()
         for number, each in accesses:
-            kind = (
-                each.stretch,
-                each.effect,
-                each.is_async,
-                self.turns.get(self.values.source(each.memory), (0, 0))[1],
-            )
+            place = self.turns.get(self.values.source(each.memory), (None, 0))[1]
+            kind = (each.stretch, each.effect, each.is_async, place)
             if kind != run:
                 if run is not None and len(touched) < wanted:
                     return False
