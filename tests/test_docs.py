@@ -40,6 +40,7 @@ FOLLOWS = ("TG1",)
 BY_COMMAND = ("TG019", "TG501", "TG508", "TG603")  # shown by a command, by Python on the page itself, or elsewhere
 # Pages whose commands read Triton's own syntax.
 WITH_TRITON = ("docs/triton.md", "docs/drop-in.md")
+WITH_WAVE = ("docs/wave.md",)  # tests/test_wave_docs.py, in Wave's own environment
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ class Page:
                 self.read(block)
 
     def python(self, block: Block) -> None:
-        code = compile("\n" * block.first + block.text, self.name, "exec")
+        code = compile("\n" * block.first + block.text, self.name, "exec", dont_inherit=True)
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(code, self.namespace)
@@ -208,6 +209,8 @@ def findings_of(block: Block, folder: Path, *, advice: bool = False) -> list[Fin
 def test_examples_do_what_the_page_says(name: str, tmp_path: Path, update: bool) -> None:
     if name in WITH_TRITON and importlib.util.find_spec("triton") is None:
         pytest.skip(f"NOT TESTED: {name} reads Triton's own syntax, and Triton is not installed")
+    if name in WITH_WAVE and importlib.util.find_spec("wave_lang") is None:
+        pytest.skip(f"not here: {name} is run in an environment with Wave (`make test-wave`)")
     here = Page(name, tmp_path)
     here.run()
     if update and here.new:
