@@ -38,7 +38,7 @@ class Row:
 
     name: str
     target: str
-    before: float | None = None  # cycles as it is
+    before: Any = None  # the price as it is
     by_wave: Any = None
     chosen: Any = None
     error: str = ""
@@ -102,7 +102,7 @@ def look_at(case: Case, target: str) -> Row:
 
     def watch(_own: Pass, trace: Any, *rest: Any) -> None:
         kept = keep(trace)
-        before = price(trace, context_of(rest[0]), load_target(target)).cycles
+        before = price(trace, context_of(rest[0]), load_target(target))
         by_wave = schedule_reordering(trace, *rest, target=target, strategy="wave")
         kept.put_back()
         found.append(Row(case.name, target, before, by_wave, schedule_reordering(trace, *rest, target=target)))
@@ -124,10 +124,10 @@ def line_of(row: Row) -> str:
     if wave.by_wave and wave.strategy == "none":
         name = f"{wave.by_wave}, declined"
     by_wave = wave.cycles_after if wave.strategy != "none" else None
-    cycles = ", ".join(
-        "–" if each is None else f"{each:.0f}" for each in (chosen.cycles_before, by_wave, chosen.cycles_after)
-    )
-    barriers = f"{chosen.barriers[0]} → {chosen.barriers[1]}" if any(chosen.barriers) else "–"
+    taken = chosen.strategy != "none"
+    three = (row.before.cycles, by_wave, chosen.cycles_after if taken else None)
+    cycles = ", ".join("–" if each is None else f"{each:.0f}" for each in three)
+    barriers = f"{row.before.barriers} → {chosen.barriers[1]}" if taken else f"{row.before.barriers}"
     return f"| {row.name} | {row.target} | {name} | {chosen.strategy} | {cycles} | {barriers} |"
 
 

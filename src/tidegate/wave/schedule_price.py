@@ -28,7 +28,7 @@ from tidegate.wave.passing import Options, place_barriers
 from tidegate.wave.schedule_kept import keep
 
 # Enough for a comparison: latencies that vary are drawn once, iterations run twice, so often each.
-DRAWS, ROUNDS = 1, (3, 9)
+DRAWS, ROUNDS = 1, (6, 12)
 # What takes no instruction of its own, or hardly any: names of values, constants, memory.
 FREE = """
     placeholder output get_result getitem reshape extract extract_slice broadcast permute register allocate get_attr
