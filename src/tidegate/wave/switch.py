@@ -254,7 +254,13 @@ def _schedule_reordering(trace: Any, constraints: Any, scheduling_type: Any, *re
 
     try:
         found = schedule_reordering(
-            trace, constraints, scheduling_type, *rest, target=compiled.options.target, strategy=options.schedule
+            trace,
+            constraints,
+            scheduling_type,
+            *rest,
+            target=compiled.options.target,
+            strategy=options.schedule,
+            counts=options.counts,
         )
         compiled.schedule = str(found)
     except Exception as error:  # as above

@@ -1,0 +1,114 @@
+"""The bytes that the front end finds for an access, beside those that the machine touches when it runs the trace.
+
+The two share no code: one evaluates index expressions for all threads at once and gathers them by waves, the other asks
+for the places of one wave at a time while it runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidegate.adapters.wave.build import build
+from tidegate.adapters.wave.context import context_of
+from tidegate.graph import model as g
+from tidegate.index import WAVE, evaluate, names
+from tidegate.targets import load_target
+from tidegate.wave.machine import CannotRun, run
+from tidegate.wave.machine.memory import Buffer
+from tidegate.wave.machine.waves import Wave
+from wave_traces import Enough, traced
+
+Touched = dict[tuple[str, str, int], set[int]]  # graph and node, wave → bytes of its buffer
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAVE_CACHE_ON", "0")
+
+
+def key_of(node: Any, wave: int) -> tuple[str, str, int]:
+    return (str(id(node.graph)), node.name, wave)
+
+
+def bytes_of(foot: g.Footprint, wave: int) -> set[int]:
+    start = evaluate(foot.place.offset, {WAVE: wave})
+    steps = itertools.product(*(range(0, each.count * each.stride, each.stride) for each in foot.extents))
+    return {start + sum(step) + byte for step in steps for byte in range(foot.width)}
+
+
+def record(found: Touched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notes what the machine's reads, writes and copies touch in shared memory."""
+    own = Wave.places
+
+    def places(self: Wave, addressing: Any, dynamic: Any) -> Any:
+        answer = own(self, addressing, dynamic)
+        frame = sys._getframe(1).f_locals
+        op, memory = frame["op"], frame.get("memory", frame.get("near"))
+        if isinstance(memory, Buffer) and not ("near" in frame and "found" not in frame):
+            spots, mask = answer
+            if "near" in frame:  # a copy: the lanes follow the first one
+                spots = spots[0, 0] + np.arange(frame["found"].size)
+            elif mask is not None:
+                spots = spots[mask]
+            size = memory.array.itemsize
+            bytes_ = {int(spot) * size + byte for spot in np.unique(spots) for byte in range(size)}
+            found.setdefault(key_of(op.fx_node, self.number), set()).update(bytes_)
+        return answer
+
+    monkeypatch.setattr(Wave, "places", places)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("gemm-none", "gfx942"),
+        ("gemm-none", "gfx1250"),
+        ("gemm-modulo-2", "gfx1201"),
+        ("gemm-async-none", "gfx950"),
+        ("gemm-half-async-none", "gfx942"),
+        ("attention-none", "gfx942"),
+        ("mxfp4-none", "gfx950"),
+        ("pass-around", "gfx1201"),
+        ("one-writes", "gfx942"),
+        ("softmax-4", "gfx942"),
+        ("row-sum-staged", "gfx942"),
+    ],
+)
+def test_footprints_are_the_bytes_that_are_touched(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: Touched = {}
+    exact = checked = 0
+    record(found, monkeypatch)
+
+    def after(trace: Any, constraints: Any, options: Any) -> None:
+        nonlocal exact, checked
+        with suppress(CannotRun):
+            run(trace, constraints, options, seed=0, timing="lockstep")
+        built = build(trace, context_of(constraints), load_target(target))
+        for node, point in zip(built.nodes, built.graph.points, strict=False):
+            if not isinstance(point.action, g.Access):
+                continue
+            foot = point.action.footprint
+            if set(names(foot.place.offset)) - {WAVE}:
+                continue
+            for wave in range(built.graph.waves):
+                touched = found.get(key_of(node, wave))
+                if touched is None:
+                    continue
+                checked += 1
+                ours = bytes_of(foot, wave)
+                assert touched <= ours, f"{node.name}, wave {wave}"
+                divergent = point.under == "divergent"  # then not all lanes are there
+                assert foot.may or divergent or touched == ours, f"{node.name}, wave {wave}"
+                exact += touched == ours
+        raise Enough
+
+    with suppress(Enough):
+        traced(name, target, after=after)
+    assert checked >= 4
+    assert exact >= checked / 2
