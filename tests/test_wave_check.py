@@ -42,8 +42,9 @@ def test_one_slot_written_again_while_it_is_still_read() -> None:
 
 
 def test_a_write_against_an_atomic() -> None:
-    (found,) = findings_of("atomic-add-4", "gfx942")
+    (found, *others) = findings_of("atomic-add-4", "gfx942")
     assert found.code == WAW
+    assert codes(others) <= {"TG403"}  # Wave takes the mapping of an atomic for that of a read, and leaves the buffer
     assert "adds to" in found.labels[0].text + found.labels[1].text
 
 
@@ -125,7 +126,7 @@ def test_scatter_add_is_an_access() -> None:
         atomic.args = (value, value, 0, memory, None, 1, None)
 
     found = findings_of("atomic-add-4", "gfx942", scattered)
-    assert codes(found) == {WAW}
+    assert codes(found) - {"TG403"} == {WAW}
 
 
 def test_a_copy_behind_a_barrier_that_stood_there_before() -> None:

@@ -34,7 +34,10 @@ def waves_on_rows(chip: Chip, waves: int) -> list[tkw.Constraint]:
 
 
 def build_fold(chip: Chip, waves: int, add: bool) -> Build:
-    """Every wave folds its row into one row of shared memory, then all read what came out."""
+    """Every wave folds its row into one row of shared memory, then all read what came out.
+
+    Wave takes the mapping of an atomic for one of a read.
+    """
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     first = tkw.IndexMapping(num_iterators=2, inputs={M: i, N: j}, outputs={M: sympy.Integer(0), N: j})
     from_first = tkw.IndexMapping(num_iterators=2, inputs={M: sympy.Integer(0), N: j}, outputs={M: i, N: j})
@@ -46,9 +49,9 @@ def build_fold(chip: Chip, waves: int, add: bool) -> Build:
         shared = tkw.allocate((M, N), (ROW, TILE_N), tkl.i32, SHARED_ADDRESS_SPACE)
         tkw.write(tkl.Register[M, N, tkl.i32](start), shared, mapping=first)
         if add:
-            tkw.atomic_add(mine, shared, elements_per_thread=1, mapping=first)
+            tkw.atomic_add(mine, shared, elements_per_thread=1, mapping=from_first)
         else:
-            tkw.atomic_min(mine, shared, elements_per_thread=1, mapping=first)
+            tkw.atomic_min(mine, shared, elements_per_thread=1, mapping=from_first)
         tkw.write(tkw.read(shared, mapping=from_first), out)
 
     sizes = {M: waves, N: 4 * chip.lanes, ROW: 1, TILE_M: waves, TILE_N: chip.lanes}

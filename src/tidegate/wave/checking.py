@@ -81,6 +81,13 @@ class WaveProgram:
             found.append(Finding("TG407", message, ()))
         return found
 
+    def widened(self) -> list[Finding]:
+        """Accesses that are taken for ones to a whole buffer: what is found about them may not be so."""
+        return [
+            Finding("TG403", f"`{each.node.name}`: {each.why}", (Label(self.place(each.node)),))
+            for each in self.built.widened
+        ]
+
     def place(self, node: Any) -> Span:
         points = self.built.graph.points
         number = next((n for n, each in enumerate(self.built.nodes) if each is node), None)
@@ -138,7 +145,8 @@ def check_program(program: WaveProgram, *, advice: bool = False) -> Checked:
     """All stages; what is not proved is run."""
     unit = Unit(program.name, program.target, None, program.built.graph, program)
     checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
-    checked.findings = merge_alike(checked.findings)
+    wide = program.widened() if any(each.severity == "error" for each in checked.findings) else []
+    checked.findings = merge_alike((*checked.findings, *wide))
     if advice:
         from tidegate.advice import advise
 
