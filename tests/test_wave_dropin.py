@@ -16,7 +16,8 @@ import tidegate.wave
 from conftest import ROOT
 from tidegate.adapters.wave.nodes import op_of
 from tidegate.diag import BadInput
-from tidegate.wave import FallbackWarning, Traced, UnsupportedWave, switch
+from tidegate.wave import FallbackWarning, NotPlaced, Traced, UnsupportedWave, switch
+from tidegate.wave.passing import Placement
 from wave_traces import CASES, nodes
 
 
@@ -229,6 +230,21 @@ def _once(listen: Any) -> Any:
             listen(traced)
 
     return heard
+
+
+def test_a_loop_that_was_reordered_never_gets_waves_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be too few under the stagger: nothing is compiled rather than that."""
+    with tidegate.wave.enabled(schedule="wave"):
+        assert compiled("pingpong-square").count("rocdl.s.setprio") > 0
+    (entry,) = tidegate.wave.report()
+    assert entry.schedule.startswith("wave (TWO_PP_CLUSTER)")
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        return Placement(why_not="not today")
+
+    monkeypatch.setattr(switch, "place_barriers", refuse)
+    with tidegate.wave.enabled(schedule="wave"), pytest.raises(NotPlaced, match="cannot be placed: not today"):
+        compiled("pingpong-square")
 
 
 # --- traces and check ---------------------------------------------------------------------------------------------

@@ -17,11 +17,22 @@ Nothing of Wave is imported before one of these is called.
 from tidegate.wave.checking import check
 from tidegate.wave.passing import Options
 from tidegate.wave.records import Entry, FallbackWarning, Report, clear_report, report
-from tidegate.wave.switch import Traced, Traces, UnsupportedWave, disabled, enabled, install, traces, uninstall
+from tidegate.wave.switch import (
+    NotPlaced,
+    Traced,
+    Traces,
+    UnsupportedWave,
+    disabled,
+    enabled,
+    install,
+    traces,
+    uninstall,
+)
 
 __all__ = [
     "Entry",
     "FallbackWarning",
+    "NotPlaced",
     "Options",
     "Report",
     "Traced",

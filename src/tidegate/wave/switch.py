@@ -42,6 +42,10 @@ class UnsupportedWave(RuntimeError):
     """Wave is not there, or not in a version that Tidegate knows."""
 
 
+class NotPlaced(RuntimeError):
+    """A loop was reordered for ping-pong, and barriers that are enough under its stagger were not found after all."""
+
+
 def check_version() -> None:
     """Raises `UnsupportedWave` if this Wave, its torch or its IREE is not known."""
     for package, tested in TESTED.items():
@@ -70,6 +74,7 @@ class _Compilation:
     kernel: Any
     options: Any
     schedule: str = ""
+    is_reordered: bool = False  # by us: then Wave's own barriers would not do
 
     @property
     def name(self) -> str:
@@ -230,6 +235,9 @@ def _add_shared_memory_barriers(trace: Any, target: str = "") -> None:
         _own["barriers"](trace, target=target)
     else:
         found = _placed(trace, context, target, options, compiled.name)
+        if found.why_not and compiled.is_reordered:
+            message = f"the loop of @{compiled.name} was reordered, and its barriers cannot be placed: {found.why_not}"
+            raise NotPlaced(f"{message}; compile it with `schedule=False`")
         if found.why_not:
             _own["barriers"](trace, target=target)
         record(Entry(compiled.name, target, found, compiled.schedule))
@@ -262,7 +270,7 @@ def _schedule_reordering(trace: Any, constraints: Any, scheduling_type: Any, *re
             strategy=options.schedule,
             counts=options.counts,
         )
-        compiled.schedule = str(found)
+        compiled.schedule, compiled.is_reordered = str(found), found.strategy != "none"
     except Exception as error:  # as above
         compiled.schedule = f"as it was: Tidegate fails: {type(error).__name__}: {error}"
     return None
