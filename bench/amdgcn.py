@@ -1,6 +1,6 @@
-"""AMD's assembly as Triton prints it: blocks, and what is still in flight at each barrier and each wait.
+"""AMD's assembly as Triton and IREE print it: blocks, and what is still in flight at each barrier and each wait.
 
-Needs   the text that the stage `amdgcn` makes, for gfx9 or gfx12
+Needs   the text, for gfx9 or gfx12: what Triton's stage `amdgcn` makes, or IREE leaves as `.rocmasm`
 Gives   `read_assembly`: functions as blocks with their branches; `follow`: for each barrier the accesses to shared
         memory (LDS) of the same wave that may be in flight there, and for each wait for marked copies what it misses
 Keeps   all paths are followed; a queue is done in the order of its issue, so a wait for `n` covers what has `n` behind
@@ -21,7 +21,9 @@ from dataclasses import dataclass, field
 LABEL = re.compile(r"^(?:; )?(\.LBB\w+|%bb\.\d+|[A-Za-z_]\w*):")
 INSTRUCTION = re.compile(r"^\t(?:; )?((?<=; )(?:wait_)?asyncmark|(?<!; )[a-z]\w*)\b[ \t]*([^;]*)")
 FUNCTION_ENDS = re.compile(r"^\.Lfunc_end\d+:")
+BRANCHES = ("s_branch", "s_cbranch")
 LEAVES = ("s_endpgm", "s_setpc_b64", "s_branch")
+JUMPS = (*BRANCHES, *LEAVES)
 CALLS = ("s_swappc_b64", "s_call_b64")
 MARK, WAIT_FOR_MARKS = "asyncmark", "wait_asyncmark"
 BARRIER, SIGNAL, MEET = "s_barrier", "s_barrier_signal", "s_barrier_wait"
@@ -54,7 +56,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class Block:
-    """Instructions up to the next label, and the blocks that may follow."""
+    """Instructions up to the next label or jump, and the blocks that may follow."""
 
     code: list[Instruction] = field(default_factory=list)
     after: list[int] = field(default_factory=list)
@@ -90,16 +92,18 @@ def read_assembly(text: str) -> list[list[Block]]:
             functions[-1].append(Block())
         elif is_inside and (found := INSTRUCTION.match(line)):
             functions[-1][-1].code.append(Instruction(found[1], found[2].strip(), number))
+            if found[1].startswith(JUMPS):  # a label need not stand behind it
+                functions[-1].append(Block())
     for blocks, places in zip(functions, labels, strict=True):
         _link(blocks, places)
     return functions
 
 
 def _link(blocks: list[Block], places: dict[str, int]) -> None:
-    """Blocks that follow each other; behind a jump the rest of a block is the start of nothing."""
+    """Blocks that follow each other."""
     for number, block in enumerate(blocks):
         names = [each.name for each in block.code]
-        block.after = [places[each.operands] for each in block.code if each.name.startswith(("s_branch", "s_cbranch"))]
+        block.after = [places[each.operands] for each in block.code if each.name.startswith(BRANCHES)]
         if not any(name in LEAVES for name in names) and number + 1 < len(blocks):
             block.after.append(number + 1)
 
@@ -141,10 +145,10 @@ def follow(blocks: list[Block]) -> Followed:
 
 
 def _matters(one: Instruction) -> bool:
-    return bool(_queue_of(one)) or one.name in OTHERS or one.name.startswith(BARRIER)
+    return bool(queue_of(one)) or one.name in OTHERS or one.name.startswith(BARRIER)
 
 
-def _queue_of(one: Instruction) -> str:
+def queue_of(one: Instruction) -> str:
     """The queue of a memory instruction; none for others."""
     name = one.name
     if name.startswith("ds_"):
@@ -157,8 +161,8 @@ def _queue_of(one: Instruction) -> str:
     return VECTOR if is_vector and not NOT_COUNTED.match(name) else ""
 
 
-def _touches_lds(one: Instruction) -> bool:
-    queue = _queue_of(one)
+def touches_lds(one: Instruction) -> bool:
+    queue = queue_of(one)
     if queue == VECTOR:
         return "_lds_" in one.name or " lds" in one.operands
     return bool(queue) and not NO_ACCESS.match(one.name)
@@ -166,10 +170,10 @@ def _touches_lds(one: Instruction) -> bool:
 
 def _step(state: State, one: Instruction) -> State:
     """What is in flight behind an instruction."""
-    queue = _queue_of(one)
+    queue = queue_of(one)
     if queue:
         state = {key: min(behind + (key[0] == queue), MOST_BEHIND) for key, behind in state.items()}
-        if _touches_lds(one):
+        if touches_lds(one):
             state[queue, one.line, 0] = 0
     elif one.name == MARK:
         state = _marked(state)
@@ -224,7 +228,7 @@ def _look(state: State, code: list[Instruction], found: Followed) -> None:
             asked.append(one)
         elif _is_barrier(one):
             found.barriers[one.line] = tuple(sorted({line for kind, line, _ in state if kind == LDS}))
-        elif OPEN_SIGNAL in state and _touches_lds(one):
+        elif OPEN_SIGNAL in state and touches_lds(one):
             found.between.add(one.line)
         found.calls += one.name in CALLS
         state = _step(state, one)

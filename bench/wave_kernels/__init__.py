@@ -13,6 +13,7 @@ Cost    one to ten seconds for a trace, most of it Wave's expansion and its MLIR
 from __future__ import annotations
 
 import functools
+import json
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,7 @@ MODULES = (
 )
 
 Arrays = dict[str, np.ndarray]
+STEPS = "steps.json"  # beside the assembly: what the trace does, step by step
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,15 @@ class Traced:
     options: Any
     mlir: str
     seconds: float  # that Wave's barrier pass took
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The assembly of a kernel, and the steps of its trace after the barrier pass (see `stepping`)."""
+
+    text: str
+    steps: list[dict[str, Any]]
+    why_not: str = ""  # why it has Wave's own barriers though Tidegate's were wanted
 
 
 Hook = Callable[[Any, list[Any], Any], None]  # trace, constraints, options
@@ -134,19 +145,30 @@ def barrier_pass_watched(watch: Callable[..., None]) -> Iterator[None]:
         wave.add_shared_memory_barriers = own
 
 
-def assembly_of(case: Case, target: str) -> str:
-    """The AMDGCN assembly, made by another process: what crashes there is a `RuntimeError` here."""
+def assembly_of(case: Case, target: str, tidegate: dict[str, Any] | None = None) -> str:
+    """The AMDGCN assembly, made by another process: what crashes there is a `RuntimeError` here.
+
+    `tidegate`: options of `tidegate.wave.enabled`, whose barriers are then compiled; None keeps Wave's own.
+    """
+    return assembled(case, target, tidegate).text
+
+
+def assembled(case: Case, target: str, tidegate: dict[str, Any] | None = None) -> Assembled:
+    """`assembly_of`, with the steps of the trace that it was made of."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", f"{__name__}.assembling", case.name, target, folder]
+        command += [] if tidegate is None else [json.dumps(tidegate)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         files = sorted(Path(folder).rglob("*.rocmasm"))
         if done.returncode or not files:
             raise RuntimeError(first_error(done.stderr) or f"exit status {done.returncode}, no assembly")
-        return files[0].read_text(encoding="utf-8")
+        told = json.loads((Path(folder) / STEPS).read_text(encoding="utf-8"))
+        return Assembled(files[0].read_text(encoding="utf-8"), **told)
 
 
 def first_error(text: str) -> str:
     """The first line that says what went wrong, else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if "rror:" in line or "LLVM ERROR" in line or "Assertion" in line]
+    named = [line for line in lines if " error: " in line]
+    named = named or [line for line in lines if "rror:" in line or "LLVM ERROR" in line or "Assertion" in line]
     return (named or lines[-1:] or [""])[0][:300]
