@@ -72,7 +72,7 @@ class _Builder(Flow):
         self.allocations()
         root = self.graphs[self.trace.root_graph]
         self.region(root)
-        if self.b.open:
+        if self.b.open or not self.b.points:
             self.add(g.End(), output_of(root), "end")
         self.b.parts["free"] = list(self.free.values())
         return Built(self.b.finish(), tuple(self.nodes), tuple(self.unclear), tuple(self.widened))
