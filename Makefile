@@ -9,6 +9,9 @@ TRITON_READY := $(VENV)/.triton-ready
 # Wave brings a torch and an IREE of its own: it has an environment for itself.
 WAVE_VENV := .venv-wave
 WAVE_READY := $(WAVE_VENV)/.ready
+# When the fast tests passed last; what they are about.
+FAST_PASSED := $(VENV)/.fast-passed
+TESTED := $(shell find src tests bench docs examples -type f -not -path '*/__pycache__/*') Makefile README.md CONTRIBUTING.md
 # Pip need not compile or look for its own news.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -51,9 +54,14 @@ types: $(READY)  ## types, strictly
 
 fast: $(READY) $(TRITON_READY)  ## the tests that take seconds
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not full'
+	@touch $(FAST_PASSED)
 
-test: $(READY) $(DOCS_READY) $(TRITON_READY) test-wave  ## all tests, and the docs built strictly
-	$(BIN)/python -m pytest -q -n 2 -m 'not full'
+$(FAST_PASSED): $(TESTED)
+	$(MAKE) fast
+
+# The fast tests are not run again where nothing has changed since they passed.
+test: $(READY) $(DOCS_READY) $(TRITON_READY) $(FAST_PASSED) test-wave  ## all tests, and the docs built strictly
+	$(BIN)/python -m pytest -q -n 2 -m 'slow and not full'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 test-wave: $(WAVE_READY)  ## the tests that need Wave, in an environment of its own

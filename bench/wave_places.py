@@ -1,7 +1,7 @@
 """Tidegate's barriers in the place of Wave's, for benches that hand in a pass.
 
-    python -m bench.wave_run --place bench.wave_places:tidegate
-    python -m bench.wave_run --place bench.wave_places:tidegate_counts
+python -m bench.wave_run --place bench.wave_places:tidegate
+python -m bench.wave_run --place bench.wave_places:tidegate_counts
 """
 
 from __future__ import annotations

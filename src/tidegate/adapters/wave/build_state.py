@@ -41,7 +41,7 @@ class State:
         self.trace, self.context, self.target, self.coarse, self.by_wave = trace, context, target, coarse, by_wave
         self.values = Values(trace)
         self.graphs = self.values.graphs
-        self.memory = Memory(context)
+        self.memory = Memory(context, target.name, exact=not coarse)
         self.b = GraphBuilder(name, context.waves, target.name)
         self.nodes: list[Any] = []
         self.unclear: list[Unclear] = []

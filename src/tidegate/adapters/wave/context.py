@@ -29,6 +29,7 @@ class Context:
     threads: tuple[int, ...]  # of a workgroup, by dimension
     lanes: int  # of a wave
     mapped: int = 1  # workgroups of a cluster
+    constraints: tuple[Any, ...] = ()
 
     @property
     def waves(self) -> int:
@@ -54,7 +55,8 @@ def context_of(constraints: Iterable[Any], sizes: Mapping[Any, Any] | None = Non
     """The context of a kernel: `sizes` as given, else those of Wave's own context, which has to be open."""
     if sizes is None:
         sizes = _open_sizes()
-    hardware = [each for each in constraints if type(each).__name__ == "HardwareConstraint"]
+    given = tuple(constraints)
+    hardware = [each for each in given if type(each).__name__ == "HardwareConstraint"]
     if not hardware or not hardware[0].waves_per_block:
         help = "pass `constraints=kernel.constraints`; Wave fills in the waves while it compiles"
         raise BadInput(Finding("TG008", "nothing says how many waves run this trace", (), help=help))
@@ -63,7 +65,7 @@ def context_of(constraints: Iterable[Any], sizes: Mapping[Any, Any] | None = Non
     waves = tuple(known.number(each) for each in own.waves_per_block)
     lanes = int(own.threads_per_wave)
     cluster = prod(known.number(each) for each in (getattr(own, "workgroups_per_cluster", None) or (1,)))
-    return Context(dict(sizes), (waves[0] * lanes, *waves[1:]), lanes, cluster)
+    return Context(dict(sizes), (waves[0] * lanes, *waves[1:]), lanes, cluster, given)
 
 
 @dataclass(frozen=True, slots=True)

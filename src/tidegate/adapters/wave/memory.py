@@ -43,6 +43,7 @@ class Array:
     strides: tuple[int, ...]  # in elements
     root: Any  # the allocation that it lies in, itself if it lies alone
     offset: int | None  # in it
+    dims: tuple[Any, ...] = ()  # as Wave names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,8 @@ def share_bytes(one: Array, other: Array) -> bool:
 class Memory:
     """Knows the allocations of a trace."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, context: Context, target: str = "", *, exact: bool = True) -> None:
+        self.context, self.target, self.exact = context, target, exact
         threads = context.numbers
         known: dict[Any, Any] = dict(context.sizes)
         self.numbers = Numbers(_Symbols(known, threads))
@@ -92,7 +93,15 @@ class Memory:
         size = (strides[-1] * (shape[0] if shape else 1) + tail) * bits // BITS
         parent, offset = argument(node, 5), argument(node, 6)
         place = self.number(offset or 0, node) if parent is not None else None
-        found = Array(self.fresh(node.name), size, bits, tuple(reversed(strides)), parent if parent else node, place)
+        found = Array(
+            self.fresh(node.name),
+            size,
+            bits,
+            tuple(reversed(strides)),
+            parent if parent else node,
+            place,
+            tuple(argument(node, 0)),
+        )
         self.arrays[node] = found
         return found
 
@@ -239,9 +248,7 @@ class Memory:
     def mapped(self, node: Any, index: Any, mapping: Any, elements: int, array: Array) -> tuple[Numeric, int] | None:
         """Each element by itself: a mapping may scatter them."""
         is_write = op_of(node) == "write"  # the mapping of an atomic is taken as that of a read
-        shape = _memory_shape(argument(node, 1 if is_write else 0))
-        if shape is None:
-            return None
+        shape = _without_scales(array.dims)
         exprs = (mapping.map_output_indices if is_write else mapping.map_input_indices)(shape)
         if len(exprs) != len(array.strides):
             return None
@@ -261,8 +268,27 @@ class Memory:
             if value is None:
                 return None
             total = total + value * stride
-        starts = np.broadcast_to(np.asarray(total * array.bits // BITS), (self.context.count, elements))
-        return starts, max(1, array.bits // BITS)
+        apart = np.broadcast_to(np.asarray(total), (self.context.count, elements))
+        in_a_row = apart[:, :1] + np.arange(elements)
+        if bool((apart == in_a_row).all()):
+            return apart[:, 0] * array.bits // BITS, max(1, elements * array.bits // BITS)
+        row = self.reads_in_a_row(node)
+        starts = np.hstack([apart, in_a_row]) if row is None else in_a_row if row else apart
+        return starts * array.bits // BITS, max(1, array.bits // BITS)
+
+    def reads_in_a_row(self, node: Any) -> bool | None:
+        """Whether Wave's code generator takes elements for neighbours; None: both are taken for touched.
+
+        It does so where the hardware transposes a block, and where it believes that a mapping is contiguous.
+        """
+        if not self.exact or not self.context.constraints:
+            return None
+        from wave_lang.kernel.ops.wave_ops import get_custom
+
+        try:
+            return bool(get_custom(node).is_contiguous_vec(self.context.constraints, self.target))
+        except Exception:  # Wave's own context may be closed by now
+            return None
 
     def tile(self, index: Any, sizes: Any, array: Array) -> tuple[Numeric, int] | None:
         """A copy of a whole tile by one instruction: its rows lie as far apart as those of the buffer."""
@@ -320,11 +346,7 @@ def whole(array: Array, place: g.Ref, *, may: bool = False) -> g.Footprint:
     return g.Footprint(place, (), array.bytes, may)
 
 
-def _memory_shape(memory: Any) -> tuple[Any, ...] | None:
-    """The dimensions of a memory, without scales."""
-    shape = getattr(getattr(memory, "type", None), "symbolic_shape", None)
-    if shape is None:
-        return None
+def _without_scales(dims: tuple[Any, ...]) -> tuple[Any, ...]:
     from wave_lang.kernel.wave.utils.general_utils import infer_dim
 
-    return tuple(infer_dim(each) for each in shape)
+    return tuple(infer_dim(each) for each in dims)

@@ -37,6 +37,7 @@ ELEMENT = sympy.Symbol("$ELEMENT", integer=True, nonnegative=True)  # of a lane'
 
 
 NUMBERS = itertools.count()
+TURNED_BY = 64  # lanes of a wave, where it is known how the hardware turns a block
 
 
 class Addressing:
@@ -68,7 +69,7 @@ def find_addresses(op: Any, memory: Buffer | GlobalArray, constraints: Sequence[
     is_read = isinstance(op, Read)
     elements = int(subs_idxc(op.elements_per_thread))
     turned = is_read and read_meets_hw_transpose_requirements(op, constraints, target)
-    if turned and not target.startswith("gfx95"):
+    if turned and get_hardware_constraint(constraints).threads_per_wave != TURNED_BY:
         raise CannotRun(f"`{op.fx_node.name}` is a transposing read on {target}")
     alone = turned or bool(op.is_contiguous_vec(constraints, target))
     index = {dim: start_of(part) for dim, part in op.index.items()}
