@@ -1,23 +1,21 @@
-"""Two texts of AMD's assembly side by side: what one does between its barriers, on all paths, the other does too.
+"""AMD's assembly by its events: where waves meet, what lies between on all paths, and what is in flight.
 
-Needs   functions as `bench.amdgcn` reads them: what a compiler made, and what it was told (`bench.wave_plan`)
-Gives   `events_of`: barriers, signals and their waits, what lies between two of them in bytes, what is in flight at
-        each; `mismatches`: where the first goes a way that the second does not have
-Keeps   a way through the one is the same events in a way through the other, with no more of each kind of access
-        between them, and no more in flight at them: loops may be unrolled or peeled, blocks copied, accesses joined
-Cost    linear in the instructions times the barriers, for most kernels a hundredth of a second
+Needs   a function as `bench.amdgcn` reads it
+Gives   `events_of`: barriers, signals and their waits, which come next, with the bytes that a lane reads, writes and
+        copies on the way; at each of them accesses and copies in flight, at most on any path
+Keeps   all paths are followed; a loop without an event is bytes without end
+Cost    linear in the instructions times the events, for most kernels a hundredth of a second
 
-    plan                     assembly                 says
-    ds_write 16              ds_write_b128 v0, v[2:5]
-    s_waitcnt lgkmcnt(0)     s_barrier                line 2: not drained, `ds_write_b128` (line 1) is in flight
-    s_barrier                ds_read_b128 v[2:5], v1
-    ds_read 16
+    ds_write_b128 v0, v[2:5]      entry → line 3: write 16
+    s_waitcnt lgkmcnt(0)
+    s_barrier                     line 3: drained
+    ds_read_b128 v[2:5], v1       line 3 → end: read 16
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bench.amdgcn import (
@@ -236,85 +234,3 @@ def _look(state: _Queues, piece: _Piece, found: Events) -> None:
 
 def _in_flight(state: _Queues) -> int:
     return sum(each[-1] for each in state.values())
-
-
-# --- side by side -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    line: int  # of the assembly; ENTRY and END are no lines
-    kind: str  # order, between, undrained, copies
-    what: str
-
-
-def mismatches(made: Events, told: Events) -> tuple[list[Mismatch], dict[int, set[int]]]:
-    """Where the assembly leaves its plan, and which events of the plan each of its events may be."""
-    found: dict[tuple[int, str], Mismatch] = {}
-    matched: dict[int, set[int]] = {}
-    todo = [(ENTRY, frozenset({ENTRY}))]
-    seen = set(todo)
-    while todo:
-        line, places = todo.pop()
-        for after, weights in made.after[line].items():
-            fitting, wrong = _fitting(made, told, after, weights, places)
-            for each in wrong:
-                found.setdefault((each.line, each.kind), each)
-            matched.setdefault(after, set()).update(fitting)
-            state = (after, frozenset(fitting))
-            if fitting and after != END and state not in seen:
-                seen.add(state)
-                todo.append(state)
-    return sorted(found.values(), key=lambda each: (each.line, each.kind)), matched
-
-
-def _fitting(
-    made: Events, told: Events, after: int, weights: Weights, places: frozenset[int]
-) -> tuple[set[int], list[Mismatch]]:
-    """Events of the plan that the next one may be; if there is none, those that it is nearest to, and why not."""
-    steps = [(each, most) for place in sorted(places) for each, most in told.after[place].items()]
-    named = [(each, most) for each, most in steps if made.names[after] == told.names[each]]
-    if not named:
-        return set(), [Mismatch(after, "order", f"`{made.names[after]}`, where the plan has {_names(told, steps)}")]
-    wrong: list[Mismatch] = []
-    roomy = [(each, most) for each, most in named if all(map(int.__le__, weights, most))]
-    if not roomy:
-        more = f"{_bytes(weights)} before it, in the plan {' or '.join(_bytes(most) for _, most in named)}"
-        wrong.append(Mismatch(after, "between", more))
-    kept = {each for each, _ in roomy or named}
-    for kind, rule in (("undrained", _is_drained), ("copies", _has_landed)):
-        good = {each for each in kept if rule(made, told, after, each)}
-        if not good:
-            wrong.append(Mismatch(after, kind, _why(made, told, after, kept, kind)))
-        kept = good or kept
-    return kept, wrong
-
-
-def _is_drained(made: Events, told: Events, after: int, each: int) -> bool:
-    return not made.undrained.get(after) or bool(told.undrained.get(each))
-
-
-def _has_landed(made: Events, told: Events, after: int, each: int) -> bool:
-    return made.copies.get(after, 0) <= told.copies.get(each, 0)
-
-
-def _why(made: Events, told: Events, after: int, places: set[int], kind: str) -> str:
-    if kind == "undrained":
-        return f"accesses of lines {', '.join(map(str, made.undrained[after]))} are in flight"
-    most = max(told.copies.get(each, 0) for each in places)
-    return f"{made.copies[after]} copies are in flight, in the plan {most}"
-
-
-def _names(told: Events, steps: list[tuple[int, Weights]]) -> str:
-    return " or ".join(sorted({f"`{told.names[each]}`" for each, _ in steps})) or "nothing"
-
-
-def _bytes(weights: Weights) -> str:
-    said = list(_said(weights))
-    return ", ".join(said) or "nothing"
-
-
-def _said(weights: Weights) -> Iterator[str]:
-    for kind, count in zip(KINDS, weights, strict=True):
-        if count:
-            yield f"{kind} {'without end' if count >= WITHOUT_END else count}"
