@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from tidegate.adapters.wave.arrays import Array, View, share_bytes, whole
 from tidegate.adapters.wave.build_flow import Flow
 from tidegate.adapters.wave.build_state import Unclear
 from tidegate.adapters.wave.context import Context
-from tidegate.adapters.wave.memory import Array, View, share_bytes, whole
 from tidegate.adapters.wave.nodes import (
     ACCESSES,
     PASSES_MEMORY,

@@ -13,9 +13,9 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
+from tidegate.adapters.wave.arrays import View
 from tidegate.adapters.wave.build_state import State
 from tidegate.adapters.wave.conditions import half_of, holds_by_wave, is_uniform, names_threads, waves_where
-from tidegate.adapters.wave.memory import View
 from tidegate.adapters.wave.nodes import argument, is_node, op_of
 from tidegate.adapters.wave.regions import final_values, initial_values, output_of, region_of
 from tidegate.graph import model as g

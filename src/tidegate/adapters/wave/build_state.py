@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.adapters.wave.arrays import View
 from tidegate.adapters.wave.context import Context
-from tidegate.adapters.wave.memory import Memory, View
+from tidegate.adapters.wave.memory import Memory
 from tidegate.adapters.wave.nodes import argument, nodes_in, outer, span_of
 from tidegate.adapters.wave.parts import Parts
 from tidegate.adapters.wave.uniform import Uniform

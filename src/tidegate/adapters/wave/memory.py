@@ -12,11 +12,12 @@ further in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tidegate.adapters.wave.arrays import Array, whole
 from tidegate.adapters.wave.conditions import names_threads
 from tidegate.adapters.wave.context import Context
 from tidegate.adapters.wave.nodes import argument, op_of, span_of
@@ -31,40 +32,6 @@ BITS = 8
 Numeric = np.ndarray[Any, Any]
 # Where the arguments of an access stand: elements of a thread, and the mapping.
 _ELEMENTS = {"read": 1, "write": 2, "atomic_add": 2, "atomic_min": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """One allocation: its bytes, and how indices become bytes."""
-
-    name: str
-    bytes: int
-    bits: int  # of an element
-    strides: tuple[int, ...]  # in elements
-    root: Any  # the allocation that it lies in, itself if it lies alone
-    offset: int | None  # in it
-    dims: tuple[Any, ...] = ()  # as Wave names them
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A value that stands for memory: which buffer, or a name for one; which slot of it."""
-
-    name: str
-    array: Array
-    slot: Index = ZERO
-    turns: bool = False  # whether the slot changes by itself, from iteration to iteration
-
-    @property
-    def place(self) -> g.Ref:
-        return g.Ref(self.name, self.slot)
-
-
-def share_bytes(one: Array, other: Array) -> bool:
-    """Whether two allocations lie, in part, in the same bytes."""
-    if one.offset is None or other.offset is None or one.root is not other.root:
-        return False
-    return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
 
 
 class Memory:
@@ -339,11 +306,6 @@ class _Symbols(dict[Any, Any]):
 
     def __missing__(self, key: Any) -> Any:
         return self.threads[str(key)]
-
-
-def whole(array: Array, place: g.Ref, *, may: bool = False) -> g.Footprint:
-    """All bytes of a buffer."""
-    return g.Footprint(place, (), array.bytes, may)
 
 
 def _without_scales(dims: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.adapters.wave.memory import Array, Memory, Numeric
+from tidegate.adapters.wave.arrays import Array
+from tidegate.adapters.wave.memory import Memory, Numeric
 from tidegate.adapters.wave.values import Bases, Values
 
 NOBODY = -1
