@@ -1,5 +1,6 @@
 """Options and helpers that all tests share."""
 
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -10,6 +11,22 @@ import pytest
 os.environ.setdefault("NO_COLOR", "1")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+# What needs Wave is run in an environment of its own (`make test-wave`); elsewhere it is not even imported.
+WITHOUT_WAVE = ("test_wave_touched.py",)
+HAS_WAVE = importlib.util.find_spec("wave_lang") is not None
+collect_ignore = [
+    path.name
+    for path in sorted(Path(__file__).parent.glob("test_wave_*.py"))
+    if not HAS_WAVE and path.name not in WITHOUT_WAVE
+]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if collect_ignore:
+        count = len(collect_ignore)
+        terminalreporter.write_line(f"NOT HERE: {count} files of tests that need Wave; `make test-wave` runs them")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
