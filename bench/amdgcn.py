@@ -227,7 +227,8 @@ def _look(state: State, code: list[Instruction], found: Followed) -> None:
         if one.name == WAIT_FOR_MARKS:
             asked.append(one)
         elif _is_barrier(one):
-            found.barriers[one.line] = tuple(sorted({line for kind, line, _ in state if kind == LDS}))
+            known = found.barriers.get(one.line, ())  # of another copy of this block
+            found.barriers[one.line] = tuple(sorted({*known, *(line for kind, line, _ in state if kind == LDS)}))
         elif OPEN_SIGNAL in state and touches_lds(one):
             found.between.add(one.line)
         found.calls += one.name in CALLS

@@ -31,6 +31,7 @@ from bench.amdgcn import (
     touches_lds,
     waits_of,
 )
+from bench.amdgcn_flags import settle_flags
 
 ENTRY, END = 0, -1  # lines where no instruction stands
 KINDS = ("read", "write", "atomic", "copy")
@@ -72,21 +73,22 @@ class _Piece:
 
 def events_of(blocks: list[Block]) -> Events:
     """All events of a function."""
+    blocks = settle_flags(blocks)
     found = Events()
     pieces, starts = _pieces(blocks, found)
-    for line, start in starts.items():
-        found.after[line] = _next_events(pieces, start)
+    for line, places in starts.items():
+        found.after[line] = _next_events(pieces, places)
     found.undrained = follow(blocks).barriers
     _follow_copies(pieces, found)
     found.has_loops = _has_loops(pieces)
     return found
 
 
-def _pieces(blocks: list[Block], found: Events) -> tuple[list[_Piece], dict[int, int]]:
-    """Blocks cut at their events; the first piece behind each event."""
+def _pieces(blocks: list[Block], found: Events) -> tuple[list[_Piece], dict[int, list[int]]]:
+    """Blocks cut at their events; the first pieces behind each event, which may stand in copies of a block."""
     pieces: list[_Piece] = []
     first_of: list[int] = []
-    starts = {ENTRY: 0}
+    starts = {ENTRY: [0]}
     for block in blocks:
         first_of.append(len(pieces))
         pieces.append(_Piece())
@@ -95,7 +97,7 @@ def _pieces(blocks: list[Block], found: Events) -> tuple[list[_Piece], dict[int,
             if one.name.startswith(BARRIER):
                 found.names[one.line] = f"{one.name} {one.operands}".strip()
                 pieces[-1].event, pieces[-1].after = one.line, [len(pieces)]
-                starts[one.line] = len(pieces)
+                starts.setdefault(one.line, []).append(len(pieces))
                 pieces.append(_Piece())
         pieces[-1].after = [-1 - each for each in block.after]  # blocks, until all are known
         if any(one.name == "s_endpgm" for one in block.code):
@@ -105,11 +107,11 @@ def _pieces(blocks: list[Block], found: Events) -> tuple[list[_Piece], dict[int,
     return pieces, starts
 
 
-def _next_events(pieces: list[_Piece], start: int) -> dict[int, Weights]:
+def _next_events(pieces: list[_Piece], places: list[int]) -> dict[int, Weights]:
     """Events that come next, each with the most of each kind on the way there."""
-    weights = {start: NOTHING}
+    weights = dict.fromkeys(places, NOTHING)
     times: dict[int, int] = {}
-    todo, found = [start], dict[int, Weights]()
+    todo, found = list(places), dict[int, Weights]()
     while todo:
         number = todo.pop()
         piece = pieces[number]
@@ -220,7 +222,7 @@ def _look(state: _Queues, piece: _Piece, found: Events) -> None:
     for at, one in enumerate(piece.code):
         had = _in_flight(state)
         if one.line == piece.event:
-            found.copies[one.line] = had
+            found.copies[one.line] = max(had, found.copies.get(one.line, 0))
         if touches_lds(one) and access_of(one)[0] == "read":
             found.under_reads = max(found.under_reads, had)
         state = _step(state, one)

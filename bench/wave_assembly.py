@@ -88,14 +88,17 @@ def compare(name: str, target: str, text: str, steps: Sequence[dict[str, Any]]) 
     (blocks,) = read_assembly(text)
     made = events_of(blocks)
     plan = plan_text(steps, target, unrolled=not made.has_loops)
-    (blocks,) = read_assembly(plan)
-    told = events_of(blocks)
+    told = events_of(*read_assembly(plan))
     row.assembly, row.is_unrolled, row.one_wave = made.barriers, not made.has_loops, _is_one_wave(text)
     if made.under_reads > told.under_reads:
         row.wrong.append(f"{made.under_reads} copies are in flight at a read, in the trace {told.under_reads}")
     if row.one_wave and not made.barriers:
         return row
     wrong, matched = mismatches(made, told)
+    if wrong and made.has_loops:  # LLVM leaves some loops at their top: then nobody sees that they run at all
+        plan = plan_text(steps, target, at_top=True)
+        told = events_of(*read_assembly(plan))
+        wrong, matched = mismatches(made, told)
     row.wrong += [f"{NO_LINE.get(each.line) or f'line {each.line}'}: {each.what}" for each in wrong]
     if not wrong:
         _ask_lost(row, told, matched, plan.split("\n"))

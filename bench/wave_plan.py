@@ -24,9 +24,9 @@ MAY_NOT_RUN = "  ; may not run"
 Step = dict[str, Any]
 
 
-def plan_text(steps: Sequence[Step], target: str, *, unrolled: bool = False) -> str:
-    """What the steps ask for, as one function."""
-    writer = _Writer(target.startswith("gfx12"), unrolled)
+def plan_text(steps: Sequence[Step], target: str, *, unrolled: bool = False, at_top: bool = False) -> str:
+    """What the steps ask for, as one function; `at_top`: loops are left where they begin, with a way past each."""
+    writer = _Writer(target.startswith("gfx12"), unrolled, at_top)
     writer.region(steps)
     return "\n".join(["plan:", *writer.lines, "\ts_endpgm", ".Lfunc_end0:"])
 
@@ -44,6 +44,7 @@ def barriers_by_depth(steps: Sequence[Step]) -> dict[int, int]:
 class _Writer:
     is_split: bool  # a barrier is a signal and its wait
     unrolled: bool
+    at_top: bool
     lines: list[str] = field(default_factory=list)
     labels: int = 0
     unsure: int = 0  # conditionals and loops around that may not run
@@ -70,7 +71,7 @@ class _Writer:
         if count == 0:
             return
         top, end = self.label(), self.label()
-        if count is None:
+        if count is None or self.at_top:
             self.branch("s_cbranch_execz", end)
         self.lines.append(f"{top}:")
         self.unsure += count is None

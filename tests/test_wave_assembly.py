@@ -72,6 +72,16 @@ def test_copies_in_flight_are_those_that_a_wait_leaves() -> None:
     assert events_of(blocks).copies == {7: 2}
 
 
+def test_a_flag_that_was_just_set_decides_a_branch() -> None:
+    """LLVM leaves a loop by a flag; there is no way around past the barrier."""
+    enter = ["s_branch .LBB0_3", ".LBB0_1:", "s_waitcnt lgkmcnt(0)", "s_barrier", "s_mov_b64 s[0:1], 0", ".LBB0_2:"]
+    leave = ["s_andn2_b64 vcc, exec, s[0:1]", "s_cbranch_vccz .LBB0_5", ".LBB0_3:", "ds_read_b32 v0, v1"]
+    ends = ["s_cbranch_scc0 .LBB0_1", "s_mov_b64 s[0:1], -1", "s_branch .LBB0_2", ".LBB0_5:"]
+    for flag, most in (("s_mov_b64 s[0:1], -1", 4), ("s_mov_b64 s[0:1], s[2:3]", WITHOUT_END)):
+        text = written(*enter, *leave, ends[0], flag, *ends[2:])
+        assert events_of(*read_assembly(text)).after[ENTRY] == {5: (most, 0, 0, 0), END: (most, 0, 0, 0)}
+
+
 STEPS = [
     {"op": "iterate", "graph": "body", "count": 3, "depth": 0},
     {"op": "write", "does": "write", "bytes": 16, "graph": "body", "depth": 1},
