@@ -51,10 +51,11 @@ def _tested(block: Block) -> tuple[str, bool]:
     """The flag that the branch at the end of a block is about, and whether it is taken where the flag is set."""
     if not block.code or not block.code[-1].name.startswith("s_cbranch_vcc"):
         return "", False
-    for one in reversed(block.code[:-1]):
+    for at in range(len(block.code) - 2, -1, -1):
+        one = block.code[at]
         if any(each.startswith("vcc") for each in _results(one)):
             _, *rest = _operands(one)
-            if one.name not in TESTS or not rest[0].startswith("exec") or _writes(block.code, rest[1]):
+            if one.name not in TESTS or not rest[0].startswith("exec") or _writes(block.code[:at], rest[1]):
                 return "", False
             return rest[1], TESTS[one.name] == (block.code[-1].name == "s_cbranch_vccnz")
     return "", False

@@ -50,7 +50,6 @@ class Row:
     is_unrolled: bool = False  # no loop is left
     one_wave: bool = False  # LLVM drops barriers of a workgroup that is one wave
     wrong: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)  # barriers of blocks that LLVM has proved away
     counted: list[int] = field(default_factory=lambda: [0, 0, 0])  # waits kept, made stricter, not needed any more
     early: list[str] = field(default_factory=list)  # waits that LLVM adds, which end copies
     why_not: str = ""  # why barriers are Wave's own
@@ -117,8 +116,8 @@ def _ask_lost(row: Row, told: Events, matched: dict[int, set[int]], plan: list[s
     found = set().union(*matched.values())
     for line, name in told.names.items():
         if line > 0 and line not in found:
-            gone = row.gone if plan[line - 1].endswith(MAY_NOT_RUN) else row.wrong
-            gone.append(f"`{name}` of the trace is nowhere")
+            where = ", in a block that may not run" if plan[line - 1].endswith(MAY_NOT_RUN) else ""
+            row.wrong.append(f"`{name}` of the trace is nowhere{where}")
 
 
 def _ask_counts(row: Row, made: Events, told: Events, matched: dict[int, set[int]], lines: list[str]) -> None:
@@ -144,7 +143,11 @@ def _code(line: str) -> str:
 def table(rows: Sequence[Row]) -> str:
     lines = ["| kernel | target | barriers trace → assembly | undrained | counts kept / stricter / dropped |"]
     lines += ["|---|---|---|---|---|", *map(_line, rows), ""]
-    for title, pick in (("**Not as in the trace**", _wrong), ("LLVM waits for copies", _early), *REST):
+    for title, pick in (
+        ("**Not as in the trace**", _wrong),
+        ("LLVM waits for copies", _early),
+        ("Wave's own barriers", _why_not),
+    ):
         said = [f"- {row.name} {row.target}: {each}" for row in rows for each in _few(pick(row))]
         lines += [f"{title}:", "", *said, ""] if said else []
     bad, none = sum(not row.is_good for row in rows), sum(bool(row.error) and row.is_good for row in rows)
@@ -176,15 +179,8 @@ def _early(row: Row) -> list[str]:
     return row.early
 
 
-def _gone(row: Row) -> list[str]:
-    return row.gone
-
-
 def _why_not(row: Row) -> list[str]:
     return [row.why_not] if row.why_not else []
-
-
-REST = (("In blocks that LLVM has proved away", _gone), ("Wave's own barriers", _why_not))
 
 
 def _few(given: list[str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import wave_traces  # noqa: F401: says what is not tested where Wave is not installed
+
 from conftest import ROOT
 from test_docs import WITH_WAVE, Page
 

@@ -83,14 +83,10 @@ def _place(found: Placement, trace: Any, context: Context, target: Target, optio
     wanted = SyncOptions(
         strategy=options.strategy, remove_redundant=options.remove_redundant, merge_waits="never", judge=False
     )
-    placed = synchronize_graph(built.graph, target, wanted)
-    for coarse in (True, False):  # perhaps no wave writes what is another's
-        if not _stands_for_writes_alone(placed.plan):
-            break
-        built = build(trace, context, target, name=name, coarse=coarse, by_wave=True)
-        placed = synchronize_graph(built.graph, target, wanted)
-    plan = placed.plan
-    if options.verify and _is_staggered(built.graph):  # what waves that never wait for one another need, a proof knows
+    plan = synchronize_graph(built.graph, target, wanted).plan
+    if _stands_for_writes_alone(plan):
+        built, plan = _look_closer(built, plan, trace, context, target, wanted, options)
+    if options.verify and _is_staggered(built.graph):  # what waves need that are held back, a proof knows better
         plan = refine(plan, built.graph, target)
     found.seconds["plan"] = time.perf_counter() - start
     start = time.perf_counter()
@@ -110,6 +106,18 @@ def _place(found: Placement, trace: Any, context: Context, target: Target, optio
     found.in_loops = sum(each.weight for each in meets if each.loop >= 0)
     found.reasons = tuple(_reasons(plan, built))
     found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in built.unclear)
+
+
+def _look_closer(
+    built: Built, plan: Plan, trace: Any, context: Context, target: Target, wanted: SyncOptions, options: Options
+) -> tuple[Built, Plan]:
+    """A barrier that orders writes alone may be for nothing: perhaps no wave writes what is another's."""
+    for coarse in (True, False):
+        closer = build(trace, context, target, name=built.graph.name, coarse=coarse, by_wave=True)
+        found = synchronize_graph(closer.graph, target, wanted).plan
+        if not _stands_for_writes_alone(found):
+            return closer, found
+    return built, refine(plan, built.graph, target) if options.verify else plan
 
 
 def _stands_for_writes_alone(plan: Plan) -> bool:

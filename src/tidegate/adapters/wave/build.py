@@ -229,7 +229,6 @@ class _Builder(Flow):
                 return self.part(node, place, count)
             if effect == "read":
                 return whole(array, place)
-            return self.memory.stretch(node, array, place, self.uniform)
         if not self.memory.is_exact(node, array, self.uniform):
             self.widened.append(Unclear(node, "its index cannot be followed: it may touch all of its buffer"))
         return self.memory.footprint(node, array, place, self.uniform)

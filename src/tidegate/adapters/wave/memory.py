@@ -26,7 +26,7 @@ from tidegate.adapters.wave.touched import Touched, touched
 from tidegate.adapters.wave.uniform import Uniform
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
-from tidegate.index import ZERO, Const, Index, add, scale
+from tidegate.index import ZERO, Index, add, scale
 
 BITS = 8
 Numeric = np.ndarray[Any, Any]
@@ -101,15 +101,6 @@ class Memory:
         masked = op_of(node) in ("read", "write") and bool(argument(node, 5 if op_of(node) == "write" else 4))
         offset = add(where.offset, extra)
         return g.Footprint(replace(place, offset=offset), where.extents, where.width, where.may or masked)
-
-    def stretch(self, node: Any, array: Array, place: g.Ref, uniform: Uniform) -> g.Footprint:
-        """The stretch of a buffer that all waves together touch."""
-        found, extra = self.threads(node, array), self.extra(node, array, uniform)
-        if found is None or extra is None:
-            return whole(array, place, may=True)
-        starts, width = found
-        first = int(starts.min())
-        return g.Footprint(replace(place, offset=add(Const(first), extra)), (), int(starts.max()) + width - first)
 
     def is_exact(self, node: Any, array: Array, uniform: Uniform) -> bool:
         """Whether the index says which bytes these are."""

@@ -139,13 +139,17 @@ class _Writer:
 
     def barrier(self, node: Any, counts: dict[str, int]) -> None:
         """All waves meet, after what they have to wait for."""
-        if self.counts and self.copies:
+        if self.counts and self.copies and self.tensor not in counts:
             self.wait(node, counts)
             self.put("WorkgroupBarrier", node)
             self.put("SchedulingBarrier", node, [])
             return
-        if self.tensor in counts and self.tensor:
-            self.fail(node, "Wave's barrier does not wait for tensor copies")
+        if (
+            self.tensor in counts and self.tensor
+        ):  # Wave's whole barrier does not wait for tensor copies, its signal does
+            self.signal(node, counts)
+            self.put("SharedMemoryBarrierWait", node, WORKGROUP_BARRIER)
+            return
         self.put("SharedMemoryBarrier", node, self.loads in counts, False)
 
     def signal(self, node: Any, counts: dict[str, int]) -> None:
@@ -196,6 +200,7 @@ class _Writer:
         node.graph.erase_node(node)
 
 
-def _put_back(before: Any, kind: Any, args: Any, old: Any) -> None:
+def _put_back(before: Any, op: Any, args: Any, old: Any) -> None:
+    kind = op if isinstance(op, type) else type(op)  # Wave's copies of a node hold one or the other
     with before.graph.inserting_before(before):
         kind(*args).add_to_graph(before.graph, loc=getattr(old, "location", None))
