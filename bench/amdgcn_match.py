@@ -45,7 +45,46 @@ def mismatches(made: Events, told: Events) -> tuple[list[Mismatch], dict[int, se
             if fitting and after != END and state not in seen:
                 seen.add(state)
                 todo.append(state)
+    if not found:
+        matched = _told_apart(made, told, matched)
     return sorted(found.values(), key=lambda each: (each.line, each.kind)), matched
+
+
+def _told_apart(made: Events, told: Events, matched: dict[int, set[int]]) -> dict[int, set[int]]:
+    """Without pairs from which the two cannot go on alike, and without what only such pairs lead to."""
+    pairs = {(ENTRY, ENTRY)} | {(line, place) for line, places in matched.items() for place in places}
+    while True:
+        wrong = {pair for pair in pairs if not _can_go_on(made, told, pair, pairs)}
+        if not wrong:
+            break
+        pairs -= wrong
+    found: dict[int, set[int]] = {}
+    todo = [(ENTRY, ENTRY)] if (ENTRY, ENTRY) in pairs else []
+    while todo:
+        pair = todo.pop()
+        for to in _after(made, pair):
+            for place in _goes_on(made, told, pair, to, pairs):
+                if place not in found.setdefault(to, set()):
+                    found[to].add(place)
+                    todo.append((to, place))
+    return found or matched
+
+
+def _can_go_on(made: Events, told: Events, pair: tuple[int, int], pairs: set[tuple[int, int]]) -> bool:
+    return all(list(_goes_on(made, told, pair, to, pairs)) for to in _after(made, pair))
+
+
+def _after(events: Events, pair: tuple[int, int]) -> dict[int, Weights]:
+    return events.after.get(pair[0], {})
+
+
+def _goes_on(made: Events, told: Events, pair: tuple[int, int], to: int, pairs: set[tuple[int, int]]) -> Iterator[int]:
+    """Events of the plan that come next where the assembly comes to `to`."""
+    weights = made.after[pair[0]][to]
+    for place, most in told.after[pair[1]].items():
+        is_alike = made.names[to] == told.names[place] and all(map(int.__le__, weights, most))
+        if (to, place) in pairs and is_alike and all(rule(made, told, to, place) for rule in RULES.values()):
+            yield place
 
 
 def _fitting(
@@ -62,7 +101,7 @@ def _fitting(
         more = f"{_bytes(weights)} before it, in the plan {' or '.join(_bytes(most) for _, most in named)}"
         wrong.append(Mismatch(after, "between", more))
     kept = {each for each, _ in roomy or named}
-    for kind, rule in (("undrained", _is_drained), ("copies", _has_landed)):
+    for kind, rule in RULES.items():
         good = {each for each in kept if rule(made, told, after, each)}
         if not good:
             wrong.append(Mismatch(after, kind, _why(made, told, after, kept, kind)))
@@ -76,6 +115,9 @@ def _is_drained(made: Events, told: Events, after: int, each: int) -> bool:
 
 def _has_landed(made: Events, told: Events, after: int, each: int) -> bool:
     return made.copies.get(after, 0) <= told.copies.get(each, 0)
+
+
+RULES = {"undrained": _is_drained, "copies": _has_landed}
 
 
 def _why(made: Events, told: Events, after: int, places: set[int], kind: str) -> str:

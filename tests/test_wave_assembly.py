@@ -128,6 +128,24 @@ def test_a_barrier_that_is_lost_is_reported(number: int) -> None:
     assert compared("gemm-none", "gfx942", text=without(made("gemm-none", "gfx942").text, "s_barrier", number)).wrong
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(7))
+def test_a_barrier_of_waves_that_take_turns_is_missed(number: int) -> None:
+    """Two of the seven are met by half of the waves only."""
+    text = without(made("pingpong-async-2", "gfx950", True).text, "s_barrier", number)
+    assert compared("pingpong-async-2", "gfx950", True, text).wrong
+
+
+@pytest.mark.slow
+def test_a_count_that_leaves_more_in_flight_is_reported_and_a_stricter_one_is_said() -> None:
+    text = made("pingpong-async-2", "gfx950", True).text
+    assert text.count("vmcnt(6)") == 1
+    copy = re.search(r"^\tbuffer_load_dwordx4 .* lds\n", text, re.MULTILINE)[0]
+    assert compared("pingpong-async-2", "gfx950", True, text.replace(copy, copy * 2)).wrong
+    row = compared("pingpong-async-2", "gfx950", True, text.replace("vmcnt(6)", "vmcnt(5)"))
+    assert (row.wrong, row.counted) == ([], [0, 1, 0])
+
+
 @pytest.mark.parametrize("half", ["s_barrier_signal", "s_barrier_wait"])
 def test_half_of_a_barrier_that_is_lost_is_reported(half: str) -> None:
     assert compared("gemm-none", "gfx1201", text=without(made("gemm-none", "gfx1201").text, half, 1)).wrong
