@@ -16,6 +16,7 @@ import argparse
 import io
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -264,8 +265,14 @@ def show(rows: Sequence[Row]) -> str:
         for name in dict.fromkeys(row.name for row in racy):
             own = [row for row in racy if row.name == name]
             lines.append(f"- **{name}** ({', '.join(row.target for row in own)}):")
-            lines += [f"    - {each}" for each in own[0].suspects]
+            lines += [f"    - {_plain(each)}" for each in own[0].suspects]
     return "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    """A witness in words: which waves, in which iteration."""
+    text = re.sub(r"; (.*?)u' = (\d+), v' = (\d+).*?, byte (\d+)", r"; \1waves \2 and \3, byte \4", text)
+    return re.sub(r"<?#(\d+)\S* = (\d+), ", lambda found: f"iteration {found[2]} of loop {found[1]}, ", text)
 
 
 def main() -> None:
