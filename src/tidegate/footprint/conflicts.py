@@ -26,6 +26,16 @@ from tidegate.index import Const, evaluate, holds
 __all__ = ["Conflicts", "Meeting", "Pairs", "Witness"]
 
 
+# Meetings of two bodies, whichever program they stand in: kernels of one process ask the same again and again.
+_MET: dict[tuple[object, ...], list[Open]] = {}
+MOST_REMEMBERED = 20_000
+
+
+def forget_meetings() -> None:
+    """Forgets what other programs of this process have asked."""
+    _MET.clear()
+
+
 class Conflicts:
     """Answers for one flow; all are remembered."""
 
@@ -86,6 +96,8 @@ class Conflicts:
         opposed = self.forms.opposed(first, second)
         if shift is None or any(flag not in self.asker.free_flags for flag in opposed):
             return []
+        if shift == 0 and self.forms.lie_apart(first, second):
+            return []
         if opposed:
             return [self.counted(each) for each in self.meet(one, other, same, loop)]
         # Who does not speak of the carried loop meets in the next iteration as in the same one.
@@ -95,10 +107,32 @@ class Conflicts:
             return []
         key = self.forms.key(first, second, shift, same, loop if speaks else -1)
         if key not in self.by_form:
-            self.by_form[key] = self.meet_as_forms(key[:3], (first, second), same, loop if speaks else -1, (x, y))
+            self.by_form[key] = self.recall(key, (first, second), same, loop if speaks else -1, (x, y))
         found = (absolute(each, one, other, first, second) for each in self.by_form[key])
         distance = int(loop >= 0 and not speaks)
         return [_later(self.counted(_without(each, same)), distance) for each in found]
+
+    def recall(
+        self,
+        key: tuple[int, int, int, tuple[object, ...], bool],
+        forms: tuple[Form, Form],
+        same: list[int],
+        loop: int,
+        nodes: tuple[int, int],
+    ) -> list[Open]:
+        """What is known of two bodies from another program, else what is found now."""
+        bodies = self.forms.bodies[key[0]], self.forms.bodies[key[1]]
+        exact = all(self.footprints.accesses[node].exact for node in nodes)
+        everywhere = (*bodies, *key[2:], exact, self.flow.graph.waves, frozenset(self.forms.flags))
+        found = _MET.get(everywhere)
+        if found is None:
+            undecided = self.judge.undecided
+            found = self.meet_as_forms(key[:3], forms, same, loop, nodes)
+            if self.judge.undecided == undecided:
+                if len(_MET) >= MOST_REMEMBERED:
+                    _MET.clear()
+                _MET[everywhere] = found
+        return found
 
     def meet_as_forms(
         self,

@@ -121,6 +121,18 @@ class Forms:
         number = self.number(body)
         return Form(number, self.always[number], self.counters[number], tuple(loops), flags, spot.buffer)
 
+    def lie_apart(self, first: Form, second: Form) -> bool:
+        """Whether two forms are the same bytes always, and not one of them is common."""
+        one, other = self.plain_bytes(first), self.plain_bytes(second)
+        return one is not None and other is not None and (one[1] <= other[0] or other[1] <= one[0])
+
+    def plain_bytes(self, form: Form) -> tuple[int, int] | None:
+        body = self.bodies[form.number]
+        if not isinstance(body.start, Const) or any(span.stride < 0 or span.count < 1 for span in body.spans):
+            return None
+        start = body.start.value
+        return start, start + sum((span.count - 1) * span.stride for span in body.spans) + body.width
+
     def facts_that_matter(self, touch: Touch) -> tuple[Cond, ...]:
         known = self.kept.get(id(touch.facts))
         if known is None:

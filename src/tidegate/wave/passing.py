@@ -94,7 +94,11 @@ def _place(found: Placement, trace: Any, context: Context, target: Target, optio
     found.seconds["write"] = time.perf_counter() - start
     start = time.perf_counter()
     if options.verify:
-        doubt = find_doubt(trace, context, target, name)
+        try:
+            doubt = find_doubt(trace, context, target, name)
+        except BaseException:
+            take_back(found.written)
+            raise
         if doubt:
             take_back(found.written)
             found.written, found.why_not = None, doubt

@@ -226,12 +226,12 @@ def _get_hash(self: Any, constraints: Any, kernel_fn: Any, options: Any) -> str:
 
 def _add_shared_memory_barriers(trace: Any, target: str = "") -> None:
     compiled, options = _compiled.get(), _current()
-    context = context_of(compiled.kernel.constraints) if compiled is not None else None
+    context = _context(compiled)
     if context is not None and compiled is not None:
         remember(trace, context, target, compiled.name)
     for listener in _listeners:
         listener(Traced(trace, context, target, compiled.name if compiled else "", "before"))
-    if options is None or compiled is None or context is None:
+    if options is None or compiled is None:
         _own["barriers"](trace, target=target)
     else:
         found = _placed(trace, context, target, options, compiled.name)
@@ -245,7 +245,17 @@ def _add_shared_memory_barriers(trace: Any, target: str = "") -> None:
         listener(Traced(trace, context, target, compiled.name if compiled else "", "after"))
 
 
-def _placed(trace: Any, context: Context, target: str, options: Options, name: str) -> Placement:
+def _context(compiled: _Compilation | None) -> Context | None:
+    """Sizes and waves of what is being compiled, if they are known."""
+    try:
+        return context_of(compiled.kernel.constraints) if compiled is not None else None
+    except BadInput:
+        return None
+
+
+def _placed(trace: Any, context: Context | None, target: str, options: Options, name: str) -> Placement:
+    if context is None:
+        return Placement(why_not="nothing says how many waves run this trace")
     try:
         return place_barriers(trace, context, load_target(target), options, name)
     except BadInput as bad:

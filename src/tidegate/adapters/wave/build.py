@@ -202,6 +202,8 @@ class _Builder(Flow):
         for number in range(len(points) - 1, self.stretch_from - 1, -1):
             point = points[number]
             other = point.action
+            if isinstance(other, g.Compute) and bases <= self.merging:
+                continue
             if not isinstance(other, g.Access) or (other.effect, other.is_async) != (action.effect, action.is_async):
                 return False
             if _same_place(other, action):

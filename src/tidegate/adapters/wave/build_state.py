@@ -77,7 +77,7 @@ class State:
         if node is not None:
             self.points.setdefault(node, number)
         self.last = -1
-        if not isinstance(action, g.Access):
+        if not isinstance(action, g.Access) and label != "compute":
             self.stretch_from = number + 1
         return number
 

@@ -41,7 +41,11 @@ class Written:
 def write(plan: Plan, built: Built, target: Target, *, counts: bool = False) -> Written:
     """Carries out a plan in the trace that a graph was made of."""
     writer = _Writer(built, target, counts)
-    writer.plan(plan)
+    try:
+        writer.plan(plan)
+    except BaseException:  # all of it, or nothing
+        take_back(Written(tuple(writer.new), tuple(writer.undo)))
+        raise
     return Written(tuple(writer.new), tuple(writer.undo))
 
 
