@@ -266,6 +266,10 @@ def show(rows: Sequence[Row]) -> str:
             own = [row for row in racy if row.name == name]
             lines.append(f"- **{name}** ({', '.join(row.target for row in own)}):")
             lines += [f"    - {_plain(each)}" for each in own[0].suspects]
+    spare = [row for row in done if row.redundant]
+    if spare:
+        lines += ["", "Redundant barriers of Wave's, by the names of their nodes; each can go if the others stay:", ""]
+        lines += [f"- {row.name}, {row.target}: {', '.join(f'`{each}`' for each in row.redundant)}" for row in spare]
     return "\n".join(lines) + "\n"
 
 
