@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.footprint import boxes, forms, questions
+from tidegate.footprint import boxes, conflicts, forms, questions
 from tidegate.footprint.conflicts import Conflicts
 from tidegate.footprint.solve import Solver
 from tidegate.footprint.values import Book
@@ -56,6 +56,7 @@ Off = Callable[[Patch], None]
 def _without_a_net(off: Off, patch: Patch) -> None:
     """Switches a rule off; nor is the exact search asked where the plan that comes of it fails."""
     patch.setattr(stages, "_by_optimum", lambda found, target, asked, placed: placed)
+    patch.setattr(conflicts, "_MET", {})  # what is found now is not to be remembered
     off(patch)
 
 

@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SLOW.search(item.nodeid):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> Iterator[None]:
+    """What a test finds out, perhaps with rules switched off, is not remembered for the next one."""
+    yield
+    conflicts = sys.modules.get("tidegate.footprint.conflicts")
+    if conflicts is not None:
+        conflicts.forget_meetings()
 
 
 @pytest.fixture

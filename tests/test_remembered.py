@@ -1,0 +1,45 @@
+"""What is remembered of pairs of accesses from other programs of the process changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import ROOT
+from tidegate.footprint.conflicts import forget_meetings
+from tidegate.graph.build import build_graph
+from tidegate.graph.flow import flow_of
+from tidegate.hazards.find import find_hazards
+from tidegate.hazards.show import show_hazards
+from tidegate.language.parse import parse
+from tidegate.targets import load_target
+
+FILES = sorted((ROOT / "examples").glob("*.tide"))
+
+
+def hazards(target: str) -> list[str]:
+    """Of all examples that have such a target, one after the other."""
+    facts = load_target(target)
+    found = []
+    for path in FILES:
+        for kernel in parse(path.read_text(encoding="utf-8"), path.name).kernels:
+            found.append(show_hazards(find_hazards(flow_of(build_graph(kernel, facts).graph), facts)))
+    return found
+
+
+def hazards_afresh(target: str) -> list[str]:
+    facts = load_target(target)
+    found = []
+    for path in FILES:
+        for kernel in parse(path.read_text(encoding="utf-8"), path.name).kernels:
+            forget_meetings()
+            found.append(show_hazards(find_hazards(flow_of(build_graph(kernel, facts).graph), facts)))
+    return found
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx1250"])
+def test_hazards_are_the_same_whatever_was_asked_before(target: str) -> None:
+    afresh = hazards_afresh(target)
+    assert len(afresh) >= 20
+    forget_meetings()
+    assert hazards(target) == afresh
+    assert hazards(target) == afresh  # with everything remembered
