@@ -16,29 +16,22 @@ from tidegate.targets import load_target
 FILES = sorted((ROOT / "examples").glob("*.tide"))
 
 
-def hazards(target: str) -> list[str]:
-    """Of all examples that have such a target, one after the other."""
+def hazards(target: str, *, afresh: bool = False) -> list[str]:
+    """Of all examples, one after the other."""
     facts = load_target(target)
     found = []
-    for path in FILES:
-        for kernel in parse(path.read_text(encoding="utf-8"), path.name).kernels:
-            found.append(show_hazards(find_hazards(flow_of(build_graph(kernel, facts).graph), facts)))
-    return found
-
-
-def hazards_afresh(target: str) -> list[str]:
-    facts = load_target(target)
-    found = []
-    for path in FILES:
-        for kernel in parse(path.read_text(encoding="utf-8"), path.name).kernels:
+    kernels = [kernel for path in FILES for kernel in parse(path.read_text(encoding="utf-8"), path.name).kernels]
+    for kernel in kernels:
+        if afresh:
             forget_meetings()
-            found.append(show_hazards(find_hazards(flow_of(build_graph(kernel, facts).graph), facts)))
+        graph = build_graph(kernel, facts).graph
+        found.append(show_hazards(find_hazards(flow_of(graph), facts)))
     return found
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx1250"])
 def test_hazards_are_the_same_whatever_was_asked_before(target: str) -> None:
-    afresh = hazards_afresh(target)
+    afresh = hazards(target, afresh=True)
     assert len(afresh) >= 20
     forget_meetings()
     assert hazards(target) == afresh
