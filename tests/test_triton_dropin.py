@@ -266,7 +266,7 @@ def test_the_cache_keeps_what_was_compiled_apart(monkeypatch: pytest.MonkeyPatch
     for options in ({}, {"merge_waits": "never"}, {"verify": True}):
         with tidegate.triton.enabled(**options):
             found.append(compiled("softmax", "sm_80").hash)
-    monkeypatch.setattr(switch, "_version", lambda: "0.0.2")
+    monkeypatch.setattr(switch, "own_version", lambda: "0.0.2")
     with tidegate.triton.enabled():
         found.append(compiled("softmax", "sm_80").hash)
     monkeypatch.setattr(switch, "fingerprint", lambda: "other files")
