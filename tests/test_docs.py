@@ -211,7 +211,12 @@ def test_examples_do_what_the_page_says(name: str, tmp_path: Path, update: bool)
         pytest.skip(f"NOT TESTED: {name} reads Triton's own syntax, and Triton is not installed")
     if name in WITH_WAVE and importlib.util.find_spec("wave_lang") is None:
         pytest.skip(f"not here: {name} is run in an environment with Wave (`make test-wave`)")
-    here = Page(name, tmp_path)
+    run_page(name, tmp_path, update)
+
+
+def run_page(name: str, folder: Path, update: bool) -> None:
+    """Runs the examples of a page; what they print is what it says, or becomes it."""
+    here = Page(name, folder)
     here.run()
     if update and here.new:
         (ROOT / name).write_text(here.updated(), encoding="utf-8")

@@ -65,7 +65,7 @@ def llir_of(name: str, target: str) -> str:
 
 def llir_with(placer: Recording, name: str, target: str) -> str:
     """The same with somebody else in the place of the barrier pass."""
-    with switch._as(switch._Mode("test", lambda: placer)):
+    with switch._modes.during(switch._Mode("test", lambda: placer)):
         return llir_of(name, target)
 
 

@@ -6,16 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
-from test_docs import WITH_WAVE, Page
+from test_docs import WITH_WAVE, run_page
 
 
 @pytest.mark.parametrize("name", WITH_WAVE)
 def test_examples_do_what_the_page_says(name: str, tmp_path: Path, update: bool) -> None:
-    here = Page(name, tmp_path)
-    here.run()
-    if update and here.new:
-        (ROOT / name).write_text(here.updated(), encoding="utf-8")
-    elif here.new:
-        block, now = here.new[0]
-        assert block.text == now, f"{name}:{block.first + 1}"
+    run_page(name, tmp_path, update)

@@ -10,7 +10,8 @@
 Nothing of Triton is imported before one of these is called.
 """
 
-from tidegate.triton.records import Entry, FallbackWarning, RaceWarning, Report, clear_report, report
+from tidegate.dropin import Report
+from tidegate.triton.records import Entry, FallbackWarning, RaceWarning, clear_report, report
 from tidegate.triton.switch import Options, UnsupportedTriton, disabled, enabled, install, uninstall
 from tidegate.triton.tuning import tunable, with_plans
 

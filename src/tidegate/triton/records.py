@@ -8,7 +8,6 @@ Cost    the text of each module is kept, compressed; counting runs Triton's pass
 
 from __future__ import annotations
 
-import threading
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.adapters.triton.read import target_named
+from tidegate.dropin import Log, Report, count_barriers_in_words
 from tidegate.triton.placing import Doubt, Placement, count_barriers
 from tidegate.triton.split import Given
 
@@ -56,62 +56,34 @@ class Entry:
         """Barriers that the kernel has."""
         return self.before if self.why_not else self.put
 
+    def lines(self) -> Iterator[str]:
+        name = f"@{self.kernel} on {self.target}"
+        if self.why_not:
+            yield f"{name}: Triton's own {count_barriers_in_words(self.before)}, since {self.why_not}"
+            if self.doubt:
+                yield f"  not proved: {self.doubt}"
+            elif self.proved:
+                yield "  proved"
+            return
+        yield f"{name}: {count_barriers_in_words(self.after)}, {self.before} with Triton's own pass; proved"
+        yield from (f"  {reason}" for reason in self.reasons)
+
     def as_metadata(self) -> dict[str, Any]:
         """What Triton keeps beside the compiled kernel."""
         return {"why_not": self.why_not, "reasons": list(self.reasons), "proved": self.proved}
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """All kernels that were compiled with Tidegate switched on, in their order."""
-
-    entries: tuple[Entry, ...]
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __str__(self) -> str:
-        if not self.entries:
-            return "no kernel was compiled with Tidegate so far"
-        return "\n".join(line for each in self.entries for line in _lines(each))
+_log: Log[Entry] = Log()
 
 
-def _lines(entry: Entry) -> Iterator[str]:
-    name = f"@{entry.kernel} on {entry.target}"
-    if entry.why_not:
-        yield f"{name}: Triton's own {_barriers(entry.before)}, since {entry.why_not}"
-        if entry.doubt:
-            yield f"  not proved: {entry.doubt}"
-        elif entry.proved:
-            yield "  proved"
-        return
-    yield f"{name}: {_barriers(entry.after)}, {entry.before} with Triton's own pass; proved"
-    yield from (f"  {reason}" for reason in entry.reasons)
-
-
-def _barriers(count: int) -> str:
-    return f"{count} barrier{'s' * (count != 1)}"
-
-
-_entries: list[Entry] = []
-_said: set[tuple[str, str, str]] = set()
-_lock = threading.Lock()
-
-
-def report() -> Report:
+def report() -> Report[Entry]:
     """What was changed in this process: kernel, barriers before and after, why. `str(report())` is a text."""
-    with _lock:
-        return Report(tuple(_entries))
+    return _log.report()
 
 
 def clear_report() -> None:
     """Forgets what was compiled so far, and what was said of it."""
-    with _lock:
-        _entries.clear()
-        _said.clear()
+    _log.clear()
 
 
 def record(given: Given, found: Placement, seconds: float) -> Entry:
@@ -119,8 +91,7 @@ def record(given: Given, found: Placement, seconds: float) -> Entry:
     kept = zlib.compress(given.text.encode())
     target = target_named(given.text)
     entry = Entry(given.kernel, target, found.why_not, found.reasons, seconds, found.barriers, proved, _text=kept)
-    with _lock:
-        _entries.append(entry)
+    _log.add(entry)
     if found.why_not:
         say_fallback(entry.kernel, entry.target, found.why_not)
     return entry
@@ -135,9 +106,7 @@ def record_proof(entry: Entry, doubt: Doubt) -> None:
 
 
 def say_fallback(kernel: str, target: str, why_not: str) -> None:
-    with _lock:
-        if (kernel, target, why_not) in _said:
-            return
-        _said.add((kernel, target, why_not))
+    if not _log.is_new((kernel, target, why_not)):
+        return
     who = f"@{kernel} on {target} keeps" if kernel else "kernels keep"
     warnings.warn(f"{who} Triton's own barriers: {why_not}", FallbackWarning, stacklevel=2)

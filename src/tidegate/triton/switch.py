@@ -11,7 +11,6 @@ Cost    a few microseconds for each launch: Triton asks for the key
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.adapters.triton import libtriton
+from tidegate.dropin import Modes
 from tidegate.edition import fingerprint, own_version
 from tidegate.synchronize import SyncOptions
 from tidegate.triton.placing import Placement, find_doubt, place_barriers
@@ -55,8 +55,6 @@ class _Mode:
 
 
 _OFF = _Mode("", None)
-_lock = threading.RLock()
-_modes: list[_Mode] = []  # the last one holds
 _previous: list[Any] = []  # the hook that was there before ours, while ours is
 
 
@@ -65,30 +63,25 @@ def install(*, merge_waits: str = "model", verify: bool = False) -> None:
 
     Raises `UnsupportedTriton` without Triton 3.9.0, and `BadInput` for an option that does not exist.
     """
-    mode = _mode_of(Options(merge_waits, verify))
-    with _lock:
-        _modes[:1] = [mode]
-        _set_hook()
+    _modes.install(_mode_of(Options(merge_waits, verify)))
 
 
 def uninstall() -> None:
     """Gives Triton its own pass back. What is compiled already stays as it is."""
-    with _lock:
-        _modes[:1] = [_OFF] if len(_modes) > 1 else []
-        _take_hook()
+    _modes.uninstall()
 
 
 @contextmanager
 def enabled(*, merge_waits: str = "model", verify: bool = False) -> Iterator[None]:
     """For a while: `with tidegate.triton.enabled(): kernel[grid](...)`. In all threads, as Triton's own knobs."""
-    with _as(_mode_of(Options(merge_waits, verify))):
+    with _modes.during(_mode_of(Options(merge_waits, verify))):
         yield
 
 
 @contextmanager
 def disabled() -> Iterator[None]:
     """For a while Triton's own pass, in a process with Tidegate installed."""
-    with _as(_OFF):
+    with _modes.during(_OFF):
         yield
 
 
@@ -99,25 +92,8 @@ def between(rewrite: Callable[[str], str | None], key: str) -> Iterator[None]:
     None leaves the module to Triton. `key` tells in Triton's cache what comes of it.
     """
     check_version()
-    with _as(_Mode(f"tidegate-between-{key}", lambda: _Rewriting(rewrite))):
+    with _modes.during(_Mode(f"tidegate-between-{key}", lambda: _Rewriting(rewrite))):
         yield
-
-
-@contextmanager
-def _as(mode: _Mode) -> Iterator[None]:
-    with _lock:
-        if not _modes:
-            _modes.append(_OFF)
-        _modes.append(mode)
-        _set_hook()
-    try:
-        yield
-    finally:
-        with _lock:
-            del _modes[max(place for place, each in enumerate(_modes) if each is mode)]
-            if _modes == [_OFF]:
-                _modes.clear()
-            _take_hook()
 
 
 def _mode_of(options: Options) -> _Mode:
@@ -150,15 +126,18 @@ def _set_hook() -> None:
 def _take_hook() -> None:
     from triton import knobs
 
-    if not _modes and knobs.runtime.add_stages_inspection_hook is _hook:
+    if _modes.is_empty and knobs.runtime.add_stages_inspection_hook is _hook:
         knobs.runtime.add_stages_inspection_hook = _previous.pop()
+
+
+_modes = Modes(_OFF, _set_hook, _take_hook)
 
 
 def _hook(*args: Any) -> tuple[str, str] | None:
     """What Triton calls: without arguments for its key, else with the stages of one compilation."""
     previous = _previous[0] if _previous else None
     found = previous(*args) if previous is not None else ("", "")
-    mode = _modes[-1] if _modes else _OFF
+    mode = _modes.current
     if not args:
         key, short = found
         return f"{key}{mode.key}", f"{short}{mode.key}"

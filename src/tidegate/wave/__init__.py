@@ -14,9 +14,10 @@
 Nothing of Wave is imported before one of these is called.
 """
 
+from tidegate.dropin import Report
 from tidegate.wave.checking import check
 from tidegate.wave.passing import Options
-from tidegate.wave.records import Entry, FallbackWarning, Report, clear_report, report
+from tidegate.wave.records import Entry, FallbackWarning, clear_report, report
 from tidegate.wave.switch import (
     NotPlaced,
     Traced,

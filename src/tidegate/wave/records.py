@@ -8,11 +8,11 @@ Cost    a few lines of text for each kernel
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tidegate.dropin import Log, Report, count_barriers_in_words
 from tidegate.wave.passing import Placement
 
 
@@ -42,68 +42,40 @@ class Entry:
     def reasons(self) -> tuple[str, ...]:
         return self.placement.reasons
 
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """All kernels that were compiled with Tidegate switched on, in their order."""
-
-    entries: tuple[Entry, ...]
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __str__(self) -> str:
-        if not self.entries:
-            return "no kernel was compiled with Tidegate so far"
-        return "\n".join(line for each in self.entries for line in _lines(each))
+    def lines(self) -> Iterator[str]:
+        name = f"@{self.kernel} on {self.target}"
+        if self.why_not:
+            yield f"{name}: Wave's own barriers, since {self.why_not}"
+        else:
+            proved = "; proved" if "prove" in self.placement.seconds else ""
+            yield f"{name}: {count_barriers_in_words(self.barriers)}{proved}"
+            yield from (f"  {reason}" for reason in self.reasons)
+        if self.schedule:
+            yield f"  loop: {self.schedule}"
+        yield from (f"  unclear: {each}" for each in self.placement.unclear)
 
 
-def _lines(entry: Entry) -> Iterator[str]:
-    name = f"@{entry.kernel} on {entry.target}"
-    if entry.why_not:
-        yield f"{name}: Wave's own barriers, since {entry.why_not}"
-    else:
-        count = entry.barriers
-        proved = "; proved" if "prove" in entry.placement.seconds else ""
-        yield f"{name}: {count} barrier{'s' * (count != 1)}{proved}"
-        yield from (f"  {reason}" for reason in entry.reasons)
-    if entry.schedule:
-        yield f"  loop: {entry.schedule}"
-    yield from (f"  unclear: {each}" for each in entry.placement.unclear)
+_log: Log[Entry] = Log()
 
 
-_entries: list[Entry] = []
-_said: set[tuple[str, str, str]] = set()
-_lock = threading.Lock()
-
-
-def report() -> Report:
+def report() -> Report[Entry]:
     """What was changed in this process: kernels, barriers, why. `str(report())` is a text."""
-    with _lock:
-        return Report(tuple(_entries))
+    return _log.report()
 
 
 def clear_report() -> None:
     """Forgets what was compiled so far, and what was said of it."""
-    with _lock:
-        _entries.clear()
-        _said.clear()
+    _log.clear()
 
 
 def record(entry: Entry) -> None:
-    with _lock:
-        _entries.append(entry)
+    _log.add(entry)
     if entry.why_not:
         say_fallback(entry.kernel, entry.target, entry.why_not)
 
 
 def say_fallback(kernel: str, target: str, why_not: str) -> None:
-    with _lock:
-        if (kernel, target, why_not) in _said:
-            return
-        _said.add((kernel, target, why_not))
+    if not _log.is_new((kernel, target, why_not)):
+        return
     message = f"@{kernel} on {target} keeps Wave's own barriers: {why_not}"
     warnings.warn(message, FallbackWarning, stacklevel=2)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,6 +24,7 @@ from typing import Any
 
 from tidegate.adapters.wave.context import Context, context_of
 from tidegate.diag import BadInput, Finding
+from tidegate.dropin import Modes
 from tidegate.edition import fingerprint, own_version
 from tidegate.synchronize import SyncOptions
 from tidegate.targets import load_target
@@ -60,13 +60,6 @@ def check_version() -> None:
 # --- on and off ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Mode:
-    """Who places barriers now; None: Wave itself."""
-
-    options: Options | None
-
-
 @dataclass(slots=True)
 class _Compilation:
     """What is being compiled: whose constraints, for which target, and how its loop was reordered."""
@@ -81,9 +74,6 @@ class _Compilation:
         return str(getattr(self.kernel, "_name", "") or self.options.func_name or "kernel")
 
 
-_OFF = _Mode(None)
-_lock = threading.RLock()
-_modes: list[_Mode] = []  # the last one holds
 _compiled: ContextVar[_Compilation | None] = ContextVar("compiled", default=None)
 _listeners: list[Callable[[Traced], None]] = []
 
@@ -105,17 +95,12 @@ def install(
     the trace already go if nothing needs them. Raises `UnsupportedWave` without the versions that are known, `BadInput`
     for an option that does not exist.
     """
-    mode = _Mode(_options(counts, schedule, verify, strategy, remove_redundant))
-    with _lock:
-        _modes[:1] = [mode]
-        _replace_passes()
+    _modes.install(_options(counts, schedule, verify, strategy, remove_redundant))
 
 
 def uninstall() -> None:
     """Gives Wave its own passes back. What is compiled already stays as it is."""
-    with _lock:
-        _modes[:1] = [_OFF] if len(_modes) > 1 else []
-        _restore_passes()
+    _modes.uninstall()
 
 
 @contextmanager
@@ -128,32 +113,15 @@ def enabled(
     remove_redundant: bool = False,
 ) -> Iterator[None]:
     """For a while: `with tidegate.wave.enabled(): wave_compile(options, kernel)`. In all threads."""
-    with _as(_Mode(_options(counts, schedule, verify, strategy, remove_redundant))):
+    with _modes.during(_options(counts, schedule, verify, strategy, remove_redundant)):
         yield
 
 
 @contextmanager
 def disabled() -> Iterator[None]:
     """For a while Wave's own passes, in a process with Tidegate installed."""
-    with _as(_OFF):
+    with _modes.during(None):
         yield
-
-
-@contextmanager
-def _as(mode: _Mode) -> Iterator[None]:
-    with _lock:
-        if not _modes:
-            _modes.append(_OFF)
-        _modes.append(mode)
-        _replace_passes()
-    try:
-        yield
-    finally:
-        with _lock:
-            del _modes[max(place for place, each in enumerate(_modes) if each is mode)]
-            if _modes == [_OFF]:
-                _modes.clear()
-            _restore_passes()
 
 
 def _options(counts: bool, schedule: bool | str, verify: bool, strategy: str, remove_redundant: bool) -> Options:
@@ -165,10 +133,6 @@ def _options(counts: bool, schedule: bool | str, verify: bool, strategy: str, re
         help = "`auto`, `wave`, `none` or `clusters=K`"
         raise BadInput(Finding("TG012", f"there is no schedule `{name}`", (), help=help))
     return Options(counts, name, verify, strategy, remove_redundant)
-
-
-def _current() -> Options | None:
-    return _modes[-1].options if _modes else None
 
 
 # --- Wave's passes ------------------------------------------------------------------------------------------------
@@ -196,7 +160,7 @@ def _replace_passes() -> None:
 
 
 def _restore_passes() -> None:
-    if _modes or _listeners or not _own:
+    if not _modes.is_empty or _listeners or not _own:
         return
     wave, cache = _wave(), import_module("wave_lang.kernel.wave.cache")
     wave.add_shared_memory_barriers = _own["barriers"]
@@ -204,6 +168,9 @@ def _restore_passes() -> None:
     wave.LaunchableWave._trace_and_get_kernel_signature = _own["trace"]
     cache.WaveCacheManager.get_hash = _own["hash"]
     _own.clear()
+
+
+_modes: Modes[Options | None] = Modes(None, _replace_passes, _restore_passes)  # None: Wave itself
 
 
 def _trace(self: Any, options: Any, *rest: Any, **named: Any) -> Any:
@@ -218,14 +185,14 @@ def _trace(self: Any, options: Any, *rest: Any, **named: Any) -> Any:
 def _get_hash(self: Any, constraints: Any, kernel_fn: Any, options: Any) -> str:
     """The key of Wave's cache, with what Tidegate does to a kernel."""
     found = str(_own["hash"](self, constraints, kernel_fn, options))
-    current = _current()
+    current = _modes.current
     if current is None:
         return found
     return hashlib.sha256(f"{found} {own_version()} {fingerprint()} {current}".encode()).hexdigest()
 
 
 def _add_shared_memory_barriers(trace: Any, target: str = "") -> None:
-    compiled, options = _compiled.get(), _current()
+    compiled, options = _compiled.get(), _modes.current
     context = _context(compiled)
     if context is not None and compiled is not None:
         remember(trace, context, target, compiled.name)
@@ -265,7 +232,7 @@ def _placed(trace: Any, context: Context | None, target: str, options: Options, 
 
 
 def _schedule_reordering(trace: Any, constraints: Any, scheduling_type: Any, *rest: Any) -> Any:
-    compiled, options = _compiled.get(), _current()
+    compiled, options = _compiled.get(), _modes.current
     if options is None or not options.schedule or compiled is None:
         return _own["schedule"](trace, constraints, scheduling_type, *rest)
     from tidegate.wave.schedule import schedule_reordering
@@ -329,12 +296,12 @@ def traces(listener: Callable[[Traced], None] | None = None) -> Iterator[Traces]
         if traced.when == "after":
             found.found.append(traced)
 
-    with _lock:
+    with _modes.lock:
         _listeners.append(listen)
         _replace_passes()
     try:
         yield found
     finally:
-        with _lock:
+        with _modes.lock:
             _listeners.remove(listen)
             _restore_passes()
