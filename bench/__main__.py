@@ -7,10 +7,8 @@ draw programs draw few, and nothing is written.
 from __future__ import annotations
 
 import platform
-import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from bench import (
     async_counts,
@@ -39,10 +37,10 @@ from bench import (
     verify_mutants,
     verify_speed,
 )
+from bench.page import put
 from bench.triton_figures import TEXTS
 from tidegate.adapters.triton import libtriton
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "startup": startup.run,
     "scaling": scaling.run,
@@ -119,13 +117,8 @@ def all_that_can_run() -> list[str]:
 
 
 def write(name: str, table: str) -> None:
-    text = PAGE.read_text(encoding="utf-8")
     machine = f"\n\nPython {platform.python_version()}, {platform.machine()}, medians of one interleaved run."
-    block = f"<!-- {name} -->\n\n{table}{'' if name in UNTIMED else machine}\n\n<!-- end of {name} -->"
-    pattern = rf"<!-- {name} -->.*?<!-- end of {name} -->"
-    new, count = re.subn(pattern, lambda _: block, text, flags=re.DOTALL)
-    assert count == 1, f"docs/benchmarks.md has no place for `{name}`"
-    PAGE.write_text(new, encoding="utf-8")
+    put(name, f"{table}{'' if name in UNTIMED else machine}")
 
 
 if __name__ == "__main__":
