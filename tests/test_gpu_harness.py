@@ -338,11 +338,11 @@ def test_what_is_beyond_the_limits_is_said() -> None:
 
 
 def test_tables_have_their_places_in_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bench import __main__ as bench_main
+    from bench import page as benchmarks
 
     page = tmp_path / "benchmarks.md"
-    page.write_text(bench_main.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(bench_main, "PAGE", page)
+    page.write_text(benchmarks.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(benchmarks, "PAGE", page)
     (tmp_path / "results.json").write_text(json.dumps(sample()), encoding="utf-8")
     assert main(["table", str(tmp_path / "results.json")]) == 0
     assert "| fast.sm_90 | 300 |" in page.read_text(encoding="utf-8")
