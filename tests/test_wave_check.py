@@ -11,7 +11,19 @@ from typing import Any
 import pytest
 import sympy
 
-from wave_traces import codes, erase, findings_of, in_a_loop, in_loops, nodes, put_after, put_before, said
+from wave_traces import (
+    codes,
+    erase,
+    findings_of,
+    in_a_loop,
+    in_loops,
+    nodes,
+    op_of,
+    put_after,
+    put_before,
+    reached_graphs,
+    said,
+)
 
 RAW, WAR, WAW, WITHIN = "TG101", "TG102", "TG103", "TG105"
 
@@ -164,6 +176,33 @@ def test_three_buffers_in_turn_and_what_follows_the_loop(last: bool) -> None:
 
     assert findings_of("gemm-four-stage-3", "gfx942") == []
     assert codes(findings_of("gemm-four-stage-3", "gfx942", without_one)) & {RAW, WAR}
+
+
+@pytest.mark.parametrize(
+    "turn", [(1, 2, 0), (1, 0, 2), (1, 2, 1), (1, 1, 0), (1, 2, 2), (0, 1, 1), (0, 0, 1), (1, 0, 0)]
+)
+def test_buffers_whose_turn_was_changed(turn: tuple[int, int, int]) -> None:
+    """The loop reads its second buffer and writes its third between two barriers: a race once both are one."""
+
+    def change(trace: Any) -> None:
+        for graph in reached_graphs(trace):
+            (end,) = (node for node in graph.nodes if op_of(node) == "output")
+            values = list(end.args[0] or ())
+            places = [index for index, value in enumerate(values) if "outer_rotating" in getattr(value, "name", "")]
+            if len(places) == 6:
+                names = sorted((values[index] for index in places[:3]), key=lambda value: str(value.name))
+                for index, source in zip(places[:3], turn, strict=True):
+                    values[index] = names[source]
+                end.args = (values,)
+                changed.append(end)
+
+    changed: list[Any] = []
+    slots, meet = (0, 1, 2), False
+    for _ in range(6):
+        meet |= slots[1] == slots[2]
+        slots = (slots[turn[0]], slots[turn[1]], slots[turn[2]])
+    assert codes(findings_of("gemm-four-stage-3", "gfx942", change)) == ({WAR} if meet else set())
+    assert len(changed) == 1
 
 
 def test_two_clusters_with_bare_barriers_alone() -> None:
