@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 from bench import __main__ as bench_main
 from bench import amdgcn
+from bench import page as page_file
 from bench import triton_assembly as assembly
 from bench import triton_assembly_table as tables
 from bench import triton_compile as compiling
@@ -203,7 +204,7 @@ def test_what_does_not_compile_is_said() -> None:
 
 
 def test_the_page_has_a_place_for_both() -> None:
-    page = bench_main.PAGE.read_text(encoding="utf-8")
+    page = page_file.PAGE.read_text(encoding="utf-8")
     for name in ("triton-assembly", "triton-compile"):
         assert name in bench_main.BENCHMARKS
         assert name in bench_main.NEED_TRITON
