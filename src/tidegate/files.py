@@ -60,9 +60,9 @@ def load(where: str, *, as_compiled: bool = True) -> Loaded:
     if suffix == ".py":
         return _load_python(path, file, name.lstrip("@"))
     if suffix in (".tide", ".sync"):
-        loaded = _load_text(path, file, suffix)
+        loaded = _from_text(read_text(path, file), file, suffix)
     elif suffix in (".ttgir", ".mlir"):
-        return _load_ttgir(path, file, name.lstrip("@"), as_compiled)
+        return _from_ttgir(read_text(path, file), file, name.lstrip("@"), as_compiled)
     elif suffix == ".ttir":
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
     else:
@@ -88,8 +88,15 @@ def read_text(path: Path, file: str) -> str:
     return text
 
 
-def _load_text(path: Path, file: str, suffix: str) -> Loaded:
-    text = read_text(path, file)
+def load_text(text: str, file: str, *, as_compiled: bool = True) -> Loaded:
+    """What a text holds that would be read from a `.tide`, `.sync`, `.ttgir` or `.mlir` file of this name."""
+    suffix = Path(file).suffix.lower()
+    if suffix in (".ttgir", ".mlir"):
+        return _from_ttgir(text, file, "", as_compiled)
+    return _from_text(text, file, suffix)
+
+
+def _from_text(text: str, file: str, suffix: str) -> Loaded:
     sources = Sources({file: text})
     if suffix == ".sync":
         from tidegate.graph.parse import parse_graph
@@ -103,10 +110,9 @@ def _load_text(path: Path, file: str, suffix: str) -> Loaded:
     return Loaded(file, kernels, None, sources)
 
 
-def _load_ttgir(path: Path, file: str, name: str, as_compiled: bool) -> Loaded:
+def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
     from tidegate.adapters.triton.read import read_ttgir
 
-    text = read_text(path, file)
     ttgir = read_ttgir(text, file, as_compiled=as_compiled)
     if not ttgir.kernels:
         _fail(file, "the file holds no kernel", "a kernel of TTGIR starts with `tt.func public @name`")

@@ -28,7 +28,7 @@ def show_explained(result: Explained, sources: Sources) -> str:
         return f"{_who(result)}: not explained: {result.why_not}\n"
     if result.listing:
         sources.texts[result.graph.points[0].at.file] = result.listing
-    show = _Show(result, result.graph)
+    show = Sayings(result, result.graph)
     blocks = [show.head(), show.source(sources), *map(show.barrier, result.barriers), *show.pairs()]
     blocks.append([f"note: {each}" for each in result.notes])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -48,7 +48,9 @@ def cut(items: Sequence[str], most: int = MOST) -> list[str]:
     return [*items[:most], f"and {len(items) - most} more"]
 
 
-class _Show:
+class Sayings:
+    """What there is to say about one program, piece by piece."""
+
     def __init__(self, result: Explained, graph: g.SyncGraph) -> None:
         self.result, self.graph = result, graph
         assert result.hazards is not None
@@ -103,6 +105,14 @@ class _Show:
     def barrier(self, barrier: Barrier) -> list[str]:
         where = f", in the loop over `{barrier.loop}`" if barrier.loop.startswith("%") else ""
         lines = [f"{self.title(barrier)}, weight {barrier.weight:g}{where}"]
+        last = ""
+        for word, text in self.rows(barrier):
+            lines.append(f"  {word if word != last else '':<8} {text}")
+            last = word
+        return lines
+
+    def rows(self, barrier: Barrier) -> list[tuple[str, str]]:
+        """What it serves, and what became of each change: a word and a sentence."""
         rows = [("serves", each) for each in self.hazards(barrier.serves)]
         rows += [("too weak", each) for each in self.hazards(barrier.too_weak)]
         rows += [("without", each) for each in self.without(barrier)]
@@ -110,11 +120,7 @@ class _Show:
             trials = [each for each in barrier.trials if each.question == question]
             rows += [(question, each) for each in both_ways(list(self.tried(trials)))]
         rows += [("slots", each) for each in self.more_slots(barrier)]
-        last = ""
-        for word, text in rows:
-            lines.append(f"  {word if word != last else '':<8} {text}")
-            last = word
-        return lines
+        return rows
 
     def title(self, barrier: Barrier) -> str:
         if len(barrier.points) == 1:

@@ -95,8 +95,11 @@ def default_strategy(target: Target) -> str:
     return "intersecting" if can_split(target) else "minimal"
 
 
-def find_slots(flow: Flow) -> Slots:
-    """Where barriers may stand: before points that all waves come to."""
+def find_slots(flow: Flow, *, whatever_stands: bool = False) -> Slots:
+    """Where barriers may stand: before points that all waves come to, not between the halves of one that stands there.
+
+    `whatever_stands`: as if no barrier did.
+    """
     nodes: dict[int, list[int]] = {}
     uniform = uniform_nodes(flow)
     if len(flow.entries) == 1:
@@ -104,7 +107,8 @@ def find_slots(flow: Flow) -> Slots:
         for node, point in enumerate(flow.origin):
             if node in reached:
                 nodes.setdefault(point, []).append(node)
-    points, taken = flow.graph.points, between_halves(flow)
+    points = flow.graph.points
+    taken = frozenset() if whatever_stands else between_halves(flow)
     usable = {
         each: found
         for each, found in nodes.items()
