@@ -149,7 +149,7 @@ class _Parser:
             elif stop in following and self.leaves(node, region):
                 return True
             else:
-                node = self.branch(node, stop, region, deep)
+                node = self.branch(node, region, deep)
                 if node == -1:
                     return False
         return True
@@ -195,7 +195,7 @@ class _Parser:
         self.close(region)
         return after
 
-    def branch(self, node: int, stop: int, region: int, deep: int) -> int:
+    def branch(self, node: int, region: int, deep: int) -> int:
         """The arms of a branch as regions; where they meet."""
         join = self.joins[node]
         following = list(dict.fromkeys(self.flow.successors[node]))

@@ -117,7 +117,6 @@ class Form:
     parts: tuple[Part, ...]
     has_result: bool
     needs_result: bool
-    shows_type: bool
     defaults: dict[str, object]
 
 
@@ -152,7 +151,6 @@ def _compile(cls: Any) -> Form:
         tuple(parts),
         "result" in declared,
         "result" in declared and not optional,
-        any(isinstance(part, Hole) and part.kind == "type" for part in parts),
         {name: each.default for name, each in declared.items() if each.default is not MISSING},
     )
 

@@ -22,7 +22,7 @@ have is refused. What no barrier can order stays as it is: `unordered` of its re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -355,8 +355,6 @@ def _unfit(message: str) -> BadInput:
 
 
 # --- emission -----------------------------------------------------------------------------------------------------
-
-Strategy = Callable[[Sequence[SyncRequirement]], list[BarrierPosition]]
 
 
 class BarrierEmitter(ABC):

@@ -54,7 +54,7 @@ class _Builder(Programs):
             elif (found := self.types.memdesc(type_)) is not None and found.is_shared:
                 self.parameter(name, found)
         self.start()
-        self.region(self.function.regions[0], self.function)
+        self.region(self.function.regions[0])
         self.work()
         self.callees()
         self.b.parts["free"] = list(self.free.values())

@@ -130,7 +130,7 @@ class Blocks(Synchronization):
 
 
 class Flow(Blocks, ABC):
-    def region(self, region: Region, parent: Operation) -> None:
+    def region(self, region: Region) -> None:
         """The blocks of a region: one after the other, or as their terminators say."""
         if len(region.blocks) == 1:
             self.block(region.blocks[0])
@@ -174,7 +174,7 @@ class Flow(Blocks, ABC):
             case "scf.if":
                 self.conditional(op)
             case "scf.execute_region":
-                self.region(op.regions[0], op)
+                self.region(op.regions[0])
                 self.results_of(op, op.regions[0].blocks[-1].operations[-1].operands)
             case "ttg.warp_specialize":
                 self.specialize(op)
@@ -328,7 +328,7 @@ class Flow(Blocks, ABC):
             self.b.open = [branch]
             self.add(g.Compute(), op, "arm", insertable=False)
             if region.blocks:
-                self.region(region, op)
+                self.region(region)
                 last = region.blocks[-1].operations[-1]
                 pairs = list(self.arm_results(op, last.operands))
                 self.add(g.Assign(tuple(pairs)) if pairs else g.Compute(), last, "yield")

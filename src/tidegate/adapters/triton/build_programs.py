@@ -52,7 +52,7 @@ class Programs(Flow):
             self.add(g.Unknown(()), op)
             return
         self.meet_all(op)
-        self.region(op.regions[0], op)
+        self.region(op.regions[0])
         self.meet_all(op)
         self.results_of(op, op.regions[0].blocks[-1].operations[-1].operands)
 
@@ -81,7 +81,7 @@ class Programs(Flow):
                 self.add(g.Compute(), op, "partition", insertable=False)
             self.group = self.group_of(low, high - low)
             self.captured(partitions, region)
-            self.region(region, op)
+            self.region(region)
             ends += self.b.open
         self.b.open = ends
         self.meet_all(op)
@@ -144,7 +144,7 @@ class Programs(Flow):
             elif is_scalar(type_) and self.is_carried(name):
                 self.declare(name, type_)
         self.b.function(self.around[-1], tuple(params))
-        self.region(self.function.regions[0], self.function)
+        self.region(self.function.regions[0])
         self.callees()
 
 

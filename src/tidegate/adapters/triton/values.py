@@ -281,11 +281,11 @@ def values_of(function: Operation) -> Values:
     entry = function.regions[0].blocks[0]
     values.outside.update(entry.arguments)
     for region in function.regions:
-        _collect(values, region.blocks, function)
+        _collect(values, region.blocks)
     return values
 
 
-def _collect(values: Values, blocks: Iterable[Block], parent: Operation) -> None:
+def _collect(values: Values, blocks: Iterable[Block]) -> None:
     blocks = tuple(blocks)
     flows: dict[str, list[tuple[str, ...]]] = {}
     for block in blocks:
@@ -296,7 +296,7 @@ def _collect(values: Values, blocks: Iterable[Block], parent: Operation) -> None
                 flows.setdefault(label, []).append(given)
             _structured(values, op)
             for region in op.regions:
-                _collect(values, region.blocks, op)
+                _collect(values, region.blocks)
     for block in blocks:
         for number, (name, type_) in enumerate(block.arguments):
             if name not in values.arguments and name not in values.outside:
