@@ -520,22 +520,31 @@ def test_run_saves_nothing_after_a_hang(command: Command) -> None:
     assert not Path("out.npz").exists()
 
 
-@pytest.mark.parametrize("name", ["targets", "show", "sync", "check", "run", "demo"])
+COMMANDS = ["targets", "show", "sync", "check", "explain", "schedule", "run", "draw", "demo"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_examples(command: Command, name: str) -> None:
+    """Each on its own line, and each can be read: its options exist."""
     status, out, _ = command(name, "--help")
     assert status == 0
-    text = " ".join(out.partition("Arguments:")[0].split())
-    examples = re.findall(r"`(tidegate .*?)`", text.partition("Examples:")[2])
-    assert examples
-    assert all(each.startswith(f"tidegate {name}") for each in examples)
+    text, _, examples = out.partition("\nExamples:\n")
+    lines = examples.splitlines()
+    assert lines
+    for line in lines:
+        words = line.split()
+        assert line == "  " + " ".join(words)
+        assert words[:2] == ["tidegate", name]
+        assert all(re.search(rf"[ ,]{word}[ ,\n]", text) for word in words if word.startswith("-"))
+    assert "Examples" not in text
     assert command(name, "-h")[1] == out
 
 
 def test_help_lists_every_command(command: Command) -> None:
     status, out, _ = command("--help")
     assert status == 0
-    for name in ("targets", "show", "sync", "check", "run", "demo"):
-        assert re.search(rf"^  {name} ", out, re.MULTILINE)
+    assert re.findall(r"^  (\w+) ", out.partition("Commands:")[2], re.MULTILINE) == COMMANDS
+    assert "..." not in out.partition("Commands:")[2]
 
 
 def test_every_seed_gives_its_own_inputs_and_the_same_each_time(command: Command) -> None:

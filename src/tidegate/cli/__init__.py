@@ -1,11 +1,11 @@
 """The command line. Only this package prints or exits.
 
-Exit status: 0 clean, 1 findings, 2 bad input, 3 a mistake of Tidegate's own, with a reproducer.
+Exit status: 0 clean, 1 findings, 2 bad input, 3 a mistake of Tidegate's own, with a reproducer; 130 after Ctrl-C, 141
+if nobody reads what is printed.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,14 +15,16 @@ import typer
 from tidegate.cli.check import check_command
 from tidegate.cli.draw import draw_command
 from tidegate.cli.explain import explain_command
+from tidegate.cli.help import Command, Group
 from tidegate.cli.run import run_command
-from tidegate.cli.say import print_findings, say
+from tidegate.cli.say import emit, print_findings
 from tidegate.cli.schedule import schedule_command
 from tidegate.cli.show import demo_command, show_command, targets_command
 from tidegate.cli.sync import sync_command
 
 app = typer.Typer(
     name="tidegate",
+    cls=Group,
     help="A synchronization compiler for GPU kernels: the cheapest barriers and the loosest waits that are correct.",
     no_args_is_help=True,
     add_completion=True,
@@ -36,7 +38,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from tidegate import __version__
 
-        say(f"tidegate {__version__}")
+        emit(f"tidegate {__version__}")
         raise typer.Exit(0)
 
 
@@ -49,15 +51,15 @@ def options(
     """A synchronization compiler for GPU kernels: the cheapest barriers and the loosest waits that are correct."""
 
 
-app.command("targets")(targets_command)
-app.command("show")(show_command)
-app.command("sync")(sync_command)
-app.command("check")(check_command)
-app.command("explain")(explain_command)
-app.command("schedule")(schedule_command)
-app.command("run")(run_command)
-app.command("draw")(draw_command)
-app.command("demo")(demo_command)
+app.command("targets", cls=Command)(targets_command)
+app.command("show", cls=Command)(show_command)
+app.command("sync", cls=Command)(sync_command)
+app.command("check", cls=Command)(check_command)
+app.command("explain", cls=Command)(explain_command)
+app.command("schedule", cls=Command)(schedule_command)
+app.command("run", cls=Command)(run_command)
+app.command("draw", cls=Command)(draw_command)
+app.command("demo", cls=Command)(demo_command)
 
 
 def main() -> None:
@@ -69,9 +71,6 @@ def main() -> None:
     except BadInput as bad:
         print_findings(bad.findings, Sources(), err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
@@ -93,8 +92,13 @@ def _report_crash(error: Exception) -> int:
     text = "\n\n".join(parts)
     name = f"tidegate-crash-{hashlib.sha256(text.encode()).hexdigest()[:10]}.txt"
     place = Path(tempfile.gettempdir()) / name
-    place.write_text(text)
     last = trace.strip().splitlines()[-1]
     print(f"error: Tidegate failed: {last}", file=sys.stderr)
-    print(f"This is a mistake of Tidegate's own. Please report it with {place}", file=sys.stderr)
+    try:
+        place.write_text(text, encoding="utf-8")
+    except OSError:
+        print(text, file=sys.stderr)
+        print("This is a mistake of Tidegate's own. Please report it with what stands above", file=sys.stderr)
+    else:
+        print(f"This is a mistake of Tidegate's own. Please report it with {place}", file=sys.stderr)
     return 3

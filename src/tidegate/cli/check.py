@@ -6,18 +6,19 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.options import FilesArg, JsonOption, PrintAfter, StopAfter, TargetOption
-from tidegate.cli.say import print_findings, print_stage, progress_bar, read_sizes, say, status_of, stop
+from tidegate.cli.bars import progress_bar
+from tidegate.cli.options import FilesArg, JsonOption, PrintAfter, SeedOption, StopAfter, TargetOption
+from tidegate.cli.say import emit, print_findings, print_stage, read_sizes, say, status_of, stop
 
 if TYPE_CHECKING:
     from tidegate.advice import Advice
     from tidegate.cli.sarif import Reported
     from tidegate.diag import Finding, Sources
-    from tidegate.passes import Checked, Unit
+    from tidegate.passes import Checked, Show, Unit
     from tidegate.simulate.judge import Limits
 
 
@@ -37,7 +38,7 @@ def check_command(
         list[str] | None,
         typer.Option("--size", "-s", metavar="NAME=N", help="Judge only with this size; may be repeated."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of what is drawn at random.")] = 0,
+    seed: SeedOption = 0,
     advice: Annotated[
         bool,
         typer.Option("--advice", help="Of programs without findings, say which barriers and waits could be less."),
@@ -72,14 +73,16 @@ def check_command(
         check_stage(stop_after)
         sizes = tuple(read_sizes(size or []).items())
         limits = replace(EXPLORE if explore else Limits(), seed=seed, sizes=sizes)
-        for each in checks:
-            each.run(target, print_after, stop_after, print_stage if as_text else lambda *_: None, limits)
-            if advice:
-                each.advise(limits)
-            if as_text:
-                print_findings(each.findings, each.sources or Sources(), err=each.sources is None)
-                for line in each.verdicts():
-                    say(line)
+        with progress_bar("files", quiet=not as_text or len(files) == 1) as progress:
+            for number, each in enumerate(checks):
+                progress(number, len(checks))
+                each.run(target, print_after, stop_after, print_stage if as_text else None, limits)
+                if advice:
+                    each.advise(limits, quiet=not as_text)
+                if as_text:
+                    print_findings(each.findings, each.sources or Sources(), err=each.sources is None)
+                    for line in each.verdicts():
+                        say(line)
     except BadInput as bad:
         if not as_sarif:
             raise
@@ -98,7 +101,7 @@ def _say_json(checks: list[_Check]) -> None:
     files = [each.file for each in checks]
     given = files if len(files) > 1 else files[0]
     findings = [finding for each in checks for finding in each.findings]
-    say(json.dumps(findings_to_json(findings, file=given, **_facts(checks)), indent=2))
+    emit(json.dumps(findings_to_json(findings, file=given, **_facts(checks)), indent=2))
 
 
 def _say_sarif(checks: list[_Check], refused: Sequence[Finding], status: int) -> None:
@@ -109,7 +112,7 @@ def _say_sarif(checks: list[_Check], refused: Sequence[Finding], status: int) ->
     reported = [found for each in checks for found in each.reported()]
     sources = Sources({file: text for each in checks if each.sources for file, text in each.sources.texts.items()})
     log = sarif_log([*reported, *map(Reported, refused)], sources, status=status, **_facts(checks))
-    say(json.dumps(log, indent=2))
+    emit(json.dumps(log, indent=2))
 
 
 def _facts(checks: list[_Check]) -> dict[str, object]:
@@ -152,7 +155,7 @@ class _Check:
         return [*self.bad, *chain(*found)]
 
     def run(
-        self, target: str | None, print_after: str | None, stop_after: str | None, show: Any, limits: Limits
+        self, target: str | None, print_after: str | None, stop_after: str | None, show: Show | None, limits: Limits
     ) -> None:
         from tidegate.diag import BadInput
         from tidegate.files import load
@@ -168,24 +171,24 @@ class _Check:
         self.sources = loaded.sources
         _check_sizes(self.file, units, dict(limits.sizes))
         for unit in units:
-            with progress_bar(f"judging @{unit.name}") as progress:
+            with progress_bar(f"judging @{unit.name}", quiet=show is None) as progress:
                 self.results.append(
                     run_stages(
                         unit,
                         print_after=print_after,
                         stop_after=stop_after,
-                        show=show,
+                        show=show or (lambda *_: None),
                         limits=limits,
                         progress=progress,
                     )
                 )
             self.units.append(unit)
 
-    def advise(self, limits: Limits) -> None:
+    def advise(self, limits: Limits, *, quiet: bool) -> None:
         from tidegate.advice import advise
 
         for unit, checked in zip(self.units, self.results, strict=True):
-            with progress_bar(f"advising @{unit.name}") as progress:
+            with progress_bar(f"advising @{unit.name}", quiet=quiet) as progress:
                 found = advise(checked, unit.target, limits, progress)
             if unit.origin is not None:
                 found = replace(found, findings=[*map(unit.origin.with_sources, found.findings)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.say import say, stop, table, write
+from tidegate.cli.say import emit, say, stop, table, write
 
 if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
@@ -65,7 +65,7 @@ def cost_of(graph: SyncGraph, target: Target, sizes: Mapping[str, int], asked: C
 def say_cycles(costed: list[Costed], file: str, asked: CyclesAsked) -> None:
     if asked.as_json:
         programs = [_to_json(each, asked) for each in costed]
-        say(json.dumps({"version": JSON_VERSION, "file": file, "programs": programs}, indent=2))
+        emit(json.dumps({"version": JSON_VERSION, "file": file, "programs": programs}, indent=2))
         return
     for each in costed:
         _say(each, asked)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tidegate.cli.bars import progress_bar
 from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, StaggerOption, TargetOption
-from tidegate.cli.say import print_findings, progress_bar, say
+from tidegate.cli.say import emit, print_findings, say
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding
@@ -44,17 +45,17 @@ def explain_command(
     try:
         loaded = load(file)
         for unit in units_of(loaded, target):
-            with progress_bar(f"explaining @{unit.name}") as progress:
+            with progress_bar(f"explaining @{unit.name}", quiet=as_json) as progress:
                 results.append(explain(unit, atomics=atomics, stagger=stagger, progress=progress))
     except BadInput as bad:
         if not as_json:
             raise
-        say(json.dumps(findings_to_json(bad.findings, file=file, programs=[]), indent=2))
+        emit(json.dumps(findings_to_json(bad.findings, file=file, programs=[]), indent=2))
         raise typer.Exit(2) from None
     if as_json:
         findings = [finding for each in results for finding in each.findings]
         programs = [program_to_json(each) for each in results]
-        say(json.dumps(findings_to_json(findings, file=file, programs=programs), indent=2))
+        emit(json.dumps(findings_to_json(findings, file=file, programs=programs), indent=2))
     else:
         for result in results:
             print_findings([each for each in result.findings if each.is_bad_input], loaded.sources)

@@ -7,12 +7,18 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.complete import complete_check_stage, complete_file, complete_target, complete_words
+
 FILE_HELP = (
     "A `.tide` kernel, a `.sync` graph, or a Python file with `@tidegate.kernel` functions, which is executed to trace "
     "them; text files never execute anything. `FILE::name` picks one kernel."
 )
-FileArg = Annotated[str, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
-FilesArg = Annotated[list[str], typer.Argument(metavar="FILE...", help=FILE_HELP, show_default=False)]
+FileArg = Annotated[
+    str, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False, autocompletion=complete_file)
+]
+FilesArg = Annotated[
+    list[str], typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False, autocompletion=complete_file)
+]
 TargetOption = Annotated[
     str | None,
     typer.Option(
@@ -20,17 +26,36 @@ TargetOption = Annotated[
         "-t",
         metavar="T",
         help="The GPU; default: the one the file names, else the default that `tidegate targets` names.",
+        autocompletion=complete_target,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a versioned JSON document instead of text.")]
 PrintAfter = Annotated[
-    str | None, typer.Option(metavar="STAGE", help="Print what a stage makes: `kernel`, `graph`, `verify` or `judge`.")
+    str | None,
+    typer.Option(
+        metavar="STAGE",
+        help="Print what a stage makes: `kernel`, `graph`, `verify` or `judge`.",
+        autocompletion=complete_check_stage,
+    ),
 ]
-StopAfter = Annotated[str | None, typer.Option(metavar="STAGE", help="Stop after a stage.")]
+StopAfter = Annotated[
+    str | None, typer.Option(metavar="STAGE", help="Stop after a stage.", autocompletion=complete_check_stage)
+]
 OutOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write to a file.")]
 AtomicsOption = Annotated[
-    str, typer.Option(metavar="HOW", help="`order` atomics among themselves, or let those `commute` that do.")
+    str,
+    typer.Option(
+        metavar="HOW",
+        help="`order` atomics among themselves, or let those `commute` that do.",
+        autocompletion=complete_words("order", "commute"),
+    ),
 ]
 StaggerOption = Annotated[
     int, typer.Option(metavar="S", help="Assume that in loops the high half of the waves is so many arrivals behind.")
+]
+SeedOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N", help="Seed of what is drawn at random.", autocompletion=complete_words(*map(str, range(8)))
+    ),
 ]

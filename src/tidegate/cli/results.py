@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.say import say, stop, table
+from tidegate.cli.say import say, say_table, stop
 
 if TYPE_CHECKING:
     from tidegate.simulate.hostile import HostileRun
@@ -32,8 +32,7 @@ def _say_table(ran: HostileRun, what: str, names: list[str], rows: list[list[str
         say(f"  {what}: none")
         return
     title = f"{what} in any workgroup" if ran.statistics.workgroups > 1 else what
-    lines = table([[title, *names], *([f"wave {wave}", *row] for wave, row in enumerate(rows))])
-    say("\n".join(f"  {line}" for line in lines.split("\n")))
+    say_table([[title, *names], *([f"wave {wave}", *row] for wave, row in enumerate(rows))], indent=2)
 
 
 def compare(name: str, result: Any, expected: Any, tolerance: tuple[float, float]) -> int:

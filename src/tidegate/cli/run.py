@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegate.cli.bars import progress_bar
+from tidegate.cli.complete import complete_words
 from tidegate.cli.cycles import CyclesAsked, cost_of, say_cycles
 from tidegate.cli.options import FileArg, JsonOption, TargetOption
 from tidegate.cli.results import compare, describe, save, say_counters, say_phases
-from tidegate.cli.say import fill_sizes, print_findings, progress_bar, read_sizes, say, status_of, stop, write
+from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, status_of, stop, write
 
 if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
@@ -36,7 +38,14 @@ class _Wanted:
 def run_command(
     file: FileArg,
     target: TargetOption = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random inputs and of the schedule.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Seed of the random inputs and of the schedule.",
+            autocompletion=complete_words(*map(str, range(8))),
+        ),
+    ] = 0,
     waves: Annotated[int | None, typer.Option(metavar="N", help="Run with another number of waves.")] = None,
     size: Annotated[
         list[str] | None, typer.Option("--size", "-s", metavar="NAME=N", help="Set a size; may be repeated.")

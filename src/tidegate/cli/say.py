@@ -1,13 +1,17 @@
-"""Printing, exit statuses, and bad input: what all commands share."""
+"""Printing, exit statuses, and bad input: what all commands share.
+
+On a terminal reports are coloured and wrapped to its width; a pipe gets the same text as it is.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from tidegate.cli.bars import above_bars
+from tidegate.cli.terminal import is_plain, lay_out, put, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,37 +20,80 @@ if TYPE_CHECKING:
     from tidegate.language.ops import Size
     from tidegate.passes import Checked
 
-# Seconds before a progress bar appears.
-SHOW_AFTER = 1.0
+
+def emit(text: str) -> None:
+    """A document or a program: as it is, wherever it goes."""
+    with above_bars():
+        print(text)
 
 
-def say(text: str) -> None:
-    print(text)
+def say(text: str, *, err: bool = False) -> None:
+    """A part of a report."""
+    stream = sys.stderr if err else sys.stdout
+    with above_bars():
+        if is_plain(stream):
+            print(text, file=stream)
+            return
+        from tidegate.cli.paint import paint
+
+        width = width_of(stream)
+        put((each for line in text.split("\n") for each in lay_out(paint(line), width)), stream)
+
+
+def say_table(rows: Sequence[Sequence[str]], *, indent: int = 0, err: bool = False) -> None:
+    """The first row is the head."""
+    stream = sys.stderr if err else sys.stdout
+    with above_bars():
+        if is_plain(stream):
+            print("\n".join(" " * indent + line for line in table(rows).split("\n")), file=stream)
+            return
+        from tidegate.cli.paint import paint_table
+
+        put(paint_table(rows, width_of(stream), indent), stream)
+
+
+def say_program(text: str, before: str = "") -> None:
+    """A program as it is; on a terminal, what was not there before stands out."""
+    if is_plain(sys.stdout) or not before:
+        sys.stdout.write(text)
+    else:
+        from tidegate.cli.paint import paint_new
+
+        put(paint_new(text, before), sys.stdout)
+    sys.stdout.flush()
+
+
+def say_diff(before: str, after: str, file: str) -> None:
+    """What changes, as a unified diff."""
+    from difflib import unified_diff
+
+    lines = list(unified_diff(before.splitlines(), after.splitlines(), file, file, lineterm=""))
+    if is_plain(sys.stdout):
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    else:
+        from tidegate.cli.paint import paint_diff
+
+        put(map(paint_diff, lines), sys.stdout)
+    sys.stdout.flush()
 
 
 def print_stage(stage: str, text: str) -> None:
-    print(f"# after {stage}\n{text}")
+    say(f"# after {stage}\n{text}")
 
 
 def print_findings(findings: Any, sources: Sources, *, err: bool = False) -> None:
     from tidegate.diag import show_findings
 
-    if findings:
-        stream = sys.stderr if err else sys.stdout
-        text = show_findings(findings, sources)
-        print(_colour(text) if stream.isatty() and not os.environ.get("NO_COLOR") else text, end="\n\n", file=stream)
+    if not findings:
+        return
+    stream = sys.stderr if err else sys.stdout
+    with above_bars():
+        if is_plain(stream):
+            print(show_findings(findings, sources), end="\n\n", file=stream)
+            return
+        from tidegate.cli.findings import lay_out_findings
 
-
-def _colour(text: str) -> str:
-    """Headers in red or yellow, marks in blue, for a terminal."""
-    lines = []
-    for line in text.split("\n"):
-        if line.startswith("error["):
-            line = f"\033[1;31m{line}\033[0m"
-        elif line.startswith("warning["):
-            line = f"\033[1;33m{line}\033[0m"
-        lines.append(line)
-    return "\n".join(lines)
+        put(lay_out_findings(findings, sources, width_of(stream)), stream)
 
 
 def stop(message: str, help: str = "") -> NoReturn:
@@ -68,39 +115,10 @@ def write(path: Path, text: str) -> None:
         stop(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}")
 
 
-def table(rows: list[list[str]]) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
-
-
-@contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr for what takes longer than a moment; nothing if nobody looks at it."""
-    if not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from time import monotonic
-
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(title, total=None)
-    begin, started = monotonic(), False
-
-    def tell(done: int, total: int) -> None:
-        nonlocal started
-        if not started and monotonic() - begin > SHOW_AFTER:
-            bar.start()
-            started = True
-        bar.update(task, completed=done, total=total)
-
-    try:
-        yield tell
-    finally:
-        if started:
-            bar.stop()
 
 
 def read_sizes(given: list[str]) -> dict[str, int]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.bars import progress_bar
+from tidegate.cli.complete import complete_schedule_strategy
 from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
-from tidegate.cli.say import say, stop, table, write
+from tidegate.cli.say import emit, say, say_program, say_table, stop, write
 
 if TYPE_CHECKING:
     from tidegate.passes import Unit
@@ -30,6 +31,7 @@ def schedule_command(
             "`two-pp-cluster`: two clusters, for loops that write what they fetched. `async-two-pp-cluster`: the same "
             "for loops with asynchronous copies. `clusters=K`: K clusters of memory and matrix work, for any loop; "
             "`clusters`: the cheapest number of them.",
+            autocompletion=complete_schedule_strategy,
         ),
     ] = "auto",
     output: OutOption = None,
@@ -55,28 +57,26 @@ def schedule_command(
     from tidegate.diag import BadInput, findings_to_json
 
     try:
-        unit, found = _schedule(file, target, strategy, output, prefetch, stagger)
+        unit, found = _schedule(file, target, strategy, output, prefetch, stagger, quiet=as_json)
     except BadInput as bad:
         if not as_json:
             raise
-        say(json.dumps(findings_to_json(list(bad.findings), file=file), indent=2))
+        emit(json.dumps(findings_to_json(list(bad.findings), file=file), indent=2))
         raise typer.Exit(2) from None
     text = found.chosen.text if found.chosen is not None else None
     if text is not None and output is not None:
         write(output, text)
     if as_json:
-        say(json.dumps(_to_json(file, unit, found, output), indent=2))
+        emit(json.dumps(_to_json(file, unit, found, output), indent=2))
     else:
         if text is not None and output is None:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        stream = sys.stderr if text is not None and output is None else sys.stdout
-        print("\n".join(_report(unit, found, output)), file=stream)
+            say_program(text)
+        _report(unit, found, output, err=text is not None and output is None)
     raise typer.Exit(0 if found.chosen is not None else 1)
 
 
 def _schedule(
-    file: str, target: str | None, strategy: str, output: Path | None, prefetch: bool, stagger: int
+    file: str, target: str | None, strategy: str, output: Path | None, prefetch: bool, stagger: int, *, quiet: bool
 ) -> tuple[Unit, Scheduled]:
     from tidegate.files import load
     from tidegate.passes import units_of
@@ -94,37 +94,47 @@ def _schedule(
         stop(f"`{output}` would hold `.tide` text", "name a `.tide` file")
     (unit,) = units
     assert unit.kernel is not None
-    return unit, schedule_kernel(unit.kernel, unit.target, strategy, pipeline=prefetch, stagger=stagger)
+    with progress_bar(f"scheduling @{unit.name}", quiet=quiet) as progress:
+        found = schedule_kernel(
+            unit.kernel, unit.target, strategy, pipeline=prefetch, stagger=stagger, progress=progress
+        )
+    return unit, found
 
 
-def _report(unit: Unit, found: Scheduled, output: Path | None) -> list[str]:
+def _report(unit: Unit, found: Scheduled, output: Path | None, *, err: bool) -> None:
     title = f"@{unit.name} on {unit.target.name or 'the empty target'}, {found.asked}"
-    lines = []
     if found.chosen is None:
-        lines.append(f"{title}: declined")
+        say(f"{title}: declined", err=err)
     elif found.asked == "auto":
-        lines.append(f"{title}: {found.chosen.strategy} is the cheapest by the cost model")
+        say(f"{title}: {found.chosen.strategy} is the cheapest by the cost model", err=err)
     else:
-        lines.append(f"{title}: {'the order as it is' if found.asked == 'none' else 'scheduled'}")
+        say(f"{title}: {'the order as it is' if found.asked == 'none' else 'scheduled'}", err=err)
     if found.candidates:
-        lines += [f"  {each}" for each in _table(found).splitlines()]
+        say_table(_rows(found), indent=2, err=err)
+    for line in _remarks(found, output):
+        say(f"  {line}", err=err)
+
+
+def _remarks(found: Scheduled, output: Path | None) -> list[str]:
+    """Why others are declined, what is proved of the chosen one, and where it lies."""
+    lines = []
     for said in dict.fromkeys(declined for _, declined in found.refused):
         names = [name for name, declined in found.refused if declined == said]
-        lines.append(f"  {', '.join(names)}: {said}")
+        lines.append(f"{', '.join(names)}: {said}")
     if found.chosen is not None:
-        lines += (f"  {note}" for note in found.chosen.notes)
+        lines += found.chosen.notes
         if not found.chosen.notes:
             waves = f"{found.chosen.kernel.waves} waves in any order"
-            lines.append(f"  proved: no race, inversion or hang, for all sizes and trip counts, {waves}")
+            lines.append(f"proved: no race, inversion or hang, for all sizes and trip counts, {waves}")
     if found.uncertain:
         shown = "; ".join(found.uncertain[:3]) + (f"; and {len(found.uncertain) - 3} more" * (len(found.uncertain) > 3))
-        lines.append(f"  uncertain: another would be cheaper with {shown}")
+        lines.append(f"uncertain: another would be cheaper with {shown}")
     if found.chosen is not None and output is not None:
-        lines.append(f"  written to {output}")
+        lines.append(f"written to {output}")
     return lines
 
 
-def _table(found: Scheduled) -> str:
+def _rows(found: Scheduled) -> list[list[str]]:
     rows = [["strategy", "cycles an iteration", "matrix units busy", "barriers", "slack"]]
     for each in found.candidates:
         price = each.price
@@ -133,7 +143,7 @@ def _table(found: Scheduled) -> str:
         if price is not None:
             cells = [f"{price.cycles:,.0f}", f"{100 * price.busy:.0f} %", str(price.barriers), f"{price.slack:,.0f}"]
         rows.append([mark, *cells])
-    return table(rows)
+    return rows
 
 
 def _to_json(file: str, unit: Unit, found: Scheduled, output: Path | None) -> dict[str, object]:

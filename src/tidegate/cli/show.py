@@ -7,12 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from tidegate.cli.complete import complete_show_stage, complete_target
 from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
-from tidegate.cli.say import print_findings, say, table, write
+from tidegate.cli.say import emit, print_findings, say, say_table, write
 
 
 def targets_command(
-    target: Annotated[str | None, typer.Argument(metavar="[T]", help="Show one target, or a `.toml` file.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="T", help="Show one target, or a `.toml` file.", autocompletion=complete_target),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the known GPUs, or show one with every fact and its source.
@@ -23,13 +27,16 @@ def targets_command(
 
     if target is not None:
         found = load_target("" if target == "none" else target)
-        say(json.dumps(target_to_json(found), indent=2) if as_json else show_target(found))
+        if as_json:
+            emit(json.dumps(target_to_json(found), indent=2))
+        else:
+            say(show_target(found))
         return
     rows = list_targets()
     if as_json:
-        say(json.dumps({"version": 1, "targets": [_row(row) for row in rows]}, indent=2))
+        emit(json.dumps({"version": 1, "targets": [_row(row) for row in rows]}, indent=2))
         return
-    say(table([list(_row(rows[0])), *[[_cell(value) for value in _row(row).values()] for row in rows]]))
+    say_table([list(_row(rows[0])), *[[_cell(value) for value in _row(row).values()] for row in rows]])
     say(f"\ndefault: {default_target()}; `none` is the target about which nothing is assumed")
 
 
@@ -37,7 +44,12 @@ def show_command(
     file: FileArg,
     target: TargetOption = None,
     print_after: Annotated[
-        str, typer.Option(metavar="STAGE", help="Print the program after a stage: `kernel` or `graph`.")
+        str,
+        typer.Option(
+            metavar="STAGE",
+            help="Print the program after a stage: `kernel` or `graph`.",
+            autocompletion=complete_show_stage,
+        ),
     ] = "kernel",
     output: OutOption = None,
 ) -> None:
@@ -62,7 +74,7 @@ def show_command(
             raise typer.Exit(2)
     text = "\n\n".join(shown)
     if output is None:
-        say(text)
+        emit(text)
     else:
         write(output, text + "\n")
 

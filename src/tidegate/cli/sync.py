@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.bars import progress_bar
+from tidegate.cli.complete import complete_sync_stage, complete_sync_strategy, complete_words
 from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, OutOption, StaggerOption, TargetOption
-from tidegate.cli.say import print_findings, progress_bar, say, status_of, stop, write
+from tidegate.cli.say import emit, print_findings, say, say_diff, say_program, status_of, stop, write
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding, Sources
@@ -33,10 +34,14 @@ def sync_command(
             "them. `optimal`: the least weight on any graph, with a bound. Default: split pairs where there are any, "
             "else `minimal`; with copies in flight, more barriers where the cost model says that later waits pay.",
             show_default=False,
+            autocompletion=complete_sync_strategy,
         ),
     ] = "",
     output: OutOption = None,
     as_json: JsonOption = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Print what changes, as a unified diff, instead of the program.")
+    ] = False,
     remove_redundant: Annotated[
         bool, typer.Option("--remove-redundant", help="Take away barriers that order nothing, unless they are pinned.")
     ] = False,
@@ -54,6 +59,7 @@ def sync_command(
             metavar="WHEN",
             help="Whether a wait for copies may move earlier so that one barrier serves for two: `model`, where the "
             "cost model says that it pays; `never`; `always`.",
+            autocompletion=complete_words("model", "never", "always"),
         ),
     ] = "model",
     async_deps: Annotated[
@@ -66,10 +72,18 @@ def sync_command(
     atomics: AtomicsOption = "order",
     stagger: StaggerOption = 0,
     print_after: Annotated[
-        str | None, typer.Option(metavar="STAGE", help=f"Print what a stage makes: {STAGES_HELP}.")
+        str | None,
+        typer.Option(
+            metavar="STAGE", help=f"Print what a stage makes: {STAGES_HELP}.", autocompletion=complete_sync_stage
+        ),
     ] = None,
     stop_after: Annotated[
-        str | None, typer.Option(metavar="STAGE", help="Stop after a stage; before `verify` no program is written.")
+        str | None,
+        typer.Option(
+            metavar="STAGE",
+            help="Stop after a stage; before `verify` no program is written.",
+            autocompletion=complete_sync_stage,
+        ),
     ] = None,
     force_barriers: Annotated[
         bool, typer.Option("--force-barriers", help="A barrier wherever one can stand, whether needed or not.")
@@ -90,7 +104,7 @@ def sync_command(
     Exit status: 0 clean, 1 findings (the judge still finds something), 2 bad input.
 
     Examples: `tidegate sync gemm.tide -o gemm.tide`, `tidegate sync gemm.py::gemm --target gfx1201 > gemm.tide`,
-    `tidegate sync gemm.tide --strategy optimal --time-limit 60`,
+    `tidegate sync gemm.tide --diff`, `tidegate sync gemm.tide --strategy optimal --time-limit 60`,
     `tidegate sync gemm.tide --print-after plan --stop-after plan`
     """
     from tidegate.passes import SYNC_STAGES, check_stage
@@ -117,7 +131,9 @@ def sync_command(
         20.0 if time_limit is None else time_limit,
     )
     options.check()
-    work = _Work(file, output, as_json, options, print_after, stop_after)
+    if diff and (output is not None or as_json):
+        stop("`--diff` is printed instead of a program or a document", "drop `--diff`, or `--output` and `--json`")
+    work = _Work(file, output, as_json, options, print_after, stop_after, diff)
     work.run(target)
     raise typer.Exit(work.status())
 
@@ -133,7 +149,9 @@ class _Work:
         options: SyncOptions,
         print_after: str | None,
         stop_after: str | None,
+        diff: bool,
     ) -> None:
+        self.diff, self.before = diff, ""
         self.file, self.output, self.as_json, self.options = file, output, as_json, options
         self.print_after, self.stop_after = print_after, stop_after
         ends_early = stop_after is not None and stop_after not in ("verify", "judge")
@@ -159,13 +177,14 @@ class _Work:
             self.say_json()
             return
         for unit in units:
-            result = propose(
-                unit,
-                self.options,
-                print_after=self.print_after,
-                stop_after=self.stop_after,
-                show=self.show,
-            )
+            with progress_bar(f"synchronizing @{unit.name}", quiet=self.as_json):
+                result = propose(
+                    unit,
+                    self.options,
+                    print_after=self.print_after,
+                    stop_after=self.stop_after,
+                    show=self.show,
+                )
             self.results.append(result)
         sources, programs = loaded.sources, self.write(loaded)
         if self.text is not None and self.output is not None:
@@ -179,10 +198,7 @@ class _Work:
             self.say(f"# after {stage}\n{text.rstrip()}")
 
     def say(self, text: str) -> None:
-        if self.err:
-            print(text, file=sys.stderr)
-        else:
-            say(text)
+        say(text, err=self.err)
 
     # --- the program ---
 
@@ -194,7 +210,8 @@ class _Work:
         if any(each.after is None for each in self.results):
             return nothing
         is_text = Path(loaded.file).suffix.lower() != ".py"
-        self.text = write_programs(self.results, loaded.sources.texts[loaded.file] if is_text else "", loaded.file)
+        self.before = loaded.sources.texts[loaded.file] if is_text else ""
+        self.text = write_programs(self.results, self.before, loaded.file)
         if self.output is None:
             return nothing
         if loaded.ttgir is not None:
@@ -213,7 +230,7 @@ class _Work:
 
         if result.after is None or (program is None and not self.options.judge):
             return
-        with progress_bar(f"judging @{result.unit.name}") as progress:
+        with progress_bar(f"judging @{result.unit.name}", quiet=self.as_json) as progress:
             judge_result(
                 result,
                 program,
@@ -228,9 +245,10 @@ class _Work:
 
         if self.text is not None and self.output is not None:
             write(self.output, self.text)
+        elif self.text is not None and self.diff:
+            say_diff(self.before, self.text, self.file)
         elif self.text is not None and not self.as_json:
-            sys.stdout.write(self.text)
-            sys.stdout.flush()
+            say_program(self.text, self.before)
         if self.as_json:
             self.say_json()
             return
@@ -245,7 +263,7 @@ class _Work:
         from tidegate.cli.sync_report import to_json
 
         findings = [*self.bad, *(finding for each in self.results for finding in _findings(each))]
-        say(json.dumps(to_json(self.file, self.output, self.text, self.results, findings), indent=2))
+        emit(json.dumps(to_json(self.file, self.output, self.text, self.results, findings), indent=2))
 
     def status(self) -> int:
         return max(status_of(self.bad), *(status_of(_findings(each)) for each in self.results), 0)

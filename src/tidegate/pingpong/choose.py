@@ -15,6 +15,7 @@ from tidegate.pingpong.model import Candidate, Scheduled
 from tidegate.pingpong.price import find_uncertain
 from tidegate.schedule.model import ASYNC_TWO, AUTO, CLUSTERS, MOST_CLUSTERS, NONE, TWO, Declined, clusters_of
 from tidegate.schedule.prefetch import prefetch
+from tidegate.simulate.judge import Progress
 from tidegate.targets import Target
 
 # What a loop is called that fetches an iteration ahead and is not reordered.
@@ -34,9 +35,11 @@ def schedule_kernel(
     pipeline: bool = False,
     stagger: int = 1,
     certain: bool = True,
+    progress: Progress = lambda *_: None,
 ) -> Scheduled:
     """The kernel with its loop in ping-pong. `pipeline`: a plain loop is made to fetch an iteration ahead first.
 
+    `progress` is told how many strategies are tried, and of how many.
     Raises `BadInput` for a strategy that does not exist.
     """
     _check(strategy, stagger)
@@ -54,7 +57,8 @@ def schedule_kernel(
     ahead = as_it_is(source, target, PREFETCHED) if source != kernel else None
     if isinstance(ahead, Candidate):
         made.append(ahead)
-    for name in _tried(strategy):
+    for number, name in enumerate(_tried(strategy)):
+        progress(number, len(_tried(strategy)))
         found = _made(source, target, name, stagger)
         if isinstance(found, Declined):
             refused.append((name, found))

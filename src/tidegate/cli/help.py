@@ -1,0 +1,130 @@
+"""Help that fits the terminal, and what a closed pipe ends with.
+
+The docstring of a command is its help. Its paragraph `Examples:` names commands in backticks; they are shown at the
+end, each on its own line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from tidegate.cli.terminal import NARROWEST, is_coloured
+
+WIDEST = 120
+HEADINGS = re.compile(r"(?m)^(?:Usage|Arguments|Options|Commands|Examples):")
+# What shells say of a process that wrote to a pipe which nobody reads: 128 and the number of SIGPIPE.
+CLOSED_PIPE = 141
+
+
+class Command(TyperCommand):
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.help, self.examples = split_examples(self.help or "")
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.width = help_width()
+        super().format_help(ctx, formatter)
+        with formatter.section("Examples"):
+            for each in self.examples:
+                formatter.write("".join(f"  {line}\n" for line in continued(each, formatter.width - 2)))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments by their names alone, without a type."""
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            records = [(each, each.get_help_record(ctx)) for each in self.get_params(ctx)]
+            rows = [
+                (each.metavar or record[0] if kind == "argument" else record[0], record[1])
+                for each, record in records
+                if record is not None and each.param_type_name == kind
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [re.sub(r"\{(\w+)\}", r"\1", each) for each in super().collect_usage_pieces(ctx)]
+
+    def get_help(self, ctx: Any) -> str:
+        return _painted(super().get_help(ctx), ctx)
+
+
+class Group(TyperGroup):
+    """All commands. A pipe that is closed ends each of them quietly."""
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        with closed_pipe_ends():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with closed_pipe_ends():
+            return super().invoke(ctx)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.width = help_width()
+        super().format_help(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each with the first sentence of its help, all of it."""
+        rows = [(name, (self.commands[name].help or "").partition("\n\n")[0]) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, " ".join(said.split())) for name, said in rows])
+
+    def get_help(self, ctx: Any) -> str:
+        return _painted(super().get_help(ctx), ctx)
+
+
+def help_width() -> int:
+    """Columns of the terminal, so that lines stay readable: no more than `WIDEST`."""
+    return max(NARROWEST, min(shutil.get_terminal_size().columns, WIDEST) - 2)
+
+
+def split_examples(text: str) -> tuple[str, tuple[str, ...]]:
+    """The help without its paragraph of examples, and the examples."""
+    found = re.search(r"(?ms)^[ \t]*Examples?:\s+(`.*?)(?:\n[ \t]*\n|\Z)", text)
+    if found is None:
+        return text, ()
+    examples = tuple(" ".join(each.split()) for each in re.findall(r"`([^`]+)`", found[1]))
+    return (text[: found.start()] + text[found.end() :]).strip(), examples
+
+
+def continued(command: str, width: int) -> Iterator[str]:
+    """A command on as many lines as it needs, as a shell reads them; an option stays with its value."""
+    line = ""
+    for part in re.split(r" (?=-)", command):
+        if line and len(line) + len(part) + 3 > width:
+            yield f"{line} \\"
+            line = f"    {part}"
+        else:
+            line = f"{line} {part}" if line else part
+    yield line
+
+
+def _painted(text: str, ctx: Any) -> str:
+    if not is_coloured(sys.stdout):
+        return text
+    ctx.color = True  # else it is taken out again where the output is no terminal
+    return HEADINGS.sub(lambda found: f"\033[1m{found[0]}\033[0m", text)
+
+
+@contextmanager
+def closed_pipe_ends() -> Iterator[None]:
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                os.dup2(nothing, stream.fileno())
+        raise typer.Exit(CLOSED_PIPE) from None
