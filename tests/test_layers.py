@@ -22,7 +22,7 @@ from tidegate.codes import CODES
 SOURCE = ROOT / "src" / "tidegate"
 ORDER = (
     "collecting edition diag codes targets cost index language graph footprint hazards placement waits schedule verify "
-    "simulate emit adapters report files passes synchronize pingpong explanation advice dropin triton triton_start "
+    "simulate emit adapters files passes synchronize pingpong explanation advice report dropin triton triton_start "
     "wave library seeds demo cli __main__"
 ).split()
 JUDGED = {"hazards", "placement", "waits", "schedule"}

@@ -17,13 +17,20 @@ from tidegate.targets import Target
 
 def headline(what: str, graph: SyncGraph, target: Target, estimate: Estimate) -> str:
     """`what` stands before it: which version of the program this is."""
-    loop = heaviest_loop(graph, set(range(len(graph.loops))))
-    cycles = next((each.cycles for each in estimate.loops if each.loop == loop), 0.0)
+    cycles, busy = cost_of_iteration(graph, target, estimate)
     if not cycles:
         return f"{what}: {estimate.cycles:,.0f} cycles"
     line = f"{what}: {cycles:,.0f} cycles an iteration"
-    busy = _busy_cycles(graph, target, estimate, loop) / cycles
-    return f"{line}, matrix units busy {min(busy, 1.0) * 100:.0f} %" if busy else line
+    return f"{line}, matrix units busy {busy * 100:.0f} %" if busy else line
+
+
+def cost_of_iteration(graph: SyncGraph, target: Target, estimate: Estimate) -> tuple[float, float]:
+    """Cycles of one iteration of the heaviest loop, and for which share of it matrix units are busy; 0, 0: no loop."""
+    loop = heaviest_loop(graph, set(range(len(graph.loops))))
+    cycles = next((each.cycles for each in estimate.loops if each.loop == loop), 0.0)
+    if not cycles:
+        return 0.0, 0.0
+    return cycles, min(_busy_cycles(graph, target, estimate, loop) / cycles, 1.0)
 
 
 def _busy_cycles(graph: SyncGraph, target: Target, estimate: Estimate, loop: int) -> float:

@@ -1,0 +1,193 @@
+"""A page about one program: as it was given, as Tidegate synchronizes it, and in ping-pong if that is asked for.
+
+Needs   a program from a file or from Python, and its target
+Gives   a `Report`: all that the page shows as a dictionary, and the page itself
+Keeps   what stands on the page is what `check`, `sync`, `explain`, `schedule` and the cost model say; the same program
+        gives the same page; a program without a meaning is no page but `BadInput`
+Cost    that of explaining each of the programs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tidegate.diag import BadInput, Sources
+from tidegate.edition import own_version
+from tidegate.explanation import Explained, explain
+from tidegate.files import Loaded, load_text
+from tidegate.graph.build import build_graph
+from tidegate.graph.model import SyncGraph
+from tidegate.language.ops import Module
+from tidegate.language.show import show
+from tidegate.passes import Unit, units_of
+from tidegate.report.headline import cost_of_iteration
+from tidegate.report.html import notebook_frame, page_of
+from tidegate.report.lanes import cost_timeline, hostile_timeline, sizes_of
+from tidegate.report.program import program_view
+from tidegate.report.steps import animations
+from tidegate.simulate.cycle_steps import NoEstimate
+from tidegate.simulate.cycles import Estimate, estimate
+from tidegate.synchronize import propose, write_programs
+from tidegate.targets import Target
+
+Json = dict[str, Any]
+# Told what is being done, how much of it is done and how much there is.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What else a page is asked for."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    cached: bool = False  # whether global memory is found in the cache
+    strategy: str = ""  # ping-pong by this strategy too
+    prefetch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A page; in a notebook it shows itself."""
+
+    name: str
+    data: Json
+
+    @property
+    def html(self) -> str:
+        """The page, with everything in it."""
+        return page_of(self.data)
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return notebook_frame(self.html)
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """One form of the program: what it is called, where it comes from."""
+
+    title: str
+    unit: Unit
+    sources: Sources
+
+
+def build_report(
+    unit: Unit,
+    sources: Sources,
+    asked: Asked | None = None,
+    *,
+    before: Unit | None = None,
+    progress: Progress = lambda *_: None,
+) -> Report:
+    """`before`: the program that is synchronized, where that is not the one that is shown first (TTGIR as compiled)."""
+    asked = asked or Asked()
+    views: list[Json] = []
+    for version_ in _versions(unit, before or unit, sources, asked, progress):
+        explained = explain(version_.unit, progress=lambda done, of, title=version_.title: progress(title, done, of))  # type: ignore[misc]
+        if explained.graph is None:
+            raise BadInput(*explained.findings)
+        views.append(_view(version_, explained, asked))
+    data = {
+        "tidegate": own_version(),
+        "name": unit.name,
+        "target": unit.target.name or "no target",
+        "about": unit.target.title,
+        "programs": views,
+        "animations": _animations(before or unit, sources),
+    }
+    return Report(unit.name, data)
+
+
+def _versions(unit: Unit, before: Unit, sources: Sources, asked: Asked, progress: Progress) -> Iterator[_Version]:
+    yield _Version("as given", unit, sources)
+    progress("synchronizing", 0, 1)
+    result = propose(before)
+    if result.after is not None and (result.plan.edits or before is not unit):
+        file, text = _written_as(unit)
+        known = sources.texts.get(file, "")
+        written = write_programs([result], known if text else "", file)
+        yield _again("synchronized", written, file, unit)
+    if asked.strategy:
+        from tidegate.pingpong import schedule_kernel
+
+        assert unit.kernel is not None
+        made = schedule_kernel(unit.kernel, unit.target, asked.strategy, pipeline=asked.prefetch, certain=False)
+        if made.chosen is not None:
+            written = show(Module((replace(made.chosen.kernel, target=unit.target.name),)))
+            yield _again(f"ping-pong, {made.chosen.strategy}", made.chosen.text or written, f"{unit.name}.tide", unit)
+
+
+def _written_as(unit: Unit) -> tuple[str, bool]:
+    """The name of the file that holds the program afterwards, and whether its text is that of the file before."""
+    at = unit.kernel.at if unit.kernel is not None else next((p.at for p in _points(unit) if p.at.line), None)
+    file = at.file if at is not None else ""
+    if unit.kernel is not None and not file.endswith(".tide"):
+        return f"{unit.name}.tide", False
+    if unit.kernel is None and unit.origin is None and not file.endswith(".sync"):
+        return f"{unit.name}.sync", False
+    return file, True
+
+
+def _points(unit: Unit) -> tuple[Any, ...]:
+    return unit.graph.points if unit.graph is not None else ()
+
+
+def _again(title: str, text: str, file: str, unit: Unit) -> _Version:
+    """The program as it stands in the text now."""
+    loaded: Loaded = load_text(text, file)
+    known = {each.name: each for each in units_of(loaded, unit.target.name or "none")}
+    return _Version(title, known[unit.name], loaded.sources)
+
+
+def _view(version_: _Version, explained: Explained, asked: Asked) -> Json:
+    graph, target = explained.graph, version_.unit.target
+    assert graph is not None
+    found, why_not = _estimate(graph, target, asked)
+    view = program_view(explained, version_.sources, version_.title)
+    timelines = [cost_timeline(graph, target, found)] if found is not None and found.events else []
+    # The sizes that show what is wrong; else those that were asked for.
+    sizes = {**sizes_of(explained.findings), **asked.sizes} if explained.findings else dict(asked.sizes)
+    known = {each.name for each in graph.sizes}
+    run = hostile_timeline(graph, target, {name: value for name, value in sizes.items() if name in known})
+    view["timelines"] = [*timelines, *([run] if run is not None else [])]
+    view["no_cost"] = why_not
+    view["figures"] = _figures(explained, graph, target, found)
+    return view
+
+
+def _estimate(graph: SyncGraph, target: Target, asked: Asked) -> tuple[Estimate | None, str]:
+    known = {each.name: asked.sizes.get(each.name, each.default) for each in graph.sizes}
+    try:
+        return estimate(graph, target, sizes=known, cached=asked.cached, record=True), ""
+    except NoEstimate as reason:
+        return None, f"there is no estimate of {reason}"
+
+
+def _figures(explained: Explained, graph: SyncGraph, target: Target, found: Estimate | None) -> Json:
+    cycles, busy = cost_of_iteration(graph, target, found) if found is not None else (0.0, 0.0)
+    in_loops = [each for each in explained.barriers if each.loop]
+    return {
+        "findings": sum(each.severity == "error" for each in explained.findings),
+        "hazards": len(explained.hazards.hazards) if explained.hazards is not None else 0,
+        "barriers": len(explained.barriers),
+        "needed": sum(each.is_needed for each in explained.barriers),
+        "in loops": len(in_loops),
+        "weight": sum(each.weight for each in explained.barriers),
+        "cycles": round(cycles) if cycles else None,
+        "busy": round(busy * 100) if busy else None,
+    }
+
+
+def _animations(unit: Unit, sources: Sources) -> list[Json]:
+    def graph_for(target: Target) -> SyncGraph:
+        if unit.kernel is not None:
+            return build_graph(unit.kernel, target).graph
+        assert unit.graph is not None
+        return unit.graph
+
+    return animations(graph_for, unit.target, sources)
