@@ -14,19 +14,16 @@ Cost    linear in the names of a loop that somebody asks for; orbits end after `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import lcm
 
 from tidegate.footprint.arithmetic import both
+from tidegate.footprint.heads import Heads
 from tidegate.footprint.sequences import MOST_PERIOD, follows, period_in, rotation_of, sequence
 from tidegate.footprint.values import Spot, Value, View, is_head, iteration
 from tidegate.footprint.walk import Walk
-from tidegate.graph import model as g
 from tidegate.index import (
     TRUE,
     ZERO,
-    Binary,
-    Compare,
     Cond,
     Const,
     Index,
@@ -40,17 +37,14 @@ from tidegate.index import (
 MOST_STEPS = 96
 
 
-class Solver:
+class Solver(Heads):
     """Closed forms, each found once. A name whose solution is being looked for is not asked again."""
 
     def __init__(self, walk: Walk) -> None:
-        self.walk, self.flow, self.book, self.math = walk, walk.flow, walk.book, walk.math
+        super().__init__(walk)
         self.solved: dict[str, Value] = {}
         self.solving: set[str] = set()
         self.closed: dict[int, tuple[Index, Index]] = {}  # by identity
-        self.nexts: dict[str, Value | None] = {}
-        self.counts: dict[int, Index | None] = {}
-        self.leaving: dict[int, set[int]] = {}
         walk.exit_value = self.exit_value
 
     # --- the way out of a loop ---
@@ -80,56 +74,6 @@ class Solver:
                 by[unknown] = self.book.opaque(before, name, "leaves", around, on, within, differs)
             return self.put(closed, by)
         return self.book.opaque(before, name, "leaves", around, on, self.math.bounds(closed), self.differs(closed))
-
-    def leaving_from(self, loop: int) -> set[int]:
-        if loop not in self.leaving:
-            chains, found = self.walk.chains, set()
-            for node in self.members(loop):
-                if any(loop not in chains[self.flow.loop_of[each]] for each in self.flow.successors[node]):
-                    found.add(node)
-            self.leaving[loop] = found
-        return self.leaving[loop]
-
-    def members(self, loop: int) -> list[int]:
-        """The nodes of a loop, found backwards from its ends."""
-        head = self.flow.loops[loop].head
-        seen, stack = {head}, [head, *self.flow.loops[loop].latches]
-        while stack:
-            node = stack.pop()
-            if node not in seen:
-                seen.add(node)
-            if node != head:
-                stack.extend(each for each in self.flow.before[node] if each not in seen)
-                seen.update(self.flow.before[node])
-        chains = self.walk.chains
-        return [node for node in seen if loop in chains[self.flow.loop_of[node]]]
-
-    def trips(self, loop: int) -> Index | None:
-        """How often the loop runs, over what is known outside of it."""
-        if loop not in self.counts:
-            self.counts[loop] = self.count_trips(loop)
-        return self.counts[loop]
-
-    def count_trips(self, loop: int) -> Index | None:
-        known = self.flow.loops[loop].facts
-        if known is None:
-            return None
-        if known.least == known.most:
-            return Const(known.least)
-        counter = self.walk.names.number.get(known.counter)
-        test = self.flow.action(self.flow.loops[loop].head)
-        if counter is None or test != g.Branch(Compare("<", Name(known.counter), known.upper)):
-            return None
-        symbol = f"@{loop}.{known.counter}"
-        start, after = self.walk.started[loop].get(counter), self.next(symbol)
-        if isinstance(start, tuple | None) or after != self.math.binary("+", Name(symbol), Const(known.step)):
-            return None
-        head = self.walk.entered[self.flow.loops[loop].head]
-        upper = self.walk.value(known.upper, head, self.flow.loops[loop].head)
-        if any(self.walk.heads.get(name, (-1, 0))[0] == loop for name in names(upper)) or self.varies(upper, (loop,)):
-            return None
-        gap = self.math.binary("+", self.math.binary("-", upper, start), Const(known.step - 1))
-        return self.math.binary("max", ZERO, self.math.binary("//", gap, Const(known.step)))
 
     # --- solutions ---
 
@@ -194,26 +138,6 @@ class Solver:
             return None
         found = self.solve(symbol)
         return None if self.is_opaque_in(found, self.walk.heads[symbol][0]) else found
-
-    def next(self, symbol: str) -> Value | None:
-        """The value at the end of the loop's body, over those at its head."""
-        if symbol not in self.nexts:
-            loop, key = self.walk.heads[symbol]
-            ways = [each for each in self.flow.loops[loop].latches if each in self.walk.left]
-            head = self.flow.loops[loop].head
-            known = [(way, self.walk.along(way, head).get(key)) for way in ways]
-            given = [(way, value) for way, value in known if value is not None]
-            found = self.walk.merge(given, head, loop) if given else None
-            if given and found is None:
-                found = self.walk.no_value(head, self.walk.names.given[key])
-            self.nexts[symbol] = found
-        return self.nexts[symbol]
-
-    def start(self, symbol: str) -> Value | None:
-        loop, key = self.walk.heads[symbol]
-        found = self.walk.started[loop].get(key)
-        name = self.walk.names.given[key]
-        return Name(name) if found is None and name in self.walk.outside else found
 
     def find(self, symbol: str) -> Value | None:
         loop, start, after = self.walk.heads[symbol][0], self.start(symbol), self.next(symbol)
@@ -420,51 +344,6 @@ class Solver:
             for part in (self.start(base), self.next(base)):
                 work.extend(spot.buffer for spot in part or ()) if isinstance(part, tuple) else None
         return self.book.trim(Spot(TRUE, base, None) for base in found)
-
-    # --- asking about values ---
-
-    def put(self, value: Value, by: dict[str, Index], views: dict[str, View] | None = None) -> Value:
-        if isinstance(value, tuple):
-            return self.book.put_view(value, by, views or {})
-        return self.math.put(value, by)
-
-    def earlier(self, loop: int, by: int) -> Index:
-        return Binary("+", Name(iteration(loop)), Const(-by))
-
-    def mentioned(self, value: Value) -> list[str]:
-        """All names and views in a value, in order."""
-        if not isinstance(value, tuple):
-            return list(dict.fromkeys(names(value)))
-        found: dict[str, None] = {}
-        for spot in value:
-            found[spot.buffer] = None
-            found.update(dict.fromkeys(names(spot.cond)))
-            if spot.start is not None:
-                found.update(dict.fromkeys(names(spot.start)))
-        return list(found)
-
-    def is_symbol(self, value: Value) -> str:
-        """The head's name that a value is, or an empty text."""
-        match value:
-            case Name(name) if is_head(name):
-                return name
-            case (Spot(cond=cond, buffer=base, start=start),) if cond == TRUE and start == ZERO and is_head(base):
-                return base
-        return ""
-
-    def varies(self, value: Value, loops: Iterable[int]) -> bool:
-        own = {iteration(loop) for loop in loops}
-        return any(name in own or self.is_opaque(name, loops) for name in self.mentioned(value))
-
-    def is_opaque_in(self, value: Value, loop: int) -> bool:
-        return any(self.is_opaque(name, (loop,)) for name in self.mentioned(value))
-
-    def is_opaque(self, name: str, loops: Iterable[int]) -> bool:
-        found = self.book.opaques.get(name)
-        return found is not None and any(loop in found.loops for loop in loops)
-
-    def differs(self, value: Value) -> bool:
-        return any(name in self.book.differing for name in self.mentioned(value))
 
 
 def _constants(index: Index) -> list[Const]:

@@ -13,23 +13,10 @@ from typing import Any
 from tidegate import index as ix
 from tidegate.language import ops, types
 from tidegate.language.builder import active, clean_name, reject
-from tidegate.language.handles import (
-    BarrierHandle,
-    BufferHandle,
-    DepHandle,
-    GlobalHandle,
-    Handle,
-    IndexHandle,
-    SizeHandle,
-    TileHandle,
-    as_number,
-    elementwise,
-    to_cond,
-    to_index,
-    to_value,
-    wrap,
-)
+from tidegate.language.handles import BarrierHandle, BufferHandle, DepHandle, GlobalHandle, Handle, to_value
+from tidegate.language.index_handles import IndexHandle, SizeHandle, as_number, to_cond, to_index
 from tidegate.language.ops import Place, Value
+from tidegate.language.tile_handles import TileHandle, elementwise, wrap
 
 # One index needs no tuple around it.
 Indices = Sequence[Any] | IndexHandle | int

@@ -20,7 +20,6 @@ from tidegate.diag import NOWHERE, Finding, Label, Span
 from tidegate.index import (
     INDEX_TYPES,
     WAVE,
-    WORKGROUP,
     ZERO,
     Binary,
     Compare,
@@ -36,12 +35,13 @@ from tidegate.index import (
     names,
     scale,
     show,
-    substitute,
     substitute_cond,
     why_not_affine,
 )
 from tidegate.language import ops
+from tidegate.language.carried import follow_carried, settle_ranges
 from tidegate.language.facts import Facts, Variation
+from tidegate.language.here import Here, at_start
 from tidegate.language.ops import (
     Block,
     Conditional,
@@ -56,12 +56,10 @@ from tidegate.language.ops import (
     walk_ops,
 )
 from tidegate.language.points import Point, Undecided, find_point
-from tidegate.language.ranges import ANY, Range, join, range_of
+from tidegate.language.ranges import range_of
 from tidegate.language.rules import a
-from tidegate.language.types import FLAG, INDEX, Global, Lds, Tile, strides
-
-# Trips of a loop that a carried index is followed through.
-MAX_TRIPS = 70
+from tidegate.language.types import INDEX, Global, Lds, strides
+from tidegate.language.uses import places_of
 
 
 def find_outside(kernel: Kernel, facts: Facts) -> Iterator[Finding]:
@@ -70,7 +68,7 @@ def find_outside(kernel: Kernel, facts: Facts) -> Iterator[Finding]:
     yield from bad
     if not bad:
         walker = _Walker(kernel, facts, _made(kernel))
-        yield from walker.block(kernel.body, _start(kernel))
+        yield from walker.block(kernel.body, at_start(kernel))
 
 
 def _check_sizes(kernel: Kernel) -> Iterator[Finding]:
@@ -102,48 +100,6 @@ def _check_sizes(kernel: Kernel) -> Iterator[Finding]:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Here:
-    """What holds at a place: conditions on names, their ranges, and whether all of it is known."""
-
-    conds: tuple[Cond, ...]
-    ranges: dict[str, Range]
-    order: tuple[str, ...]
-    replaced: dict[str, Index]
-    known: bool = True
-
-    def under(self, *conds: Cond) -> _Here:
-        return replace(self, conds=(*self.conds, *conds))
-
-    def plain(self, index: Index) -> Index:
-        """The index with names of `let` replaced by what they stand for."""
-        for _ in range(100):
-            new = substitute(index, self.replaced)
-            if new == index:
-                break
-            index = new
-        return index
-
-
-def _start(kernel: Kernel) -> _Here:
-    ranges: dict[str, Range] = {WAVE: (0, kernel.waves - 1)}
-    conds: list[Cond] = [cond for cond in kernel.where if not why_not_affine(cond)]
-    for size in kernel.sizes:
-        ranges[size.name] = (1, ANY[1])
-        conds.append(Compare(">=", Name(size.name), Const(1)))
-    for axis, name in enumerate(WORKGROUP):
-        extent = kernel.grid[axis] if axis < len(kernel.grid) else Const(1)
-        ranges[name] = (0, range_of(extent, ranges)[1] - 1)
-        if not why_not_affine(extent):
-            conds += [Compare(">=", Name(name), ZERO), Compare("<", Name(name), extent)]
-    conds += [Compare(">=", Name(WAVE), ZERO), Compare("<", Name(WAVE), Const(kernel.waves))]
-    order = (*(size.name for size in kernel.sizes), *WORKGROUP, WAVE)
-    for arg in kernel.args:
-        if arg.type == FLAG:
-            ranges[arg.name] = (0, 1)
-    return _Here(tuple(conds), ranges, order, {})
-
-
 def _made(kernel: Kernel) -> dict[str, Span]:
     """Where every buffer and array comes from."""
     made = {arg.name: kernel.at for arg in kernel.args}
@@ -157,7 +113,7 @@ class _Walker:
     facts: Facts
     made: dict[str, Span]
 
-    def block(self, block: Block, here: _Here) -> Iterator[Finding]:
+    def block(self, block: Block, here: Here) -> Iterator[Finding]:
         for op in block.ops:
             match op:
                 case Let():
@@ -183,18 +139,18 @@ class _Walker:
                     yield from self.access(op, here)
             here = self.after(op, here)
 
-    def under(self, here: _Here, *conds: Cond) -> _Here:
+    def under(self, here: Here, *conds: Cond) -> Here:
         """What holds under conditions as well; where one cannot be followed, nothing is known any more."""
         return here.under(*conds) if all(self.follows(cond, here) for cond in conds) else replace(here, known=False)
 
-    def follows(self, cond: Cond, here: _Here) -> bool:
+    def follows(self, cond: Cond, here: Here) -> bool:
         """Whether the condition is about sizes, waves, counters and arguments alone: all that they allow can happen."""
         if self.facts.is_inexact(cond) or why_not_affine(cond) or self.facts.of(cond) == Variation.DIVERGENT:
             return False
         known = {*here.order, *(arg.name for arg in self.kernel.args)}
         return all(name in known for name in names(cond) if name.startswith("%"))
 
-    def after(self, op: Op, here: _Here) -> _Here:
+    def after(self, op: Op, here: Here) -> Here:
         """What holds after a region that some waves do not leave."""
         ends = [_may_end(block) for block in blocks_of(op)]
         if not any(ends):
@@ -205,12 +161,12 @@ class _Walker:
                 return self.under(here, Not(cond) if ends[0] else cond)
         return replace(here, known=False)
 
-    def loop(self, op: Iterate, here: _Here) -> Iterator[Finding]:
+    def loop(self, op: Iterate, here: Here) -> Iterator[Finding]:
         counter, lower, upper = op.counter.name, here.plain(op.lower), here.plain(op.upper)
         ranges = dict(here.ranges)
         low, high = range_of(lower, ranges)[0], range_of(upper, ranges)[1]
         ranges[counter] = (low, high - 1)
-        _settle(op, ranges)
+        settle_ranges(op, ranges)
         step = constant(op.step) or 1
         conds: list[Cond] = [Compare(">=", Name(counter), lower), Compare("<", Name(counter), upper)]
         if step != 1:
@@ -223,23 +179,14 @@ class _Walker:
             return
         yield from self.first_trips(op, inside, lower, step)
 
-    def first_trips(self, op: Iterate, inside: _Here, lower: Index, step: int) -> Iterator[Finding]:
+    def first_trips(self, op: Iterate, inside: Here, lower: Index, step: int) -> Iterator[Finding]:
         """The body once more for each of the first trips, as long as carried indices are plain numbers."""
         values = {
             each.value.name: inside.plain(each.init)
             for each in op.carried
             if each.value.type == INDEX and isinstance(each.init, INDEX_TYPES)
         }
-        states: list[dict[str, Index]] = []
-        period = 0
-        while len(states) < MAX_TRIPS and all(constant(value) is not None for value in values.values()):
-            fixed: dict[str, Index] = {name: Const(constant(value) or 0) for name, value in values.items()}
-            if fixed in states and not _counts(op):
-                period = len(states) - states.index(fixed)
-                break
-            states.append(fixed)
-            now = Binary("+", lower, Const((len(states) - 1) * step))
-            values = _next(op, {**fixed, op.counter.name: now})
+        states, period = follow_carried(op, values, lower, step)
         for trip, fixed in enumerate(states):
             first, counter = Binary("+", lower, Const(trip * step)), Name(op.counter.name)
             when: list[Cond] = [Compare("==", counter, first)]
@@ -256,7 +203,7 @@ class _Walker:
                 yield from findings
                 return
 
-    def access(self, op: Op, around: _Here) -> Iterator[Finding]:
+    def access(self, op: Op, around: Here) -> Iterator[Finding]:
         found = False
         for place, tile, bounds in places_of(op):
             base = place.base.type
@@ -283,7 +230,7 @@ class _Walker:
         if isinstance(op, ops.View) and not found:
             yield from self.view(op, around)
 
-    def view(self, op: ops.View, here: _Here) -> Iterator[Finding]:
+    def view(self, op: ops.View, here: Here) -> Iterator[Finding]:
         """A view starts inside its buffer; it must end there too."""
         base, type_ = op.place.base.type, op.result.type
         if not isinstance(base, Lds) or not isinstance(type_, Lds):
@@ -319,7 +266,7 @@ class _Walker:
         extent: int,
         size: int | str,
         limit: Index | None,
-        here: _Here,
+        here: Here,
         point: Point,
     ) -> Finding:
         is_shared = isinstance(place.base.type, Lds)
@@ -348,7 +295,7 @@ class _Walker:
             help,
         )
 
-    def slot(self, at: Span, place: Place, base: Lds, here: _Here) -> Iterator[Finding]:
+    def slot(self, at: Span, place: Place, base: Lds, here: Here) -> Iterator[Finding]:
         point = self.outside(place.slot, 1, base.slots, None, here)
         if point is not None:
             value = _value_at(here.plain(place.slot), point)
@@ -360,7 +307,7 @@ class _Walker:
                 f"give the buffer more slots, or take the index `mod {base.slots}`",
             )
 
-    def outside(self, index: Index, extent: int, size: int | str, limit: Index | None, here: _Here) -> Point | None:
+    def outside(self, index: Index, extent: int, size: int | str, limit: Index | None, here: Here) -> Point | None:
         """A point at which the index leaves [0, size), or None if there is none or nobody can say."""
         index = here.plain(index)
         if self.facts.is_inexact(index) or self.facts.of(index) == Variation.DIVERGENT:
@@ -387,80 +334,8 @@ def _may_end(block: Block) -> bool:
     return any(isinstance(op, ops.Exit) for op in walk_ops(block))
 
 
-def _counts(op: Iterate) -> bool:
-    """Whether what is carried into the next trip depends on the counter."""
-    lets = {each.result.name: each.value for each in op.body.ops if isinstance(each, Let)}
-    found = [name for each in op.body.yields if isinstance(each, INDEX_TYPES) for name in names(each)]
-    seen: set[str] = set()
-    while found:
-        name = found.pop()
-        if name not in seen:
-            seen.add(name)
-            found += names(lets[name]) if name in lets else ()
-    return op.counter.name in seen
-
-
 def _small(index: Index) -> bool:
     return len(list(names(index))) <= 16
-
-
-def _settle(op: Iterate, ranges: dict[str, Range]) -> None:
-    """Ranges of carried indices: widened by what the body hands on until they hold, or unknown."""
-    carried = [
-        (each.value.name, each.init, op.body.yields[place])
-        for place, each in enumerate(op.carried)
-        if each.value.type == INDEX and place < len(op.body.yields)
-    ]
-    lets = {each.result.name: each.value for each in op.body.ops if isinstance(each, Let)}
-    for name, init, _ in carried:
-        ranges[name] = range_of(init, ranges) if isinstance(init, INDEX_TYPES) else ANY
-    for _ in range(MAX_TRIPS):
-        for let, value in lets.items():
-            ranges[let] = range_of(value, ranges)
-        new = {
-            name: join(ranges[name], range_of(next_, ranges) if isinstance(next_, INDEX_TYPES) else ANY)
-            for name, _, next_ in carried
-        }
-        if all(ranges[name] == found for name, found in new.items()):
-            return
-        ranges.update(new)
-    ranges.update({name: ANY for name, _, _ in carried})
-
-
-def _next(op: Iterate, fixed: dict[str, Index]) -> dict[str, Index]:
-    """What carried indices are after one trip."""
-    lets = {each.result.name: each.value for each in op.body.ops if isinstance(each, Let)}
-    found: dict[str, Index] = {}
-    for each, operand in zip(op.carried, op.body.yields, strict=False):
-        if each.value.type == INDEX and isinstance(operand, INDEX_TYPES):
-            value: Index = operand
-            for _ in range(20):
-                new = substitute(value, {**lets, **fixed})
-                if new == value:
-                    break
-                value = new
-            number = constant(value)
-            found[each.value.name] = value if number is None else Const(number)
-    return found
-
-
-def places_of(op: Op) -> Iterator[tuple[Place, tuple[int, ...], tuple[Index, ...]]]:
-    """Every place that an operation touches, with the shape of the tile there and the bounds that mask it."""
-    match op:
-        case ops.GlobalRead() | ops.LocalRead() if isinstance(op.result.type, Tile):
-            yield op.place, op.result.type.shape, op.bounds
-        case ops.GlobalWrite() | ops.LocalWrite() | ops.AtomicAdd() if isinstance(op.tile.type, Tile):
-            yield op.place, op.tile.type.shape, op.bounds
-        case ops.ReadIndex():
-            yield op.place, (), ()
-        case ops.View():
-            yield op.place, (), ()
-        case ops.GatherToLds() | ops.TensorLoadToLds():
-            yield op.source, op.tile.shape, op.bounds
-            yield op.dest, op.tile.shape, ()
-        case ops.LdsToGlobal():
-            yield op.source, op.tile.shape, ()
-            yield op.dest, op.tile.shape, op.bounds
 
 
 def _value_at(index: Index, point: Point) -> int | str:

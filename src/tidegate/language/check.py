@@ -29,7 +29,7 @@ from tidegate.index import (
     why_not_affine,
 )
 from tidegate.language import ops
-from tidegate.language.bounds import find_outside, places_of
+from tidegate.language.bounds import find_outside
 from tidegate.language.facts import Facts, Variation, find_facts
 from tidegate.language.fit import find_misfits
 from tidegate.language.ops import (
@@ -47,7 +47,7 @@ from tidegate.language.ops import (
 from tidegate.language.protocol import find_protocol_mistakes
 from tidegate.language.rules import Problem, a, problems
 from tidegate.language.types import FLAG, INDEX, UNKNOWN, Global, Tile, Type
-from tidegate.language.uses import own_names, uses_of
+from tidegate.language.uses import own_names, places_of, uses_of
 from tidegate.targets import Target
 
 

@@ -13,9 +13,11 @@ from typing import Any, NoReturn
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.index import Const
 from tidegate.language.builder import active, reject
-from tidegate.language.handles import Handle, IndexHandle, as_number, to_cond, to_index, to_operand, wrap
+from tidegate.language.handles import Handle
+from tidegate.language.index_handles import IndexHandle, as_number, to_cond, to_index, to_operand
 from tidegate.language.ops import Block, Carried, Group, Op, Operand, Value
 from tidegate.language.state import Snapshot, has_ended, is_same
+from tidegate.language.tile_handles import wrap
 from tidegate.language.types import INDEX
 from tidegate.language.unusable import (
     Unusable,

@@ -20,7 +20,8 @@ from typing import Any
 
 from tidegate.index import names
 from tidegate.language.builder import active, reject
-from tidegate.language.handles import CondHandle, Handle, IndexHandle
+from tidegate.language.handles import Handle
+from tidegate.language.index_handles import CondHandle, IndexHandle
 from tidegate.language.unusable import Unusable
 
 DEPTH = 6

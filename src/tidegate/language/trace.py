@@ -18,11 +18,12 @@ from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding, Label, Span, closest
 from tidegate.language import types
 from tidegate.language.builder import Builder, reject, span_of_line
-from tidegate.language.handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index, wrap
+from tidegate.language.index_handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index
 from tidegate.language.ops import Block, Kernel, Op, Size, Value, blocks_of, map_blocks
 from tidegate.language.rewrite import rewrite
 from tidegate.language.show import show
 from tidegate.language.syntax import form_of
+from tidegate.language.tile_handles import wrap
 from tidegate.language.uses import names_in_block
 
 

@@ -1,7 +1,7 @@
-"""Which names an operation reads.
+"""Which names an operation reads, and which places it touches.
 
 Needs   one operation
-Gives   the names of the values it uses, in the order of its fields, regions not included
+Gives   the names of the values it uses, and its places, in the order of its fields, regions not included
 Cost    linear in the operation's own text
 """
 
@@ -13,8 +13,10 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from tidegate.index import COND_TYPES, INDEX_TYPES, names
+from tidegate.index import COND_TYPES, INDEX_TYPES, Index, names
+from tidegate.language import ops
 from tidegate.language.ops import Block, Carried, Iterate, Kernel, Op, Place, Value, blocks_of, results_of, walk_ops
+from tidegate.language.types import Tile
 
 # What an operation defines, and where it stands; regions are skipped by their type.
 _OWN = ("result", "results", "counter", "at")
@@ -47,6 +49,25 @@ def _names(item: object) -> Iterator[str]:
     elif isinstance(item, tuple):
         for each in item:
             yield from _names(each)
+
+
+def places_of(op: Op) -> Iterator[tuple[Place, tuple[int, ...], tuple[Index, ...]]]:
+    """Every place that an operation touches, with the shape of the tile there and the bounds that mask it."""
+    match op:
+        case ops.GlobalRead() | ops.LocalRead() if isinstance(op.result.type, Tile):
+            yield op.place, op.result.type.shape, op.bounds
+        case ops.GlobalWrite() | ops.LocalWrite() | ops.AtomicAdd() if isinstance(op.tile.type, Tile):
+            yield op.place, op.tile.type.shape, op.bounds
+        case ops.ReadIndex():
+            yield op.place, (), ()
+        case ops.View():
+            yield op.place, (), ()
+        case ops.GatherToLds() | ops.TensorLoadToLds():
+            yield op.source, op.tile.shape, op.bounds
+            yield op.dest, op.tile.shape, ()
+        case ops.LdsToGlobal():
+            yield op.source, op.tile.shape, ()
+            yield op.dest, op.tile.shape, op.bounds
 
 
 def names_in_block(block: Block) -> set[str]:

@@ -37,10 +37,11 @@ from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.hazards.regions import find_regions
 from tidegate.hazards.show import loop_name, name_hazard
+from tidegate.language.alternation import WORKGROUP_ID
 from tidegate.language.facts import find_facts
 from tidegate.language.fit import find_misfits
 from tidegate.language.ops import Kernel, Signal, SyncOp, Wait, walk_ops
-from tidegate.language.protocol import WORKGROUP_ID, find_protocol_mistakes
+from tidegate.language.protocol import find_protocol_mistakes
 from tidegate.language.show import show_op
 from tidegate.language.trace import CapturedTrace
 from tidegate.passes import NOT_THERE
