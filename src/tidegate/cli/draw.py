@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegate.cli.bars import progress_bar
+from tidegate.cli.complete import complete_schedule_strategy
 from tidegate.cli.options import FileArg, TargetOption
 from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, stop, write
 
@@ -15,16 +17,30 @@ if TYPE_CHECKING:
 
     from tidegate.graph.model import SyncGraph
     from tidegate.passes import Unit
+    from tidegate.report.build import Report
     from tidegate.simulate.cycles import Estimate
     from tidegate.targets import Target
+
+KINDS = (".html", ".svg")
 
 
 def draw_command(
     file: FileArg,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT.svg", help="The picture that is written.", show_default=False)
-    ],
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT.html|OUT.svg",
+            help="The page or picture that is written.",
+            show_default=False,
+        ),
+    ] = None,
     target: TargetOption = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="OUT.json", help="Write the cost model's timeline for Perfetto and Chrome."),
+    ] = None,
     size: Annotated[
         list[str] | None, typer.Option("--size", "-s", metavar="NAME=N", help="Set a size; may be repeated.")
     ] = None,
@@ -33,30 +49,36 @@ def draw_command(
     ] = False,
     strategy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Below it, what `tidegate schedule` makes of it with this strategy."),
+        typer.Option(
+            metavar="NAME",
+            help="Beside it, what `tidegate schedule` makes of it with this strategy.",
+            autocompletion=complete_schedule_strategy,
+        ),
     ] = None,
     prefetch: Annotated[
         bool, typer.Option("--prefetch", help="With `--strategy`: the loop fetches its tiles an iteration ahead.")
     ] = False,
 ) -> None:
-    """Draw both halves of a program's waves over time, by the target's cost model, as an SVG.
+    """Draw a program: an interactive page (`-o OUT.html`), or its waves over time for a paper (`-o OUT.svg`).
 
-    One wave of each half is drawn, for the first iterations of the loop with most matrix work: its clusters between
-    barriers, what it has in flight, its matrix products, what holds it up, and its barriers. Nothing is run or judged.
-    With `--strategy` the program is drawn twice: synchronized as it is, and scheduled.
+    The page holds everything in one file: the text of the program with its hazards as arcs and its barriers as bars in
+    the margin, what each is for, what is wrong, the program as `tidegate sync` makes it, timelines of the waves that
+    zoom, how barriers are placed step by step, counts and costs. The picture shows one wave of each half, for the first
+    iterations of the loop with most matrix work, by the target's cost model; nothing is run or judged for it. With
+    `--strategy` the scheduled program is drawn too.
 
-    Exit status: 0 if it was drawn, 1 if it could not be scheduled, 2 bad input, which a program that does not come to
-    its end is too.
+    Exit status: 0 if it was drawn, 1 if it could not be scheduled, 2 bad input, which for a picture a program that does
+    not come to its end is too.
 
-    Examples: `tidegate draw gemm.tide -o gemm.svg`,
+    Examples: `tidegate draw gemm.tide -o gemm.html`, `tidegate draw gemm.ttgir -o gemm.html`,
+    `tidegate draw gemm.tide -o gemm.svg`, `tidegate draw gemm.tide --trace gemm.json`,
     `tidegate draw examples/gemm_pingpong.tide --size K=1024 --cached -o pingpong.svg`,
-    `tidegate draw gemm.tide --prefetch --strategy two-pp-cluster -o both.svg`
+    `tidegate draw gemm.tide --prefetch --strategy two-pp-cluster -o both.html`
     """
     from tidegate.files import load
     from tidegate.passes import units_of
-    from tidegate.report import Panel, draw_panels, headline
 
-    _check_output(output)
+    _check_output(output, trace)
     loaded = load(file)
     units = units_of(loaded, target)
     if len(units) > 1:
@@ -64,10 +86,94 @@ def draw_command(
     (unit,) = units
     if prefetch and strategy is None:
         stop("`--prefetch` is for `--strategy`", "name a strategy: `--strategy auto`")
+    graph = _graph_of(unit, loaded)
+    sizes = fill_sizes(graph.name, graph.sizes, read_sizes(size or []))
+    if output is not None and output.suffix.lower() == ".html":
+        _draw_page(unit, loaded, output, file, sizes, cached, strategy, prefetch)
+    elif output is not None:
+        _draw_picture(unit, graph, output, sizes, cached, strategy, prefetch)
+    if trace is not None:
+        from tidegate.simulate.cycle_trace import trace_of
+
+        write(trace, trace_of(_estimate(graph, unit.target, sizes, cached), graph))
+        say(f"{trace}: @{graph.name} on {unit.target.name or 'no target'}, for https://ui.perfetto.dev")
+
+
+def _check_output(output: Path | None, trace: Path | None) -> None:
+    if output is None:
+        if trace is None:
+            stop("nothing says where to draw", "name a file: `-o out.html`, `-o out.svg` or `--trace out.json`")
+        return
+    if output.suffix.lower() not in KINDS:
+        stop(f"`{output}` cannot be drawn: only `.html` and `.svg` are", f"name it `{output.with_suffix('.html')}`")
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def _draw_page(
+    unit: Unit,
+    loaded: Any,
+    output: Path,
+    file: str,
+    sizes: Mapping[str, int],
+    cached: bool,
+    strategy: str | None,
+    prefetch: bool,
+) -> None:
+    from tidegate.diag import BadInput
+    from tidegate.files import load
+    from tidegate.passes import units_of
+    from tidegate.report.build import Asked, NotScheduled, build_report
+
+    before = None
+    if loaded.ttgir is not None:  # it is shown with Triton's own barriers, and synchronized without
+        (before,) = units_of(load(file, as_compiled=False), unit.target.name)
+    if strategy is not None and unit.kernel is None:
+        stop("only a kernel can be scheduled: the operations of other loops are not known", "give a kernel")
+    asked = Asked(sizes, cached, strategy or "", prefetch)
+    try:
+        with progress_bar(f"drawing @{unit.name}") as progress:
+            report = build_report(
+                unit, loaded.sources, asked, before=before, progress=lambda _, done, of: progress(done, of)
+            )
+    except BadInput as bad:
+        print_findings(bad.findings, loaded.sources)
+        raise typer.Exit(2) from None
+    except NotScheduled as reason:
+        say(f"@{unit.name} is not scheduled: {reason}")
+        raise typer.Exit(1) from None
+    write(output, report.html)
+    say_page(report, output)
+
+
+def say_page(report: Report, output: Path) -> None:
+    """Where the page is, and the verdict of each program on it."""
+    say(f"{output}: @{report.name} on {report.data['target']}, {len(report.html) / 1000:,.0f} kB")
+    for each in report.data["programs"]:
+        count = each["figures"]["barriers"]
+        verdict = each["verdict"]["text"].split("\n")[0]
+        say(f"  {each['title']}: {count} barrier{'s' * (count != 1)}, {verdict}")
+
+
+# --- the picture --------------------------------------------------------------------------------------------------
+
+
+def _draw_picture(
+    unit: Unit,
+    graph: SyncGraph,
+    output: Path,
+    sizes: Mapping[str, int],
+    cached: bool,
+    strategy: str | None,
+    prefetch: bool,
+) -> None:
+    from tidegate.report import Panel, draw_panels, headline
+
     panels = []
-    for what, graph in _drawn(unit, _graph_of(unit, loaded), strategy, prefetch):
-        found = _estimate(graph, unit.target, fill_sizes(graph.name, graph.sizes, read_sizes(size or [])), cached)
-        panels.append(Panel(headline(what, graph, unit.target, found), graph, unit.target, found))
+    for what, drawn in _drawn(unit, graph, strategy, prefetch):
+        found = _estimate(drawn, unit.target, sizes, cached)
+        panels.append(Panel(headline(what, drawn, unit.target, found), drawn, unit.target, found))
     write(output, draw_panels(panels))
     for panel in panels:
         say(f"{output}: @{panel.graph.name} on {unit.target.name or 'no target'}, {panel.title}")
@@ -90,11 +196,6 @@ def _drawn(unit: Unit, graph: SyncGraph, strategy: str | None, prefetch: bool) -
     plain = next((each for each in made.candidates if each.strategy == "none"), None)
     yield "before", plain.graph if plain is not None else graph
     yield f"after, {made.chosen.strategy}", made.chosen.graph
-
-
-def _check_output(output: Path) -> None:
-    if output.suffix.lower() != ".svg":
-        stop(f"`{output}` cannot be drawn: only `.svg` is written now", f"name it `{output.with_suffix('.svg')}`")
 
 
 def _graph_of(unit: Unit, loaded: Any) -> SyncGraph:

@@ -1,11 +1,13 @@
-"""Pictures of what the cost model says: the two halves of the waves of a program over time.
+"""Pages and pictures of programs: what `tidegate draw` makes.
 
-Needs   a graph, a target, and an estimate that has recorded its events
-Gives   one SVG; a headline for each of its panels
-Keeps   the same panels give the same text
-Cost    linear in the events
+Needs   a program, its target; for pictures an estimate that has recorded its events
+Gives   a page about it all (`build_report`); one SVG of two halves of the waves over time, with a headline
+Keeps   the same program gives the same text; nothing is fetched by a page
+Cost    of a page that of explaining the program, of a picture linear in the events
 
-`wave_views` says what one wave did, `timeline_svg` where it stands on the paper, `colours` how it looks.
+The page: `build` gathers it, `program`, `windows`, `lanes` and `steps` make its parts, `html` puts them into the files
+of `page/`. The picture: `wave_views` says what one wave did, `timeline_svg` where it stands on the paper, `colours` how
+it looks.
 """
 
 from tidegate.report.headline import headline

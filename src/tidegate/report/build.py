@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ from tidegate.targets import Target
 Json = dict[str, Any]
 # Told what is being done, how much of it is done and how much there is.
 Progress = Callable[[str, int, int], None]
+
+
+class NotScheduled(Exception):
+    """Ping-pong was asked for, and there is none; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ def build_report(
     asked = asked or Asked()
     views: list[Json] = []
     for version_ in _versions(unit, before or unit, sources, asked, progress):
-        explained = explain(version_.unit, progress=lambda done, of, title=version_.title: progress(title, done, of))  # type: ignore[misc]
+        explained = explain(version_.unit, progress=partial(progress, version_.title))
         if explained.graph is None:
             raise BadInput(*explained.findings)
         views.append(_view(version_, explained, asked))
@@ -117,9 +122,10 @@ def _versions(unit: Unit, before: Unit, sources: Sources, asked: Asked, progress
 
         assert unit.kernel is not None
         made = schedule_kernel(unit.kernel, unit.target, asked.strategy, pipeline=asked.prefetch, certain=False)
-        if made.chosen is not None:
-            written = show(Module((replace(made.chosen.kernel, target=unit.target.name),)))
-            yield _again(f"ping-pong, {made.chosen.strategy}", made.chosen.text or written, f"{unit.name}.tide", unit)
+        if made.chosen is None:
+            raise NotScheduled(str(made.declined))
+        written = made.chosen.text or show(Module((replace(made.chosen.kernel, target=unit.target.name),)))
+        yield _again(f"ping-pong, {made.chosen.strategy}", written, f"{unit.name}.tide", unit)
 
 
 def _written_as(unit: Unit) -> tuple[str, bool]:

@@ -8,6 +8,7 @@ Cost    linear in the text
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from tidegate.graph.model import SyncGraph
 
 # What begins a program, in any of the forms that it may have.
 HEADS = ("kernel @", "target ", "graph ", "tt.func ", "def ", "@")
-LONGEST, AROUND = 160, 2
+LONGEST, AROUND = 70, 1
+# Where an operation of MLIR comes from: said by findings, and no part of the program.
+LOCATION = re.compile(r" loc\((#loc\d*|\".*?\"\(#loc\d*\)|unknown)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +40,19 @@ class Listing:
         return next((each.text for each in self.lines if each.number == number), "")
 
 
-def listing_of(graph: SyncGraph, sources: Sources, told: Iterable[int] = ()) -> Listing:
-    """`told`: lines about which something is said, which stay in a long program."""
+def listing_of(graph: SyncGraph, sources: Sources, told: Iterable[int] = (), *, head: int = 0) -> Listing:
+    """`told`: lines about which something is said, which stay in a long program; `head`: where it begins, if known."""
     places = [point.at for point in graph.points if point.at.line]
     if not places:
         return Listing("", ())
     file = Counter(each.file for each in places).most_common(1)[0][0]
     numbers = [each.line for each in places if each.file == file]
     first, last = _grown(file, min(numbers), max(numbers), sources)
+    first = min(first, head) if head else first
     lines = [(number, _line(file, number, sources) or "") for number in range(first, last + 1)]
     if len(lines) > LONGEST:
         lines = list(_short(lines, {*told, first, last}))
-    return Listing(file, tuple(Line(number, text.rstrip().expandtabs(4)) for number, text in lines))
+    return Listing(file, tuple(Line(number, LOCATION.sub("", text).rstrip().expandtabs(4)) for number, text in lines))
 
 
 def _line(file: str, number: int, sources: Sources) -> str | None:

@@ -59,7 +59,8 @@ def verdict_of(result: Explained) -> Json:
     text = show_decided(result.checked) if result.checked is not None else result.why_not or "not judged"
     if errors:
         return {"kind": "wrong", "text": text}
-    proved = result.checked is not None and result.checked.is_proved
+    verification = result.checked.verification if result.checked is not None else None
+    proved = verification is not None and verification.is_proved
     return {"kind": "proved" if proved else "open", "text": text}
 
 
@@ -70,7 +71,7 @@ class _View:
         self.sayings = Sayings(result, graph)
         self.alike = _alike(self, _all_hazards(result))
         self.number = {id(each): place for place, group in enumerate(self.alike) for each in group}
-        self.listing: Listing = listing_of(graph, sources, self.told())
+        self.listing: Listing = listing_of(graph, sources, self.told(), head=self.head())
 
     def told(self) -> set[int]:
         """Lines about which something is said."""
@@ -78,6 +79,10 @@ class _View:
         lines |= {point.at.line for point in self.graph.points if isinstance(point.action, g.Sync)}
         lines |= {self.graph.points[each.head].at.line for each in self.graph.loops}
         return lines | {label.at.line for each in self.result.findings for label in each.labels}
+
+    def head(self) -> int:
+        """The line where a kernel begins; 0: it has no place."""
+        return self.result.unit.kernel.at.line if self.result.unit.kernel is not None else 0
 
     def line(self, point: int) -> int:
         return self.graph.points[point].at.line

@@ -25,7 +25,7 @@ from tidegate.graph.plan import Delete, Insert, Plan
 from tidegate.hazards.find import find_hazards
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
-from tidegate.language.ops import NewBarrier, SharedMemoryBarrier, Signal, Wait, WorkgroupBarrier
+from tidegate.language.ops import NewBarrier, SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier
 from tidegate.language.show import show_op
 from tidegate.placement.place import Options, Placed, can_split, place
 from tidegate.report.wave_views import is_inside
@@ -59,17 +59,23 @@ def animations(graph_for: Callable[[Target], g.SyncGraph], target: Target, sourc
 
 
 def without_barriers(graph: g.SyncGraph) -> g.SyncGraph:
-    """With the barriers of the whole workgroup gone, whole and split; pinned ones too."""
+    """With the barriers of the whole workgroup gone, whole and split, pinned ones too; without copies all waits."""
+    copies = any(isinstance(point.action, g.Access) and point.action.is_async for point in graph.points)
     edits = [
         Delete(number)
         for number, point in enumerate(graph.points)
-        if isinstance(point.action, g.Sync)
-        and (
-            isinstance(point.action.op, SharedMemoryBarrier | WorkgroupBarrier)
-            or (isinstance(point.action.op, Signal | Wait) and isinstance(point.action.op.barrier, int))
-        )
+        if isinstance(point.action, g.Sync) and _goes(point.action.op, copies)
     ]
     return apply_to_graph(Plan(tuple(edits)), graph) if edits else graph
+
+
+def _goes(op: g.GraphSyncOp, copies: bool) -> bool:
+    match op:
+        case SharedMemoryBarrier() | WorkgroupBarrier() | Signal(barrier=int()) | Wait(barrier=int()):
+            return True
+        case WaitCount():
+            return not copies
+    return False
 
 
 def _other(target: Target) -> Target | None:

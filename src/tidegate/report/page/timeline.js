@@ -61,7 +61,7 @@ function drawLanes() {
   let y = AXIS;
   const heights = shown.waves.map((wave) => (1 + Math.max(0, ...tracksOf(wave.bars))) * TRACK + WAITING + APART);
   const bottom = AXIS + heights.reduce((sum, each) => sum + each, 0);
-  for (let at = Math.ceil(time.from / step) * step; at <= time.to; at += step) {
+  for (let at = shown.start + Math.ceil((time.from - shown.start) / step) * step; at <= time.to; at += step) {
     pieces.push(draw("line", { x1: x(at), y1: AXIS - 4, x2: x(at), y2: bottom, stroke: "var(--line)" }));
     pieces.push(draw("text", { x: x(at) + 3, y: 14, class: "faint" }, document.createTextNode(format(at - shown.start))));
   }
