@@ -44,7 +44,7 @@ _HOMES = {
     "tidegate.graph.show": "show_graph",
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
-    "tidegate.library": "build_graph check explain judge make_inputs prove run run_hostile sync",
+    "tidegate.library": "build_graph check draw explain judge make_inputs prove run run_hostile sync",
     "tidegate.schedule.prefetch": "prefetch",
     "tidegate.pingpong": "schedule_kernel",
     "tidegate.seeds": (
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
         i32,
         i64,
     )
-    from tidegate.library import build_graph, check, explain, judge, make_inputs, prove, run, run_hostile, sync
+    from tidegate.library import build_graph, check, draw, explain, judge, make_inputs, prove, run, run_hostile, sync
     from tidegate.pingpong import schedule_kernel
     from tidegate.schedule.prefetch import prefetch
     from tidegate.seeds import (

@@ -1,6 +1,6 @@
 """Findings: what is wrong, in which two places, with a witness and a way out.
 
-Needs   nothing of the rest of Tidegate
+Needs   nothing of the rest of Tidegate, but how notebooks show text
 Gives   `Finding` values, and text or JSON made from them
 Keeps   a code never changes its meaning; text depends on the finding and its source alone
 Cost    linear in the text shown
@@ -66,10 +66,21 @@ class Finding:
         """Advice (TG4xx) is a warning; everything else is an error."""
         return "warning" if self.code.startswith("TG4") else "error"
 
+    def _repr_html_(self) -> str:
+        """As text with its head in colour, for a notebook."""
+        return findings_to_html([self])
+
     @property
     def is_bad_input(self) -> bool:
         """Whether the text has no meaning (TG0xx, TG5xx, TG6xx), so that nothing can be run."""
         return self.code[:3] in ("TG0", "TG5", "TG6")
+
+
+class Findings(list[Finding]):
+    """Findings that a notebook shows as such."""
+
+    def _repr_html_(self) -> str:
+        return findings_to_html(self)
 
 
 class BadInput(Exception):
@@ -184,6 +195,18 @@ def _facts_to_json(value: object) -> object:
 def _label_to_json(label: Label) -> Mapping[str, object]:
     at = label.at
     return {"file": at.file, "line": at.line, "column": at.column, "end": at.end, "text": label.text}
+
+
+def findings_to_html(findings: Iterable[Finding], sources: Sources | None = None) -> str:
+    """All findings in the order of the source, for a notebook; that there is none is said too."""
+    from tidegate.notebook import headed_block, paragraph
+
+    shown = sources or Sources()
+    blocks = []
+    for each in sort_findings(findings):
+        head, _, body = show_finding(each, shown).partition("\n")
+        blocks.append(headed_block(head, body, each.severity))
+    return "".join(blocks) or paragraph("no findings", "good")
 
 
 def closest(word: str, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tidegate.diag import BadInput, Finding
+from tidegate.diag import BadInput, Findings
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.build import build_graph as _build_graph
 from tidegate.graph.model import SyncGraph
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tidegate.explanation import Explained
+    from tidegate.report.build import Report
     from tidegate.simulate.hostile import HostileRun
     from tidegate.simulate.judge import Judgement, Limits
     from tidegate.synchronize import Synchronized
@@ -37,7 +38,7 @@ def kernel_of(item: KernelLike) -> Kernel:
     return item.kernel if isinstance(item, CapturedTrace) else item
 
 
-def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False) -> list[Finding]:
+def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False) -> Findings:
     """What is wrong with a kernel on a target: all that `tidegate check` finds, races and hangs included.
 
     With `advice`, also what could be less in a kernel with which nothing is wrong: findings that are warnings.
@@ -46,10 +47,10 @@ def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False
     unit = Unit(found.name, pick_target(found.target, target), found, None)
     checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
     if not advice:
-        return checked.findings
+        return Findings(checked.findings)
     from tidegate.advice import advise
 
-    return [*checked.findings, *advise(checked, unit.target).findings]
+    return Findings((*checked.findings, *advise(checked, unit.target).findings))
 
 
 def judge(program: KernelLike | SyncGraph, target: str | None = None, limits: Limits | None = None) -> Judgement:
@@ -128,6 +129,34 @@ def explain(
     if result.graph is None:
         raise BadInput(*result.findings)
     return result
+
+
+def draw(
+    program: KernelLike | SyncGraph,
+    target: str | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    strategy: str = "",
+    prefetch: bool = False,
+) -> Report:
+    """A page about a kernel or a graph: its hazards, barriers, findings, timelines, and how barriers are placed.
+
+    Gives `.html` and `.save(path)`; a notebook shows it. With a `strategy` of `schedule_kernel`, ping-pong too. Raises
+    `BadInput` for what has no meaning, `NotScheduled` if there is no ping-pong.
+    """
+    from tidegate.diag import Sources
+    from tidegate.report.build import Asked, build_report
+
+    unit = _unit(program, target)
+    sources = Sources()
+    if unit.kernel is not None and not sources.line(unit.kernel.at):  # from no file: it gets lines of its own text
+        from tidegate.files import load_text
+        from tidegate.language.ops import Module
+        from tidegate.language.show import show
+
+        loaded = load_text(show(Module((unit.kernel,))), f"{unit.name}.tide")
+        unit, sources = Unit(unit.name, unit.target, loaded.kernels[0], None), loaded.sources
+    return build_report(unit, sources, Asked(sizes or {}, strategy=strategy, prefetch=prefetch))
 
 
 def _unit(program: KernelLike | SyncGraph, target: str | None) -> Unit:

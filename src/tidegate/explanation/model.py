@@ -147,6 +147,12 @@ class Explained:
 
         return show_explained(self, Sources())
 
+    def _repr_html_(self) -> str:
+        """The same, for a notebook."""
+        from tidegate.notebook import text_block
+
+        return text_block(self.text)
+
     def line(self, point: int) -> int:
         assert self.graph is not None
         return self.graph.points[point].at.line

@@ -315,6 +315,13 @@ class SyncGraph:
     grid: tuple[Index, ...] = ()
     free: tuple[Value, ...] = ()  # what is set from outside: flags, scalar arguments, tiles that serve as indices
 
+    def _repr_html_(self) -> str:
+        """Its text, for a notebook."""
+        from tidegate.graph.show import show_graph
+        from tidegate.notebook import text_block
+
+        return text_block(show_graph(self))
+
 
 def predecessors(graph: SyncGraph) -> list[list[int]]:
     """For every point the points that lead to it, in order."""

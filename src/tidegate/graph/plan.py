@@ -76,6 +76,14 @@ NARROWEST, WIDEST = 46, 72
 class Plan:
     edits: tuple[Edit, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """Its edits and why each stands, for a notebook."""
+        from tidegate.notebook import paragraph, table_block
+
+        if not self.edits:
+            return paragraph("nothing to change")
+        return table_block(("edit", "why"), ((_show_edit(each), "; ".join(each.serves)) for each in self.edits))
+
 
 def show_plan(plan: Plan) -> str:
     """One line for each edit, reasons in one column; a line that is much longer than the others stands out."""

@@ -544,6 +544,13 @@ class Kernel:
     target: str = ""
     at: Span = field(default=NOWHERE, compare=False)
 
+    def _repr_html_(self) -> str:
+        """Its text, for a notebook."""
+        from tidegate.language.show import show
+        from tidegate.notebook import text_block
+
+        return text_block(show(self))
+
 
 @dataclass(frozen=True, slots=True)
 class Module:

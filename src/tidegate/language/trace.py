@@ -69,6 +69,9 @@ class CapturedTrace:
     def __str__(self) -> str:
         return show(self.kernel)
 
+    def _repr_html_(self) -> str:
+        return self.kernel._repr_html_()
+
 
 class KernelFunction:
     """A traced function. Arguments without an annotation for the device are constants with defaults."""
@@ -90,6 +93,10 @@ class KernelFunction:
         self.__doc__ = function.__doc__
         self._traced: dict[Hashable, Kernel] = {}
         self._rewritten: Callable[..., Any] | None = None
+
+    def _repr_html_(self) -> str:
+        """The text of the kernel that it records, for a notebook."""
+        return self.trace()._repr_html_()
 
     @property
     def at(self) -> Span:

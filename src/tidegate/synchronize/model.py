@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidegate.diag import BadInput, Finding
+from tidegate.diag import BadInput, Finding, findings_to_html
 from tidegate.graph import model as g
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.plan import Plan
@@ -91,3 +91,20 @@ class Synchronized:
         from tidegate.synchronize.written import write_programs
 
         return write_programs([self]) if self.after is not None else ""
+
+    def _repr_html_(self) -> str:
+        """The program after with new lines marked, and what is proved, for a notebook."""
+        from tidegate.graph.show import show_graph
+        from tidegate.language.show import show
+        from tidegate.notebook import new_lines, paragraph, text_block
+        from tidegate.passes import show_decided
+
+        if self.after is None:
+            return paragraph(self.why_not) + findings_to_html(self.findings)
+        before = show(self.built.kernel) if self.built is not None else show_graph(self.graph) if self.graph else ""
+        block = text_block(self.text, new_lines(before, self.text))
+        if self.checked is None:
+            return block + paragraph("not judged")
+        good = not any(each.severity == "error" for each in self.checked.findings)
+        said = paragraph(show_decided(self.checked), "good" if good else "error")
+        return block + said + (findings_to_html(self.checked.findings) if self.checked.findings else "")
