@@ -100,6 +100,10 @@ class _Layout:
         text = visible((self.sources.line(at) or "").expandtabs(1))
         marks = [_cells(text, label.at) for label in labels]
         room = None if self.width is None else self.width - self.digits - 3
+        if room is not None and len(labels) > 1 and not _fit(cell_len(text), marks, room):
+            for label in labels:
+                yield from self.source_line(at, [label])
+            return
         first = 0 if room is None else _first_column(cell_len(text), marks, room)
         shown = text if room is None else _window(text, first, room)
         yield Text.assemble((f"{at.line:>{self.digits}} | ", MARGIN), shown)
@@ -142,6 +146,15 @@ def _cells(text: str, at: Span) -> tuple[int, int]:
     padded = text.ljust(at.end - 1)
     start = cell_len(padded[: at.column - 1])
     return start, start + max(1, cell_len(padded[at.column - 1 : at.end - 1]))
+
+
+def _fit(length: int, marks: list[tuple[int, int]], room: int) -> bool:
+    """Whether one window shows all marks of a line; else the line is shown once for each."""
+    return (
+        max(last for _, last in marks) < room
+        or max(last for _, last in marks) - min(marks)[0] + 2 <= room
+        or length <= room
+    )
 
 
 def _first_column(length: int, marks: list[tuple[int, int]], room: int) -> int:

@@ -38,17 +38,7 @@ class Command(TyperCommand):
                 formatter.write("".join(f"  {line}\n" for line in continued(each, formatter.width - 2)))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments by their names alone, without a type."""
-        for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            records = [(each, each.get_help_record(ctx)) for each in self.get_params(ctx)]
-            rows = [
-                (each.metavar or record[0] if kind == "argument" else record[0], record[1])
-                for each, record in records
-                if record is not None and each.param_type_name == kind
-            ]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        _write_options(self, ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [re.sub(r"\{(\w+)\}", r"\1", each) for each in super().collect_usage_pieces(ctx)]
@@ -78,8 +68,26 @@ class Group(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl([(name, " ".join(said.split())) for name, said in rows])
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
     def get_help(self, ctx: Any) -> str:
         return _painted(super().get_help(ctx), ctx)
+
+
+def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Arguments by their names alone; what is said of an option stands beside it or, if there is no room, below."""
+    for title, kind in (("Arguments", "argument"), ("Options", "option")):
+        records = [(each, each.get_help_record(ctx)) for each in command.get_params(ctx)]
+        rows = [
+            (each.metavar or record[0] if kind == "argument" else record[0], record[1])
+            for each, record in records
+            if record is not None and each.param_type_name == kind
+        ]
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows, col_max=min(30, formatter.width // 2))
 
 
 def help_width() -> int:

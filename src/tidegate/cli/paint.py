@@ -28,6 +28,7 @@ WORDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^\s*(?:serves|without|earlier|later|weaker|outside|instead|slots)\b(?=  )"), "bold"),
     (re.compile(r"^\s*\d+ \|(?= )"), "blue"),
     (re.compile(r"^# after \w+$"), "bold magenta"),
+    (re.compile(r"^\S+ · .*$|^[a-z_]+$"), "bold"),  # the name of a target, the titles of its facts
 )
 # The last column of a table is wrapped if it keeps so many columns.
 LAST = 20
@@ -92,7 +93,7 @@ def _paragraphs(rows: Sequence[Sequence[str]], width: int, indent: int) -> list[
 
     head, *body = rows
     size = max(map(len, head))
-    lines: list[Text] = []
+    lines = [Text(" " * indent + visible(head[0]), "bold underline")]
     for row in body:
         lines.append(Text(" " * indent + visible(row[0]), "bold"))
         for name, cell in zip(head[1:], row[1:], strict=True):

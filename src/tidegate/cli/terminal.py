@@ -20,7 +20,7 @@ NARROWEST = 20
 # Numbers of lines before quoted source, which is cut and never wrapped.
 QUOTED = re.compile(r"\s*\d+ \| ")
 # What wrapped lines stand under: the indent, and the word of a list with two columns.
-HANGING = re.compile(r"(\s*)((?:[\w-]+ ?)+:? {2,})?")
+HANGING = re.compile(r"(\s*)([\w-]+(?: [\w-]+){0,3}:? {2,})?")
 CUT = "…"
 
 
@@ -101,7 +101,7 @@ def lay_out(text: Text, width: int | None) -> list[Text]:
 
 
 def hang(text: Text, width: int, indent: int) -> list[Text]:
-    """Wrapped at spaces; all lines but the first are indented."""
+    """Wrapped at spaces; all lines but the first are indented. Addresses stay whole, to be clicked on."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -114,7 +114,7 @@ def hang(text: Text, width: int, indent: int) -> list[Text]:
             lines.append(_indented(line, margin))
             line, margin = Text(), indent
             word = word[len(word) - len(word.plain.lstrip()) :]
-        while not line and cell_len(word.plain) > width - margin:
+        while not line and cell_len(word.plain) > width - margin and "://" not in word.plain:
             fits = max(1, _fits(word.plain, width - margin))
             lines.append(_indented(word[:fits], margin))
             word, margin = word[fits:], indent
