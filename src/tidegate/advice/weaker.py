@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
 from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount, WorkgroupBarrier
-from tidegate.placement.drains import ORDINARY, copy_counters, drain_ops
+from tidegate.placement.need import ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
 
 Waiting = SharedMemoryBarrier | WaitCount

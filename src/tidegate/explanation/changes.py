@@ -33,7 +33,7 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.language.show import show_op
-from tidegate.placement.drains import COPIES, ORDINARY, copy_counters, drain_ops
+from tidegate.placement.need import COPIES, ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
 
 LOOSEST = 8  # so many more operations in flight are tried at a wait

@@ -3,7 +3,7 @@
 Needs   a plan that fits the graph
 Gives   a new program; the old one is untouched
 Keeps   what no edit names stays as it is, spans included; a deleted point's predecessors go on to its successor
-Cost    linear in the program plus the edits
+Cost    linear in the program plus the edits, and in the points once more for each loop that is reordered
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tidegate.diag import BadInput, Finding, Label
-from tidegate.graph.build import KernelGraph, Path
+from tidegate.graph.build import KernelGraph
+from tidegate.graph.drafts import Path
 from tidegate.graph.model import NO_WORK, Object, Point, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
 from tidegate.language.check import check_names

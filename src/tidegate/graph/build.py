@@ -21,6 +21,7 @@ from tidegate.collecting import no_collecting
 from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.graph.actions import Actions, label_of, role_of, work_of
+from tidegate.graph.drafts import Around, Drafts, Path
 from tidegate.graph.loops import DEFAULT_TRIPS
 from tidegate.graph.memory import issues_of
 from tidegate.index import (
@@ -38,7 +39,6 @@ from tidegate.index import (
     constant,
     count_trips,
     names,
-    substitute,
     why_not_affine,
 )
 from tidegate.language import ops
@@ -51,10 +51,6 @@ from tidegate.language.trips import header_conds
 from tidegate.language.types import DEP, FLAG, INDEX, BarrierObject, Lds, Tile
 from tidegate.language.uses import own_names, uses_of
 from tidegate.targets import Target
-
-# Where in a kernel: the number of an operation, then of one of its regions, then of an operation in it, and so on.
-# The last number may be one more than the last operation: the end of the region.
-Path = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +72,10 @@ def _build(kernel: Kernel, target: Target) -> KernelGraph:
     tiles, facts = _tiles_in_indices(kernel), find_facts(kernel)
     lanes = {name for name, found in facts.variation.items() if found == Variation.DIVERGENT}
     buffers = {op.result.name for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)}
-    builder = _Builder(kernel, target, facts, tiles | lanes, Actions(target, buffers, tiles))
-    top = _Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))
+    builder = _Builder(
+        kernel=kernel, target=target, facts=facts, unknown=tiles | lanes, actions=Actions(target, buffers, tiles)
+    )
+    top = Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))
     builder.block(kernel.body, (), top)
     builder.add(g.End(), (len(kernel.body.ops),), kernel.body.at, label="end", around=top)
     return KernelGraph(kernel, builder.graph(), tuple(builder.paths))
@@ -105,67 +103,14 @@ def _carried_flags(kernel: Kernel) -> tuple[Value, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Around:
-    """What surrounds a point: its loop, how often it runs, who agrees on it, and what is known there."""
-
-    loop: int
-    weight: float
-    under: Variation
-    conds: tuple[Cond, ...]  # counters are named by their depth here, so that equal nests ask isl equal questions
-    counters: dict[str, Index] = field(default_factory=dict)
-
-    def plain(self, index: Index) -> Index:
-        return substitute(index, self.counters)
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A point whose successors are not all known yet."""
-
-    action: g.Action
-    label: str
-    role: str
-    issues: tuple[g.Issue, ...]
-    uses: tuple[int, ...]
-    around: _Around
-    under: Variation
-    insertable: bool
-    at: Span
-    work: g.Work
-    successors: list[int] = field(default_factory=list)
-
-    def point(self) -> g.Point:
-        around = self.around
-        return g.Point(
-            self.action,
-            tuple(self.successors),
-            self.label,
-            self.role,
-            self.issues,
-            self.uses,
-            around.loop,
-            around.weight,
-            g.VARIATIONS[self.under],
-            self.insertable,
-            self.at,
-            self.work,
-        )
-
-
-@dataclass(slots=True)
-class _Builder:
+@dataclass(slots=True, kw_only=True)
+class _Builder(Drafts):
     kernel: Kernel
     target: Target
     facts: Facts
     unknown: set[str]  # what has no one value in a wave: elements that serve as indices, numbers of lanes
     actions: Actions
-    drafts: list[_Draft] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
     loops: list[g.Loop] = field(default_factory=list)
-    defined: dict[str, int] = field(default_factory=dict)  # value → the point that makes it
-    pending: list[int] = field(default_factory=list)  # points whose next successor is the next point
-    gone: Variation = Variation.UNIFORM  # who may have ended before the point at hand
 
     def graph(self) -> g.SyncGraph:
         kernel = self.kernel
@@ -195,40 +140,13 @@ class _Builder:
             ),
         )
 
-    # --- adding points ---
-
-    def add(
-        self,
-        action: g.Action,
-        path: Path,
-        at: Span,
-        *,
-        label: str,
-        around: _Around,
-        role: str = "other",
-        issues: tuple[g.Issue, ...] = (),
-        uses: Iterable[str] = (),
-        insertable: bool = True,
-        work: g.Work = g.NO_WORK,
-    ) -> int:
-        """Adds a point; everything pending flows into it, and it is pending itself unless it ends the wave."""
-        number = len(self.drafts)
-        depends = dict.fromkeys(self.defined[name] for name in uses if name in self.defined)
-        under = max(around.under, self.gone)
-        self.drafts.append(_Draft(action, label, role, issues, tuple(depends), around, under, insertable, at, work))
-        self.paths.append(path)
-        for before in self.pending:
-            self.drafts[before].successors.append(number)
-        self.pending = [] if isinstance(action, g.End) else [number]
-        return number
-
     # --- operations ---
 
-    def block(self, block: Block, path: Path, around: _Around) -> None:
+    def block(self, block: Block, path: Path, around: Around) -> None:
         for number, op in enumerate(block.ops):
             self.op(op, (*path, number), around)
 
-    def op(self, op: Op, path: Path, around: _Around) -> None:
+    def op(self, op: Op, path: Path, around: Around) -> None:
         match op:
             case ops.Iterate():
                 self.loop(op, path, around)
@@ -239,7 +157,7 @@ class _Builder:
             case _:
                 self.step(op, path, around)
 
-    def step(self, op: Op, path: Path, around: _Around) -> None:
+    def step(self, op: Op, path: Path, around: Around) -> None:
         """An operation that is one point, and another if elements of its tile serve as indices."""
         some_lanes = max(around.under, self.gone) == Variation.DIVERGENT
         is_unknown = isinstance(op, ops.Let) and op.result.name in self.unknown
@@ -257,7 +175,7 @@ class _Builder:
         if isinstance(op, ops.Exit):
             self.gone = max(self.gone, around.under)
 
-    def forget(self, values: Iterable[Value], path: Path, at: Span, around: _Around) -> None:
+    def forget(self, values: Iterable[Value], path: Path, at: Span, around: Around) -> None:
         """What has no one value in a wave is something else each time."""
         unknown = tuple(value.name for value in values if value.name in self.unknown and not _is_memory(value))
         if unknown:
@@ -270,7 +188,7 @@ class _Builder:
 
     # --- regions ---
 
-    def loop(self, op: ops.Iterate, path: Path, around: _Around) -> None:
+    def loop(self, op: ops.Iterate, path: Path, around: Around) -> None:
         counter = op.counter.name
         step = constant(op.step) or 1
         enter_uses = [*uses_of(op)]
@@ -284,7 +202,7 @@ class _Builder:
         own = Name(f"#{len(around.counters)}")
         known = (*around.conds, Compare(">=", own, lower), Compare("<", own, upper))
         counters = {**around.counters, counter: own}
-        inside = _Around(number, around.weight * expect, max(around.under, varies), known, counters)
+        inside = Around(number, around.weight * expect, max(around.under, varies), known, counters)
         lanes_agree = varies != Variation.DIVERGENT
         counted = (counter, op.lower, op.upper, step) if lanes_agree else ()
         self.loops.append(g.Loop(0, around.loop, least, most, expect, *counted))
@@ -311,7 +229,7 @@ class _Builder:
         self.rename(op.results, tuple(each.value for each in op.carried), path, op.at, around)
 
     def rename(
-        self, results: tuple[Value, ...], from_: tuple[Value, ...], path: Path, at: Span, around: _Around
+        self, results: tuple[Value, ...], from_: tuple[Value, ...], path: Path, at: Span, around: Around
     ) -> None:
         """After a loop its results are what its carried names hold."""
         pairs = self.assigned([(result, _operand(value)) for result, value in zip(results, from_, strict=False)])
@@ -319,7 +237,7 @@ class _Builder:
             self.add(g.Assign(pairs), _after(path), at, label="after", around=around, insertable=False)
         self.forget(results, _after(path), at, around)
 
-    def conditional(self, op: ops.Conditional, path: Path, around: _Around) -> None:
+    def conditional(self, op: ops.Conditional, path: Path, around: Around) -> None:
         varies = self.facts.of(op.cond)
         if varies == Variation.DIVERGENT:
             self.divergent_arms(op, path, around)
@@ -333,7 +251,7 @@ class _Builder:
             ends += self.arm(op, arm, path, inside)
         self.join(ends, op.results, path, op.at, around)
 
-    def divergent_arms(self, op: ops.Conditional, path: Path, around: _Around) -> None:
+    def divergent_arms(self, op: ops.Conditional, path: Path, around: Around) -> None:
         """Lanes disagree: the wave runs one arm after the other, and may skip either of them."""
         inside = replace(around, weight=around.weight / 2, under=Variation.DIVERGENT)
         ends: list[int] = []
@@ -345,7 +263,7 @@ class _Builder:
         joined = self.join(self.pending, op.results, path, op.at, around)
         self.drafts[joined].uses = tuple(ends)
 
-    def arm(self, op: ops.Conditional, arm: int, path: Path, inside: _Around) -> list[int]:
+    def arm(self, op: ops.Conditional, arm: int, path: Path, inside: Around) -> list[int]:
         """One arm, up to the point at its end; an arm that always ends the wave has none."""
         block = (op.then, op.otherwise)[arm]
         self.block(block, (*path, arm), inside)
@@ -357,7 +275,7 @@ class _Builder:
         uses = _operand_names(block.yields)
         return [self.add(action, (*path, arm, len(block.ops)), at, label="arm", around=inside, uses=uses)]
 
-    def specialize(self, op: ops.Specialize, path: Path, around: _Around) -> None:
+    def specialize(self, op: ops.Specialize, path: Path, around: Around) -> None:
         ranges = tuple((group.first, group.last) for group in op.groups)
         dispatch = self.add(g.Dispatch(ranges), path, op.at, label="specialize", around=around)
         ends: list[int] = []
@@ -371,7 +289,7 @@ class _Builder:
                 ends.append(self.add(g.Compute(), end, group.at, label="group", around=inside))
         self.join([*ends, dispatch], (), path, op.at, around)
 
-    def join(self, ends: list[int], results: tuple[Value, ...], path: Path, at: Span, around: _Around) -> int:
+    def join(self, ends: list[int], results: tuple[Value, ...], path: Path, at: Span, around: Around) -> int:
         """Where arms meet; if none comes to its end, nothing follows."""
         self.pending = ends
         if not ends:

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.diag import BadInput, Finding, Span
-from tidegate.graph.build import Path
+from tidegate.graph.drafts import Path
 from tidegate.graph.plan import Change, Delete, Insert, Move, NewOp, Plan, Reorder
 from tidegate.language.lexer import Cursor
 from tidegate.language.ops import Block, Conditional, Kernel, Op, SyncOp, blocks_of

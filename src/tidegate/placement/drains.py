@@ -17,8 +17,7 @@ there stay, and a wait of its own is put beside them.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.graph import model as g
@@ -26,45 +25,14 @@ from tidegate.hazards.facts import ACROSS
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import Fence as FenceOp
 from tidegate.language.ops import SharedMemoryBarrier, Signal, SyncOp, WaitCount
-from tidegate.placement.events import Arrive, Depart, Drain, Event, Fence, all_events
+from tidegate.placement.events import Arrive, Depart, Event, all_events
+from tidegate.placement.need import COPIES, ORDINARY, PROXY, UNCOUNTED, Need, drain_events, drain_ops, least_counts
 from tidegate.placement.walks import Walk, Walks
 from tidegate.targets import Target
 
 MOST_TRIES = 4_000  # hazards times barriers, beyond which nothing is taken back
-ORDINARY, COPIES, PROXY = "ordinary", "copies", "proxy"
-UNCOUNTED = "uncounted"  # ordinary accesses that no counter knows of
 
 Meets = Mapping[int, Sequence[Event]]  # point → arrivals and departures that are put before it
-
-
-def least_counts(*known: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The least count on each counter."""
-    counts: dict[str, int] = {}
-    for name, count in itertools.chain(*known):
-        counts[name] = min(count, counts.get(name, count))
-    return counts
-
-
-@dataclass(slots=True)
-class Need:
-    """What is drained before an arrival: kinds of accesses, and counters down to a count."""
-
-    words: set[str] = field(default_factory=set)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def all_counts(self) -> tuple[tuple[str, int], ...]:
-        """In order; none where all copies are waited for anyway."""
-        return () if COPIES in self.words else tuple(sorted(self.counts.items()))
-
-    def holds(self, other: Need) -> bool:
-        """Whether another asks for nothing more."""
-        words = other.words <= self.words
-        return words and all(self.counts.get(name, count + 1) <= count for name, count in other.counts.items())
-
-    def add(self, other: Need) -> None:
-        self.words |= other.words
-        self.counts = least_counts(self.counts.items(), other.counts.items())
 
 
 @dataclass(slots=True)
@@ -111,19 +79,6 @@ def put_at(walks: Walks, meets: Meets, drains: Drains, point: int) -> Iterator[t
         yield node, tuple(found)
 
 
-def drain_events(target: Target, need: Need, whole: bool) -> list[Event]:
-    """What is drained before an arrival. Before a signal it is counters alone, unless something else is asked for."""
-    found: list[Event] = []
-    words, counts = need.words, need.all_counts
-    if PROXY in words:
-        found.append(Fence(True))
-    if ORDINARY in words and not whole and UNCOUNTED not in words and target.lds_counters:
-        found.append(Drain(False, COPIES in words, (*((name, 0) for name in target.lds_counters), *counts)))
-    elif words & {ORDINARY, COPIES} or counts:
-        found.append(Drain(ORDINARY in words, COPIES in words, counts))
-    return found
-
-
 def meetings(drains: Drains) -> set[int]:
     """Points where a barrier stands among the waits, for want of a wait that would do."""
     return {point for point, waits in drains.waits.items() if any(isinstance(op, SharedMemoryBarrier) for op in waits)}
@@ -131,49 +86,6 @@ def meetings(drains: Drains) -> set[int]:
 
 def is_signal(point: g.Point) -> bool:
     return isinstance(point.action, g.Sync) and isinstance(point.action.op, Signal)
-
-
-def copy_counters(graph: g.SyncGraph) -> tuple[str, ...]:
-    """The counters on which copies of a program count."""
-    copies = (each for each in graph.points if isinstance(each.action, g.Access) and each.action.is_async)
-    return tuple(sorted({issue.counter for each in copies for issue in each.issues}))
-
-
-def drain_ops(
-    target: Target,
-    what: set[str],
-    counters: Sequence[str],
-    in_groups: bool = True,
-    counted: Sequence[tuple[str, int]] = (),
-) -> tuple[SyncOp, ...] | None:
-    """Operations that drain without meeting anybody; None if the target has none. `counters`: those of copies.
-
-    `in_groups`: all copies are in groups; else a counter of groups drains nothing for certain. `counted`: what else is
-    waited for.
-    """
-    found: list[SyncOp] = []
-    counts: dict[str, int] = dict(counted)
-    if ORDINARY in what:
-        counts.update(dict.fromkeys(target.lds_counters, 0))
-        if not counts:
-            if "wave" not in target.fence.kinds:
-                return None
-            found.append(FenceOp("wave"))
-    if UNCOUNTED in what and not found:
-        if "wave" not in target.fence.kinds:
-            return None
-        found.append(FenceOp("wave"))
-    if COPIES in what:
-        if not counters or any(name not in target.counters for name in counters):
-            return None
-        if not in_groups and any(target.counters[name].unit == "groups" for name in counters):
-            return None
-        counts.update(dict.fromkeys(counters, 0))
-    if counts:
-        found.append(WaitCount(tuple(sorted(counts.items()))))
-    if PROXY in what:
-        found.append(FenceOp("proxy_async"))
-    return tuple(found)
 
 
 def has_wait(target: Target, hazard: Hazard) -> bool:

@@ -30,18 +30,9 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.language.types import BarrierObject
-from tidegate.placement.drains import (
-    COPIES,
-    ORDINARY,
-    PROXY,
-    Drains,
-    Meets,
-    Need,
-    copy_counters,
-    drain_ops,
-    least_counts,
-)
+from tidegate.placement.drains import Drains, Meets
 from tidegate.placement.events import Arrive, Depart, Event
+from tidegate.placement.need import COPIES, ORDINARY, PROXY, Need, copy_counters, drain_ops, least_counts
 from tidegate.targets import Target
 
 

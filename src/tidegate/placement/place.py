@@ -25,19 +25,10 @@ from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
 from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
-from tidegate.placement.drains import (
-    MOST_TRIES,
-    ORDINARY,
-    Drains,
-    Meets,
-    drain_ops,
-    find_drains,
-    has_wait,
-    meetings,
-    put_before,
-)
+from tidegate.placement.drains import MOST_TRIES, Drains, Meets, find_drains, has_wait, meetings, put_before
 from tidegate.placement.edits import make_plan
 from tidegate.placement.events import MEET, Drain, Fence
+from tidegate.placement.need import ORDINARY, drain_ops
 from tidegate.placement.nests import place_in_nest
 from tidegate.placement.optimal import TIME_LIMIT, Optimum, place_optimally
 from tidegate.placement.pairs import split

@@ -18,8 +18,8 @@ from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier, WaitCount
-from tidegate.placement.drains import copy_counters
 from tidegate.placement.events import Event, all_events
+from tidegate.placement.need import copy_counters
 from tidegate.placement.walks import Walk, Walks
 
 Waiting = SharedMemoryBarrier | WaitCount

@@ -14,7 +14,8 @@ from functools import partial
 
 from tidegate.diag import Span
 from tidegate.graph import model as g
-from tidegate.graph.build import KernelGraph, Path, build_graph
+from tidegate.graph.build import KernelGraph, build_graph
+from tidegate.graph.drafts import Path
 from tidegate.language import ops
 from tidegate.language.ops import Block, Kernel, Op, blocks_of, map_blocks, walk_ops
 from tidegate.language.show import show_op

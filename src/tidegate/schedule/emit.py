@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.graph.apply import apply_plan
-from tidegate.graph.build import KernelGraph, Path, build_graph
+from tidegate.graph.build import KernelGraph, build_graph
+from tidegate.graph.drafts import Path
 from tidegate.graph.plan import Insert, Plan, Reorder
 from tidegate.language import ops
 from tidegate.schedule.body import Body

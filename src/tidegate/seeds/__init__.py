@@ -2,18 +2,20 @@
 
 from tidegate.seeds.barriers import (
     Analysis,
-    BarrierEmitter,
     BarrierPosition,
     BarrierType,
-    BasicSplitBarrierEmitter,
-    LegacyBarrierEmitter,
     SyncRequirement,
     TargetConfig,
-    add_shared_memory_barriers,
     find_intersecting_interval_strategy,
     get_barriers_analysis,
     handle_hazard,
     minimize_placement_strategy,
+)
+from tidegate.seeds.emission import (
+    BarrierEmitter,
+    BasicSplitBarrierEmitter,
+    LegacyBarrierEmitter,
+    add_shared_memory_barriers,
     populate_barriers_counters,
 )
 from tidegate.seeds.schedule import (

@@ -1,9 +1,8 @@
 """The names that the seeds give to barrier insertion, over the stages that do it here.
 
 Needs   a `CapturedTrace`, and a target by name
-Gives   what must be ordered (`SyncRequirement`), where barriers go (`BarrierPosition`), and the trace with them put in
-Keeps   nothing is decided here: hazards come from `hazards`, places from `placement`, edits from `graph.apply`; a trace
-        changes only when everything that was put into it has been verified
+Gives   what must be ordered (`SyncRequirement`), and where barriers go (`BarrierPosition`)
+Keeps   nothing is decided here: hazards come from `hazards`, places from `placement`; `emission.py` puts them in
 Cost    that of the stages; nothing is run on the simulator unless the kernel has barrier objects
 
     add_shared_memory_barriers(trace, "gfx1201")
@@ -21,33 +20,28 @@ have is refused. What no barrier can order stays as it is: `unordered` of its re
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tidegate.diag import BadInput, Finding, Label
+from tidegate.diag import BadInput, Finding
 from tidegate.footprint.meetings import Witness
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_plan
-from tidegate.graph.build import KernelGraph, Path, build_graph
+from tidegate.graph.build import KernelGraph, build_graph
+from tidegate.graph.drafts import Path
 from tidegate.graph.flow import flow_of
-from tidegate.graph.plan import Change, Edit, Insert, Plan
+from tidegate.graph.plan import Change, Edit, Insert
 from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.hazards.regions import find_regions
 from tidegate.hazards.show import loop_name, name_hazard
-from tidegate.language.alternation import WORKGROUP_ID
-from tidegate.language.facts import find_facts
 from tidegate.language.fit import find_misfits
-from tidegate.language.ops import Kernel, Signal, SyncOp, Wait, walk_ops
-from tidegate.language.protocol import find_protocol_mistakes
+from tidegate.language.ops import Kernel, SyncOp
 from tidegate.language.show import show_op
 from tidegate.language.trace import CapturedTrace
 from tidegate.passes import NOT_THERE
 from tidegate.placement.place import Options, place
 from tidegate.synchronize import trust
-from tidegate.synchronize.deps import with_counts, with_deps
 from tidegate.targets import Target, load_target
 
 # --- the target ---------------------------------------------------------------------------------------------------
@@ -323,7 +317,7 @@ def find_intersecting_interval_strategy(requirements: Sequence[SyncRequirement])
 
 
 def _solve(requirements: Sequence[SyncRequirement], strategy: str) -> list[BarrierPosition]:
-    analysis = _analysis_of(requirements)
+    analysis = analysis_of(requirements)
     if analysis is None:
         return []
     hazards = tuple(dict.fromkeys(h for each in requirements if not each.unordered for h in each.hazards))
@@ -332,13 +326,13 @@ def _solve(requirements: Sequence[SyncRequirement], strategy: str) -> list[Barri
     return [_position(edit, analysis.built) for edit in plan.edits]
 
 
-def _analysis_of(requirements: Sequence[SyncRequirement]) -> Analysis | None:
+def analysis_of(requirements: Sequence[SyncRequirement]) -> Analysis | None:
     """The one analysis that all come from, or several of one kernel on one target."""
     known = [each.analysis for each in requirements if each.analysis is not None]
     if len(known) < len(requirements):
-        raise _unfit("a requirement was not made by `get_barriers_analysis` or `handle_hazard`")
+        raise unfit("a requirement was not made by `get_barriers_analysis` or `handle_hazard`")
     if any(each.target != known[0].target or each.kernel != known[0].kernel for each in known[1:]):
-        raise _unfit("the requirements come from different kernels or targets")
+        raise unfit("the requirements come from different kernels or targets")
     return known[0] if known else None
 
 
@@ -351,91 +345,5 @@ def _position(edit: Edit, built: KernelGraph) -> BarrierPosition:
     raise AssertionError(f"placement without removals gave {edit}")
 
 
-def _unfit(message: str) -> BadInput:
+def unfit(message: str) -> BadInput:
     return BadInput(Finding("TG603", message, ()))
-
-
-# --- emission -----------------------------------------------------------------------------------------------------
-
-
-class BarrierEmitter(ABC):
-    """Puts barriers into a trace. `dispatch` chooses the emitter for a target."""
-
-    def __init__(self, config: TargetConfig) -> None:
-        self.config = config
-
-    @staticmethod
-    def dispatch(config: TargetConfig) -> BarrierEmitter:
-        return BasicSplitBarrierEmitter(config) if config.has_split_barriers else LegacyBarrierEmitter(config)
-
-    @abstractmethod
-    def optimize(self, requirements: Sequence[SyncRequirement]) -> list[BarrierPosition]:
-        """What to put where."""
-
-    def emit(self, trace: CapturedTrace, requirements: Sequence[SyncRequirement]) -> None:
-        """Serves the requirements. The trace is left alone if what came of it does not verify."""
-        analysis = _analysis_of(requirements)
-        edited = trace.kernel
-        if analysis is not None:
-            if analysis.kernel != trace.kernel:
-                raise _unfit("the requirements come from another kernel than the trace holds now")
-            plan = Plan(tuple(each.edit for each in self.optimize(requirements)))
-            edited = apply_plan(plan, analysis.built)
-        self.verify(edited)
-        trace.kernel = edited
-
-    def verify(self, kernel: Kernel) -> None:
-        """Raises `BadInput` if waves cannot get past the barriers of a kernel, as far as its shape tells."""
-        leaves = self.config.own_facts(kernel).barrier.wave_end == "leaves"
-        findings = find_protocol_mistakes(kernel, find_facts(kernel), leaves)
-        if findings:
-            raise BadInput(*findings)
-
-
-class LegacyBarrierEmitter(BarrierEmitter):
-    """Monolithic barriers: before consumers, and as few as there can be."""
-
-    def optimize(self, requirements: Sequence[SyncRequirement]) -> list[BarrierPosition]:
-        return minimize_placement_strategy(requirements)
-
-
-class BasicSplitBarrierEmitter(BarrierEmitter):
-    """Signals behind producers and waits before consumers, all of one barrier."""
-
-    def optimize(self, requirements: Sequence[SyncRequirement]) -> list[BarrierPosition]:
-        return find_intersecting_interval_strategy(requirements)
-
-    def verify(self, kernel: Kernel) -> None:
-        """On every path signals and waits take turns and none is left over; and all are of one barrier."""
-        super().verify(kernel)
-        others = [
-            Finding(
-                "TG206",
-                f"barrier {op.barrier} is not the one of the workgroup",
-                (Label(op.at, next(show_op(op))),),
-                help=f"use barrier {WORKGROUP_ID}",
-            )
-            for op in walk_ops(kernel.body)
-            if isinstance(op, Signal | Wait) and isinstance(op.barrier, int) and op.barrier != WORKGROUP_ID
-        ]
-        if others:
-            raise BadInput(*others)
-
-
-def add_shared_memory_barriers(trace: CapturedTrace, target: str = "") -> None:
-    """Synchronizes the shared memory of a trace, in place. Barriers and waits name the copies that they are for."""
-    config = TargetConfig(target)
-    requirements = get_barriers_analysis(trace, target)
-    before = trace.kernel
-    BarrierEmitter.dispatch(config).emit(trace, requirements)
-    if trace.kernel != before:
-        trace.kernel, _ = with_deps(trace.kernel, config.for_kernel(trace.kernel))
-
-
-def populate_barriers_counters(trace: CapturedTrace, target: str = "") -> None:
-    """Counts for all barriers and waits that name copies in `async_deps`, in place: made anew from these values.
-
-    Of each copy that a value may stand for: the fewest instructions of its counter, or groups, that are issued after it
-    on any path to the wait. Call it again whenever something was reordered.
-    """
-    trace.kernel = with_counts(trace.kernel, TargetConfig(target).for_kernel(trace.kernel))

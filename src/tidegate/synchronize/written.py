@@ -14,7 +14,7 @@ from functools import partial
 
 from tidegate.diag import BadInput
 from tidegate.graph.apply import numbers_after
-from tidegate.graph.build import Path
+from tidegate.graph.drafts import Path
 from tidegate.graph.flow import Flow
 from tidegate.graph.patch import Edited, Reason, comment_graph, patch, show_reasons
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Reorder

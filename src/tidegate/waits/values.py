@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tidegate.graph.build import KernelGraph, Path
+from tidegate.graph.build import KernelGraph
+from tidegate.graph.drafts import Path
 from tidegate.language.ops import (
     Block,
     Carried,
