@@ -179,8 +179,8 @@ class Definition:
 
 
 def definitions(source: Path = SOURCE) -> Iterator[Definition]:
-    """What can be named from elsewhere. What others call is left out: `__dunder__`, what a decorator hands over, and
-    methods of classes whose base is not ours, such as visitors of syntax trees."""
+    """What can be named from elsewhere. What others call is left out: what Python and notebooks look for, what a
+    decorator hands over, and methods of classes whose base is not ours, such as visitors of syntax trees."""
     paths = files_of(source)
     nodes = [(path, node) for path in paths for node in ast.walk(tree_of(path))]
     ours = {node.name for _, node in nodes if isinstance(node, ast.ClassDef)} | OPEN_BASES
@@ -194,7 +194,7 @@ def definitions(source: Path = SOURCE) -> Iterator[Definition]:
         if not isinstance(node, ast.FunctionDef | ast.ClassDef) or id(node) in foreign:
             continue
         is_plain = all(_last_name(each) in PLAIN for each in node.decorator_list)
-        if is_plain and not re.fullmatch(r"__\w+__", node.name):
+        if is_plain and not re.fullmatch(r"__\w+__|_repr_\w+_", node.name):
             yield Definition(node.name, path, node.lineno, node.end_lineno or 0)
     for path in paths:
         for statement in tree_of(path).body:
