@@ -689,3 +689,39 @@ def test_a_reference_that_names_no_argument_is_bad_input(tmp_path: Path) -> None
         [sys.executable, "-m", "tidegate", "run", "other.py"], capture_output=True, text=True, cwd=tmp_path
     )
     assert (done.returncode, "`reference` gives `Z`, which is no argument" in done.stderr) == (2, True)
+
+
+# --- the page of commands -----------------------------------------------------------------------------------------
+
+
+def options_of(command: Any) -> set[str]:
+    """All spellings of the options of a command, but for its help, which every command has."""
+    found = {name for each in command.params if each.param_type_name == "option" for name in each.opts}
+    return found - {"-h", "--help"}
+
+
+def documented(section: str) -> set[str]:
+    """What tables name in their first column, if it looks like an option."""
+    cells = re.findall(r"(?m)^\| (`-[^|]*) \|", section)
+    return {name for cell in cells for name in re.findall(r"`(--?[a-z][a-z-]*)", cell)} - {"-h", "--help"}
+
+
+def test_the_page_has_every_option_of_every_command_and_no_other() -> None:
+    import typer.main
+
+    head, *sections = re.split(r"(?m)^## ", (ROOT / "docs/command-line.md").read_text(encoding="utf-8"))
+    by_name = {each.partition("\n")[0].removeprefix("tidegate "): each for each in sections}
+    group: Any = typer.main.get_command(cli.app)
+    commands = {name: each for name, each in by_name.items() if each.startswith("tidegate ")}
+    assert set(commands) == set(group.commands) == set(COMMANDS)
+    assert documented(head) == options_of(group)
+    for name, command in group.commands.items():
+        assert documented(commands[name]) == options_of(command), name
+        for spelled in re.findall(rf"\$ tidegate {name}\b([^\n]*)", commands[name]):
+            assert set(re.findall(r"(?<= )--?[a-z][a-z-]*", spelled)) <= options_of(command), spelled
+
+
+def test_the_page_has_every_exit_status(tmp_path: Path) -> None:
+    table = (ROOT / "docs/command-line.md").read_text(encoding="utf-8").partition("| exit status |")[2]
+    statuses = re.findall(r"(?m)^\| (\d+) \|", table.partition("\n\n")[0])
+    assert statuses == ["0", "1", "2", "3", "130", "141"]
