@@ -76,7 +76,7 @@ class PairFinder:
     def shared(self, one: Touch, other: Touch) -> bool:
         buffers = self.memory
         return any(
-            x.buffer == y.buffer or _overlap(buffers[x.buffer], buffers[y.buffer])
+            x.buffer == y.buffer or buffers[x.buffer].overlaps(buffers[y.buffer])
             for x in one.places
             for y in other.places
         )
@@ -237,12 +237,6 @@ class PairFinder:
 
 def key_of(hazard: Hazard) -> Key:
     return hazard.producer, hazard.consumer, hazard.loop, hazard.distance
-
-
-def _overlap(one: g.Buffer, other: g.Buffer) -> bool:
-    if one.offset is None or other.offset is None:
-        return False
-    return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
 
 
 def _slots(graph: g.SyncGraph, buffer: str) -> bool:

@@ -13,7 +13,15 @@ from dataclasses import replace
 
 from tidegate.diag import NOWHERE, Finding, Label
 from tidegate.graph.model import Access, Point, Sync, SyncGraph, predecessors
-from tidegate.language.fit import object_misfits, once, operation_misfits, wait_misfit, waits_apart, wave_misfits
+from tidegate.language.fit import (
+    missing,
+    object_misfits,
+    once,
+    operation_misfits,
+    wait_misfit,
+    waits_apart,
+    wave_misfits,
+)
 from tidegate.language.ops import ConditionalBarrier, NewBarrier, Value, Wait
 from tidegate.targets import Target
 
@@ -35,7 +43,7 @@ def find_graph_misfits(graph: SyncGraph, target: Target) -> Iterator[Finding]:
                     message = f"{graph.waves} waves have no halves"
                     found.append(Finding("TG209", message, (Label(point.at),), help="use an even number of waves"))
             case Access() if point.label in target.operations and not target.has(point.label):
-                found.append(Finding("TG305", f"`{point.label}` does not exist on {title}", (Label(point.at),)))
+                found.append(missing(point.label, point.at, title))
             case _:
                 pass
     yield from once(found)

@@ -47,6 +47,12 @@ class Buffer:
     def bytes(self) -> int:
         return self.slot_bytes * self.slots
 
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether two buffers have bytes in common. One without an offset lies by itself."""
+        if self.offset is None or other.offset is None:
+            return False
+        return self.offset < other.offset + other.bytes and other.offset < self.offset + self.bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Ref:
@@ -321,6 +327,13 @@ class SyncGraph:
         from tidegate.notebook import text_block
 
         return text_block(show_graph(self))
+
+
+def is_inside(graph: SyncGraph, loop: int, outer: int) -> bool:
+    """Whether a loop is another one, or lies in it."""
+    while loop >= 0 and loop != outer:
+        loop = graph.loops[loop].parent
+    return loop == outer
 
 
 def predecessors(graph: SyncGraph) -> list[list[int]]:

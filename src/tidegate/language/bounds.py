@@ -56,8 +56,8 @@ from tidegate.language.ops import (
     walk_ops,
 )
 from tidegate.language.points import Point, Undecided, find_point
+from tidegate.language.problems import a
 from tidegate.language.ranges import range_of
-from tidegate.language.rules import a
 from tidegate.language.types import INDEX, Global, Lds, strides
 from tidegate.language.uses import places_of
 

@@ -44,8 +44,9 @@ from tidegate.language.ops import (
     blocks_of,
     results_of,
 )
+from tidegate.language.problems import Problem, a, defined_twice
 from tidegate.language.protocol import find_protocol_mistakes
-from tidegate.language.rules import Problem, a, problems
+from tidegate.language.rules import problems
 from tidegate.language.types import FLAG, INDEX, UNKNOWN, Global, Tile, Type
 from tidegate.language.uses import own_names, places_of, uses_of
 from tidegate.targets import Target
@@ -128,14 +129,7 @@ class _Names:
 
     def define(self, value: Value, at: Span) -> None:
         if value.name in self.defined:
-            self.report(
-                "TG004",
-                f"`{value.name}` is defined twice",
-                at,
-                "here again",
-                Label(self.defined[value.name], "first here"),
-                help="names are unique in a kernel",
-            )
+            self.findings.append(defined_twice(value.name, at, self.defined[value.name]))
         self.defined.setdefault(value.name, at)
         self.scope[value.name] = value.type
 

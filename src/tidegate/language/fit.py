@@ -82,10 +82,15 @@ def once(findings: list[Finding]) -> Iterator[Finding]:
         yield replace(finding, labels=shown, notes=notes)
 
 
+def missing(kind: str, at: Span, title: str) -> Finding:
+    """A class of access that the target does not have."""
+    return _at("TG305", f"`{kind}` does not exist on {title}", at, INSTEAD.get(kind, ""))
+
+
 def operation_misfits(op: Op, target: Target, title: str) -> Iterator[Finding]:
     kind = CLASS_OF.get(type(op))
     if kind is not None and not target.has(kind):
-        yield _at("TG305", f"`{kind}` does not exist on {title}", op.at, INSTEAD.get(kind, ""))
+        yield missing(kind, op.at, title)
     match op:
         case ops.Mma():
             yield from _mma(op, target, title)

@@ -40,7 +40,7 @@ from tidegate.language.ops import (
     Value,
 )
 from tidegate.language.parse_pieces import Pieces, readers_of
-from tidegate.language.rules import a
+from tidegate.language.problems import a, count_of
 from tidegate.language.syntax import ARITY, IMPLIED, REGIONS, all_words, class_of_word, form_of
 from tidegate.language.types import INDEX, UNKNOWN, Global, Type
 
@@ -260,7 +260,7 @@ class Parser(Pieces):
         body = self.block(counter, *(each.value for each in carried))
         if len(results) != len(carried):
             cursor.fail(
-                f"the loop has {_count(len(results), 'result')} but carries {_count(len(carried), 'value')}",
+                f"the loop has {count_of(len(results), 'result')} but carries {count_of(len(carried), 'value')}",
                 code="TG013",
                 at=at,
                 help="name one result for each carried value, in order",
@@ -295,7 +295,7 @@ class Parser(Pieces):
         at = cursor.span(start, cursor.position - 1)
         if len(results) != len(types):
             cursor.fail(
-                f"the conditional has {_count(len(results), 'result')} but {_count(len(types), 'type')}",
+                f"the conditional has {count_of(len(results), 'result')} but {count_of(len(types), 'type')}",
                 code="TG014",
                 at=at,
                 help="write `: type, ...` before `{`, one type for each result",
@@ -356,7 +356,3 @@ class Parser(Pieces):
             fields["result"] = self.define(Value(results[0][0], type_ or UNKNOWN), results[0][1])
         op: Op = cls(**fields, at=at)
         return op
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

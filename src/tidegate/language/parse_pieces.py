@@ -18,6 +18,7 @@ from tidegate.language.lexer import Cursor
 from tidegate.language.ops import Count, Operand, Place, Value
 from tidegate.language.parse_index import parse_cond, parse_index
 from tidegate.language.parse_type import parse_type
+from tidegate.language.problems import defined_twice
 from tidegate.language.syntax import Hole, Literal, Maybe, all_words, form_of
 from tidegate.language.types import FLAG, INDEX, UNKNOWN, BarrierObject, Lds, Tile, Type
 
@@ -191,14 +192,7 @@ class Pieces:
     def define(self, value: Value, at: int, *, visible: bool = True) -> Value:
         place = self.cursor.span(at)
         if value.name in self.taken:
-            self.report(
-                "TG004",
-                f"`{value.name}` is defined twice",
-                place,
-                "here again",
-                Label(self.taken[value.name], "first here"),
-                help="names are unique in a kernel",
-            )
+            self.findings.append(defined_twice(value.name, place, self.taken[value.name]))
         self.taken.setdefault(value.name, place)
         if visible:
             self.make_visible(value)

@@ -8,32 +8,15 @@ Cost    constant per operation
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from math import prod
 from typing import assert_never
 
 from tidegate.diag import Label, Span
 from tidegate.index import INDEX_TYPES, Inexact, constant
 from tidegate.language import ops
 from tidegate.language.ops import Op, Operand, Place, Value
-from tidegate.language.syntax import ARITY, COMPARE
-from tidegate.language.types import DEP, INDEX, UNKNOWN, BarrierObject, DType, Global, Lds, Tile, Type, i1
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A rule that an operation breaks. `about`: values whose types show it; `at`: where in the operation it is."""
-
-    code: str
-    message: str
-    help: str = ""
-    about: tuple[Value, ...] = ()
-    at: Span | None = None
-    more: tuple[Label, ...] = ()
-
-
-Problems = Iterator[Problem]
+from tidegate.language.problems import Problem, Problems, a, count_of, must_be, must_be_tile
+from tidegate.language.tile_rules import check_along_axis, check_elementwise, check_mma, check_shape
+from tidegate.language.types import DEP, INDEX, UNKNOWN, BarrierObject, Global, Lds, Tile, Type, i1
 
 
 def problems(op: Op) -> Problems:
@@ -53,13 +36,13 @@ def problems(op: Op) -> Problems:
         case ops.GatherToLds() | ops.TensorLoadToLds() | ops.LdsToGlobal():
             yield from _copy(op)
         case ops.Fill() | ops.Splat() | ops.Iota() | ops.Cast() | ops.Broadcast() | ops.Reshape() | ops.Transpose():
-            yield from _shape(op)
+            yield from check_shape(op)
         case ops.Reduce() | ops.Scan():
-            yield from _along_axis(op)
+            yield from check_along_axis(op)
         case ops.Elementwise():
-            yield from _elementwise(op)
+            yield from check_elementwise(op)
         case ops.Mma():
-            yield from _mma(op)
+            yield from check_mma(op)
         case ops.Iterate():
             yield from _loop(op)
         case ops.Conditional():
@@ -98,15 +81,15 @@ def _buffer(op: ops.BufferOp) -> Problems:
             if op.offset is not None and op.offset < 0:
                 yield Problem("TG016", f"a buffer cannot lie at byte {op.offset}")
         case ops.Dealloc():
-            yield from _is_lds(op.buffer)
+            yield from _must_be_lds(op.buffer)
         case ops.View():
             yield from _place(op.place, Lds, "shared memory", None)
             if not isinstance(op.result.type, Lds):
                 yield Problem("TG012", f"a view is shared memory, not {a(op.result.type)}", "use `lds<...>`")
         case ops.SelectView():
             for value in (op.then, op.otherwise):
-                yield from _is_lds(value)
-                yield from _same(value, op.result.type)
+                yield from _must_be_lds(value)
+                yield from must_be(value, op.result.type)
         case _:
             assert_never(op)
 
@@ -114,7 +97,7 @@ def _buffer(op: ops.BufferOp) -> Problems:
 def _access(op: ops.GlobalRead | ops.GlobalWrite | ops.LocalRead | ops.LocalWrite | ops.AtomicAdd) -> Problems:
     is_global = isinstance(op, ops.GlobalRead | ops.GlobalWrite)
     tile = op.result if isinstance(op, ops.GlobalRead | ops.LocalRead) else op.tile
-    yield from _is_tile(tile)
+    yield from must_be_tile(tile)
     guarded = bool(op.bounds) or op.mask is not None
     yield from _place(op.place, Global if is_global else Lds, "global" if is_global else "shared", tile.type, guarded)
     yield from _bounds(op.bounds, op.place)
@@ -153,8 +136,10 @@ def _place(
         return
     rank, about = len(base.shape), (place.base,)
     if len(place.index) > rank:
-        given = _count(len(place.index), "index", "indices")
-        yield Problem("TG017", f"{given} given for the {_count(rank, 'dimension')} of `{place.base.name}`", about=about)
+        given = count_of(len(place.index), "index", "indices")
+        yield Problem(
+            "TG017", f"{given} given for the {count_of(rank, 'dimension')} of `{place.base.name}`", about=about
+        )
     if not isinstance(tile, Tile):
         return
     if len(tile.shape) > rank:
@@ -175,144 +160,8 @@ def _place(
 def _bounds(bounds: tuple[object, ...], place: Place) -> Problems:
     base = place.base.type
     if bounds and isinstance(base, Lds | Global) and len(bounds) != len(base.shape):
-        text = f"{_count(len(bounds), 'bound')} given for the {_count(len(base.shape), 'dimension')}"
+        text = f"{count_of(len(bounds), 'bound')} given for the {count_of(len(base.shape), 'dimension')}"
         yield Problem("TG017", f"{text} of `{place.base.name}`", "give one for each dimension", (place.base,))
-
-
-def _shape(op: ops.Fill | ops.Splat | ops.Iota | ops.Cast | ops.Broadcast | ops.Reshape | ops.Transpose) -> Problems:
-    yield from _is_tile(op.result)
-    result = op.result.type
-    if not isinstance(result, Tile):
-        return
-    match op:
-        case ops.Fill() if op.value != op.value:
-            yield Problem("TG016", "`fill` with a number that is not a number")
-        case ops.Fill() if not _holds(result.dtype, op.value):
-            yield Problem("TG011", f"`{op.value}` is no `{result.dtype}`")
-        case ops.Iota():
-            yield from _axis(op.axis, result.shape)
-        case ops.Cast() | ops.Broadcast() | ops.Reshape() | ops.Transpose():
-            yield from _is_tile(op.tile)
-            if isinstance(op.tile.type, Tile):
-                yield from _reshaped(op, op.tile.type, result)
-
-
-def _holds(dtype: DType, value: float | int) -> bool:
-    """Whether a number is one of an element type; of integers, signed or unsigned."""
-    if dtype.is_float:
-        return True
-    if isinstance(value, float) and not value.is_integer():
-        return False
-    return dtype.bits == 1 or -(1 << dtype.bits - 1) <= value < 1 << dtype.bits  # whatever is not 0 is true
-
-
-def _reshaped(op: ops.Cast | ops.Broadcast | ops.Reshape | ops.Transpose, tile: Tile, result: Tile) -> Problems:
-    if not isinstance(op, ops.Cast) and tile.dtype != result.dtype:
-        yield Problem("TG011", f"`{tile}` becomes `{result}`", "only `cast` changes the element type")
-    match op:
-        case ops.Cast():
-            fits = tile.shape == result.shape
-        case ops.Reshape():
-            fits = prod(tile.shape) == prod(result.shape)
-        case ops.Transpose():
-            fits = len(tile.shape) >= 2 and (*tile.shape[:-2], tile.shape[-1], tile.shape[-2]) == result.shape
-        case ops.Broadcast():
-            padded = (1,) * (len(result.shape) - len(tile.shape)) + tile.shape
-            fits = len(padded) == len(result.shape) and all(
-                a in (1, b) for a, b in zip(padded, result.shape, strict=True)
-            )
-        case _:
-            assert_never(op)
-    if not fits:
-        text = f"`{type(op).__name__.lower()}` cannot make `{result}` from `{tile}`"
-        yield Problem("TG010", text, _WHAT_FITS[type(op)], (op.tile,))
-
-
-_WHAT_FITS: dict[type, str] = {
-    ops.Cast: "a cast keeps the shape",
-    ops.Reshape: "a reshape keeps the number of elements",
-    ops.Transpose: "a transpose exchanges the last two dimensions",
-    ops.Broadcast: "a broadcast repeats dimensions of 1, and adds dimensions in front",
-}
-
-
-def _along_axis(op: ops.Reduce | ops.Scan) -> Problems:
-    yield from _is_tile(op.tile)
-    if not isinstance(op.tile.type, Tile):
-        return
-    shape = op.tile.type.shape
-    bad = tuple(_axis(op.axis, shape))
-    yield from bad
-    if not bad:
-        kept = tuple(1 if d == op.axis and isinstance(op, ops.Reduce) else size for d, size in enumerate(shape))
-        yield from _same(op.result, Tile(kept, op.tile.type.dtype))
-
-
-def _elementwise(op: ops.Elementwise) -> Problems:
-    if len(op.args) != ARITY[op.fn]:
-        yield Problem("TG012", f"`{op.fn}` takes {_count(ARITY[op.fn], 'tile')}, not {len(op.args)}")
-        return
-    for arg in op.args:
-        yield from _is_tile(arg)
-    if not all(isinstance(arg.type, Tile) for arg in op.args):
-        return
-    data = op.args[1:] if op.fn == "where" else op.args
-    first = data[0].type
-    assert isinstance(first, Tile)
-    for arg in data[1:]:
-        if arg.type != first and isinstance(arg.type, Tile):
-            same_shape = arg.type.shape == first.shape
-            help = "insert a `cast`" if same_shape else "repeat dimensions of 1 with `broadcast`"
-            text = f"`{op.fn}` takes tiles of one type, not `{first}` and `{arg.type}`"
-            yield Problem("TG011" if same_shape else "TG010", text, help, data)
-            return
-    if op.fn == "where" and op.args[0].type != Tile(first.shape, i1):
-        text = f"`where` chooses by {a(Tile(first.shape, i1))}, not by {a(op.args[0].type)}"
-        yield Problem("TG010", text, about=op.args[:1])
-    if op.fn in _FLOAT_ONLY and not first.dtype.is_float:
-        text = f"`{op.fn}` is not defined for `{first.dtype}`"
-        yield Problem("TG011", text, "insert a `cast` to a float type", op.args)
-    if op.fn in _INT_ONLY and first.dtype.is_float:
-        yield Problem(
-            "TG011", f"`{op.fn}` is not defined for `{first.dtype}`", "it works on integers and bits", op.args
-        )
-    yield from _same(op.result, Tile(first.shape, i1 if op.fn in COMPARE else first.dtype))
-
-
-_FLOAT_ONLY = frozenset("exp exp2 log log2 sqrt rsqrt recip sin cos tanh sigmoid floor".split())
-_INT_ONLY = frozenset("and or xor not".split())
-
-
-def _mma(op: ops.Mma) -> Problems:
-    for value in (op.a, op.b, op.acc):
-        yield from _is_tile(value)
-    left, right, acc = op.a.type, op.b.type, op.acc.type
-    if not (isinstance(left, Tile) and isinstance(right, Tile) and isinstance(acc, Tile)):
-        return
-    fits = len(left.shape) == len(right.shape) == len(acc.shape) == 2
-    if not (fits and left.shape[1] == right.shape[0] and acc.shape == (left.shape[0], right.shape[1])):
-        yield Problem(
-            "TG010",
-            f"`mma` cannot multiply `{left}` by `{right}` onto `{acc}`",
-            "shapes are MxK, KxN and MxN; use `transpose`",
-            (op.a, op.b, op.acc),
-        )
-    elif not _multiply(left.dtype, right.dtype) or not _accumulates(left.dtype, acc.dtype):
-        yield Problem(
-            "TG011",
-            f"`mma` of `{left.dtype}` and `{right.dtype}` cannot accumulate in `{acc.dtype}`",
-            "both factors have one size, and the sum is no narrower than they are",
-            (op.a, op.b, op.acc),
-        )
-    yield from _same(op.result, acc)
-
-
-def _multiply(a: DType, b: DType) -> bool:
-    return a.is_float == b.is_float and a.bits == b.bits
-
-
-def _accumulates(a: DType, acc: DType) -> bool:
-    return acc.is_float == a.is_float and acc.bits >= a.bits
 
 
 def _loop(op: ops.Iterate) -> Problems:
@@ -334,7 +183,7 @@ def _yields(
 ) -> Problems:
     more = (Label(end, "ends here"),) if end is not None and end.line else ()
     if len(given) != len(wanted):
-        text = f"{who} hands on {_count(len(given), 'value')} where {_count(len(wanted), 'value')} are expected"
+        text = f"{who} hands on {count_of(len(given), 'value')} where {count_of(len(wanted), 'value')} are expected"
         yield Problem(
             code, text.replace("1 value are", "1 value is"), _HOW_TO_YIELD[len(given) < len(wanted)], more=more
         )
@@ -399,29 +248,9 @@ _OBJECTS = {
 }
 
 
-def _is_tile(value: Value) -> Problems:
-    if not isinstance(value.type, Tile) and value.type != UNKNOWN:
-        help = "read it with `local_read`" if isinstance(value.type, Lds) else ""
-        yield Problem("TG012", f"`{value.name}` is {a(value.type)}, not a tile", help, (value,))
-
-
-def _is_lds(value: Value) -> Problems:
+def _must_be_lds(value: Value) -> Problems:
     if not isinstance(value.type, Lds) and value.type != UNKNOWN:
         yield Problem("TG012", f"`{value.name}` is {a(value.type)}, not shared memory", about=(value,))
-
-
-def _axis(axis: int, shape: tuple[int, ...]) -> Problems:
-    if not 0 <= axis < len(shape):
-        text = f"there is no axis {axis} in a tile with {_count(len(shape), 'dimension')}"
-        yield Problem("TG016", text, "axes count from 0")
-
-
-def _same(value: Value, wanted: Type) -> Problems:
-    found = value.type
-    if found not in (wanted, UNKNOWN) and wanted != UNKNOWN:
-        only_dtype = isinstance(wanted, Tile | Lds) and type(wanted) is type(found) and wanted.shape == found.shape
-        text = f"`{value.name}` should be {a(wanted)}, but is {a(found)}"
-        yield Problem("TG011" if only_dtype else "TG010", text, about=(value,))
 
 
 def _known(*values: Value) -> bool:
@@ -430,13 +259,3 @@ def _known(*values: Value) -> bool:
 
 def _shape_of(value: Value) -> tuple[int, ...]:
     return value.type.shape if isinstance(value.type, Tile) else ()
-
-
-def a(what: Type | str) -> str:
-    """`tile<4xf32>` with its article: `an index`, `an lds`, `an mbarrier`."""
-    text = str(what)
-    return f"{'an' if text[0] in 'ilm' else 'a'} `{text}`"
-
-
-def _count(number: int, noun: str, many: str = "") -> str:
-    return f"{number or 'no'} {noun if number == 1 else many or noun + 's'}"

@@ -165,8 +165,7 @@ class _Finder:
             found.bounded.append(f"loops that only a free choice ends: up to {found.most_trips} trips")
 
     def leaves_loop(self, point: g.Point) -> bool:
-        inside = self.trips.is_inside
-        return any(not inside(self.graph.points[each].loop, point.loop) for each in point.successors)
+        return any(not g.is_inside(self.graph, self.graph.points[each].loop, point.loop) for each in point.successors)
 
     # --- what comes from outside ---
 

@@ -136,7 +136,7 @@ class Walker:
         """Which successor of a branch ends its loop, if one does: the test at the head, or the only way out."""
         if point.loop < 0:
             return None
-        leaves = [not self.inside(self.graph.points[each].loop, point.loop) for each in point.successors]
+        leaves = [not g.is_inside(self.graph, self.graph.points[each].loop, point.loop) for each in point.successors]
         if all(leaves) or not any(leaves):
             return None
         if at != self.graph.loops[point.loop].head and self.graph.loops[point.loop].counter:
@@ -167,11 +167,6 @@ class Walker:
             if lower is not None and upper is not None and loop.step:
                 return max(0, -(-(upper - lower) // loop.step))
         return loop.expect
-
-    def inside(self, loop: int, outer: int) -> bool:
-        while loop >= 0 and loop != outer:
-            loop = self.graph.loops[loop].parent
-        return loop == outer
 
     def holds(self, cond: Cond) -> bool | None:
         try:

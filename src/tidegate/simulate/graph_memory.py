@@ -106,7 +106,7 @@ class GraphMemory:
         for buffer in self.place(g.Ref(name)).buffers:
             if begins and buffer.offset is not None:
                 for other in self.buffers.values():
-                    if other is not buffer and self.live.get(other.name) and _shares(buffer, other):
+                    if other is not buffer and self.live.get(other.name) and buffer.overlaps(other):
                         message = f"`{buffer.name[1:]}` lies on the bytes of `{other.name[1:]}`, which is live"
                         self.report(Finding("TG308", message, (Label(point.at),)))
             self.live[buffer.name] = begins
@@ -114,13 +114,6 @@ class GraphMemory:
     def outside(self, point: g.Point, buffer: g.Buffer, first: int, last: int) -> Finding:
         what = f"wave {self.wave} touches bytes {first}..{last} of {buffer.bytes}"
         return Finding("TG301", f"`{buffer.name[1:]}` is accessed outside its bytes", (Label(point.at, what),))
-
-
-def _shares(one: g.Buffer, other: g.Buffer) -> bool:
-    """Whether two buffers have bytes in common."""
-    if one.offset is None or other.offset is None:
-        return False
-    return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
 
 
 def _space(buffer: g.Buffer) -> str:

@@ -148,7 +148,7 @@ class TripCounts:
         """Each loop that holds others not run at all: what these ask for holds inside of it only."""
         found = []
         for each in loops:
-            others = [other for other in loops if not self.is_inside(other.number, each.number)]
+            others = [other for other in loops if not g.is_inside(self.graph, other.number, each.number)]
             if len(others) + 1 < len(loops):
                 found.append(each.exactly(0))
                 found += [[*each.exactly(0), *other.exactly(trips)] for other in others for trips in range(other.most)]
@@ -217,7 +217,7 @@ class TripCounts:
 
     def _find_needed(self, number: int) -> int:
         own = self.graph.loops[number]
-        inside = [point for point in self.graph.points if self.is_inside(point.loop, number)]
+        inside = [point for point in self.graph.points if g.is_inside(self.graph, point.loop, number)]
         shown = max(self._slots(), self._counts(inside), self._indices(own, inside))
         if shown + 2 > MOST_TRIPS and own.most is None:
             name = f"over `{own.counter}`" if own.counter else str(number)
@@ -248,11 +248,6 @@ class TripCounts:
         exprs = [expr for point in inside for expr in expressions_of(point) if expr != test]
         start = own.lower.value if isinstance(own.lower, Const) else 0
         return trips_to_show(exprs, moving, start, own.step)
-
-    def is_inside(self, loop: int, outer: int) -> bool:
-        while loop >= 0 and loop != outer:
-            loop = self.graph.loops[loop].parent
-        return loop == outer
 
     # --- conditions ---
 
