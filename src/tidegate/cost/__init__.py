@@ -3,7 +3,7 @@
 Needs   a target, and abstract steps of waves
 Gives   `Prices`, which turn bytes and operations into steps; `play`, which says when each step happens
 Keeps   the same steps give the same cycles; every number comes from the `[cost]` table of the target's file
-Cost    logarithmic in the waves for each step
+Cost    logarithmic in the waves for each step, linear in those of a workgroup for each arrival
 
 `prices` knows the target, `steps` is what waves do, `engine` plays it. Which steps a graph takes, `simulate.cycles`
 says.

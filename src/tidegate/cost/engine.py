@@ -4,7 +4,8 @@ Needs   programs of waves, whose steps need only earlier ones of their own wave;
 Gives   when the last wave ends, how long waves were held up, by reason and place, and what happened when
 Keeps   a wave issues in its order; a SIMD issues for one wave at a time, the first that is ready; LDS and global memory
         are one pipe each, in order; each SIMD has one matrix unit; the same programs and draw give the same cycles
-Cost    O(log w) for each step of w waves: nothing is done cycle by cycle
+Cost    O(log w) for each step of w waves: nothing is done cycle by cycle. An arrival looks at the waves of its
+        workgroup, a wait at what is in flight
 
     Do lds      issue |-|  busy |=====| latency .......   the pipe of LDS, after all before it
     Do mma      issue |-|  busy |==========| latency ..   the unit of the SIMD; the wave goes on when all is issued

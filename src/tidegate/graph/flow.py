@@ -4,7 +4,8 @@ Needs   a well-formed graph
 Gives   nodes with successors; for each its point, its innermost loop, and the call that it was copied for
 Keeps   without calls, node n is point n; with calls, every path through the nodes is one that a wave can take, returns
         included; loops are found from the edges, and keep what the graph knows of their trips
-Cost    linear in the points, times the ways to reach each function; beyond `MOST_NODES` a call stays a node of its own
+Cost    linear in the points, times the ways to reach each function and the depth of loops; beyond `MOST_NODES` a call
+        stays a node of its own
 
     5: call @f -> 6        becomes      5 → f's points, copied → 6
 """

@@ -4,9 +4,9 @@ Needs   a flow, its footprints, its target
 Gives   hazards, and conflicts that no barrier can order
 Keeps   a barrier set that serves these hazards serves every conflicting pair: a pair is left out only if another one
         lies within it on every walk and asks for no less
-Cost    near-linear in the accesses plus hazards for nested regions: of accesses that touch the same bytes in the same
-        region only the latest can matter as a producer and the first as a consumer, within an iteration and round every
-        loop, though the region may run never; quadratic in the accesses elsewhere
+Cost    for nested regions the accesses times the classes of bytes in their buffers, plus hazards: of accesses that
+        touch the same bytes in the same region only the latest can matter as a producer and the first as a consumer,
+        within an iteration and round every loop, though the region may run never; quadratic in the accesses elsewhere
 """
 
 from __future__ import annotations
@@ -409,7 +409,7 @@ class _Anywhere(_Finder):
 
 
 class _Clusters:
-    """Buffers that may share bytes, and those that one access may touch either of, belong together."""
+    """Buffers that may share bytes belong together. An access that may touch either of two belongs to both clusters."""
 
     def __init__(self, graph: g.SyncGraph, footprints: Footprints) -> None:
         self.names = {buffer.name: number for number, buffer in enumerate(graph.buffers)}

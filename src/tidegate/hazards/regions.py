@@ -5,7 +5,7 @@ Gives   regions with the nodes in them in the order of the text, or None if the 
         in and one way out and of branches whose arms meet again
 Keeps   a node belongs to one region; a region's nodes, those of inner regions included, stand together in the text;
         arms that end the wave meet nothing
-Cost    linear in the nodes
+Cost    linear in the nodes, times the depth of loops at heads and branches
 
     a; while { b; if { c } else { d } }; e      text a h b i c d j e; regions: whole, loop, then, else
 """

@@ -2,6 +2,7 @@
 
 Needs   what was found in a flow
 Gives   one line for each hazard and for each conflict that no barrier can order
+Keeps   in the order in which they were found
 Cost    linear
 """
 

@@ -3,7 +3,7 @@
 Needs   a flow, and a stagger that is assumed in its loops
 Gives   the stagger before each node; how many arrivals a pair of waves needs there
 Keeps   where ways to a node disagree, the program is wrong; the larger stagger is safe
-Cost    linear in the nodes
+Cost    linear in the nodes; where ways disagree, times the conditional barriers at worst
 
 The stagger before a node is how many more conditional arrivals the high half has made than the low half. From wave u to
 wave v an access that is performed where u is s arrivals behind v needs no more than 1 + s common ones, and no more than

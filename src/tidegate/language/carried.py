@@ -3,7 +3,7 @@
 Needs   a loop, and the ranges of names around it
 Gives   ranges that hold in every trip, or `ANY`; values trip by trip, as long as they are numbers
 Keeps   a range is never too narrow; values are exact
-Cost    `MAX_TRIPS` times the indices that the body computes
+Cost    `MAX_TRIPS` times the indices that the body computes; a trip is compared with those before it
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Needs   a kernel
 Gives   `Here`: what holds at the start, and with it what holds under more conditions
 Keeps   frozen but for `ranges`, which the walk that owns it fills; `known` says whether all conditions were followed
-Cost    constant for each condition
+Cost    constant for each condition; a name is replaced as often as names of `let` stand for one another
 """
 
 from __future__ import annotations

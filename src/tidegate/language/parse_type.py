@@ -1,6 +1,9 @@
-"""Types from text. The same few types recur, so each text is read once.
+"""Types from text.
 
+Needs   the text of one type
 Gives   a `Type`, or a sentence that says what is wrong with the text
+Keeps   `str` of a type is read as that type
+Cost    linear in the text; the same few types recur, so each text is read once
 """
 
 from __future__ import annotations

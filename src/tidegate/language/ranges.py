@@ -1,7 +1,8 @@
 """Intervals for index expressions: a quick proof that an index stays inside, where that is easy.
 
 Needs   the range of every name
-Gives   the range of an expression, perhaps too wide, never too narrow
+Gives   the range of an expression
+Keeps   perhaps too wide, never too narrow
 Cost    linear in the expression
 """
 

@@ -1,5 +1,10 @@
 """Loops, conditions and wave groups in traced Python.
 
+Needs   the variables of a traced function, before a region and at its end
+Gives   the region as an operation, and what each variable holds behind it
+Keeps   a variable that a region leaves without one meaning is `Unusable`; one that nobody uses is no mistake
+Cost    linear in the variables that the region assigns, and in what they reach
+
 `rewrite` turns `for k in tidegate.iterate(...)` into calls of `Loop.enter` and `Loop.leave`, so that the variables that
 the body assigns become carried values, as a reader expects. These classes hold what lies between those calls.
 """

@@ -2,6 +2,7 @@
 
 Needs   one operation
 Gives   the names of the values it uses, and its places, in the order of its fields, regions not included
+Keeps   every name that the operation reads, also in its places and bounds
 Cost    linear in the operation's own text
 """
 

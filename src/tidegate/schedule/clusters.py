@@ -3,7 +3,7 @@
 Needs   a body and its dependences; how many clusters; in which `Way` the rest is arranged around the products
 Gives   `Arrangement`: the operations of each phase in order, or why there is none
 Keeps   memory work stands in even phases, matrix products in odd ones, every dependence with the barriers it needs
-Cost    linear in the operations plus dependences, plus a sort
+Cost    linear in the operations times the phases, plus dependences, plus a sort
 
     phase   0 = M0    1 = C0    2 = M1    3 = C1        a barrier behind each phase; one half of the waves is one
             reads     products  writes    products      barrier behind the other, so one moves data while one multiplies
@@ -106,11 +106,7 @@ class Arranger(Generic[P]):
         self.last = 2 * clusters - 1
         self.before: dict[int, list[Edge]] = defaultdict(list)
         self.behind: dict[int, list[Edge]] = defaultdict(list)
-        for edge in edges:  # in the order of their later ends
-            apart = edge.fills and not edge.gap and self.fetches(edge.first)
-            edge = replace(edge, gap=1) if apart else edge  # a wave does not wait at once for what it fetches
-            self.before[edge.later].append(edge)
-            self.behind[edge.first].append(edge)
+        self.fetching = self.collect(edges)
         self.follows = self.behind_products()
         self.phase: dict[int, int] = {}
         self.latest: dict[int, int] = {}
@@ -130,6 +126,24 @@ class Arranger(Generic[P]):
                 says = f"there is too little memory work for {self.clusters} clusters"
                 return Declined("no-memory", says, f"fewer clusters: cluster {number // 2} would have none")
         return phases
+
+    def collect(self, edges: Sequence[Edge]) -> set[int]:
+        """Fills `before` and `behind`. Gives what copies, or needs what the same iteration reads from global memory."""
+        by_later: dict[int, list[Edge]] = defaultdict(list)
+        for edge in edges:
+            by_later[edge.later].append(edge)
+        found: set[int] = set()
+        for piece in self.pieces:  # what an operation depends on stands before it
+            number = piece.number
+            for edge in by_later[number]:
+                apart = edge.fills and not edge.gap and edge.first in found
+                edge = replace(edge, gap=1) if apart else edge  # a wave does not wait at once for what it fetches
+                self.before[number].append(edge)
+                self.behind[edge.first].append(edge)
+            needs = any(edge.first in found and not edge.gap for edge in self.before[number])
+            if needs or piece.role in ("copy", "global_read"):
+                found.add(number)
+        return found
 
     def behind_products(self) -> set[int]:
         """Operations that need a product of the same iteration, perhaps through others."""
@@ -187,16 +201,10 @@ class Arranger(Generic[P]):
     def not_pipelined(self, who: str, piece: P | None = None) -> Declined:
         says = f"{who} what is put into shared memory in the same iteration"
         now = any(
-            self.is_fetched(edge) and self.fetches(edge.first) for edges in self.before.values() for edge in edges
+            self.is_fetched(edge) and edge.first in self.fetching for edges in self.before.values() for edge in edges
         )
         fits = "`--prefetch` fetches an iteration ahead" if now else "put it there at the end of the iteration before"
         return Declined("not-pipelined", says, fits, piece.at if piece is not None else NOWHERE)
-
-    def fetches(self, number: int) -> bool:
-        """Whether an operation copies, or needs what is read from global memory in the same iteration."""
-        if self.pieces[number].role in ("copy", "global_read"):
-            return True
-        return any(self.fetches(edge.first) for edge in self.before[number] if not edge.gap)
 
     def chain(self, piece: P, soonest: dict[int, int]) -> list[Edge]:
         """The dependences on the longest way to an operation."""
