@@ -27,7 +27,7 @@ def emit(text: str) -> None:
         print(text)
 
 
-def say(text: str, *, err: bool = False) -> None:
+def say(text: str, *, err: bool = False, wrap: bool = True) -> None:
     """A part of a report."""
     stream = sys.stderr if err else sys.stdout
     with above_bars():
@@ -36,7 +36,7 @@ def say(text: str, *, err: bool = False) -> None:
             return
         from tidegate.cli.paint import paint
 
-        width = width_of(stream)
+        width = width_of(stream) if wrap else None
         put((each for line in text.split("\n") for each in lay_out(paint(line), width)), stream)
 
 
@@ -77,8 +77,9 @@ def say_diff(before: str, after: str, file: str) -> None:
     sys.stdout.flush()
 
 
-def print_stage(stage: str, text: str) -> None:
-    say(f"# after {stage}\n{text}")
+def print_stage(stage: str, text: str, *, err: bool = False) -> None:
+    """What a stage made, most often a program: not wrapped."""
+    say(f"# after {stage}\n{text}", err=err, wrap=False)
 
 
 def print_findings(findings: Any, sources: Sources, *, err: bool = False) -> None:

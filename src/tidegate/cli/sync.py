@@ -11,7 +11,7 @@ import typer
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_sync_stage, complete_sync_strategy, complete_words
 from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, OutOption, StaggerOption, TargetOption
-from tidegate.cli.say import emit, print_findings, say, say_diff, say_program, status_of, stop, write
+from tidegate.cli.say import emit, print_findings, print_stage, say, say_diff, say_program, status_of, stop, write
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding, Sources
@@ -195,7 +195,7 @@ class _Work:
 
     def show(self, stage: str, text: str) -> None:
         if not self.as_json:
-            self.say(f"# after {stage}\n{text.rstrip()}")
+            print_stage(stage, text.rstrip(), err=self.err)
 
     def say(self, text: str) -> None:
         say(text, err=self.err)
