@@ -13,7 +13,7 @@ import pytest
 from random_kernels import random_cond, random_index, small_kernel
 from test_roundtrip import seeds
 from tidegate.diag import Finding
-from tidegate.index import LANE, WAVE, Compare, Cond, Const, Logic, Name, constant, evaluate, holds
+from tidegate.index import LANE, WAVE, Binary, Compare, Cond, Const, Logic, Name, constant, evaluate, holds
 from tidegate.language import ops
 from tidegate.language.bounds import find_outside
 from tidegate.language.facts import find_facts
@@ -52,6 +52,28 @@ def check_point(rng: random.Random) -> None:
 def test_points(request: pytest.FixtureRequest) -> None:
     for seed in seeds(request, 1000):
         check_point(random.Random(seed))
+
+
+def test_a_least_point_that_takes_isl_minutes() -> None:
+    """Two slots, eight waves: `lexmin` of this set does not end, the least point itself is found at once."""
+    k, i, j, u, v, byte = map(Name, ("K", "i", "j", "u", "v", "byte"))
+    slot = Binary("*", Binary("mod", j, Const(2)), Const(16384))
+    other = Binary("*", Binary("mod", i, Const(2)), Const(16384))
+    first = Binary("+", slot, Binary("*", Binary("mod", u, Const(4)), Const(4096)))
+    second = Binary("+", other, Binary("*", v, Const(2048)))
+    asked = [
+        Compare("==", Binary("mod", k, Const(32)), Const(0)),
+        Compare("<", i, Binary("//", k, Const(32))),
+        *(
+            Logic("and", Compare("<=", a, byte), Compare("<", byte, Binary("+", a, Const(size))))
+            for a, size in ((first, 4096), (second, 2048))
+        ),
+        *(inside_box(name, 0, 7) for name in ("u", "v")),
+        Compare("!=", u, v),
+        *(Compare("<", j, i), Compare(">=", j, Const(0)), Compare(">=", k, Const(1))),
+    ]
+    found = find_point(asked, ("K", "i", "j", "u", "v", "byte"))
+    assert found == {"K": 96, "i": 2, "j": 0, "u": 0, "v": 1, "byte": 2048}
 
 
 @pytest.mark.slow

@@ -32,6 +32,8 @@ from tidegate.index import (
 )
 
 MAX_OPERATIONS = 400_000
+# Below minus this, a value is taken to have no least.
+LOWEST = 1 << 40
 
 
 class Undecided:
@@ -80,8 +82,7 @@ def _solve(question: str, count: int) -> tuple[int, ...] | Undecided | None:
         points = isl.Set.read_from_str(context, question)
         if points.is_empty():
             return None
-        point = _least(points)
-        return tuple(_value(isl, point, place) for place in range(count))
+        return _least(points, count)
     except isl.Error:
         # Too many operations; islpy reports that as a syntax error if it happens while reading.
         return UNDECIDED
@@ -107,18 +108,47 @@ def _context() -> Any:
     return isl.Context()
 
 
-def _least(points: Any) -> Any:
-    """The least point, or any one where there is no least."""
+def _least(points: Any, count: int) -> tuple[int, ...]:
+    """The least point, coordinate by coordinate; of one that has no least value, any. Where isl gives up, any point.
+
+    isl's own `lexmin` describes the minimum in general, which may take minutes where one point takes milliseconds.
+    """
     import islpy as isl
 
+    best = _coordinates(points.sample_point(), count)
     try:
-        return points.lexmin().sample_point()
+        for place in range(count):
+            points, best = _lowered(points, place, count, best)
     except isl.Error:
-        return points.sample_point()
+        pass
+    return best
 
 
-def _value(isl: Any, point: Any, place: int) -> int:
-    return int(point.get_coordinate_val(isl.dim_type.set, place).to_python())
+def _lowered(points: Any, place: int, count: int, best: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    """The points with the least value of one coordinate, and one of them; `best` is one of the points given."""
+    import islpy as isl
+
+    def at_most(value: int) -> Any:
+        return points.upper_bound_val(isl.dim_type.set, place, isl.Val.int_from_si(context, value))
+
+    context = points.get_ctx()
+    low, step = min(0, best[place]) - 1, 1
+    while step <= LOWEST and not at_most(low).is_empty():
+        low, step = low - step, step * 2
+    while step <= LOWEST and best[place] - low > 1:  # there is no point at `low`, and `best` is one
+        middle = (low + best[place]) // 2
+        lower = at_most(middle)
+        if lower.is_empty():
+            low = middle
+        else:
+            best = _coordinates(lower.sample_point(), count)
+    return points.fix_val(isl.dim_type.set, place, isl.Val.int_from_si(context, best[place])), best
+
+
+def _coordinates(point: Any, count: int) -> tuple[int, ...]:
+    import islpy as isl
+
+    return tuple(int(point.get_coordinate_val(isl.dim_type.set, place).to_python()) for place in range(count))
 
 
 class _Text:
