@@ -19,7 +19,7 @@ from tidegate.explanation.changes import Changes
 from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
 from tidegate.explanation.pairs import MOST_PAIRS, PairFinder
 from tidegate.explanation.slots import SlotTrials
-from tidegate.explanation.trials import Trials
+from tidegate.explanation.trials import MOST_STEPS, Trials
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
 from tidegate.graph.flow import flow_of
@@ -41,8 +41,15 @@ MOST_SEARCHES = 20_000
 Progress = Callable[[int, int], None]
 
 
-def explain(unit: Unit, *, atomics: str = "order", stagger: int = 0, progress: Progress | None = None) -> Explained:
-    """Everything there is to say about one program as it is."""
+def explain(
+    unit: Unit,
+    *,
+    atomics: str = "order",
+    stagger: int = 0,
+    progress: Progress | None = None,
+    most_steps: int = MOST_STEPS,
+) -> Explained:
+    """Everything there is to say about one program as it is. After `most_steps` of the judge windows alone decide."""
     SyncOptions(atomics=atomics, stagger=stagger).check()
     seen = run_stages(unit, print_after=None, stop_after="graph", show=lambda *_: None)
     result = Explained(unit, seen.findings)
@@ -57,19 +64,21 @@ def explain(unit: Unit, *, atomics: str = "order", stagger: int = 0, progress: P
         graph = parse_graph(result.listing, f"{graph.name}.sync")
     found = find_hazards(flow_of(graph), unit.target, atomics=atomics, stagger=stagger)
     result.graph, result.hazards = graph, found
-    _Explainer(result, graph, found, atomics).explain(progress or (lambda *_: None))
+    _Explainer(result, graph, found, atomics, most_steps).explain(progress or (lambda *_: None))
     result.notes += compare(graph, unit.target, atomics, stagger)
     return result
 
 
 class _Explainer:
-    def __init__(self, result: Explained, graph: g.SyncGraph, found: Hazards, atomics: str) -> None:
+    def __init__(
+        self, result: Explained, graph: g.SyncGraph, found: Hazards, atomics: str, most_steps: int = MOST_STEPS
+    ) -> None:
         self.result, self.graph, self.found, self.flow = result, graph, found, found.flow
         target = result.unit.target
         self.walks = Walks(self.flow, target, found.stagger)
         at = ((each, self.walks.served_at(each)) for each in found.hazards)
         self.served = {each: nodes for each, nodes in at if not isinstance(nodes, Walk)}
-        self.trials = Trials(graph, target, self.walks, tuple(self.served))
+        self.trials = Trials(graph, target, self.walks, tuple(self.served), most_steps)
         self.changes = Changes(graph, target)
         self.slots = SlotTrials(graph, found, target, atomics, self.trials)
         self.racing = _races(self.trials.base.findings)

@@ -33,8 +33,16 @@ def judged(graph: g.SyncGraph, target: Target) -> Checked:
 class Trials:
     """Tries changes to one graph. `served` are the hazards that are ordered as it is."""
 
-    def __init__(self, graph: g.SyncGraph, target: Target, walks: Walks, served: Sequence[Hazard]) -> None:
+    def __init__(
+        self,
+        graph: g.SyncGraph,
+        target: Target,
+        walks: Walks,
+        served: Sequence[Hazard],
+        most_steps: int = MOST_STEPS,
+    ) -> None:
         self.graph, self.target, self.walks, self.served = graph, target, walks, served
+        self.most_steps = most_steps
         self.base = judged(graph, target)
         self.known = {_key(each) for each in self.base.findings}
         self.count = self.steps = self.left_out = 0
@@ -62,7 +70,7 @@ class Trials:
     @property
     def is_spent(self) -> bool:
         """Whether nothing more is judged."""
-        return self.count >= MOST_TRIALS or self.steps >= MOST_STEPS
+        return self.count >= MOST_TRIALS or self.steps >= self.most_steps
 
     def judge(self, program: g.SyncGraph) -> list[Finding] | None:
         """What is wrong with a changed program; None if it is not judged."""

@@ -35,6 +35,8 @@ from tidegate.synchronize import propose, write_programs
 from tidegate.targets import Target
 
 Json = dict[str, Any]
+# Steps of the judge for each program on a page, after which windows alone say what a changed barrier breaks.
+MOST_STEPS = 60_000
 # Told what is being done, how much of it is done and how much there is.
 Progress = Callable[[str, int, int], None]
 
@@ -93,7 +95,7 @@ def build_report(
     asked = asked or Asked()
     views: list[Json] = []
     for version_ in _versions(unit, before or unit, sources, asked, progress):
-        explained = explain(version_.unit, progress=partial(progress, version_.title))
+        explained = explain(version_.unit, progress=partial(progress, version_.title), most_steps=MOST_STEPS)
         if explained.graph is None:
             raise BadInput(*explained.findings)
         views.append(_view(version_, explained, asked))
