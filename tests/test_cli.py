@@ -702,7 +702,7 @@ def options_of(command: Any) -> set[str]:
 
 def documented(section: str) -> set[str]:
     """What tables name in their first column, if it looks like an option."""
-    cells = re.findall(r"(?m)^\| (`-[^|]*) \|", section)
+    cells = re.findall(r"(?m)^\| (`-(?:[^|\\]|\\.)*) \|", section)
     return {name for cell in cells for name in re.findall(r"`(--?[a-z][a-z-]*)", cell)} - {"-h", "--help"}
 
 

@@ -153,6 +153,13 @@ def test_wide_characters_and_control_characters() -> None:
     assert lines[3:5] == ["1 | 漢字 wait ␛[31m", "  |      ----"]
 
 
+def test_a_tab_in_a_program_stays_a_space(tmp_path: Path) -> None:
+    source = (ROOT / RACE).read_text(encoding="utf-8").replace("  local_write", "\tlocal_write")
+    (tmp_path / "tab.tide").write_text(source, encoding="utf-8")
+    _, seen, _ = in_terminal(200, "sync", str(tmp_path / "tab.tide"))
+    assert "\n        local_write %a" in ESCAPES.sub("", seen)
+
+
 def test_a_window_moves_to_the_mark() -> None:
     line = "x" * 100 + "%tile" + "y" * 100
     finding = Finding("TG101", "message", (Label(Span("a.tide", 1, 101, 106), "here"),))

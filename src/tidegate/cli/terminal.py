@@ -84,7 +84,11 @@ def put(lines: Iterable[Text], stream: TextIO) -> None:
 
 def visible(text: str) -> str:
     """Control characters as pictures, so that a source file cannot talk to the terminal."""
-    return "".join(chr(0x2400 + ord(each)) if ord(each) < 32 else "␡" if each == "\x7f" else each for each in text)
+    return "".join(_picture(each) if each < " " or each == "\x7f" else each for each in text)
+
+
+def _picture(control: str) -> str:
+    return "\t" if control == "\t" else "␡" if control == "\x7f" else chr(0x2400 + ord(control))
 
 
 def lay_out(text: Text, width: int | None) -> list[Text]:
