@@ -168,35 +168,6 @@ def _run_stages(
     progress: Progress | None,
     prove: bool,
 ) -> Checked:
-    checked = _read(unit, print_after, stop_after, show)
-    if checked.graph is None:
-        return checked
-    stale = _stale(checked.graph, unit.target)
-    verification = _prove(checked, checked.graph, unit, prove, show if print_after == "verify" else None)
-    if stop_after == "verify":
-        checked.why_not = _why_not(checked.findings, stop_after)
-        checked.findings += [_possible(each, checked.graph, "nothing was run") for each in verification.suspects]
-        checked.findings += _stale_findings(stale, checked.graph)
-        return checked
-    needless = verification.is_proved and not verification.doubts
-    if needless and not (limits is not None and limits.count):
-        if print_after == "judge":
-            show("judge", "not run: there is nothing left to decide")
-        if stale:  # whether the conditions on the way allow that is seen in runs
-            from tidegate.simulate.judge import judge
-
-            judgement = judge(checked.graph, unit.target, limits, progress)
-            checked.findings += _stale_findings(stale, checked.graph, judgement)
-        return checked
-    _run(checked, unit.target, limits, progress)
-    checked.findings += _stale_findings(stale, checked.graph, checked.judgement)
-    if print_after == "judge" and checked.judgement is not None:
-        show("judge", show_judgement(checked.judgement))
-    return checked
-
-
-def _read(unit: Unit, print_after: str | None, stop_after: str | None, show: Show) -> Checked:
-    """The stages `kernel` and `graph`; without a graph if there is nothing to be decided about it."""
     findings: list[Finding] = []
     graph = unit.graph
     if unit.kernel is not None:
@@ -223,24 +194,38 @@ def _read(unit: Unit, print_after: str | None, stop_after: str | None, show: Sho
         findings += find_graph_misfits(graph, unit.target)
     if stop_after == "graph" or _is_bad(findings) or any(each.code in NOT_THERE for each in findings):
         return Checked(findings, why_not=_why_not(findings, stop_after))
-    return Checked(findings, graph=graph)
-
-
-def _prove(checked: Checked, graph: SyncGraph, unit: Unit, prove: bool, show: Show | None) -> Verification:
-    """The stage `verify`. What is proved takes back what the shape of the kernel had against it."""
     from tidegate.verify.model import Verification
     from tidegate.verify.say import show_verification
     from tidegate.verify.verify import verify
 
-    found = Verification(undecided=("nobody was asked to",))
+    stale = _stale(graph, unit.target)
+    verification = Verification(undecided=("nobody was asked to",))
     if prove:  # that a kernel stays in its memory has been seen in its shape; Triton sees to that of its own
-        found = verify(graph, unit.target, memory=unit.kernel is None and unit.origin is None)
-    if show is not None:
-        show("verify", show_verification(found, graph))
-    if found.is_proved:  # the shape of a kernel does not tell what its guards exclude
-        checked.findings = [each for each in checked.findings if each.code not in PROTOCOL]
-    checked.verification = found
-    return found
+        verification = verify(graph, unit.target, memory=unit.kernel is None and unit.origin is None)
+    if print_after == "verify":
+        show("verify", show_verification(verification, graph))
+    if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude
+        findings = [each for each in findings if each.code not in PROTOCOL]
+    checked = Checked(findings, None, "", verification, graph)
+    if stop_after == "verify":
+        checked.why_not = _why_not(findings, stop_after)
+        checked.findings += [_possible(each, graph, "nothing was run") for each in verification.suspects]
+        checked.findings += _stale_findings(stale, graph)
+        return checked
+    needless = verification.is_proved and not verification.doubts
+    if needless and not (limits is not None and limits.count):
+        if print_after == "judge":
+            show("judge", "not run: there is nothing left to decide")
+        if stale:  # whether the conditions on the way allow that is seen in runs
+            from tidegate.simulate.judge import judge
+
+            checked.findings += _stale_findings(stale, graph, judge(graph, unit.target, limits, progress))
+        return checked
+    _run(checked, unit.target, limits, progress)
+    checked.findings += _stale_findings(stale, graph, checked.judgement)
+    if print_after == "judge" and checked.judgement is not None:
+        show("judge", show_judgement(checked.judgement))
+    return checked
 
 
 def _stale(graph: SyncGraph, target: Target) -> list[Stale]:
