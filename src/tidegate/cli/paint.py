@@ -92,7 +92,7 @@ def _paragraphs(rows: Sequence[Sequence[str]], width: int, indent: int) -> list[
     from rich.text import Text
 
     head, *body = rows
-    size = max(map(len, head))
+    size = max(map(len, head[1:]), default=0)
     lines = [Text(" " * indent + visible(head[0]), "bold underline")]
     for row in body:
         lines.append(Text(" " * indent + visible(row[0]), "bold"))
