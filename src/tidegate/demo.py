@@ -1,164 +1,207 @@
-"""`tidegate demo`: one kernel, from Python to its graph, with and without its barriers, in a minute.
+"""`tidegate demo`: one kernel without a barrier, raced, synchronized for two GPUs, proved, run, scheduled, drawn.
 
-Needs   nothing but Tidegate
-Gives   text for the terminal, and 0 if every step went as told
+Needs   nothing but Tidegate; the kernel and the GPUs are in `demo.toml`
+Gives   what there is to say, to whoever tells it, and a page; whether every step went as told
+Keeps   every number was just computed; a step that does not go as told ends the demo
+Cost    some ten seconds
 """
-
-# mypy: disable-error-code="type-arg,valid-type,arg-type"
-# The annotations of a kernel are values, which type checkers do not follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Protocol
 
-from tidegate.diag import BadInput, Sources, show_findings, sort_findings
+from tidegate.diag import BadInput, Finding, Sources, sort_findings
+from tidegate.files import load_text
 from tidegate.graph.build import build_graph
-from tidegate.graph.show import show_graph
-from tidegate.hazards.show import show_hazards
-from tidegate.language import api as tg
-from tidegate.language.check import check
 from tidegate.language.ops import Kernel
-from tidegate.language.parse import parse
-from tidegate.language.regions import iterate
-from tidegate.language.show import show
-from tidegate.language.trace import Global, kernel
-from tidegate.language.types import f16, f32
 from tidegate.passes import Checked, Unit, run_stages, show_decided
-from tidegate.synchronize import synchronize, write_programs
-from tidegate.targets import default_target, list_targets, load_target
+from tidegate.pingpong import Scheduled, schedule_kernel
+from tidegate.report.build import Asked, build_report
+from tidegate.report.headline import cost_of_iteration
+from tidegate.simulate.cycles import estimate
+from tidegate.synchronize import Synchronized, synchronize, write_programs
+from tidegate.targets import Target, load_target
 
-Print = Callable[[str], None]
-M, N, K = tg.sizes(M=64, N=64, K=128)
-
-
-@kernel(
-    waves=4, target=default_target(), grid=(M // 64, N // 64), where=[M % 64 == 0, N % 64 == 0, K % 32 == 0, K >= 32]
-)
-def gemm(A: Global[M, K, f16], B: Global[N, K, f16], C: Global[M, N, f32]) -> None:
-    """C = A · Bᵀ through two slots of shared memory, one barrier an iteration."""
-    a = tg.alloc((64, 32), f16, slots=2)
-    b = tg.alloc((64, 32), f16, slots=2)
-    wave = tg.wave()
-    acc = tg.zeros((32, 32), f32)
-    for k in iterate(K // 32):
-        tg.local_write(tg.global_read(A, (wave * 16, k * 32), (16, 32)), a, (wave * 16, 0), slot=k % 2)
-        tg.local_write(tg.global_read(B, (wave * 16, k * 32), (16, 32)), b, (wave * 16, 0), slot=k % 2)
-        tg.shared_memory_barrier()
-        a_tile = tg.local_read(a, (wave // 2 * 32, 0), (32, 32), slot=k % 2)
-        b_tile = tg.local_read(b, (wave % 2 * 32, 0), (32, 32), slot=k % 2)
-        acc = tg.mma(a_tile, b_tile.T, acc)
-    tg.global_write(acc, C, (wave // 2 * 32, wave % 2 * 32))
+FILE = "gemm.tide"
+STRATEGY = "two-pp-cluster"
+RUNS = 10
+CLOSE = 1e-3
 
 
-def run_demo(say: Print) -> int:
-    """The steps in order; the first that fails ends it."""
-    steps = (_show_kernel, _run_kernel, _judge_kernel, _synchronize, _break_kernel, _show_graph)
-    try:
-        good = all(step(say) for step in steps)
-    except BadInput as bad:
-        say(show_findings(bad.findings, Sources()))
-        return 2
-    say("" if good else "\nThe demo did not go as told: this is a mistake of Tidegate's own.")
-    return 0 if good else 3
+class Teller(Protocol):
+    """Who tells it: the command line, on a terminal or into a pipe."""
+
+    def say(self, text: str) -> None: ...
+
+    def program(self, text: str, before: str = "") -> None: ...
+
+    def findings(self, findings: Sequence[Finding], sources: Sources) -> None: ...
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None: ...
 
 
-def _show_kernel(say: Print) -> bool:
-    program = gemm.trace().kernel
-    text = show(program)
-    say("1. A kernel, traced from Python: a GEMM of four waves through two slots of shared memory.\n")
-    say(text)
-    same = parse(text).kernels == (program,)
-    say(f"   It parses back to the same kernel: {same}.\n")
-    return same
+@dataclass(slots=True)
+class _Demo:
+    """The demo on its way. `rows` are those of the table at its end."""
+
+    tell: Teller
+    output: Path
+    text: str
+    targets: tuple[Target, ...]
+    sizes: dict[str, int]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def kernel(self) -> Kernel:
+        return load_text(self.text, FILE).kernels[0]
+
+    @property
+    def sources(self) -> Sources:
+        return Sources({FILE: self.text})
 
 
-def _run_kernel(say: Print) -> bool:
-    errors = [_run(gemm.trace().kernel, seed) for seed in range(3)]
-    say("2. Run on a machine that delays whatever its target lets it delay, with three seeds, against NumPy:")
-    say(f"   largest difference {max(errors):.2g}.\n")
-    return max(errors) < 1e-3
+def run_demo(tell: Teller, output: Path) -> int:
+    """The steps in order, and the exit status; the first that fails ends it."""
+    known = tomllib.loads((files("tidegate") / "demo.toml").read_text(encoding="utf-8"))
+    demo = _Demo(
+        tell, output, known["kernel"].lstrip(), tuple(map(load_target, known["targets"])), dict(known["sizes"])
+    )
+    steps: tuple[Callable[[_Demo], bool], ...] = (_show, _race, _synchronize, _schedule, _compare, _draw)
+    if all(step(demo) for step in steps):
+        return 0
+    tell.say("The demo did not go as told: this is a mistake of Tidegate's own.")
+    return 3
 
 
-def _run(program: Kernel, seed: int) -> float:
-    """How far the result is from NumPy's."""
+def _show(demo: _Demo) -> bool:
+    demo.tell.say("1. A matrix product by eight waves, through two slots of shared memory. It has no barrier yet.\n")
+    demo.tell.program(demo.text)
+    return True
+
+
+def _race(demo: _Demo) -> bool:
+    """What `check` says, and whether runs show it."""
+    target = demo.targets[0]
+    found = _check(demo.kernel, target).findings
+    first = next((each for each in sort_findings(found) if each.code == "TG101"), None)
+    demo.tell.say(f"\n2. `tidegate check` finds {len(found)} races, for all sizes at once. One, with its witness:\n")
+    if first is None:
+        return False
+    demo.tell.findings([first], demo.sources)
+    wrong = sum(_distance(demo.kernel, target, seed) > CLOSE for seed in range(RUNS))
+    demo.tell.say(
+        f"   On a machine that delays what {target.name} may delay, {wrong} of {RUNS} runs give wrong numbers."
+    )
+    demo.rows.append(_row("as it is", demo.kernel, target, f"{len(found)} races", demo.sizes))
+    return wrong > 0
+
+
+def _check(kernel: Kernel, target: Target) -> Checked:
+    return run_stages(Unit(kernel.name, target, kernel, None), print_after=None, stop_after=None, show=lambda *_: None)
+
+
+def _distance(kernel: Kernel, target: Target, seed: int) -> float:
+    """How far the result of a run is from NumPy's."""
     import numpy as np
 
     from tidegate.simulate.hostile import run_hostile
     from tidegate.simulate.inorder import make_inputs
 
-    inputs = make_inputs(program, seed=seed)
-    result = run_hostile(program, inputs, target=load_target(program.target), seed=seed).arrays["C"]
+    inputs = make_inputs(kernel, seed=seed)
+    result = run_hostile(kernel, inputs, target=target, seed=seed).arrays["C"]
     expected = inputs["A"].astype(np.float32) @ inputs["B"].astype(np.float32).T
     return float(np.nan_to_num(np.max(np.abs(result - expected)), nan=np.inf))
 
 
-def _judge_kernel(say: Print) -> bool:
-    """Right as it is; without its barrier it races, though not every run shows that."""
-    good = _check(show(gemm.trace().kernel), "gemm.tide")
-    say("3. Is it right for other sizes, and whoever is faster? `tidegate check`:\n")
-    say(f"   {len(good.findings)} findings\n   " + show_decided(good).replace("\n", "\n   ") + "\n")
-    text = _strip(gemm.trace().kernel)
-    found = _check(text, "racy.tide").findings
-    wrong = sum(_run(parse(text).kernels[0], seed) > 1e-3 for seed in range(20))
-    say(f"   Without its barrier, {wrong} of 20 such runs give other numbers. `check` needs no luck; it says first:\n")
-    say(show_findings(sort_findings(found)[:1], Sources({"racy.tide": text})) + "\n")
-    return not good.findings and {each.code for each in found} == {"TG101", "TG102"} and wrong > 0
+def _synchronize(demo: _Demo) -> bool:
+    names = " and ".join(target.name for target in demo.targets)
+    demo.tell.say(f"\n3. `tidegate sync` puts in what it needs, for {names}, and proves what came of it.")
+    return all(_synchronize_for(demo, target) for target in demo.targets)
 
 
-def _check(text: str, name: str) -> Checked:
-    program = parse(text, name).kernels[0]
-    unit = Unit(program.name, load_target(program.target), program, None)
-    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
-
-
-def _strip(program: Kernel) -> str:
-    """The kernel's text without a single barrier."""
-    return "".join(line for line in show(program).splitlines(keepends=True) if "barrier" not in line)
-
-
-def _synchronize(say: Print) -> bool:
-    """Barriers are taken away and put back, in the text as it is, with reasons."""
-    text = _strip(gemm.trace().kernel)
-    program = parse(text, "bare.tide").kernels[0]
-    result = synchronize(Unit(program.name, load_target(program.target), program, None))
-    assert result.placed is not None
+def _synchronize_for(demo: _Demo, target: Target) -> bool:
+    result = synchronize(Unit(demo.kernel.name, target, demo.kernel, None))
+    assert result.kernel is not None
     assert result.checked is not None
-    say("4. Who puts the barriers in? `tidegate sync`, given that text without any: the hazards it finds, then what it")
-    say("   makes of the loop. Each barrier says why it stands.\n")
-    assert result.hazards is not None
-    say("   " + show_hazards(result.hazards).rstrip().replace("\n", "\n   ") + "\n")
-    lines = write_programs([result], text, "bare.tide").splitlines()
+    text = write_programs([result], demo.text, FILE)
+    demo.tell.say(f"\n   The loop for {target.name}; each edit says why it stands:\n")
+    demo.tell.program(_loop_of(text), demo.text)
+    demo.tell.say("\n   " + show_decided(result.checked).replace("\n", "\n   "))
+    worst = max(_distance(result.kernel, target, seed) for seed in range(RUNS))
+    demo.tell.say(f"   {RUNS} runs against NumPy: largest difference {worst:.2g}.")
+    demo.rows.append(_row("synchronized", result.kernel, target, _verdict(result), demo.sizes))
+    return result.checked.is_proved and worst < CLOSE
+
+
+def _loop_of(text: str) -> str:
+    lines = text.splitlines(keepends=True)
     start = next(number for number, line in enumerate(lines) if "iterate" in line)
-    end = next(number for number, line in enumerate(lines) if line == "  }")
-    say("\n".join(lines[start : end + 1]) + "\n")
-    say(f"   weight {result.placed.weight:g}, judged again: {len(result.checked.findings)} findings")
-    say("   " + show_decided(result.checked).replace("\n", "\n   "))
-    same = result.kernel == gemm.trace().kernel
-    say(f"   The same kernel as written by hand: {same}. Targets to choose from: {len(list_targets())}.\n")
-    return not result.checked.findings and same
+    end = next(number for number, line in enumerate(lines) if line.startswith("  }"))
+    return "".join(lines[start : end + 1])
 
 
-def _break_kernel(say: Print) -> bool:
-    say("5. Two other mistakes, found without running anything: a buffer that is too small, and a barrier that only")
-    say("   some waves reach.\n")
-    text = show(gemm.trace().kernel).replace("lds<64x32xf16, slots = 2>", "lds<48x32xf16, slots = 2>", 1)
-    text = text.replace(
-        "    shared_memory_barrier\n", "    conditional wave < 2 {\n      shared_memory_barrier\n    }\n"
+def _verdict(result: Synchronized) -> str:
+    return "proved" if result.checked is not None and result.checked.is_proved else "not proved"
+
+
+def _schedule(demo: _Demo) -> bool:
+    """Ping-pong: the loop fetches a tile ahead, as it has to."""
+    target = demo.targets[0]
+    made: Scheduled = schedule_kernel(demo.kernel, target, STRATEGY, certain=False)
+    demo.tell.say(
+        "\n4. `tidegate schedule` lets two halves of the waves take turns: one moves data, the other multiplies."
     )
-    found = [
-        each for kernel in parse(text, "broken.tide").kernels for each in check(kernel, load_target(default_target()))
-    ]
-    say(show_findings(found, Sources({"broken.tide": text})))
-    say("")
-    return {each.code for each in found} == {"TG202", "TG301"}
+    if made.chosen is None:
+        return False
+    checked = _check(made.chosen.kernel, target)
+    worst = _distance(made.chosen.kernel, target, 0)
+    demo.tell.say("\n   " + show_decided(checked).replace("\n", "\n   "))
+    demo.tell.say(f"   A run against NumPy: largest difference {worst:.2g}.")
+    verdict = "proved" if checked.is_proved else "not proved"
+    demo.rows.append(_row("ping-pong", made.chosen.kernel, target, verdict, demo.sizes))
+    return checked.is_proved and worst < CLOSE
 
 
-def _show_graph(say: Print) -> bool:
-    built = build_graph(gemm.trace().kernel, load_target(default_target()))
-    lines = show_graph(built.graph).splitlines()
-    say("6. What synchronization depends on, whatever a kernel was written in: its SyncGraph (the loop's points).\n")
-    for line in lines:
-        if " loop 0" in line:
-            say("   " + line.strip())
-    say("")
+def _row(what: str, kernel: Kernel, target: Target, verdict: str, sizes: dict[str, int]) -> tuple[str, ...]:
+    """What it has in one iteration of its loop, and what the cost model says that takes."""
+    from tidegate.graph import model as g
+    from tidegate.language.ops import SharedMemoryBarrier, Wait, WorkgroupBarrier
+
+    graph = build_graph(kernel, target).graph
+    in_loop = sum(
+        point.loop >= 0
+        and isinstance(point.action, g.Sync)
+        and isinstance(point.action.op, SharedMemoryBarrier | WorkgroupBarrier | Wait)
+        for point in graph.points
+    )
+    known: dict[str, Any] = {each.name: sizes.get(each.name, each.default) for each in graph.sizes}
+    cycles, busy = cost_of_iteration(graph, target, estimate(graph, target, sizes=known, cached=True, record=True))
+    return what, target.name, str(in_loop), f"{cycles:,.0f}", f"{busy * 100:.0f} %", verdict
+
+
+def _compare(demo: _Demo) -> bool:
+    demo.tell.say("\n5. Before and after; by the cost model, with global memory in the cache; nothing was measured:\n")
+    head = ("kernel", "GPU", "barriers an iteration", "cycles an iteration", "matrix units busy", "verdict")
+    demo.tell.table([head, *demo.rows])
     return True
+
+
+def _draw(demo: _Demo) -> bool:
+    """A page with all three versions for the first GPU."""
+    target = demo.targets[0]
+    unit = Unit(demo.kernel.name, target, demo.kernel, None)
+    report = build_report(unit, demo.sources, Asked(demo.sizes, cached=True, strategy=STRATEGY))
+    try:
+        report.save(demo.output)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BadInput(Finding("TG022", f"`{demo.output}` cannot be written: {reason}")) from None
+    demo.tell.say(f"\n6. All of it on one page, with arcs, timelines and how barriers are placed: {demo.output}")
+    demo.tell.say("   For a kernel of your own: `tidegate draw FILE -o out.html`. To learn more: docs/tutorial.md.")
+    verdicts = [each["verdict"]["kind"] for each in report.data["programs"]]
+    return verdicts == ["wrong", "proved", "proved"]

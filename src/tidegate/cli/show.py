@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.cli.complete import complete_show_stage, complete_target
 from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
-from tidegate.cli.say import emit, print_findings, say, say_table, write
+from tidegate.cli.say import emit, print_findings, say, say_program, say_table, write
+
+if TYPE_CHECKING:
+    from tidegate.diag import Finding, Sources
 
 
 def targets_command(
@@ -79,14 +84,36 @@ def show_command(
         write(output, text + "\n")
 
 
-def demo_command() -> None:
-    """A walk through one kernel: run it, check it, take its barriers away and put them back, break it, see its graph.
+def demo_command(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="OUT.html", help="The page that is written.")
+    ] = Path("tidegate-demo.html"),
+) -> None:
+    """One kernel without a barrier: its races, synchronized for two GPUs, proved, run, in ping-pong, and on a page.
 
-    Examples: `tidegate demo`
+    Takes some ten seconds and needs no GPU. Exit status: 0, or 3 if something did not go as told.
+
+    Examples: `tidegate demo`, `tidegate demo -o demo.html`
     """
     from tidegate.demo import run_demo
 
-    raise typer.Exit(run_demo(say))
+    raise typer.Exit(run_demo(_Terminal(), output))
+
+
+class _Terminal:
+    """Tells the demo."""
+
+    def say(self, text: str) -> None:
+        say(text)
+
+    def program(self, text: str, before: str = "") -> None:
+        say_program(text, before)
+
+    def findings(self, findings: Sequence[Finding], sources: Sources) -> None:
+        print_findings(findings, sources)
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        say_table(rows, indent=3)
 
 
 def _row(row: Any) -> dict[str, Any]:
