@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -29,6 +30,16 @@ FLAGS = (
     "--disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe"
 ).split()
 SECONDS = 30.0
+# What the browser itself does with a key, it does by these numbers.
+CODES = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
+# Chromium looks for its pipe at these two numbers.
+START = """
+import fcntl, os, sys
+told, said = (fcntl.fcntl(int(each), fcntl.F_DUPFD, 10) for each in sys.argv[1:3])
+os.dup2(told, 3)
+os.dup2(said, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find_chromium() -> str | None:
@@ -45,9 +56,9 @@ class Browser:
         self.folder = tempfile.TemporaryDirectory(prefix="chromium", ignore_cleanup_errors=True)
         told_read, told_write = os.pipe()
         said_read, said_write = os.pipe()
-        command = f'exec "$0" "$@" 3<&{told_read} 4>&{said_write}'
+        own = [str(told_read), str(said_write), found, *FLAGS, f"--user-data-dir={self.folder.name}", "about:blank"]
         self.process = subprocess.Popen(
-            ["sh", "-c", command, found, *FLAGS, f"--user-data-dir={self.folder.name}", "about:blank"],
+            [sys.executable, "-c", START, *own],
             pass_fds=(told_read, said_write),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -70,7 +81,8 @@ class Browser:
         self.folder.cleanup()
 
     def open(self, path: Path, *, width: int = 1280, height: int = 800, dark: bool = False) -> Page:
-        target = self.ask("Target.createTarget", {"url": "about:blank"})["targetId"]
+        context = self.ask("Target.createBrowserContext", {})["browserContextId"]  # nothing is kept from other pages
+        target = self.ask("Target.createTarget", {"url": "about:blank", "browserContextId": context})["targetId"]
         session = self.ask("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         return Page(self, session, path, (width, height), dark)
 
@@ -145,7 +157,7 @@ class Page:
               element.scrollIntoView({{block: "center"}});
               const box = element.getBoundingClientRect();
               let [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
-              if (element.getPointAtLength) {{
+              if (element.getPointAtLength && getComputedStyle(element).fill === "none") {{
                 const middle = element.getPointAtLength(element.getTotalLength() / 2);
                 const at = middle.matrixTransform(element.getScreenCTM());
                 [x, y] = [at.x, at.y];
@@ -158,7 +170,7 @@ class Page:
             self.ask("Input.dispatchMouseEvent", type=kind, **where)
 
     def key(self, key: str, *, shift: bool = False) -> None:
-        about: dict[str, Any] = {"key": key, "modifiers": 8 if shift else 0}
+        about: dict[str, Any] = {"key": key, "modifiers": 8 if shift else 0, "windowsVirtualKeyCode": CODES.get(key, 0)}
         if len(key) == 1:
             about["text"] = key
         self.ask("Input.dispatchKeyEvent", type="keyDown", **about)

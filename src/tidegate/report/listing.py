@@ -49,6 +49,8 @@ def listing_of(graph: SyncGraph, sources: Sources, told: Iterable[int] = (), *, 
     numbers = [each.line for each in places if each.file == file]
     first, last = _grown(file, min(numbers), max(numbers), sources)
     first = min(first, head) if head else first
+    while first < last and not (_line(file, first, sources) or "").strip():
+        first += 1
     lines = [(number, _line(file, number, sources) or "") for number in range(first, last + 1)]
     if len(lines) > LONGEST:
         lines = list(_short(lines, {*told, first, last}))

@@ -87,7 +87,7 @@ function drawMargin() {
     for (const part of barrier.parts) {
       const y = middle(part.line);
       if (y === null) continue;
-      const style = `stroke: var(--${barrier.needed || barrier.pinned ? "barrier" : "open"}); stroke-width: ${isPicked("barrier", number) ? 6 : 4}`;
+      const style = `stroke: var(--${barrier.needed || barrier.pinned || barrier.kind === "stagger" ? "barrier" : "open"}); stroke-width: ${isPicked("barrier", number) ? 6 : 4}`;
       pieces.push(draw("line", { x1: 4, y1: y, x2: width - 2, y2: y, style, "stroke-dasharray": barrier.pinned ? "6 3" : "none", opacity: 0.8 }));
       pieces.push(draw("path", { class: "hit", d: `M 4 ${y} H ${width}`, "data-barrier": number, onclick: () => pick("barrier", number) }, draw("title", {}, document.createTextNode(barrier.title))));
     }

@@ -127,8 +127,13 @@ lanes.addEventListener("wheel", (event) => {
   zoom(event.deltaY > 0 || event.deltaX > 0 ? 1.25 : 0.8, Math.min(Math.max((event.clientX - box.left - LEFT) / (box.width - LEFT), 0), 1));
 }, { passive: false });
 lanes.addEventListener("pointerdown", (start) => {
-  let last = start.clientX;
-  const drag = (event) => { move(-(event.clientX - last) / (lanes.clientWidth - LEFT)); last = event.clientX; };
+  let last = start.clientX, dragging = false;
+  const drag = (event) => {
+    dragging ||= Math.abs(event.clientX - last) > 3; // a hand that clicks is not still
+    if (!dragging) return;
+    move(-(event.clientX - last) / (lanes.clientWidth - LEFT));
+    last = event.clientX;
+  };
   const end = () => { removeEventListener("pointermove", drag); removeEventListener("pointerup", end); };
   addEventListener("pointermove", drag);
   addEventListener("pointerup", end);

@@ -1,0 +1,278 @@
+"""`tidegate draw -o out.html`: what a page says, checked against the stages; how it behaves is in `test_page.py`."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidegate
+from conftest import ROOT
+from tidegate.files import load, load_text
+from tidegate.passes import units_of
+from tidegate.report.build import Asked, Report, build_report
+from tidegate.report.steps import without_barriers
+from tidegate.simulate.cycles import estimate
+
+RACY = """\
+target gfx942
+
+kernel @shift(%X: global<Kx4x64xf32>, %Y: global<Kx4x64xf32>) sizes(K = 4) waves 4 {
+  %rows = alloc : lds<4x64xf32, slots = 2>
+  iterate %k in 0 .. K {
+    %mine = global_read %X[%k, wave, 0] : tile<64xf32>
+    local_write %mine, %rows[%k mod 2][wave]
+    %next = local_read %rows[%k mod 2][(wave + 1) mod 4] : tile<64xf32>  # </script><script>alert(1)</script>
+    global_write %next, %Y[%k, wave, 0]
+  }
+}
+"""
+EXAMPLES = ("gemm_one_slot.tide", "gemm_two_slots.py", "gemm_split.py", "gemm_pingpong.tide", "flash_attention.tide")
+
+
+def tidegate_command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tidegate", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def report_of(file: str, **asked: Any) -> Report:
+    loaded = load(file)
+    (unit,) = units_of(loaded, None)
+    return build_report(unit, loaded.sources, Asked(**asked))
+
+
+@pytest.fixture(scope="module")
+def racy() -> Report:
+    loaded = load_text(RACY, "shift.tide")
+    (unit,) = units_of(loaded, None)
+    return build_report(unit, loaded.sources)
+
+
+# --- programs -----------------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_races_is_shown_as_given_and_synchronized(racy: Report) -> None:
+    given, after = racy.data["programs"]
+    assert (given["verdict"]["kind"], after["verdict"]["kind"]) == ("wrong", "proved")
+    assert {each["code"] for each in given["findings"]} == {"TG101", "TG102"}
+    assert {each["kind"] for each in given["hazards"]} == {"RAW", "WAR"}
+    assert not any(each["ordered"] for each in given["hazards"])
+    (barrier,) = after["barriers"]
+    assert barrier["needed"]
+    assert sorted(barrier["serves"]) == [number for number, each in enumerate(after["hazards"]) if each["ordered"]]
+    assert dict(after["lines"])[barrier["parts"][0]["line"]].strip().startswith("shared_memory_barrier")
+    assert (given["figures"]["barriers"], after["figures"]["barriers"]) == (0, 1)
+
+
+def test_a_program_that_is_clean_is_shown_once() -> None:
+    data = report_of(str(ROOT / "examples/gemm_two_slots.py")).data
+    (only,) = data["programs"]
+    assert only["verdict"]["kind"] == "proved"
+    assert only["lines"][0][1].startswith("@tg.kernel")
+
+
+def test_ping_pong_is_a_version_of_its_own() -> None:
+    data = report_of(str(ROOT / "examples/gemm_one_slot.tide"), strategy="clusters=2", prefetch=True).data
+    assert [each["title"] for each in data["programs"]] == ["as given", "ping-pong, clusters=2"]
+
+
+@pytest.mark.parametrize("file", EXAMPLES)
+def test_a_barrier_stands_in_the_window_of_what_it_alone_serves(file: str) -> None:
+    """The window is asked of other walks than those that say what a barrier serves."""
+    for program in report_of(str(ROOT / "examples" / file)).data["programs"]:
+        for hazard in program["hazards"]:
+            if len(hazard["barriers"]) != 1:
+                continue
+            barrier = program["barriers"][hazard["barriers"][0]]
+            if barrier["kind"] in ("shared-memory barrier", "workgroup barrier"):
+                assert barrier["parts"][0]["line"] in hazard["window"], hazard["title"]
+
+
+@pytest.mark.parametrize("file", EXAMPLES)
+def test_all_lines_that_a_page_speaks_of_are_shown(file: str) -> None:
+    for program in report_of(str(ROOT / "examples" / file)).data["programs"]:
+        shown = {number for number, _ in program["lines"]}
+        spoken = {line for each in program["hazards"] for line in (each["from"], each["to"])}
+        spoken |= {part["line"] for each in program["barriers"] for part in each["parts"]}
+        assert spoken <= shown
+
+
+def test_a_window_ends_where_the_barrier_would_be_too_late(racy: Report) -> None:
+    """RAW: between write and read; WAR: on the way round; of the write no place, for the barrier is then before it."""
+    windows = {each["kind"]: each["window"] for each in racy.data["programs"][0]["hazards"]}
+    lines = {text.strip().partition(" ")[0]: number for number, text in racy.data["programs"][0]["lines"]}
+    assert windows["RAW"] == [lines["%next"]]
+    assert set(windows["WAR"]) >= {lines["global_write"], lines["%mine"], lines["local_write"]}
+
+
+# --- timelines ----------------------------------------------------------------------------------------------------
+
+
+def test_bars_begin_before_they_end_and_lie_in_the_window(racy: Report) -> None:
+    for program in racy.data["programs"]:
+        titles = [each["title"] for each in program["timelines"]]
+        assert titles == ["Cost model", "Hostile machine"]
+        for timeline in program["timelines"]:
+            assert len(timeline["waves"]) == 4
+            for wave in timeline["waves"]:
+                assert wave["bars"]
+                for _, start, end, line, _ in wave["bars"]:
+                    assert start < end
+                    assert end > timeline["start"]
+                    assert start < timeline["end"]
+                    assert line in dict(program["lines"])
+
+
+def test_a_race_is_marked_where_it_happens_and_gone_afterwards(racy: Report) -> None:
+    before, after = ([each["marks"] for each in p["timelines"][1]["waves"]] for p in racy.data["programs"])
+    marks = [mark for each in before for mark in each]
+    assert marks
+    assert all("race" in text for _, _, text in marks)
+    assert not any(after)
+
+
+def test_on_the_hostile_machine_every_wave_passes_each_barrier(racy: Report) -> None:
+    after = racy.data["programs"][1]
+    line = after["barriers"][0]["parts"][0]["line"]
+    for wave in after["timelines"][1]["waves"]:
+        assert [each[2] for each in wave["meets"]] == [line] * 4  # K = 4 iterations
+        assert all(arrived < released for arrived, released, _ in wave["meets"])
+
+
+def test_cycles_of_the_page_are_those_of_the_estimate() -> None:
+    file = str(ROOT / "examples/gemm_two_slots.tide")
+    (program,) = report_of(file, sizes={"K": 512}).data["programs"]
+    (kernel,) = load(file).kernels
+    found = estimate(tidegate.build_graph(kernel).graph, tidegate.load_target(kernel.target), sizes={"K": 512})
+    assert program["figures"]["cycles"] == round(found.loops[0].cycles)
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", EXAMPLES)
+def test_the_last_step_has_all_barriers_and_every_window_is_done(file: str) -> None:
+    data = report_of(str(ROOT / "examples" / file)).data
+    assert [each["title"] for each in data["animations"]] == ["Whole barriers", "Split pairs"]
+    for animation in data["animations"]:
+        steps, windows = animation["steps"], animation["windows"]
+        last = steps[-1]
+        assert last["bars"] == list(range(len(animation["bars"])))
+        assert sorted(last["done"]) == list(range(len(windows))), animation["title"]
+        for before, after in pairwise(steps):
+            assert set(before["shown"]) <= set(after["shown"])
+            assert set(before["bars"]) <= set(after["bars"])
+            assert set(before["done"]) <= set(after["done"])
+
+
+def test_whole_barriers_are_those_of_sync(racy: Report) -> None:
+    """Of the animation for whole barriers: as many, and before the same line."""
+    whole = racy.data["animations"][0]
+    (bar,) = whole["bars"]
+    assert bar["op"] == "shared_memory_barrier"
+    assert whole["rows"][bar["row"]][1].startswith("%next = local_read")
+
+
+def test_split_pairs_have_a_signal_and_a_wait() -> None:
+    split = report_of(str(ROOT / "examples/gemm_split.py")).data["animations"][1]
+    words = [each["op"].split()[0] for each in split["bars"]]
+    assert words.count("signal") == words.count("wait") == 2
+    assert any(each["cut"] for each in split["steps"])
+
+
+def test_barriers_are_set_aside_before_they_are_placed() -> None:
+    (kernel,) = load(str(ROOT / "examples/gemm_split.py")).kernels
+    bare = without_barriers(tidegate.build_graph(kernel).graph)
+    assert "signal" not in tidegate.show_graph(bare)
+
+
+# --- the file -----------------------------------------------------------------------------------------------------
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts, self.references = 0, []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        self.references += [value for name, value in attrs if name in ("src", "href")]
+
+
+def test_a_page_is_one_file_and_no_text_of_a_program_ends_its_script(racy: Report) -> None:
+    parser = _Tags()
+    parser.feed(racy.html)
+    assert parser.scripts == 2  # the data, and what draws it
+    assert parser.references == []
+    held = re.search(r'<script type="application/json" id="data">(.*?)</script>', racy.html, re.DOTALL)
+    assert held is not None
+    assert json.loads(held[1]) == json.loads(json.dumps(racy.data))
+    assert "@import" not in racy.html
+    assert "url(http" not in racy.html
+
+
+def test_the_same_program_gives_the_same_page(racy: Report) -> None:
+    loaded = load_text(RACY, "shift.tide")
+    (unit,) = units_of(loaded, None)
+    assert build_report(unit, loaded.sources).html == racy.html
+
+
+def test_the_command_says_what_is_on_the_page(tmp_path: Path) -> None:
+    (tmp_path / "shift.tide").write_text(RACY, encoding="utf-8")
+    ran = tidegate_command("draw", "shift.tide", "-o", "shift.html", "--trace", "shift.json", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "as given: 0 barriers, not proved" in ran.stdout
+    assert "synchronized: 1 barrier, proved" in ran.stdout
+    assert (tmp_path / "shift.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    events = json.loads((tmp_path / "shift.json").read_text(encoding="utf-8"))["traceEvents"]
+    assert {each["ph"] for each in events} == {"M", "X"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-o", "out.png"), "only `.html` and `.svg` are"),
+        ((), "nothing says where to draw"),
+        (("-o", "nowhere/out.html"), "cannot be written"),
+        (("-o", "out.html", "--size", "Q=1"), "has no size `Q`"),
+        (("-o", "out.html", "--prefetch"), "`--prefetch` is for `--strategy`"),
+    ],
+)
+def test_what_cannot_be_drawn(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "shift.tide").write_text(RACY, encoding="utf-8")
+    ran = tidegate_command("draw", "shift.tide", *words, cwd=tmp_path)
+    assert ran.returncode == 2
+    assert said in ran.stderr
+
+
+# --- notebooks ----------------------------------------------------------------------------------------------------
+
+
+def test_notebooks_show_kernels_plans_findings_and_results() -> None:
+    kernel = tidegate.parse(RACY).kernels[0]
+    assert "kernel @shift" in kernel._repr_html_()
+    assert "&lt;4x64xf32" in kernel._repr_html_()
+    found = tidegate.check(kernel)
+    assert found._repr_html_().count("<pre") == len(found) == 2
+    assert "error[TG101]" in found._repr_html_()
+    result = tidegate.sync(kernel)
+    assert re.search(r"<span[^>]*>\s*shared_memory_barrier", result._repr_html_())
+    assert "proved" in result._repr_html_()
+    assert "insert shared_memory_barrier before" in result.plan._repr_html_()
+    assert "RAW" in result.plan._repr_html_()
+    assert tidegate.check(result.kernel)._repr_html_() == '<p style="color: #2c8a4b">no findings</p>'
+    assert "weight" in tidegate.explain(result.kernel)._repr_html_()
+    assert tidegate.draw(kernel)._repr_html_().startswith("<iframe srcdoc=")
+
+
+def test_a_kernel_without_a_file_is_drawn_with_lines_of_its_own() -> None:
+    kernel = tidegate.parse(RACY).kernels[0]
+    program = tidegate.draw(kernel).data["programs"][0]
+    assert any("local_write" in text for _, text in program["lines"])
