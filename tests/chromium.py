@@ -179,10 +179,11 @@ class Page:
     def tall(self) -> int:
         return int(self.value("document.documentElement.scrollHeight"))
 
-    def picture(self, path: Path) -> None:
-        """All of the page as a PNG."""
+    def picture(self, path: Path, height: int = 0) -> None:
+        """All of the page as a PNG, or its first rows."""
+        self.value("scrollTo(0, 0)")
         size = self.value("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")
-        clip = {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size[0], "height": height or size[1], "scale": 1}
         found = self.ask("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(found["data"]))
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 import tidegate
 from conftest import ROOT
+from tidegate.demo import run_demo
+from tidegate.diag import Finding, Sources
 from tidegate.files import load, load_text
 from tidegate.passes import units_of
 from tidegate.report.build import Asked, Report, build_report
@@ -276,3 +279,44 @@ def test_a_kernel_without_a_file_is_drawn_with_lines_of_its_own() -> None:
     kernel = tidegate.parse(RACY).kernels[0]
     program = tidegate.draw(kernel).data["programs"][0]
     assert any("local_write" in text for _, text in program["lines"])
+
+
+# --- the demo -----------------------------------------------------------------------------------------------------
+
+
+class _Listener:
+    """Hears what the demo says."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.rows: list[list[str]] = []
+        self.codes: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def program(self, text: str, before: str = "") -> None:
+        self.said.append(text)
+
+    def findings(self, findings: Sequence[Finding], sources: Sources) -> None:
+        self.codes += [each.code for each in findings]
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        self.rows += [list(row) for row in rows]
+
+
+@pytest.mark.slow
+def test_the_demo_goes_as_told_and_its_page_is_the_one_in_the_documentation(tmp_path: Path, update: bool) -> None:
+    heard = _Listener()
+    assert run_demo(heard, tmp_path / "demo.html") == 0
+    assert heard.codes == ["TG101"]
+    _, given, *made = heard.rows
+    assert given[-1].endswith("races")
+    assert [row[-1] for row in made] == ["proved"] * 3
+    assert "signal -1" in "".join(heard.said), "the second GPU has split pairs"
+    as_given, synchronized, pingpong = (int(row[3].replace(",", "")) for row in (given, made[0], made[2]))
+    assert as_given < pingpong < synchronized, "barriers cost something, and ping-pong gives some of it back"
+    page = (tmp_path / "demo.html").read_text(encoding="utf-8")
+    if update:
+        (ROOT / "docs/demo.html").write_text(page, encoding="utf-8")
+    assert page == (ROOT / "docs/demo.html").read_text(encoding="utf-8")

@@ -149,7 +149,7 @@ def _draw_page(
 
 def say_page(report: Report, output: Path) -> None:
     """Where the page is, and the verdict of each program on it."""
-    say(f"{output}: @{report.name} on {report.data['target']}, {len(report.html) / 1000:,.0f} kB")
+    say(f"{output}: @{report.name} on {report.data['target']}")
     for each in report.data["programs"]:
         count = each["figures"]["barriers"]
         verdict = each["verdict"]["text"].split("\n")[0]
