@@ -40,7 +40,7 @@ $(DOCS_READY): $(READY)
 	$(PIP) -e '.[docs]'
 	@touch $@
 
-demo: $(READY)  ## one kernel: run, judged, without its barriers, with them again
+demo: $(READY)  ## one kernel without barriers: raced, synchronized, proved, run, scheduled, drawn
 	$(BIN)/tidegate demo
 
 check: $(READY) lint types fast  ## lint, types and fast tests: before every commit
