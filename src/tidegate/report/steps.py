@@ -14,7 +14,6 @@ the signal stands where that begins and the wait where it ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tidegate.diag import Sources
@@ -24,26 +23,13 @@ from tidegate.graph.flow import Flow, flow_of
 from tidegate.graph.plan import Delete, Insert, Plan
 from tidegate.hazards.find import find_hazards
 from tidegate.hazards.model import Hazard
-from tidegate.hazards.show import loop_name
 from tidegate.language.ops import NewBarrier, SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier
-from tidegate.language.show import show_op
-from tidegate.placement.place import Options, Placed, can_split, place
-from tidegate.report.wave_views import is_inside
+from tidegate.placement.place import Options, can_split, place
+from tidegate.report.player import MOST_WINDOWS, Player, Row
 from tidegate.report.windows import find_windows
 from tidegate.targets import Target, known_targets, load_target
 
 Json = dict[str, Any]
-MOST_WINDOWS = 24
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the program that matters here; barriers stand before rows."""
-
-    point: int
-    line: int
-    text: str
-    depth: int
 
 
 def animations(graph_for: Callable[[Target], g.SyncGraph], target: Target, sources: Sources) -> list[Json]:
@@ -96,7 +82,7 @@ def _animation(graph: g.SyncGraph, target: Target, strategy: str, sources: Sourc
     if windows is None:
         return None
     rows = _rows(graph, hazards, inserts, found.flow, sources)
-    player = _Player(graph, found.flow, placed, hazards, windows, rows, inserts)
+    player = Player(graph, found.flow, placed, hazards, windows, rows, inserts)
     return {
         "title": "Split pairs" if strategy == "intersecting" else "Whole barriers",
         "target": target.name or "no target",
@@ -140,208 +126,3 @@ def _depth(graph: g.SyncGraph, number: int) -> int:
     while loop >= 0:
         depth, loop = depth + 1, graph.loops[loop].parent
     return depth
-
-
-class _Player:
-    """The steps of one strategy. Places are numbers of rows: a barrier at row r stands before it."""
-
-    def __init__(
-        self,
-        graph: g.SyncGraph,
-        flow: Flow,
-        placed: Placed,
-        hazards: list[Hazard],
-        windows: list[tuple[int, ...]],
-        rows: list[Row],
-        inserts: list[Insert],
-    ) -> None:
-        self.graph, self.flow, self.placed, self.rows, self.inserts = graph, flow, placed, rows, inserts
-        shown = list(zip(hazards, windows, strict=True))[:MOST_WINDOWS]
-        self.hazards = [each for each, _ in shown]
-        self.points = [window for _, window in shown]
-        self.places = [sorted({self.row(point) for point in window}) for window in self.points]
-
-    def row(self, point: int) -> int:
-        """The first row at or behind a point."""
-        return next((number for number, each in enumerate(self.rows) if each.point >= point), len(self.rows))
-
-    def windows(self) -> list[Json]:
-        return [
-            {
-                "kind": each.kind.name,
-                "title": self.title(each),
-                "from": self.row(self.flow.origin[each.producer]),
-                "to": self.row(self.flow.origin[each.consumer]),
-                "places": places,
-                "carried": each.loop >= 0 and each.distance > 0,
-                "loop": self.loop_rows(each.loop),
-            }
-            for each, places in zip(self.hazards, self.places, strict=True)
-        ]
-
-    def loop_rows(self, loop: int) -> list[int]:
-        """The first and the last row inside of a loop."""
-        inside = [
-            number
-            for number, each in enumerate(self.rows)
-            if is_inside(self.graph, self.graph.points[each.point].loop, loop)
-        ]
-        return [min(inside), max(inside)] if inside else [0, len(self.rows) - 1]
-
-    def bars(self) -> list[Json]:
-        """What is put in: before which row, and what it is."""
-        return [{"row": self.row(each.before), "op": " ".join(show_op(each.op))} for each in self.inserts]
-
-    def title(self, hazard: Hazard) -> str:
-        lines = [self.flow.point(node).at.line for node in (hazard.producer, hazard.consumer)]
-        text = f"{hazard.kind.name} {hazard.witness.buffer}, {lines[0]} → {lines[1]}"
-        if hazard.loop >= 0 and hazard.distance:
-            text += f" at {loop_name(self.flow, hazard.loop)} + {hazard.distance}"
-        return text
-
-    # --- what both strategies begin with ---
-
-    def opening(self) -> list[Json]:
-        steps = [_step("Which accesses of shared memory can meet? One buffer, bytes in common, two waves, one writes.")]
-        for number, each in enumerate(self.hazards):
-            shown = list(range(number + 1))
-            round_ = "round the loop to " if each.loop >= 0 and each.distance else ""
-            text = f"{self.title(each)}: a barrier must stand between, {round_}before line {self.last_line(number)}."
-            steps.append(_step(text, shown, new=[number]))
-        return steps
-
-    def last_line(self, number: int) -> int:
-        return self.flow.point(self.hazards[number].consumer).at.line
-
-    def serving(self, insert: int) -> list[int]:
-        """Windows that what is put in serves, those that are shown."""
-        point = self.inserts[insert].before
-        served = self.placed.serves.get(point, ())
-        keys = {(each.producer, each.consumer, each.loop, each.distance) for each in served}
-        return [
-            number
-            for number, each in enumerate(self.hazards)
-            if (each.producer, each.consumer, each.loop, each.distance) in keys or point in self.points[number]
-        ]
-
-    # --- whole barriers ---
-
-    def whole(self) -> list[Json]:
-        steps = self.opening()
-        everything = list(range(len(self.hazards)))
-        order = sorted(everything, key=lambda each: (self.ends(each), self.rows_of(each)))
-        steps.append(_step("Take the windows in the order in which they end.", everything, order=order))
-        done: list[int] = []
-        bars: list[int] = []
-        for number in order:
-            if number in done:
-                continue
-            holding = [bar for bar in self.meeting_bars() if number in self.serving(bar)]
-            new = next((bar for bar in holding if bar not in bars), None)
-            if new is None:
-                continue
-            also = self.together(new)
-            bars += also
-            covered = [each for each in self.serving(new) if each not in done]
-            done += covered
-            line = self.rows[self.row(self.inserts[new].before)].line if self.inserts[new].before else 0
-            more = f" It lies in {len(covered)} windows." if len(covered) > 1 else ""
-            text = f"{self.title(self.hazards[number])} holds no barrier yet: put one before line {line}.{more}"
-            steps.append(_step(text, everything, order=order, bars=bars, done=done, new=covered))
-        return [*steps, self.closing(everything, order, done)]
-
-    def ends(self, number: int) -> int:
-        """Windows round a loop end in the next iteration, behind all others."""
-        hazard = self.hazards[number]
-        end = self.row(self.flow.origin[hazard.consumer])
-        return end + (len(self.rows) if hazard.loop >= 0 and hazard.distance else 0)
-
-    def rows_of(self, number: int) -> int:
-        return self.row(self.flow.origin[self.hazards[number].producer])
-
-    def meeting_bars(self) -> list[int]:
-        """What waves meet at: not a wait for the wave's own accesses."""
-        meets = (SharedMemoryBarrier, WorkgroupBarrier, Wait)
-        return [number for number, each in enumerate(self.inserts) if isinstance(each.op, meets)]
-
-    def together(self, bar: int) -> list[int]:
-        """A barrier, and the waits that are put in with it."""
-        before = self.inserts[bar].before
-        return [number for number, each in enumerate(self.inserts) if each.before == before]
-
-    # --- split pairs ---
-
-    def split(self) -> list[Json]:
-        steps = self.opening()
-        everything = list(range(len(self.hazards)))
-        order = sorted(everything, key=lambda each: (self.rows_of(each), self.ends(each)))
-        steps.append(_step("Take the windows in the order in which they begin.", everything, order=order))
-        done: list[int] = []
-        bars: list[int] = []
-        for bar in self.meeting_bars():
-            covered = [each for each in order if each in self.serving(bar) and each not in done]
-            if not covered and done:
-                if bar not in bars:
-                    bars += [bar]
-                continue
-            cut: set[int] | None = None
-            for count, number in enumerate(covered, 1):
-                places = set(self.places[number])
-                cut = places if cut is None else cut & places
-                if len(covered) > 1:
-                    text = f"{count} of {len(covered)} windows cut with each other: what is left serves them all."
-                    steps.append(
-                        _step(text, everything, order=order, bars=bars, done=done, new=covered[:count], cut=sorted(cut))
-                    )
-            bars = sorted({*bars, bar, *self.signals_of(bar)})
-            done += covered
-            text = "Signal where that begins, wait where it ends: what lies between need not stand still."
-            if not isinstance(self.inserts[bar].op, Wait):
-                text = "Nothing lies between the two, or a copy has to be waited for first: the barrier stays whole."
-            steps.append(_step(text, everything, order=order, bars=bars, done=done, new=covered))
-        every = list(range(len(self.inserts)))
-        if set(every) - set(bars):
-            text = "Round a loop the first wait needs a signal before the loop, and the last signal a wait behind it."
-            steps.append(_step(text, everything, order=order, bars=every, done=done))
-        return [*steps, self.closing(everything, order, done)]
-
-    def signals_of(self, bar: int) -> list[int]:
-        """The signals of the loop of a wait, and what they drain."""
-        loop = self.graph.points[self.inserts[bar].before].loop
-        return [
-            number
-            for number, each in enumerate(self.inserts)
-            if not isinstance(each.op, Wait | SharedMemoryBarrier | WorkgroupBarrier)
-            and self.graph.points[each.before].loop == loop
-        ]
-
-    def closing(self, shown: list[int], order: list[int], done: list[int]) -> Json:
-        count = len(self.meeting_bars())
-        left = [each for each in shown if each not in done]
-        word = "barrier" if count == 1 else "barriers"
-        text = f"{len(done)} windows, {count} {word}, weight {self.placed.weight:g}."
-        if left:
-            text += f" {len(left)} no single barrier serves: they take more than one, or none can stand there."
-        return _step(text, shown, order=order, bars=list(range(len(self.inserts))), done=done)
-
-
-def _step(
-    text: str,
-    shown: Sequence[int] = (),
-    *,
-    order: Sequence[int] = (),
-    bars: Sequence[int] = (),
-    done: Sequence[int] = (),
-    new: Sequence[int] = (),
-    cut: Sequence[int] = (),
-) -> Json:
-    """`shown` windows, in this `order`; `bars` that stand; windows `done`; what is `new`; the rows of a cut."""
-    return {
-        "say": text,
-        "shown": list(shown),
-        "order": list(order),
-        "bars": list(bars),
-        "done": list(done),
-        "new": list(new),
-        "cut": list(cut),
-    }
