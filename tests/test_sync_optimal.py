@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 from bench.sync_optimality import compare, staggered_loop, weights
 
 from brute_placement import SHAPES, small_program, with_barriers
+from random_sync import random_program
 from tidegate.simulate.judge import Limits, judge
+from tidegate.synchronize import SyncOptions, synchronize_graph
 
 CHUNKS = 5
 EACH = 5  # of each shape: 150 in all
@@ -63,3 +66,19 @@ def test_loop_that_may_not_run_orders_nothing_around_it() -> None:
     found = judge(lighter, target, Limits(sizes=(("N1", 2), ("N2", 1)))).findings
     assert [each.code for each in found] == ["TG103"]
     assert not judge(with_barriers(graph, target, [4, *inside]), target, Limits(sizes=(("N1", 2), ("N2", 1)))).findings
+
+
+def test_no_clock_decides_what_minimal_puts_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a graph that is no nest the integer program is asked first; a machine that is slow gets the same plan.
+
+    Without that program this graph gets another one.
+    """
+    graph, target, _ = random_program(random.Random("clock 388"))
+    plans = []
+    for step in (0, 1000):
+        clock = itertools.count(step=step)
+        monkeypatch.setattr("tidegate.placement.optimal.time.monotonic", lambda clock=clock: next(clock))
+        plans.append(synchronize_graph(graph, target, SyncOptions("minimal")).plan)
+    monkeypatch.setattr("tidegate.placement.place.MOST_POLISHED", 0)
+    other = synchronize_graph(graph, target, SyncOptions("minimal")).plan
+    assert plans[0] == plans[1] != other

@@ -48,10 +48,10 @@ def check_command(
 ) -> None:
     """Find what is wrong with programs: meaning, memory, the fit to their target, races, inversions and hangs.
 
-    Races and hangs are found by running the program on a hostile machine: each loop 0 times up to two more than the
-    most slots, or more where a wait count, an index or a condition needs it; each condition both ways; all orders of
-    the waves. What was bounded is said. A Python file is executed to trace its kernels; text files never execute
-    anything.
+    A verifier proves that there are no races and hangs, for all sizes, trip counts and orders of the waves. What it
+    cannot prove is run on a hostile machine: each loop 0 times up to two more than the most slots, or more where a wait
+    count, an index or a condition needs it; each condition both ways; all orders of the waves. What was bounded is
+    said. A Python file is executed to trace its kernels; text files never execute anything.
 
     Exit status: 0 clean, perhaps with advice, 1 findings, 2 bad input; the worst of all files.
 

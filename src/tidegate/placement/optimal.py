@@ -33,22 +33,31 @@ class Optimum:
     proven: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How far to look: for some seconds, where a user has asked for them, else by numbers that no clock decides."""
+
+    seconds: float = float("inf")
+    rounds: float = float("inf")
+    nodes: int | None = None  # of the search in each round
+
+
 def place_optimally(
-    walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, seconds: float = TIME_LIMIT
+    walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, effort: Effort | None = None
 ) -> Optimum:
-    return _Program(walks, hazards, slots, start, seconds).solve()
+    return _Program(walks, hazards, slots, start, effort or Effort(TIME_LIMIT)).solve()
 
 
 class _Program:
-    def __init__(self, walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, seconds: float) -> None:
+    def __init__(self, walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, effort: Effort) -> None:
         self.walks, self.hazards, self.slots, self.start = walks, hazards, slots, start
-        self.ends = time.monotonic() + seconds
+        self.effort, self.ends = effort, time.monotonic() + effort.seconds
         self.columns: dict[int, int] = {}  # point → column
         self.told = 0  # columns that the solver knows
         self.rows: dict[Row, None] = {}
         self.told_rows = 0
         self.most = max((each.demand for each in hazards), default=1)
-        self.solver = _new_solver()
+        self.solver = _new_solver(effort)
         positive = [weight for weight in slots.weight.values() if weight > 0]
         # Of equal weights the fewest barriers: a share of the least weight that all of them together cannot reach.
         self.tie = min(positive, default=1.0) / (1000 * (len(slots.weight) + 1))
@@ -62,7 +71,7 @@ class _Program:
                 return self.found(chosen, None, rounds)
             rounds += 1
             left = self.ends - time.monotonic()
-            if left <= 0:
+            if left <= 0 or rounds > self.effort.rounds:
                 return self.found(self.start, bound, rounds)
             solved = self.run(left)
             if solved is None:
@@ -116,7 +125,8 @@ class _Program:
         import highspy
 
         self.tell()
-        self.solver.setOptionValue("time_limit", self.solver.getRunTime() + seconds)
+        if seconds != float("inf"):
+            self.solver.setOptionValue("time_limit", self.solver.getRunTime() + seconds)
         self.solver.run()
         if self.solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
@@ -126,7 +136,7 @@ class _Program:
         return chosen, self.slots.cost(chosen)[0]
 
 
-def _new_solver() -> Any:
+def _new_solver(effort: Effort) -> Any:
     import highspy
 
     solver = highspy.Highs()
@@ -134,4 +144,6 @@ def _new_solver() -> Any:
     solver.setOptionValue("mip_rel_gap", 0.0)
     solver.setOptionValue("mip_abs_gap", 1e-9)
     solver.setOptionValue("threads", 1)
+    if effort.nodes is not None:
+        solver.setOptionValue("mip_max_nodes", effort.nodes)
     return solver

@@ -30,7 +30,7 @@ from tidegate.placement.edits import make_plan
 from tidegate.placement.events import MEET, Drain, Fence
 from tidegate.placement.need import ORDINARY, drain_ops
 from tidegate.placement.nests import place_in_nest
-from tidegate.placement.optimal import TIME_LIMIT, Optimum, place_optimally
+from tidegate.placement.optimal import TIME_LIMIT, Effort, Optimum, place_optimally
 from tidegate.placement.pairs import split
 from tidegate.placement.redundant import find_redundant
 from tidegate.placement.tighten import tighten
@@ -39,7 +39,7 @@ from tidegate.placement.walks import Before, Walks
 from tidegate.targets import Target
 
 MOST_POLISHED = 20_000  # hazards times places, beyond which what is served without waste is good enough
-POLISHING = 2.0  # seconds
+POLISHING = Effort(rounds=200, nodes=2_000)
 STRATEGIES = ("minimal", "intersecting", "optimal")
 
 
@@ -302,7 +302,7 @@ class _Placer:
         else:
             chosen = place_late(self.walks, hazards, self.slots, self.options.waits, self.fewest)
         if strategy == "optimal":
-            self.optimum = place_optimally(self.walks, hazards, self.slots, chosen, self.options.seconds)
+            self.optimum = place_optimally(self.walks, hazards, self.slots, chosen, Effort(self.options.seconds))
             chosen = self.optimum.chosen
         return chosen
 

@@ -5,9 +5,9 @@ Gives   a page about it all (`build_report`); one SVG of two halves of the waves
 Keeps   the same program gives the same text; nothing is fetched by a page
 Cost    of a page that of explaining the program, of a picture linear in the events
 
-The page: `build` gathers it, `program`, `windows`, `lanes`, `steps` and `player` make its parts, `html` puts them into the files
-of `page/`. The picture: `wave_views` says what one wave did, `timeline_svg` where it stands on the paper, `colours` how
-it looks.
+The page: `build` gathers it, `program`, `windows`, `lanes`, `steps` and `player` make its parts, `html` puts them into
+the files of `page/`. The picture: `wave_views` says what one wave did, `timeline_svg` where it stands on the paper,
+`colours` how it looks.
 """
 
 from tidegate.report.headline import headline
