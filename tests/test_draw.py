@@ -228,9 +228,9 @@ def test_a_graph_and_a_python_file_are_drawn_as_the_kernel(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("args", "wanted"),
     [
-        (("good.tide", "-o", "out.html"), "only `.svg` is written now"),
-        (("good.tide", "-o", "out"), "name it `out.svg`"),
-        (("good.tide",), "--output"),
+        (("good.tide", "-o", "out.pdf"), "only `.html` and `.svg` are"),
+        (("good.tide", "-o", "out"), "name it `out.html`"),
+        (("good.tide",), "nothing says where to draw"),
         (("good.tide", "-o", "out.svg", "--size", "Q=4"), "has no size `Q`"),
         (("good.tide", "-o", "out.svg", "--size", "K"), "is no size"),
         (("good.tide", "-o", "nowhere/out.svg"), "cannot be written"),

@@ -39,6 +39,7 @@ def test_a_picture_is_what_its_page_draws(name: str, picture: str, command: str,
     for block in blocks_of(page(name)):
         if "." in block.title:
             (tmp_path / block.title).write_text(block.text + "\n", encoding="utf-8")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     with contextlib.chdir(tmp_path):
         run_command(command.split())
     drawn = (tmp_path / picture).read_text(encoding="utf-8")

@@ -201,7 +201,7 @@ def _draw(demo: _Demo) -> bool:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BadInput(Finding("TG022", f"`{demo.output}` cannot be written: {reason}")) from None
-    demo.tell.say(f"\n6. All of it on one page, with arcs, timelines and how barriers are placed: {demo.output}")
+    demo.tell.say(f"\n6. All for {target.name} on one page, with arcs, timelines and every reason: {demo.output}")
     demo.tell.say("   For a kernel of your own: `tidegate draw FILE -o out.html`. To learn more: docs/tutorial.md.")
     verdicts = [each["verdict"]["kind"] for each in report.data["programs"]]
     return verdicts == ["wrong", "proved", "proved"]

@@ -175,8 +175,16 @@ def user_code(path: Path, file: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if isinstance(error, AssertionError) and _is_own(error):
             raise
-        at = _where(error, str(path.resolve()), file)
-        raise BadInput(Finding("TG007", f"the file fails: {type(error).__name__}: {error}", (Label(at),))) from error
+        at, said = _where(error, str(path.resolve()), file), f"the file fails: {type(error).__name__}: {error}"
+        raise BadInput(Finding("TG007", said, (Label(at),), help=_meant(error))) from error
+
+
+def _meant(error: BaseException) -> str:
+    """What a name was probably meant to be, as Python's own traceback says it."""
+    if not isinstance(error, AttributeError) or not isinstance(error.name, str):
+        return ""
+    meant = closest(error.name, dir(error.obj))
+    return f"did you mean `{meant}`?" if meant else ""
 
 
 def _is_own(error: BaseException) -> bool:

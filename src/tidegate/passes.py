@@ -45,6 +45,8 @@ NOT_THERE = {"TG206", "TG210", "TG305", "TG307"}
 # Runs of the judge for witnesses that its own choice of sizes does not show.
 MOST_REPLAYS = 20
 NO_MORE_TRIPS = "no more trips than that"
+# Accesses that leave their buffers: what they touch instead is not known, and nothing is proved about it.
+OUTSIDE = {"TG301", "TG304"}
 # Whether waves meet at the workgroup's barrier: seen in the shape of a kernel, and in the runs of a graph.
 PROTOCOL = {"TG201", "TG202", "TG203", "TG204", "TG205", "TG207", "TG208"}
 
@@ -133,13 +135,20 @@ class Checked:
 
     @property
     def is_proved(self) -> bool:
-        """Whether no run was needed."""
-        return self.verification is not None and self.verification.is_proved and self.judgement is None
+        """Whether no run was needed, and no access is known to leave its buffer."""
+        proved = self.verification is not None and self.verification.is_proved and self.judgement is None
+        return proved and not self.outside
+
+    @property
+    def outside(self) -> str:
+        """The code with which an access leaves its buffer, if one does."""
+        return next((each.code for each in self.findings if each.code in OUTSIDE), "")
 
     @property
     def is_decided(self) -> bool:
         """Whether anything was said about races and hangs."""
-        return self.is_proved or (self.judgement is not None and bool(self.judgement.runs))
+        proved = self.verification is not None and self.verification.is_proved and self.judgement is None
+        return proved or (self.judgement is not None and bool(self.judgement.runs))
 
 
 def run_stages(
@@ -342,6 +351,8 @@ def show_decided(checked: Checked) -> str:
     if checked.verification is None or checked.graph is None:
         return f"not judged: {checked.why_not}"
     lines = [show_verification(checked.verification, checked.graph)]
+    if checked.outside and checked.verification.is_proved:
+        lines = [f"not proved: accesses leave their buffers ({checked.outside}); in order as long as they do not"]
     if checked.judgement is not None:
         count = len(checked.verification.suspects)
         if checked.shown:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from tidegate.simulate.judge import Limits
 
 
+# What barriers and waits would order.
+ORDERED_BY_SYNC = {"TG101", "TG102", "TG103", "TG105"}
+
+
 def check_command(
     files: FilesArg,
     target: TargetOption = None,
@@ -222,6 +226,9 @@ class _Check:
             if self.shown not in ("judge", "verify"):
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
             lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
+            if checked.findings and all(each.code in ORDERED_BY_SYNC for each in checked.findings):
+                which = self.file if len(self.units) == 1 else f"{self.file}::{self.units[number].name}"
+                lines.append(f"  `tidegate sync {which}` puts in what is missing")
         return lines
 
     def verified(self) -> list[dict[str, object]]:

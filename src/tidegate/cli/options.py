@@ -10,8 +10,8 @@ import typer
 from tidegate.cli.complete import complete_check_stage, complete_file, complete_target, complete_words
 
 FILE_HELP = (
-    "A `.tide` kernel, a `.sync` graph, Triton's `.ttgir`, or a Python file with `@tidegate.kernel` functions, which is "
-    "executed to trace them; text files never execute anything. `FILE::name` picks one kernel."
+    "A `.tide` kernel, a `.sync` graph, Triton's `.ttgir`, or a Python file with `@tidegate.kernel` functions, which "
+    "is executed to trace them; text files never execute anything. `FILE::name` picks one kernel."
 )
 FileArg = Annotated[
     str, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False, autocompletion=complete_file)

@@ -66,6 +66,14 @@ def describe(array: Any) -> str:
     return f"{shape} {array.dtype}, written: min {low}, mean {mean}, max {high}"
 
 
+def has_new_nan(result: Any, before: Any) -> bool:
+    """Whether a run has put something into an array that is no number."""
+    import numpy as np
+
+    after, given = (np.isnan(np.asarray(each, np.float64)).any() for each in (result, before))
+    return bool(after and not given)
+
+
 def save(path: Path, arrays: dict[str, Any]) -> None:
     """NumPy's files know no bf16 and no 8-bit floats (kind `V`): these are saved as f32, which holds them exactly."""
     import numpy as np

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_words
 from tidegate.cli.cycles import CyclesAsked, cost_of, say_cycles
 from tidegate.cli.options import FileArg, JsonOption, TargetOption
-from tidegate.cli.results import compare, describe, save, say_counters, say_phases
+from tidegate.cli.results import compare, describe, has_new_nan, save, say_counters, say_phases
 from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, status_of, stop, write
 
 if TYPE_CHECKING:
@@ -75,15 +75,19 @@ def run_command(
     cached: Annotated[
         bool, typer.Option("--cached", help="With `--cycles`: global memory is found in the cache that all share.")
     ] = False,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.py", help="Compare with the `reference` of this file, as for a kernel of its own."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a kernel on this computer with random inputs, on a machine that is as unkind as its target allows.
 
     Waves go on at their own pace, and accesses are performed as late as their waits allow; the seed decides which way.
     Races and wrong orders are found whatever the seed, if these sizes show them; wrong numbers need bad luck. Global
-    memory is not judged. Where the Python file has a function `reference(inputs, sizes)`, the results are compared with
-    it; of other arrays that were written, the range is shown. Exit status: 0 clean, 1 findings or other results than
-    the reference, 2 bad input.
+    memory is not judged. Where the Python file, or the one that `--reference` names, has a function `reference(inputs,
+    sizes)`, the results are compared with it; of other arrays that were written, the range is shown. Exit status: 0
+    clean, 1 findings or other results than the reference, 2 bad input.
 
     A `.sync` graph runs too: it has no numbers, and what it leaves open is decided by the seed.
 
@@ -94,13 +98,15 @@ def run_command(
 
     Examples: `tidegate run examples/gemm_two_slots.py`, `tidegate run gemm.tide --size K=256 --seed 7 -o out.npz`,
     `tidegate run gemm.tide --trace gemm.json --counters --phases`, `tidegate run gemm.tide --in-order`,
-    `tidegate run gemm.tide --cycles --workgroups 2`
+    `tidegate run gemm.tide --reference gemm.py`, `tidegate run gemm.tide --cycles --workgroups 2`
     """
     from tidegate.files import load
     from tidegate.language.check import check
     from tidegate.passes import NOT_THERE, units_of
 
     loaded = load(file)
+    if reference is not None:
+        loaded = _with_reference(loaded, reference)
     wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, trace, counters, phases)
     _check_options(wanted)
     if cycles:
@@ -133,6 +139,18 @@ def run_command(
     if output is not None and arrays:
         save(output, arrays)
     raise typer.Exit(status)
+
+
+def _with_reference(loaded: Any, file: str) -> Any:
+    """The programs, with the reference of another file."""
+    from tidegate.files import load
+
+    if Path(file).suffix.lower() != ".py":
+        stop(f"`--reference {file}`: a reference is a function in a Python file", "name a `.py` file")
+    found = load(file).reference
+    if found is None:
+        stop(f"`{file}` has no `reference`", "define `def reference(inputs, sizes)` in it")
+    return replace(loaded, reference=found)
 
 
 def _run_cycles(
@@ -199,6 +217,10 @@ def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[
             status = max(status, compare(name, result, expected[name], loaded.reference.tolerance))
         elif not np.array_equal(result, inputs[name], equal_nan=True):
             say(f"  {name}: {describe(result)}")
+        if has_new_nan(result, inputs[name]):
+            say(
+                f"  {name} holds NaN: it is computed, or read from shared memory that nobody wrote, which is full of it"
+            )
     return status, results
 
 

@@ -202,7 +202,11 @@ class _Names:
             self.report("TG003", f"`{name}` is not defined", at, "used here")
         else:
             self.report(
-                "TG008", f"`{name}` is no size of this kernel", at, "used here", help="name it in an argument's shape"
+                "TG008",
+                f"`{name}` is no size of this kernel",
+                at,
+                "used here",
+                help="name it in an argument's shape, or in `sizes(...)`; in Python `sizes=[...]`",
             )
 
     def expression(self, expr: Index | Cond, at: Span) -> None:

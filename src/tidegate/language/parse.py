@@ -49,7 +49,10 @@ MAX_REGIONS = 40
 ELSEWHERE = {
     "if": "conditional",
     "for": "iterate",
-    "barrier": "workgroup_barrier",
+    "barrier": "shared_memory_barrier",
+    "s_barrier": "workgroup_barrier",
+    "waitcnt": "wait_count",
+    "s_waitcnt": "wait_count",
     "syncthreads": "shared_memory_barrier",
     "load": "local_read",
     "store": "local_write",

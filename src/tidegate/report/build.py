@@ -18,10 +18,11 @@ from typing import Any
 from tidegate.diag import BadInput, Sources
 from tidegate.edition import own_version
 from tidegate.explanation import Explained, explain
+from tidegate.explanation.barriers import SINGLE, STAGGER
 from tidegate.files import Loaded, load_text
 from tidegate.graph.build import build_graph
 from tidegate.graph.model import SyncGraph
-from tidegate.language.ops import Module
+from tidegate.language.ops import Fence, Module, WaitCount
 from tidegate.language.show import show
 from tidegate.passes import Unit, units_of
 from tidegate.report.headline import cost_of_iteration
@@ -35,6 +36,8 @@ from tidegate.synchronize import propose, write_programs
 from tidegate.targets import Target
 
 Json = dict[str, Any]
+# What only performs accesses of its own wave.
+WAITS = (SINGLE[WaitCount], SINGLE[Fence])
 # Steps of the judge for each program on a page, after which windows alone say what a changed barrier breaks.
 MOST_STEPS = 60_000
 # Told what is being done, how much of it is done and how much there is.
@@ -157,7 +160,7 @@ def _view(version_: _Version, explained: Explained, asked: Asked) -> Json:
     assert graph is not None
     found, why_not = _estimate(graph, target, asked)
     view = program_view(explained, version_.sources, version_.title)
-    timelines = [cost_timeline(graph, target, found)] if found is not None and found.events else []
+    timelines = [cost_timeline(graph, target, found, cached=asked.cached)] if found is not None and found.events else []
     # The sizes that show what is wrong; else those that were asked for.
     sizes = {**sizes_of(explained.findings), **asked.sizes} if explained.findings else dict(asked.sizes)
     known = {each.name for each in graph.sizes}
@@ -177,14 +180,15 @@ def _estimate(graph: SyncGraph, target: Target, asked: Asked) -> tuple[Estimate 
 
 
 def _figures(explained: Explained, graph: SyncGraph, target: Target, found: Estimate | None) -> Json:
+    """Counts and costs. What only performs accesses of its own wave, or holds one half back, is no barrier here."""
     cycles, busy = cost_of_iteration(graph, target, found) if found is not None else (0.0, 0.0)
-    in_loops = [each for each in explained.barriers if each.loop]
+    barriers = [each for each in explained.barriers if each.kind not in (*WAITS, STAGGER)]
     return {
         "findings": sum(each.severity == "error" for each in explained.findings),
         "hazards": len(explained.hazards.hazards) if explained.hazards is not None else 0,
-        "barriers": len(explained.barriers),
-        "needed": sum(each.is_needed for each in explained.barriers),
-        "in loops": len(in_loops),
+        "barriers": len(barriers),
+        "in loops": sum(bool(each.loop) for each in barriers),
+        "waits": sum(each.kind in WAITS for each in explained.barriers),
         "weight": sum(each.weight for each in explained.barriers),
         "cycles": round(cycles) if cycles else None,
         "busy": round(busy * 100) if busy else None,

@@ -19,8 +19,8 @@ from typing import Any
 
 from tidegate.diag import Finding
 from tidegate.graph.model import SyncGraph
-from tidegate.report.scene import Panel, scene_of
-from tidegate.report.wave_views import view_of
+from tidegate.report.scene import SHOWN, Panel, Scene
+from tidegate.report.wave_views import WaveView, view_of
 from tidegate.simulate.cycles import Estimate
 from tidegate.simulate.faults import SimulationError
 from tidegate.simulate.hostile import run_graph
@@ -36,13 +36,13 @@ MOST_WAVES = 8
 MOST_STEPS = 600
 
 
-def cost_timeline(graph: SyncGraph, target: Target, found: Estimate) -> Json:
-    """The first iterations of the heaviest loop, of up to eight waves of the first workgroup."""
-    scene = scene_of(Panel("", graph, target, found))
+def cost_timeline(graph: SyncGraph, target: Target, found: Estimate, *, cached: bool = False) -> Json:
+    """From the start until the first iterations of the heaviest loop are done, of up to eight waves."""
     shown = _shown(graph.waves)
+    views = {wave: view_of(graph, target, found.events, wave) for wave in shown}
+    scene = _from_the_start(Panel("", graph, target, found), list(views.values()))
     waves = []
-    for wave in shown:
-        view = view_of(graph, target, found.events, wave)
+    for wave, view in views.items():
         waves.append(
             {
                 "name": f"wave {wave}",
@@ -67,13 +67,21 @@ def cost_timeline(graph: SyncGraph, target: Target, found: Estimate) -> Json:
         )
     return {
         "title": "Cost model",
-        "about": "Cycles of the target's cost model, from where the first wave begins the loop with most matrix work.",
+        "about": "Cycles of the target's cost model, until the first iterations of the heaviest loop are done. "
+        f"Global memory is taken to {'be found in the cache' if cached else 'come from memory, not from the cache'}.",
         "unit": "cycles",
         "start": _t(scene.start),
         "end": _t(scene.end),
         "cut": _cut(graph.waves, shown),
         "waves": waves,
     }
+
+
+def _from_the_start(panel: Panel, views: Sequence[WaveView]) -> Scene:
+    """All, or until every wave has done `SHOWN` iterations and begun another."""
+    ends = [view.iterations[SHOWN] if len(view.iterations) > SHOWN else view.end for view in views if view.iterations]
+    last = max(event.end for event in panel.estimate.events)
+    return Scene(panel, (), 0.0, max(ends) if ends else last)
 
 
 def _shown(waves: int) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidegate.diag import BadInput, Finding, findings_to_html
+from tidegate.diag import BadInput, Finding, closest, findings_to_html
 from tidegate.graph import model as g
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.plan import Plan
@@ -45,7 +45,9 @@ class SyncOptions:
     def check(self) -> None:
         """Raises `BadInput` for what has no meaning."""
         if self.strategy and self.strategy not in STRATEGIES:
-            _refuse(f"there is no strategy `{self.strategy}`", f"one of: {', '.join(STRATEGIES)}")
+            meant = closest(self.strategy, STRATEGIES)
+            help = f"did you mean `{meant}`?" if meant else f"one of: {', '.join(STRATEGIES)}"
+            _refuse(f"there is no strategy `{self.strategy}`", help)
         if self.atomics not in ATOMICS:
             _refuse(f"atomics cannot be `{self.atomics}`", "`order` or `commute`")
         if self.merge_waits not in MERGE_WAITS:

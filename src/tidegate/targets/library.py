@@ -40,7 +40,8 @@ def resolve(name: str) -> str:
         return name
     aliases = _aliases()
     if name not in aliases:
-        raise BadInput(report.unknown_target(name, known_targets(), tuple(sorted(aliases))))
+        titles = {each: load_target(each).title for each in known_targets()}
+        raise BadInput(report.unknown_target(name, known_targets(), tuple(sorted(aliases)), titles))
     return aliases[name]
 
 

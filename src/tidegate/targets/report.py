@@ -8,6 +8,8 @@ Cost    linear in the words known at that place
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from difflib import SequenceMatcher
 from itertools import takewhile
 
@@ -74,13 +76,15 @@ def same_name(labels: tuple[Label, ...], name: str) -> Finding:
     return Finding("TG507", f"the target name `{name}` is taken twice", labels)
 
 
-def unknown_target(name: str, known: tuple[str, ...], aliases: tuple[str, ...]) -> Finding:
+def unknown_target(name: str, known: tuple[str, ...], aliases: tuple[str, ...], titles: Mapping[str, str]) -> Finding:
+    """`titles`: what each target is, with the products that have it."""
+    sold_as = [each for each, title in titles.items() if name.lower() in re.split(r"[^a-z0-9]+", title.lower())]
     return Finding(
         "TG508",
         f"no target is named `{name}`",
         (),
         (f"targets: {', '.join(known)}", f"aliases: {', '.join(aliases)}"),
-        _meant_target(name, known, aliases)
+        (f"it is a `{sold_as[0]}`: {titles[sold_as[0]]}" if sold_as else _meant_target(name, known, aliases))
         or "for a target of your own give the path of its file, which ends in `.toml`",
     )
 

@@ -18,7 +18,7 @@ function drawHead() {
 
 function drawFigures() {
   const number = (value) => (value === null || value === undefined ? "–" : format(value));
-  const columns = [["findings", "findings"], ["hazards", "hazards"], ["barriers", "barriers"], ["in loops", "in loops"], ["needed", "needed"], ["weight", "weight"], ["cycles", "cycles an iteration"], ["busy", "matrix units busy, %"]];
+  const columns = [["findings", "findings"], ["hazards", "hazards"], ["barriers", "barriers"], ["in loops", "in loops"], ["waits", "waits"], ["weight", "weight"], ["cycles", "cycles an iteration"], ["busy", "matrix units busy, %"]];
   const head = make("tr", {}, make("th", { scope: "col" }, ""), ...columns.map(([, words]) => make("th", { scope: "col" }, words)), make("th", { scope: "col" }, "verdict"));
   const rows = data.programs.map((each) => make("tr", {}, make("td", {}, each.title), ...columns.map(([name]) => make("td", {}, number(each.figures[name]))), make("td", {}, { proved: "proved", wrong: "wrong", open: "not decided" }[each.verdict.kind])));
   $("#figures").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
