@@ -76,6 +76,14 @@ def test_a_least_point_that_takes_isl_minutes() -> None:
     assert found == {"K": 96, "i": 2, "j": 0, "u": 0, "v": 1, "byte": 2048}
 
 
+def test_numbers_that_no_register_holds() -> None:
+    least = 10**20
+    x = Name("x")
+    asked = [Compare(">=", x, Const(least)), Compare("==", Binary("mod", x, Const(7)), Const(3))]
+    found = find_point(asked, ("x",))
+    assert found == {"x": least + (3 - least) % 7}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_many_points(request: pytest.FixtureRequest, part: int) -> None:

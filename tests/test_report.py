@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 import tidegate
 from conftest import ROOT
 from tidegate.demo import run_demo
-from tidegate.diag import Finding, Sources
+from tidegate.diag import Finding, Sources, sort_findings
 from tidegate.files import load, load_text
 from tidegate.passes import units_of
 from tidegate.report.build import Asked, Report, build_report
@@ -66,10 +67,12 @@ def test_a_program_that_races_is_shown_as_given_and_synchronized(racy: Report) -
     assert (given["verdict"]["kind"], after["verdict"]["kind"]) == ("wrong", "proved")
     assert {each["code"] for each in given["findings"]} == {"TG101", "TG102"}
     assert {each["kind"] for each in given["hazards"]} == {"RAW", "WAR"}
-    assert not any(each["ordered"] for each in given["hazards"])
+    assert {each["state"] for each in given["hazards"]} == {"races"}
     (barrier,) = after["barriers"]
     assert barrier["needed"]
-    assert sorted(barrier["serves"]) == [number for number, each in enumerate(after["hazards"]) if each["ordered"]]
+    assert sorted(barrier["serves"]) == [
+        number for number, each in enumerate(after["hazards"]) if each["state"] == "ordered"
+    ]
     assert dict(after["lines"])[barrier["parts"][0]["line"]].strip().startswith("shared_memory_barrier")
     assert (given["figures"]["barriers"], after["figures"]["barriers"]) == (0, 1)
 
@@ -113,6 +116,169 @@ def test_a_window_ends_where_the_barrier_would_be_too_late(racy: Report) -> None
     lines = {text.strip().partition(" ")[0]: number for number, text in racy.data["programs"][0]["lines"]}
     assert windows["RAW"] == [lines["%next"]]
     assert set(windows["WAR"]) >= {lines["global_write"], lines["%mine"], lines["local_write"]}
+
+
+# --- what a page must not say -------------------------------------------------------------------------------------
+
+
+def data_of(text: str, file: str = "case.tide") -> dict[str, Any]:
+    loaded = load_text(text, file)
+    (unit,) = units_of(loaded, None)
+    return build_report(unit, loaded.sources).data
+
+
+def body(lines: str, waves: int = 4) -> str:
+    head = f"target gfx942\nkernel @case(%X: global<4x64xf32>, %Y: global<4x64xf32>) waves {waves} {{\n"
+    return head + lines + "\n}\n"
+
+
+def test_several_operations_in_one_line() -> None:
+    ops = "%a = global_read %X[wave] : tile<64xf32> local_write %a, %t[wave] %b = local_read %t[(wave + 1) mod 4] : "
+    data = data_of(body(f"%t = alloc : lds<4x64xf32>\n{ops}tile<64xf32> local_write %b, %t[wave]"))
+    assert [each["verdict"]["kind"] for each in data["programs"]] == ["wrong", "proved"]
+
+
+def test_of_hazards_in_the_same_lines_one_that_races_makes_all_race(tmp_path: Path) -> None:
+    """A function that is called twice: between its first reads a barrier stands, between the second none."""
+    source = tmp_path / "twice.py"
+    source.write_text(
+        """\
+import tidegate as tg
+
+
+@tg.kernel(waves=4, target="gfx942")
+def twice(X: tg.Global[4, 64, tg.f32], Y: tg.Global[4, 64, tg.f32]):
+    rows, wave = tg.alloc((4, 64), tg.f32), tg.wave()
+
+    @tg.function
+    def shift(value, ordered: bool):
+        tg.local_write(value, rows, (wave,))
+        if ordered:
+            tg.shared_memory_barrier()
+        return tg.local_read(rows, ((wave + 1) % 4,), (64,))
+
+    first = shift(tg.global_read(X, (wave, 0), (64,)), True)
+    tg.shared_memory_barrier()
+    tg.global_write(shift(first, False), Y, (wave, 0))
+""",
+        encoding="utf-8",
+    )
+    given = report_of(str(source)).data["programs"][0]
+    raw = [each for each in given["hazards"] if each["kind"] == "RAW"]
+    assert {each["state"] for each in raw} == {"races"}
+    assert {each["code"] for each in given["findings"]} == {"TG101"}
+
+
+def test_lines_of_another_file_are_named_and_have_no_arc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "its_helper.py").write_text(
+        "import tidegate as tg\n\n\n"
+        "@tg.function\n"
+        "def put(value, rows, wave):\n"
+        "    tg.local_write(value, rows, (wave,))\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "uses.py").write_text(
+        "import its_helper\nimport tidegate as tg\n\n\n"
+        '@tg.kernel(waves=4, target="gfx942")\n'
+        "def uses(X: tg.Global[4, 64, tg.f32], Y: tg.Global[4, 64, tg.f32]):\n"
+        "    rows, wave = tg.alloc((4, 64), tg.f32), tg.wave()\n"
+        "    its_helper.put(tg.global_read(X, (wave, 0), (64,)), rows, wave)\n"
+        "    tg.global_write(tg.local_read(rows, ((wave + 1) % 4,), (64,)), Y, (wave, 0))\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    given = report_of(str(tmp_path / "uses.py")).data["programs"][0]
+    (hazard,) = given["hazards"]
+    assert hazard["title"].startswith("RAW %buffer, its_helper.py:6 → 9")
+    assert hazard["from"] == 0
+    assert dict(given["lines"])[hazard["to"]].strip().startswith("tg.global_write(tg.local_read")
+
+
+def test_text_that_looks_like_a_mark_of_the_page() -> None:
+    data = data_of(
+        body("%t = alloc : lds<4x64xf32>  # {{script}} {{data}}\nlocal_write %t0, %t[wave]").replace(
+            "local_write %t0", "%t0 = global_read %X[wave] : tile<64xf32>\nlocal_write %t0"
+        )
+    )
+    page = Report("case", data).html
+    held = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert held is not None
+    assert json.loads(held[1])["name"] == "case"
+
+
+def test_the_timeline_has_the_sizes_that_show_the_race(tmp_path: Path) -> None:
+    """With K = 1, the default, nothing is written twice."""
+    text = RACY.replace("sizes(K = 4)", "sizes(K = 1)").replace(
+        "%rows[%k mod 2][(wave + 1) mod 4]", "%rows[(%k + 1) mod 2][(wave + 1) mod 4]"
+    )
+    given = data_of(text)["programs"][0]
+    assert given["findings"]
+    assert any(wave["marks"] for wave in given["timelines"][1]["waves"])
+
+
+def test_what_is_too_much_is_left_out_and_said() -> None:
+    writes = "\n".join("local_write %a, %t[wave]" for _ in range(12))
+    reads = "\n".join(f"%r{n} = local_read %t[(wave + 1) mod 4] : tile<64xf32>" for n in range(12))
+    text = body(f"%t = alloc : lds<4x64xf32>\n%a = global_read %X[wave] : tile<64xf32>\n{writes}\n{reads}")
+    given = data_of(text)["programs"][0]
+    assert len(given["findings"]) == 100
+    assert "more findings are not shown" in " ".join(given["notes"])
+
+
+def test_a_hazard_within_one_wave_has_no_window() -> None:
+    """It asks for a wait; barriers before the copy would not help."""
+    data = report_of(str(ROOT / "examples/gemm_async_store.tide")).data
+    for program in data["programs"]:
+        for hazard in program["hazards"]:
+            needs = dict(map(tuple, hazard["rows"])).get("needs", "")
+            assert not (needs.startswith("a wait") and hazard["window"])
+
+
+def test_what_barrier_objects_order_is_not_called_a_race() -> None:
+    program = report_of(str(ROOT / "examples/histogram.tide")).data["programs"][0]
+    assert program["verdict"]["kind"] == "proved"
+    assert "races" not in {each["state"] for each in program["hazards"]}
+
+
+@pytest.mark.parametrize("file", ["broken/one_arm.tide", "broken/unequal_trips.tide", "broken/same_row.tide"])
+def test_findings_are_those_of_check_and_every_race_has_an_arc(file: str) -> None:
+    given = report_of(str(ROOT / "examples" / file)).data["programs"][0]
+    (kernel,) = load(str(ROOT / "examples" / file)).kernels
+    assert [each["code"] for each in given["findings"]] == [each.code for each in sort_findings(tidegate.check(kernel))]
+    arcs = {frozenset((each["from"], each["to"])) for each in given["hazards"] if each["state"] == "races"}
+    for finding in given["findings"]:
+        if finding["code"] in ("TG101", "TG102", "TG103"):
+            assert frozenset(finding["lines"]) in arcs
+    assert not given["verdict"]["text"].startswith("proved")
+
+
+def test_split_pairs_are_shown_only_for_a_target_that_the_program_fits() -> None:
+    for animation in report_of(str(ROOT / "examples/attention_async.tide")).data["animations"]:
+        assert animation["steps"][-1]["done"] == list(range(len(animation["windows"]))) or len(animation["bars"]) < 20
+
+
+def test_a_graph_is_not_scheduled_and_sizes_are_known() -> None:
+    kernel = tidegate.parse(RACY).kernels[0]
+    with pytest.raises(tidegate.BadInput, match="only a kernel can be scheduled"):
+        tidegate.draw(tidegate.build_graph(kernel).graph, strategy="auto")
+    with pytest.raises(tidegate.BadInput, match="has no size `Q`"):
+        tidegate.draw(kernel, sizes={"Q": 1})
+
+
+@pytest.mark.slow
+def test_every_program_of_the_repository_can_be_drawn() -> None:
+    """Examples, broken ones, cases of the other tests: no crash, and what is not wrong is not called so."""
+    files = [*ROOT.glob("examples/*.tide"), *ROOT.glob("examples/broken/*.tide"), *ROOT.glob("tests/sync_cases/*")]
+    for path in sorted(files):
+        if path.name in SLOW:
+            continue
+        loaded = load(str(path))
+        for unit in units_of(loaded, None):
+            with suppress(tidegate.BadInput):
+                assert build_report(unit, loaded.sources).data["programs"]
+
+
+SLOW = ("gemm_mbarrier.tide", "gemm_tdm.tide", "gemm_pingpong.tide")  # tens of seconds
 
 
 # --- timelines ----------------------------------------------------------------------------------------------------

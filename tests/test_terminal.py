@@ -473,3 +473,11 @@ def test_a_diff_is_what_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [["-o", "out.tide"], ["--json"]])
 def test_a_diff_stands_alone(more: list[str]) -> None:
     assert "`--diff` is printed instead" in in_pipe("sync", RACE, "--diff", *more)
+
+
+def test_a_stream_that_was_closed_before_the_start(tmp_path: Path) -> None:
+    for closing in ("targets >&-", "targets 2>&-", "check missing.tide >&- 2>&-"):
+        done = subprocess.run(
+            ["bash", "-c", f'"{sys.executable}" -m tidegate {closing}'], cwd=tmp_path, capture_output=True, check=False
+        )
+        assert done.returncode == (2 if "missing" in closing else 0)

@@ -71,6 +71,8 @@ def run_demo(tell: Teller, output: Path) -> int:
     demo = _Demo(
         tell, output, known["kernel"].lstrip(), tuple(map(load_target, known["targets"])), dict(known["sizes"])
     )
+    if not output.parent.is_dir():
+        raise BadInput(Finding("TG022", f"`{output}` cannot be written: there is no folder `{output.parent}`"))
     steps: tuple[Callable[[_Demo], bool], ...] = (_show, _race, _synchronize, _schedule, _compare, _draw)
     if all(step(demo) for step in steps):
         return 0

@@ -6,6 +6,7 @@ if nobody reads what is printed.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -68,6 +69,7 @@ def main() -> None:
     """Runs a command; every end is an exit status, never a traceback."""
     from tidegate.diag import BadInput, Sources
 
+    _open_streams()
     try:
         app()
     except BadInput as bad:
@@ -77,6 +79,13 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:
         sys.exit(_report_crash(error))
+
+
+def _open_streams() -> None:
+    """A stream that was closed before the start is None for Python: what goes there goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _report_crash(error: Exception) -> int:

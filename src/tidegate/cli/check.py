@@ -228,7 +228,7 @@ class _Check:
             lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
             if checked.findings and all(each.code in ORDERED_BY_SYNC for each in checked.findings):
                 which = self.file if len(self.units) == 1 else f"{self.file}::{self.units[number].name}"
-                lines.append(f"  `tidegate sync {which}` puts in what is missing")
+                lines.append(f"  `tidegate sync {which}` puts in the barriers and waits that can order this")
         return lines
 
     def verified(self) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,9 +15,10 @@ from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, stop, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tidegate.files import Loaded
     from tidegate.graph.model import SyncGraph
     from tidegate.passes import Unit
-    from tidegate.report.build import Report
+    from tidegate.report.build import Asked, Report
     from tidegate.simulate.cycles import Estimate
     from tidegate.targets import Target
 
@@ -87,9 +88,12 @@ def draw_command(
     if prefetch and strategy is None:
         stop("`--prefetch` is for `--strategy`", "name a strategy: `--strategy auto`")
     graph = _graph_of(unit, loaded)
-    sizes = fill_sizes(graph.name, graph.sizes, read_sizes(size or []))
+    given = read_sizes(size or [])
+    sizes = fill_sizes(graph.name, graph.sizes, given)
     if output is not None and output.suffix.lower() == ".html":
-        _draw_page(unit, loaded, output, file, sizes, cached, strategy, prefetch)
+        from tidegate.report.build import Asked
+
+        _draw_page(unit, loaded, output, file, Asked(given, cached, strategy or "", prefetch))
     elif output is not None:
         _draw_picture(unit, graph, output, sizes, cached, strategy, prefetch)
     if trace is not None:
@@ -111,27 +115,17 @@ def _check_output(output: Path | None, trace: Path | None) -> None:
 # --- the page -----------------------------------------------------------------------------------------------------
 
 
-def _draw_page(
-    unit: Unit,
-    loaded: Any,
-    output: Path,
-    file: str,
-    sizes: Mapping[str, int],
-    cached: bool,
-    strategy: str | None,
-    prefetch: bool,
-) -> None:
+def _draw_page(unit: Unit, loaded: Loaded, output: Path, file: str, asked: Asked) -> None:
     from tidegate.diag import BadInput
     from tidegate.files import load
     from tidegate.passes import units_of
-    from tidegate.report.build import Asked, NotScheduled, build_report
+    from tidegate.report.build import NotScheduled, build_report
 
     before = None
     if loaded.ttgir is not None:  # it is shown with Triton's own barriers, and synchronized without
         (before,) = units_of(load(file, as_compiled=False), unit.target.name)
-    if strategy is not None and unit.kernel is None:
+    if asked.strategy and unit.kernel is None:
         stop("only a kernel can be scheduled: the operations of other loops are not known", "give a kernel")
-    asked = Asked(sizes, cached, strategy or "", prefetch)
     try:
         with progress_bar(f"drawing @{unit.name}") as progress:
             report = build_report(
@@ -198,7 +192,7 @@ def _drawn(unit: Unit, graph: SyncGraph, strategy: str | None, prefetch: bool) -
     yield f"after, {made.chosen.strategy}", made.chosen.graph
 
 
-def _graph_of(unit: Unit, loaded: Any) -> SyncGraph:
+def _graph_of(unit: Unit, loaded: Loaded) -> SyncGraph:
     """The graph of a program that has a meaning; says what is wrong with one that has none, and ends."""
     from tidegate.graph.build import build_graph
     from tidegate.graph.wellformed import check_graph

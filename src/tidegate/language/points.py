@@ -129,7 +129,7 @@ def _lowered(points: Any, place: int, count: int, best: tuple[int, ...]) -> tupl
     import islpy as isl
 
     def at_most(value: int) -> Any:
-        return points.upper_bound_val(isl.dim_type.set, place, isl.Val.int_from_si(context, value))
+        return points.upper_bound_val(isl.dim_type.set, place, isl.Val.read_from_str(context, str(value)))
 
     context = points.get_ctx()
     low, step = min(0, best[place]) - 1, 1
@@ -142,7 +142,7 @@ def _lowered(points: Any, place: int, count: int, best: tuple[int, ...]) -> tupl
             low = middle
         else:
             best = _coordinates(lower.sample_point(), count)
-    return points.fix_val(isl.dim_type.set, place, isl.Val.int_from_si(context, best[place])), best
+    return points.fix_val(isl.dim_type.set, place, isl.Val.read_from_str(context, str(best[place]))), best
 
 
 def _coordinates(point: Any, count: int) -> tuple[int, ...]:

@@ -15,16 +15,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate.diag import BadInput, Sources
+from tidegate.diag import BadInput, Finding, Sources
 from tidegate.edition import own_version
 from tidegate.explanation import Explained, explain
 from tidegate.explanation.barriers import SINGLE, STAGGER
 from tidegate.files import Loaded, load_text
 from tidegate.graph.build import build_graph
+from tidegate.graph.fit import find_graph_misfits
 from tidegate.graph.model import SyncGraph
+from tidegate.language.check import check
 from tidegate.language.ops import Fence, Module, WaitCount
 from tidegate.language.show import show
-from tidegate.passes import Unit, units_of
+from tidegate.passes import Checked, Unit, run_stages, units_of
 from tidegate.report.headline import cost_of_iteration
 from tidegate.report.html import notebook_frame, page_of
 from tidegate.report.lanes import cost_timeline, hostile_timeline, sizes_of
@@ -96,12 +98,14 @@ def build_report(
 ) -> Report:
     """`before`: the program that is synchronized, where that is not the one that is shown first (TTGIR as compiled)."""
     asked = asked or Asked()
+    _check_sizes(unit, asked)
     views: list[Json] = []
     for version_ in _versions(unit, before or unit, sources, asked, progress):
         explained = explain(version_.unit, progress=partial(progress, version_.title), most_steps=MOST_STEPS)
         if explained.graph is None:
             raise BadInput(*explained.findings)
-        views.append(_view(version_, explained, asked))
+        checked = run_stages(version_.unit, print_after=None, stop_after=None, show=lambda *_: None)
+        views.append(_view(version_, explained, checked, asked))
     data = {
         "tidegate": own_version(),
         "name": unit.name,
@@ -111,6 +115,16 @@ def build_report(
         "animations": _animations(before or unit, sources),
     }
     return Report(unit.name, data)
+
+
+def _check_sizes(unit: Unit, asked: Asked) -> None:
+    program = unit.kernel or unit.graph
+    assert program is not None
+    known = [each.name for each in program.sizes]
+    for name in asked.sizes:
+        if name not in known:
+            help = f"its sizes: {', '.join(known) or 'none'}"
+            raise BadInput(Finding("TG022", f"`@{unit.name}` has no size `{name}`", help=help))
 
 
 def _versions(unit: Unit, before: Unit, sources: Sources, asked: Asked, progress: Progress) -> Iterator[_Version]:
@@ -125,7 +139,8 @@ def _versions(unit: Unit, before: Unit, sources: Sources, asked: Asked, progress
     if asked.strategy:
         from tidegate.pingpong import schedule_kernel
 
-        assert unit.kernel is not None
+        if unit.kernel is None:
+            raise BadInput(Finding("TG022", "only a kernel can be scheduled", help="give a kernel, not a graph"))
         made = schedule_kernel(unit.kernel, unit.target, asked.strategy, pipeline=asked.prefetch, certain=False)
         if made.chosen is None:
             raise NotScheduled(str(made.declined))
@@ -155,19 +170,19 @@ def _again(title: str, text: str, file: str, unit: Unit) -> _Version:
     return _Version(title, known[unit.name], loaded.sources)
 
 
-def _view(version_: _Version, explained: Explained, asked: Asked) -> Json:
+def _view(version_: _Version, explained: Explained, checked: Checked, asked: Asked) -> Json:
     graph, target = explained.graph, version_.unit.target
     assert graph is not None
     found, why_not = _estimate(graph, target, asked)
-    view = program_view(explained, version_.sources, version_.title)
+    view = program_view(explained, checked, version_.sources, version_.title)
     timelines = [cost_timeline(graph, target, found, cached=asked.cached)] if found is not None and found.events else []
-    # The sizes that show what is wrong; else those that were asked for.
-    sizes = {**sizes_of(explained.findings), **asked.sizes} if explained.findings else dict(asked.sizes)
+    # The sizes that were asked for, else those that show what is wrong.
     known = {each.name for each in graph.sizes}
-    run = hostile_timeline(graph, target, {name: value for name, value in sizes.items() if name in known})
+    shown = {name: value for name, value in sizes_of(checked.findings).items() if name in known}
+    run = hostile_timeline(graph, target, {**shown, **asked.sizes})
     view["timelines"] = [*timelines, *([run] if run is not None else [])]
     view["no_cost"] = why_not
-    view["figures"] = _figures(explained, graph, target, found)
+    view["figures"] = _figures(explained, checked, view, _cost(graph, target, found))
     return view
 
 
@@ -179,13 +194,17 @@ def _estimate(graph: SyncGraph, target: Target, asked: Asked) -> tuple[Estimate 
         return None, f"there is no estimate of {reason}"
 
 
-def _figures(explained: Explained, graph: SyncGraph, target: Target, found: Estimate | None) -> Json:
+def _cost(graph: SyncGraph, target: Target, found: Estimate | None) -> tuple[float, float]:
+    return cost_of_iteration(graph, target, found) if found is not None else (0.0, 0.0)
+
+
+def _figures(explained: Explained, checked: Checked, view: Json, cost: tuple[float, float]) -> Json:
     """Counts and costs. What only performs accesses of its own wave, or holds one half back, is no barrier here."""
-    cycles, busy = cost_of_iteration(graph, target, found) if found is not None else (0.0, 0.0)
     barriers = [each for each in explained.barriers if each.kind not in (*WAITS, STAGGER)]
+    cycles, busy = cost
     return {
-        "findings": sum(each.severity == "error" for each in explained.findings),
-        "hazards": len(explained.hazards.hazards) if explained.hazards is not None else 0,
+        "findings": sum(each.severity == "error" for each in checked.findings),
+        "hazards": len(view["hazards"]),
         "barriers": len(barriers),
         "in loops": sum(bool(each.loop) for each in barriers),
         "waits": sum(each.kind in WAITS for each in explained.barriers),
@@ -196,10 +215,11 @@ def _figures(explained: Explained, graph: SyncGraph, target: Target, found: Esti
 
 
 def _animations(unit: Unit, sources: Sources) -> list[Json]:
-    def graph_for(target: Target) -> SyncGraph:
+    def graph_for(target: Target) -> SyncGraph | None:
+        fits = target.name == unit.target.name
         if unit.kernel is not None:
-            return build_graph(unit.kernel, target).graph
+            return build_graph(unit.kernel, target).graph if fits or not check(unit.kernel, target) else None
         assert unit.graph is not None
-        return unit.graph
+        return unit.graph if fits or not list(find_graph_misfits(unit.graph, target)) else None
 
     return animations(graph_for, unit.target, sources)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
@@ -22,14 +23,13 @@ def page_of(data: dict[str, Any]) -> str:
     title = f"@{data['name']} on {data['target']}"
     text = _read("page.html")
     script = "\n".join(_read(name) for name in SCRIPTS)
-    for mark, value in (
-        ("{{title}}", html.escape(title)),
-        ("{{style}}", _read("page.css")),
-        ("{{data}}", _as_script(data)),
-        ("{{script}}", f'"use strict";\n(() => {{\n{script}\n}})();'),
-    ):
-        text = text.replace(mark, value, 1)
-    return text
+    parts = {
+        "title": html.escape(title),
+        "style": _read("page.css"),
+        "data": _as_script(data),
+        "script": f'"use strict";\n(() => {{\n{script}\n}})();',
+    }
+    return re.sub(r"\{\{(title|style|data|script)\}\}", lambda mark: parts[mark[1]], text)
 
 
 def notebook_frame(page: str) -> str:

@@ -161,7 +161,7 @@ class _Recorder(Silent):
         start, touch = self.open.pop((wave, number))
         point = self.graph.points[touch.where]
         what = _label(self.graph, touch.where)
-        if touch.region is not None:
+        if touch.region is not None and touch.region.stretches:
             what += f", {touch.region}"
         if touch.loops:
             what += f", {', '.join(f'{name} = {value}' for name, value in touch.loops)}"

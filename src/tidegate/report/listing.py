@@ -2,7 +2,7 @@
 
 Needs   a graph whose points have places, and the source
 Gives   numbered lines of one file: those of the program, from its head to its last brace
-Keeps   of a long program only the lines that something is said about, and two around each; a gap is one line
+Keeps   of a long program only the lines that something is said about, and one around each; a gap is one line
 Cost    linear in the text
 """
 
@@ -40,20 +40,20 @@ class Listing:
         return next((each.text for each in self.lines if each.number == number), "")
 
 
-def listing_of(graph: SyncGraph, sources: Sources, told: Iterable[int] = (), *, head: int = 0) -> Listing:
-    """`told`: lines about which something is said, which stay in a long program; `head`: where it begins, if known."""
+def listing_of(graph: SyncGraph, sources: Sources, told: Iterable[Span] = (), *, head: Span | None = None) -> Listing:
+    """`told`: places about which something is said, which stay in a long program; `head`: where it begins, if known."""
     places = [point.at for point in graph.points if point.at.line]
     if not places:
         return Listing("", ())
-    file = Counter(each.file for each in places).most_common(1)[0][0]
-    numbers = [each.line for each in places if each.file == file]
+    file = head.file if head is not None else Counter(each.file for each in places).most_common(1)[0][0]
+    numbers = [each.line for each in (*places, *([head] if head is not None else [])) if each.file == file]
     first, last = _grown(file, min(numbers), max(numbers), sources)
-    first = min(first, head) if head else first
+    first = min(first, head.line) if head is not None else first
     while first < last and not (_line(file, first, sources) or "").strip():
         first += 1
     lines = [(number, _line(file, number, sources) or "") for number in range(first, last + 1)]
     if len(lines) > LONGEST:
-        lines = list(_short(lines, {*told, first, last}))
+        lines = list(_short(lines, {first, last, *(each.line for each in told if each.file == file)}))
     return Listing(file, tuple(Line(number, LOCATION.sub("", text).rstrip().expandtabs(4)) for number, text in lines))
 
 
@@ -70,7 +70,7 @@ def _grown(file: str, first: int, last: int, sources: Sources) -> tuple[int, int
         first = start
         while first > 1 and _is_above(_line(file, first - 1, sources)):
             first -= 1
-    while (_line(file, last + 1, sources) or "").strip() in ("}", "})"):
+    while LOCATION.sub("", (_line(file, last + 1, sources) or "").strip()) in ("}", "})"):
         last += 1
     return first, last
 

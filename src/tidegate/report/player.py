@@ -56,7 +56,13 @@ class Player:
         self.places = [sorted({self.row(point) for point in window}) for window in self.points]
 
     def row(self, point: int) -> int:
-        """The first row at or behind a point."""
+        """The row of a point's own line, else the first behind it."""
+        at = self.graph.points[point].at
+        for number in reversed(range(len(self.rows))):
+            each = self.rows[number]
+            own = self.graph.points[each.point].at
+            if each.point <= point and at.line and (own.file, own.line) == (at.file, at.line):
+                return number
         return next((number for number, each in enumerate(self.rows) if each.point >= point), len(self.rows))
 
     def windows(self) -> list[Json]:
@@ -115,7 +121,8 @@ class Player:
         return [
             number
             for number, each in enumerate(self.hazards)
-            if (each.producer, each.consumer, each.loop, each.distance) in keys or point in self.points[number]
+            if (each.producer, each.consumer, each.loop, each.distance) in keys
+            or (each.demand == 1 and point in self.points[number])
         ]
 
     # --- whole barriers ---
@@ -138,7 +145,7 @@ class Player:
             bars += also
             covered = [each for each in self.serving(new) if each not in done]
             done += covered
-            line = self.rows[self.row(self.inserts[new].before)].line if self.inserts[new].before else 0
+            line = self.graph.points[self.inserts[new].before].at.line
             more = f" It lies in {len(covered)} windows." if len(covered) > 1 else ""
             text = f"{self.title(self.hazards[number])} holds no barrier yet: put one before line {line}.{more}"
             steps.append(_step(text, everything, order=order, bars=bars, done=done, new=covered))
@@ -182,7 +189,7 @@ class Player:
             for count, number in enumerate(covered, 1):
                 places = set(self.places[number])
                 cut = places if cut is None else cut & places
-                if len(covered) > 1:
+                if len(covered) > 1 and cut:
                     text = f"{count} of {len(covered)} windows cut with each other: what is left serves them all."
                     steps.append(
                         _step(text, everything, order=order, bars=bars, done=done, new=covered[:count], cut=sorted(cut))
@@ -212,11 +219,14 @@ class Player:
     def closing(self, shown: list[int], order: list[int], done: list[int]) -> Json:
         count = len(self.meeting_bars())
         left = [each for each in shown if each not in done]
-        word = "barrier" if count == 1 else "barriers"
-        text = f"{len(done)} windows, {count} {word}, weight {self.placed.weight:g}."
+        text = f"{_count(len(done), 'window')}, {_count(count, 'barrier')}, weight {self.placed.weight:g}."
         if left:
             text += f" {len(left)} no single barrier serves: they take more than one, or none can stand there."
         return _step(text, shown, order=order, bars=list(range(len(self.inserts))), done=done)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _step(

@@ -1,9 +1,11 @@
 """One program as a page shows it: lines, accesses, hazards with their windows, barriers with their reasons, findings.
 
-Needs   what `explain` found out about it, and the source
+Needs   what `explain` and `check` found out about it, and the source
 Gives   a dictionary for JSON; hazards and barriers have numbers by which they speak of each other
-Keeps   every sentence is one of `explain`, `check` or the verifier; hazards that look alike are one
-Cost    that of the windows
+Keeps   findings and verdict are those of `check`, what is said of barriers is that of `explain`; hazards that look
+        alike are one, and that is called ordered only if all of them are. What races and is no hazard of its own gets
+        an arc too. Lines are of the file that is shown: what stands in others is named, and has no arc
+Cost    that of the windows, and a search for each hazard
 """
 
 from __future__ import annotations
@@ -12,30 +14,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.diag import Finding, Label, Sources, sort_findings
+from tidegate.diag import Finding, Label, Sources, Span, sort_findings
 from tidegate.explanation.changes import show_sync
 from tidegate.explanation.model import Barrier, Explained
 from tidegate.explanation.show import Sayings
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.hazards.show import loop_name
-from tidegate.passes import show_decided
+from tidegate.passes import Checked, show_decided
+from tidegate.placement.walks import Walks
 from tidegate.report.listing import Listing, listing_of
 from tidegate.report.windows import find_windows
 
 Json = dict[str, Any]
 VERBS = {Kind.RAW: ("write", "read"), Kind.WAR: ("read", "write"), Kind.WAW: ("write", "write")}
 MOST_PLACES = 8
+MOST_HAZARDS, MOST_FINDINGS = 300, 100
+# How a hazard is called that nothing orders, that windows show to be ordered, and of which neither is known.
+RACES, ORDERED, QUIET = "races", "ordered", "quiet"
 
 
-def program_view(result: Explained, sources: Sources, title: str) -> Json:
+def program_view(result: Explained, checked: Checked, sources: Sources, title: str) -> Json:
     """All of one program but its timeline and its costs."""
     assert result.graph is not None
     assert result.hazards is not None
     if result.listing:
         sources.texts[result.graph.points[0].at.file] = result.listing
-    view = _View(result, result.graph, sources)
-    findings = sort_findings(result.findings)
+    view = _View(result, result.graph, sources, sort_findings(checked.findings))
+    hazards = view.hazards()
+    notes = list(result.notes)
+    if len(view.findings) > MOST_FINDINGS:
+        notes.append(f"{len(view.findings) - MOST_FINDINGS:,} more findings are not shown")
+    if len(hazards) > MOST_HAZARDS:
+        notes.append(f"{len(hazards) - MOST_HAZARDS:,} more hazards are not shown")
     return {
         "title": title,
         "name": result.graph.name,
@@ -44,53 +55,60 @@ def program_view(result: Explained, sources: Sources, title: str) -> Json:
         "file": view.listing.file,
         "lines": [[each.number, each.text] for each in view.listing.lines],
         "accesses": view.accesses(),
-        "hazards": view.hazards(),
-        "barriers": [view.barrier(number, each) for number, each in enumerate(result.barriers)],
-        "findings": [view.finding(each) for each in findings],
+        "hazards": hazards[:MOST_HAZARDS],
+        "barriers": [view.barrier(each) for each in result.barriers],
+        "findings": [view.finding(each) for each in view.findings[:MOST_FINDINGS]],
         "pairs": ["\n".join(block) for block in view.sayings.pairs()],
-        "verdict": verdict_of(result),
-        "notes": list(result.notes),
+        "verdict": verdict_of(checked),
+        "notes": notes,
     }
 
 
-def verdict_of(result: Explained) -> Json:
+def verdict_of(checked: Checked) -> Json:
     """Whether it is proved, wrong, or neither."""
-    errors = [each for each in result.findings if each.severity == "error"]
-    text = show_decided(result.checked) if result.checked is not None else result.why_not or "not judged"
+    errors = sum(each.severity == "error" for each in checked.findings)
+    text = show_decided(checked)
     if errors:
-        return {"kind": "wrong", "text": text}
-    verification = result.checked.verification if result.checked is not None else None
-    proved = verification is not None and verification.is_proved
-    return {"kind": "proved" if proved else "open", "text": text}
+        count = f"{errors} finding{'s' * (errors != 1)}"
+        return {"kind": "wrong", "text": f"{count}; of races and hangs: {text}" if checked.is_proved else text}
+    return {"kind": "proved" if text.startswith("proved") else "open", "text": text}
 
 
 class _View:
-    def __init__(self, result: Explained, graph: g.SyncGraph, sources: Sources) -> None:
+    def __init__(self, result: Explained, graph: g.SyncGraph, sources: Sources, findings: list[Finding]) -> None:
         assert result.hazards is not None
         self.result, self.graph, self.sources, self.flow = result, graph, sources, result.hazards.flow
+        self.findings = findings
         self.sayings = Sayings(result, graph)
         self.alike = _alike(self, _all_hazards(result))
         self.number = {id(each): place for place, group in enumerate(self.alike) for each in group}
         self.listing: Listing = listing_of(graph, sources, self.told(), head=self.head())
+        self.walks = Walks(self.flow, result.unit.target, result.hazards.stagger)
+        self.racing = {frozenset(label.at for label in each.labels): each for each in findings if _is_race(each)}
 
-    def told(self) -> set[int]:
-        """Lines about which something is said."""
-        lines = {point.at.line for point in self.graph.points if isinstance(point.action, g.Access | g.Unknown)}
-        lines |= {point.at.line for point in self.graph.points if isinstance(point.action, g.Sync)}
-        lines |= {self.graph.points[each.head].at.line for each in self.graph.loops}
-        return lines | {label.at.line for each in self.result.findings for label in each.labels}
+    def told(self) -> set[Span]:
+        """Places about which something is said."""
+        points = self.graph.points
+        found = {point.at for point in points if isinstance(point.action, g.Access | g.Unknown | g.Sync)}
+        found |= {points[each.head].at for each in self.graph.loops}
+        return found | {label.at for each in self.findings[:MOST_FINDINGS] for label in each.labels}
 
-    def head(self) -> int:
-        """The line where a kernel begins; 0: it has no place."""
-        return self.result.unit.kernel.at.line if self.result.unit.kernel is not None else 0
+    def head(self) -> Span | None:
+        """Where a kernel begins; None: it has no place."""
+        kernel = self.result.unit.kernel
+        return kernel.at if kernel is not None and kernel.at.line else None
 
-    def line(self, point: int) -> int:
-        return self.graph.points[point].at.line
+    def line(self, at: Span) -> int:
+        """Of the file that is shown; 0: it is in another."""
+        return at.line if at.file == self.listing.file else 0
+
+    def place(self, at: Span) -> str:
+        return str(at.line) if at.file == self.listing.file else f"{Path(at.file).name}:{at.line}"
 
     def accesses(self) -> list[Json]:
         found: dict[tuple[int, str, str], None] = {}
         for point in self.graph.points:
-            if isinstance(point.action, g.Access):
+            if isinstance(point.action, g.Access) and self.line(point.at):
                 what = "copy" if point.action.is_async else point.action.effect
                 found.setdefault((point.at.line, what, point.action.footprint.place.base))
         return [{"line": line, "what": what, "buffer": buffer} for line, what, buffer in found]
@@ -98,47 +116,78 @@ class _View:
     # --- hazards ---
 
     def hazards(self) -> list[Json]:
+        """Those that there are, then races between other pairs."""
         assert self.result.hazards is not None
         first = [group[0] for group in self.alike]
         windows = find_windows(self.result.hazards, first, self.result.unit.target)
-        return [
-            self.hazard(number, each, windows[number] if windows is not None else None)
+        found = [
+            self.hazard(number, each, windows[number] if windows is not None else ())
             for number, each in enumerate(first)
         ]
+        known = {self.ends(each) for group in self.alike for each in group}
+        return [*found, *(self.race(each) for ends, each in self.racing.items() if ends not in known)]
 
-    def hazard(self, number: int, hazard: Hazard, window: tuple[int, ...] | None) -> Json:
-        producer, consumer = self.ends(hazard)
-        own = [place for place, barrier in enumerate(self.result.barriers) if self.is_among(number, barrier.serves)]
-        weak = [place for place, barrier in enumerate(self.result.barriers) if self.is_among(number, barrier.too_weak)]
-        ordered = bool(own) or any(self.number.get(id(each.hazard)) == number for each in self.ordered_pairs())
-        lines = list(dict.fromkeys(map(self.line, window))) if window else []
+    def hazard(self, number: int, hazard: Hazard, window: tuple[int, ...]) -> Json:
+        producer, consumer = self.spans(hazard)
+        barriers = self.result.barriers
+        own = [place for place, each in enumerate(barriers) if self.is_among(number, each.serves)]
+        weak = [place for place, each in enumerate(barriers) if self.is_among(number, each.too_weak)]
+        state = self.state(number)
+        lines = [each for each in dict.fromkeys(self.line(self.graph.points[point].at) for point in window) if each]
+        carried = hazard.loop >= 0 and hazard.distance > 0
+        later = f" at {loop_name(self.flow, hazard.loop)} + {hazard.distance}" if carried else ""
+        title = f"{hazard.kind.name} {hazard.witness.buffer}, {self.place(producer)} → {self.place(consumer)}{later}"
         return {
             "kind": hazard.kind.name,
             "buffer": hazard.witness.buffer,
-            "from": producer,
-            "to": consumer,
-            "carried": hazard.loop >= 0 and hazard.distance > 0,
-            "title": f"{hazard.kind.name} {hazard.witness.buffer}, {self.sayings.ends(hazard)}",
+            "from": self.line(producer),
+            "to": self.line(consumer),
+            "carried": carried,
+            "title": title,
             "window": lines,
             "barriers": own,
             "weak": weak,
-            "ordered": ordered,
-            "rows": self.hazard_rows(hazard, len(self.alike[number]), lines, own, ordered),
+            "state": state,
+            "rows": self.hazard_rows(hazard, len(self.alike[number]), lines, own, state),
+        }
+
+    def state(self, number: int) -> str:
+        """Of all that look alike the worst."""
+        group = self.alike[number]
+        if any(self.ends(each) in self.racing for each in group):
+            return RACES
+        return ORDERED if all(self.walks.is_served(each) for each in group) else QUIET
+
+    def race(self, finding: Finding) -> Json:
+        """A finding between two accesses that are no hazard of their own: a barrier for another pair would order it."""
+        facts = dict(finding.witness)
+        consumer, producer = finding.labels[0].at, finding.labels[-1].at
+        kind = str(facts.get("hazard", "RAW"))
+        return {
+            "kind": kind if kind in Kind.__members__ else "RAW",
+            "buffer": "",
+            "from": self.line(producer),
+            "to": self.line(consumer),
+            "carried": False,
+            "title": f"{kind}, {self.place(producer)} → {self.place(consumer)}",
+            "window": [],
+            "barriers": [],
+            "weak": [],
+            "state": RACES,
+            "rows": [["found", finding.message], *(["", each] for each in finding.notes)],
         }
 
     def is_among(self, number: int, hazards: Sequence[Hazard]) -> bool:
         return any(self.number.get(id(each)) == number for each in hazards)
 
-    def ordered_pairs(self) -> list[Any]:
-        return [each for each in self.result.pairs if each.hazard is not None and each.by]
+    def spans(self, hazard: Hazard) -> tuple[Span, Span]:
+        return self.flow.point(hazard.producer).at, self.flow.point(hazard.consumer).at
 
-    def ends(self, hazard: Hazard) -> tuple[int, int]:
-        return self.line(self.flow.origin[hazard.producer]), self.line(self.flow.origin[hazard.consumer])
+    def ends(self, hazard: Hazard) -> frozenset[Span]:
+        return frozenset(self.spans(hazard))
 
-    def hazard_rows(
-        self, hazard: Hazard, alike: int, window: list[int], own: list[int], ordered: bool
-    ) -> list[list[str]]:
-        producer, consumer = self.ends(hazard)
+    def hazard_rows(self, hazard: Hazard, alike: int, window: list[int], own: list[int], state: str) -> list[list[str]]:
+        producer, consumer = map(self.place, self.spans(hazard))
         first, second = VERBS[hazard.kind]
         when = ""
         if hazard.loop >= 0 and hazard.distance:
@@ -152,20 +201,29 @@ class _View:
             text = f"{hazard.demand} arrivals between them" if hazard.demand else "a wait; both are in one wave"
             rows.append(["needs", text])
         if window:
-            rows.append(["window", f"one barrier is enough before line {_or(window)}"])
+            enough = "one barrier is" if hazard.demand == 1 else f"{hazard.demand} barriers are"
+            rows.append(["window", f"{enough} enough before line {_or(window)}"])
         if alike > 1:
             rows.append(["alike", f"{alike} pairs of accesses in these lines"])
-        if not own:
-            rows.append(["served by", "a barrier that stands there for another pair" if ordered else "nothing"])
+        if state == RACES:
+            rows.append(["served by", "nothing that is enough: it races"])
+        elif not own:
+            ordered = "what stands there for other pairs"
+            quiet = "no barrier in every window between them; nothing is found wrong all the same"
+            rows.append(["served by", ordered if state == ORDERED else quiet])
         return rows
 
     # --- barriers ---
 
-    def barrier(self, number: int, barrier: Barrier) -> Json:
+    def barrier(self, barrier: Barrier) -> Json:
+        spans = [self.graph.points[each].at for each in barrier.points]
         return {
             "kind": barrier.kind,
             "title": self.sayings.title(barrier),
-            "parts": [{"line": self.line(each), "op": show_sync(self.graph, each)} for each in barrier.points],
+            "parts": [
+                {"line": self.line(at), "place": self.place(at), "op": show_sync(self.graph, point)}
+                for at, point in zip(spans, barrier.points, strict=True)
+            ],
             "weight": barrier.weight,
             "loop": barrier.loop,
             "pinned": barrier.pinned,
@@ -179,15 +237,18 @@ class _View:
             "code": finding.code,
             "severity": finding.severity,
             "message": finding.message,
-            "lines": [each.at.line for each in finding.labels if each.at.file == self.listing.file],
-            "labels": [[self.place(each), each.text] for each in finding.labels if each.at.line],
+            "lines": [line for each in finding.labels if (line := self.line(each.at))],
+            "labels": [[self.label(each), each.text] for each in finding.labels if each.at.line],
             "notes": list(finding.notes),
             "help": finding.help,
         }
 
-    def place(self, label: Label) -> str:
-        here = label.at.file == self.listing.file
-        return f"line {label.at.line}" if here else f"{Path(label.at.file).name}:{label.at.line}"
+    def label(self, label: Label) -> str:
+        return f"line {self.place(label.at)}" if self.line(label.at) else self.place(label.at)
+
+
+def _is_race(finding: Finding) -> bool:
+    return finding.code in ("TG101", "TG102", "TG103", "TG105") and len(finding.labels) > 1
 
 
 def _all_hazards(result: Explained) -> list[Hazard]:
@@ -202,7 +263,8 @@ def _alike(view: _View, hazards: Sequence[Hazard]) -> list[list[Hazard]]:
     """Those together of which a reader sees no difference."""
     groups: dict[tuple[object, ...], list[Hazard]] = {}
     for each in hazards:
-        key = (each.kind, each.witness.buffer, *view.ends(each), each.loop, each.distance)
+        places = [(at.file, at.line) for at in view.spans(each)]
+        key = (each.kind, each.witness.buffer, *places, each.loop, each.distance)
         groups.setdefault(key, []).append(each)
     return list(groups.values())
 

@@ -32,15 +32,18 @@ from tidegate.targets import Target, known_targets, load_target
 Json = dict[str, Any]
 
 
-def animations(graph_for: Callable[[Target], g.SyncGraph], target: Target, sources: Sources) -> list[Json]:
+def animations(graph_for: Callable[[Target], g.SyncGraph | None], target: Target, sources: Sources) -> list[Json]:
     """Whole barriers and split pairs; the second for a target that has them, if this one does not.
 
-    `graph_for`: the program as a graph, for a target.
+    `graph_for`: the program as a graph, for a target; None if it does not fit that.
     """
-    found = [_animation(without_barriers(graph_for(target)), target, "minimal", sources)]
-    split = target if can_split(target) else _other(target)
-    if split is not None:
-        found.append(_animation(without_barriers(graph_for(split)), split, "intersecting", sources))
+    plain = graph_for(target)
+    found = [_animation(without_barriers(plain), target, "minimal", sources)] if plain is not None else []
+    for split in [target] if can_split(target) else _others(target):
+        graph = graph_for(split)
+        if graph is not None:
+            found.append(_animation(without_barriers(graph), split, "intersecting", sources))
+            break
     return [each for each in found if each is not None]
 
 
@@ -64,11 +67,10 @@ def _goes(op: g.GraphSyncOp, copies: bool) -> bool:
     return False
 
 
-def _other(target: Target) -> Target | None:
-    """A target of the same kind that has split barriers: with as many lanes, or else any."""
-    others = [load_target(name) for name in known_targets()]
-    able = [each for each in others if can_split(each) and each.vendor == target.vendor]
-    return next((each for each in able if each.lanes == target.lanes), able[0] if able else None)
+def _others(target: Target) -> list[Target]:
+    """Targets of the same maker that have split barriers, those with as many lanes first."""
+    able = [each for each in map(load_target, known_targets()) if can_split(each) and each.vendor == target.vendor]
+    return sorted(able, key=lambda each: each.lanes != target.lanes)
 
 
 def _animation(graph: g.SyncGraph, target: Target, strategy: str, sources: Sources) -> Json | None:
@@ -98,8 +100,9 @@ def _distinct(hazards: Sequence[Hazard], flow: Flow) -> list[Hazard]:
     """One of those between the same lines."""
     found: dict[tuple[object, ...], Hazard] = {}
     for each in hazards:
-        lines = (flow.point(each.producer).at.line, flow.point(each.consumer).at.line)
-        found.setdefault((each.kind, each.witness.buffer, *lines, each.loop, each.distance), each)
+        ends = [flow.point(node).at for node in (each.producer, each.consumer)]
+        places = [(at.file, at.line) for at in ends]
+        found.setdefault((each.kind, each.witness.buffer, *places, each.loop, each.distance), each)
     return list(found.values())
 
 
@@ -113,7 +116,8 @@ def _rows(
     for number in sorted(points):
         point = graph.points[number]
         text = (sources.line(point.at) or point.label or point.role).strip()
-        if rows and rows[-1].line == point.at.line and point.at.line:
+        above = graph.points[rows[-1].point].at if rows else None
+        if above is not None and point.at.line and (above.file, above.line) == (point.at.file, point.at.line):
             continue
         rows.append(Row(number, point.at.line, text, _depth(graph, number)))
     return rows

@@ -1,8 +1,9 @@
 """Where a barrier would serve a hazard, whatever stands there now: its window.
 
 Needs   a flow and its hazards
-Gives   for each hazard the points before which one barrier, or as many as it demands, is enough
-Keeps   asked of the same walks that placement asks, with all synchronization of the program set aside
+Gives   for each hazard the points before which as many barriers as it demands are enough
+Keeps   asked of the same walks that placement asks, with all synchronization of the program set aside; a hazard within
+        one wave, which asks for a wait, and one that no walk leads through have no window
 Cost    a search for each hazard and each place; beyond `MOST_SEARCHES` of them windows are left out
 """
 
@@ -30,7 +31,9 @@ def find_windows(found: Hazards, hazards: Sequence[Hazard], target: Target) -> l
         tuple(
             point
             for point in sorted(slots.weight)
-            if walks.is_served(hazard, slots.before({point: max(1, hazard.demand)}), drained=True)
+            if walks.is_served(hazard, slots.before({point: hazard.demand}), drained=True)
         )
+        if hazard.demand and not walks.is_served(hazard, drained=True)
+        else ()
         for hazard in hazards
     ]

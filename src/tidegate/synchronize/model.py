@@ -107,6 +107,7 @@ class Synchronized:
         block = text_block(self.text, new_lines(before, self.text))
         if self.checked is None:
             return block + paragraph("not judged")
-        good = not any(each.severity == "error" for each in self.checked.findings)
-        said = paragraph(show_decided(self.checked), "good" if good else "error")
+        wrong = any(each.severity == "error" for each in self.checked.findings)
+        kind = "error" if wrong else "good" if self.checked.is_proved else "warning"
+        said = paragraph(show_decided(self.checked), kind)
         return block + said + (findings_to_html(self.checked.findings) if self.checked.findings else "")

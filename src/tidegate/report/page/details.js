@@ -20,7 +20,7 @@ function barrierCard(number) {
   const weight = `weight ${format(barrier.weight)}${barrier.loop.startsWith("%") ? `, in the loop over ${barrier.loop}` : ""}`;
   const list = rowsOf(barrier.rows);
   const serves = make("dd", {}, ...barrier.serves.flatMap((each) => [linkTo("hazard", each, program().hazards[each].title), make("br")]));
-  if (!barrier.serves.length) serves.append("no hazard of memory");
+  if (!barrier.serves.length) serves.append(barrier.needed ? "nothing that a window shows; what breaks without it says why" : "no hazard of memory");
   list.prepend(make("dt", {}, "costs"), make("dd", {}, weight), make("dt", {}, "serves"), serves);
   const need = barrier.needed ? "needed" : barrier.kind === "stagger" ? "holds one half back" : barrier.pinned ? "pinned" : "not needed";
   return make("div", { class: "card", "data-card": `barrier-${number}` }, make("h3", {}, `${barrier.title} (${need})`), list);
@@ -56,8 +56,8 @@ function drawDetails() {
   const pieces = [];
   if (state.picked) pieces.push(CARDS[state.picked.what](state.picked.number));
   pieces.push(...listOf("Findings", "finding", shown.findings, (each) => make("span", { class: "chip wrong" }, each.code), (each) => (each.lines.length ? `${each.message}, line ${[...new Set(each.lines)].sort((a, b) => a - b).join(", ")}` : each.message)));
-  pieces.push(...listOf("Barriers", "barrier", shown.barriers, (each) => make("span", { class: "chip bar" }, `line ${each.parts.map((part) => part.line).filter((line, place, all) => all.indexOf(line) === place).join(", ")}`), (each) => each.parts.length > 1 ? each.kind : each.parts[0].op));
-  pieces.push(...listOf("Hazards", "hazard", shown.hazards, (each) => make("span", { class: `chip ${each.ordered ? each.kind : "wrong"}` }, each.kind), (each) => each.title.replace(/^\w+ /, "") + (each.ordered ? "" : ", not ordered")));
+  pieces.push(...listOf("Barriers", "barrier", shown.barriers, (each) => make("span", { class: "chip bar" }, `line ${[...new Set(each.parts.map((part) => part.place))].join(", ")}`), (each) => each.parts.length > 1 ? each.kind : each.parts[0].op));
+  pieces.push(...listOf("Hazards", "hazard", shown.hazards, (each) => make("span", { class: `chip ${each.state === "races" ? "wrong" : each.kind}` }, each.kind), (each) => each.title.replace(/^\w+ /, "") + (each.state === "races" ? ", races" : "")));
   if (!shown.hazards.length) pieces.push(make("p", {}, "No two waves meet in shared memory: there is nothing to order."));
   if (shown.pairs.length) pieces.push(make("h3", {}, "Pairs without a barrier of their own"), make("div", { class: "card" }, ...shown.pairs.map((text) => make("pre", {}, text))));
   for (const note of shown.notes) pieces.push(make("p", {}, note));

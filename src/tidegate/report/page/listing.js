@@ -77,8 +77,8 @@ function drawMargin() {
     const path = `M ${right} ${start} H ${x + 4} Q ${x} ${start} ${x} ${start + Math.sign(end - start) * 4} V ${end - Math.sign(end - start) * 4} Q ${x} ${end} ${x + 4} ${end} H ${right - 4}`;
     const chosen = isPicked("hazard", number);
     const dim = state.picked !== null && !chosen && !related(number);
-    const kind = [hazard.kind, hazard.carried ? "carried" : "", hazard.ordered ? "" : "unserved", dim ? "dim" : "", chosen ? "picked" : ""].join(" ");
-    const say = `${hazard.title}${hazard.ordered ? "" : ": nothing orders them"}`;
+    const kind = [hazard.kind, hazard.carried ? "carried" : "", hazard.state === "races" ? "unserved" : "", dim ? "dim" : "", chosen ? "picked" : ""].join(" ");
+    const say = `${hazard.title}${hazard.state === "races" ? ": it races" : ""}`;
     pieces.push(draw("path", { class: `arc ${kind}`, d: path }));
     pieces.push(draw("path", { class: `tip ${hazard.kind} ${dim ? "dim" : ""}`, d: `M ${right} ${end} l -6 -3.5 v 7 z` }));
     pieces.push(draw("path", { class: "hit", d: path, "data-hazard": number, onclick: () => pick("hazard", number) }, draw("title", {}, document.createTextNode(say))));
