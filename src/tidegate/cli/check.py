@@ -225,10 +225,10 @@ class _Check:
                 lines.append(f"  {origin.said}")
             if self.shown not in ("judge", "verify"):
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
-            lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
             if checked.findings and all(each.code in ORDERED_BY_SYNC for each in checked.findings):
                 which = self.file if len(self.units) == 1 else f"{self.file}::{self.units[number].name}"
                 lines.append(f"  `tidegate sync {which}` puts in the barriers and waits that can order this")
+            lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
         return lines
 
     def verified(self) -> list[dict[str, object]]:

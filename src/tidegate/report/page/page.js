@@ -39,23 +39,32 @@ function pick(what, number) {
   change({ picked: same ? null : { what, number } });
 }
 
-const isPicked = (what, number) => state.picked !== null && state.picked.what === what && state.picked.number === number;
+const isPicked = (what, number) =>
+  state.picked !== null && state.picked.what === what && state.picked.number === number;
 
 // Tabs that arrow keys move between, as screen readers expect.
 function tabs(bar, names, chosen, choose) {
   if (names.length < 2) return bar.replaceChildren();
   const buttons = names.map((name, number) =>
-    make("button", {
-      type: "button", role: "tab", "aria-selected": String(number === chosen), tabindex: number === chosen ? 0 : -1,
-      onclick: () => choose(number),
-      onkeydown: (event) => {
-        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        if (!step) return;
-        event.preventDefault();
-        event.stopPropagation();
-        choose((number + step + names.length) % names.length);
-        bar.querySelector('[aria-selected="true"]').focus();
+    make(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        "aria-selected": String(number === chosen),
+        tabindex: number === chosen ? 0 : -1,
+        onclick: () => choose(number),
+        onkeydown: (event) => {
+          const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+          if (!step) return;
+          event.preventDefault();
+          event.stopPropagation();
+          choose((number + step + names.length) % names.length);
+          bar.querySelector('[aria-selected="true"]').focus();
+        },
       },
-    }, name));
+      name,
+    ),
+  );
   bar.replaceChildren(...buttons);
 }
