@@ -218,7 +218,7 @@ def test_a_target_that_comes_along_changes_what_the_page_lists(tmp_path: Path) -
     toml.write_text(block(TARGET, "my_gpu.toml").text + "\n", encoding="utf-8")
     (command,) = re.findall(r"(?m)^\$ \.venv/bin/(pytest .*) --update$", page(TARGET))
     # Of these files the tests that have to do with targets: the others would take minutes and change nothing.
-    about = ("-k", "(target or demo or TG508 or examples_do and command-line) and not make_target")
+    about = ("-k", "(target or TG508 or examples_do and command-line) and not make_target")
     run(tmp_path, *command.split(), "--update", "-q", "-p", "no:cacheprovider", *about)
     ran = run(tmp_path, *command.split(), "-q", "-p", "no:cacheprovider", *about)
     assert ran.returncode == 0, ran.stdout[-3000:]

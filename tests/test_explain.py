@@ -290,8 +290,9 @@ def touched(
     return frozenset((buffer, byte // slots[buffer]) for buffer, byte in found)
 
 
+LONG = ("gemm_mbarrier", "gemm_async_store")  # a quarter of a minute each
 COUNTED = [
-    path
+    pytest.param(path, marks=pytest.mark.full) if path.stem in LONG else path
     for path in (*EXAMPLES, *FEW)
     if path.stem not in ("flash_attention", "histogram")  # many bytes; bytes that nobody knows
 ]

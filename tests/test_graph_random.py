@@ -56,7 +56,7 @@ def test_graphs_of_kernels(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, 1, *(pytest.param(each, marks=pytest.mark.full) for each in (2, 3))])
 def test_many_graphs(request: pytest.FixtureRequest, part: int) -> None:
     for seed in list(seeds(request, 4000))[part::4]:
         rng = random.Random(1_000_000 + seed)

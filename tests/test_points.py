@@ -252,7 +252,7 @@ def test_what_is_reported_is_real(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_many_indices(request: pytest.FixtureRequest, part: int, exact: bool) -> None:
     for seed in list(seeds(request, 3000))[part::2]:
         check_indices(small_kernel(random.Random(1_000_000 + seed), exact=exact), exact=exact)

@@ -265,11 +265,14 @@ def test_a_graph_is_not_scheduled_and_sizes_are_known() -> None:
         tidegate.draw(kernel, sizes={"Q": 1})
 
 
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(each, marks=pytest.mark.full) for each in range(1, 8))], ids=lambda part: f"{part} of 8"
+)
 @pytest.mark.slow
-def test_every_program_of_the_repository_can_be_drawn() -> None:
-    """Examples, broken ones, cases of the other tests: no crash, and what is not wrong is not called so."""
+def test_every_program_of_the_repository_can_be_drawn(part: int) -> None:
+    """Examples, broken ones, cases of the other tests: no crash."""
     files = [*ROOT.glob("examples/*.tide"), *ROOT.glob("examples/broken/*.tide"), *ROOT.glob("tests/sync_cases/*")]
-    for path in sorted(files):
+    for path in sorted(files)[part::8]:
         if path.name in SLOW:
             continue
         loaded = load(str(path))

@@ -149,7 +149,7 @@ def test_kernels(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, 1, *(pytest.param(each, marks=pytest.mark.full) for each in (2, 3))])
 def test_many_kernels(request: pytest.FixtureRequest, part: int) -> None:
     for seed in list(seeds(request, SLOW))[part::4]:
         check_kernel(random_kernel(random.Random(1_000_000 + seed), size=4 + seed % 60))
@@ -194,7 +194,7 @@ def test_runnable_kernels(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, 1, *(pytest.param(each, marks=pytest.mark.full) for each in (2, 3))])
 def test_many_runnable_kernels(request: pytest.FixtureRequest, part: int) -> None:
     for seed in list(seeds(request, SLOW))[part::4]:
         check_runnable(1_000_000 + seed, "gfx1250" if seed % 5 == 0 else "")

@@ -27,7 +27,11 @@ MOST_ALONE = 2
 
 
 @pytest.mark.parametrize(
-    "chunk", [pytest.param(each, marks=[pytest.mark.slow] if each else []) for each in range(CHUNKS)]
+    "chunk",
+    [
+        pytest.param(each, marks=[pytest.mark.full] if each % 2 else [pytest.mark.slow] if each else [])
+        for each in range(CHUNKS)
+    ],
 )
 def test_what_is_proved_is_right(chunk: int, request: pytest.FixtureRequest) -> None:
     count = int(request.config.getoption("--count")) // CHUNKS or EACH
