@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tidegate.files import load
 from tidegate.passes import units_of
-from tidegate.report.build import build_report
+from tidegate.report.build import as_written, build_report
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -56,9 +56,7 @@ def run() -> tuple[str, bool]:
 def _make(name: str, path: Path) -> tuple[Path, float]:
     loaded = load(str(ROOT / name))
     (unit,) = units_of(loaded, None)
-    before = None
-    if loaded.ttgir is not None:
-        (before,) = units_of(load(str(ROOT / name), as_compiled=False), None)
+    before = as_written(str(ROOT / name), loaded, unit)
     start = time.perf_counter()
     build_report(unit, loaded.sources, before=before).save(path)
     return path, time.perf_counter() - start

@@ -19,7 +19,7 @@ from tidegate.diag import BadInput, Finding, Sources, sort_findings
 from tidegate.files import load_text
 from tidegate.graph.build import build_graph
 from tidegate.language.ops import Kernel
-from tidegate.passes import Checked, Unit, run_stages, show_decided
+from tidegate.passes import Checked, Unit, check_unit, show_decided
 from tidegate.pingpong import Scheduled, schedule_kernel
 from tidegate.report.build import Asked, build_report
 from tidegate.report.headline import cost_of_iteration
@@ -104,7 +104,7 @@ def _race(demo: _Demo) -> bool:
 
 
 def _check(kernel: Kernel, target: Target) -> Checked:
-    return run_stages(Unit(kernel.name, target, kernel, None), print_after=None, stop_after=None, show=lambda *_: None)
+    return check_unit(Unit(kernel.name, target, kernel, None))
 
 
 def _distance(kernel: Kernel, target: Target, seed: int) -> float:

@@ -16,7 +16,7 @@ from tidegate.graph.build import build_graph as _build_graph
 from tidegate.graph.model import SyncGraph
 from tidegate.language.ops import Kernel
 from tidegate.language.trace import CapturedTrace, KernelFunction
-from tidegate.passes import Unit, pick_target, run_stages
+from tidegate.passes import Unit, check_unit, pick_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +45,7 @@ def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False
     """
     found = kernel_of(kernel)
     unit = Unit(found.name, pick_target(found.target, target), found, None)
-    checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+    checked = check_unit(unit)
     if not advice:
         return Findings(checked.findings)
     from tidegate.advice import advise

@@ -168,6 +168,11 @@ def run_stages(
     return checked
 
 
+def check_unit(unit: Unit) -> Checked:
+    """All stages, for those who want nothing but what they find."""
+    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+
+
 def _run_stages(
     unit: Unit,
     print_after: str | None,

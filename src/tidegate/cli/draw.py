@@ -117,13 +117,9 @@ def _check_output(output: Path | None, trace: Path | None) -> None:
 
 def _draw_page(unit: Unit, loaded: Loaded, output: Path, file: str, asked: Asked) -> None:
     from tidegate.diag import BadInput
-    from tidegate.files import load
-    from tidegate.passes import units_of
-    from tidegate.report.build import NotScheduled, build_report
+    from tidegate.report.build import NotScheduled, as_written, build_report
 
-    before = None
-    if loaded.ttgir is not None:  # it is shown with Triton's own barriers, and synchronized without
-        (before,) = units_of(load(file, as_compiled=False), unit.target.name)
+    before = as_written(file, loaded, unit)
     if asked.strategy and unit.kernel is None:
         stop("only a kernel can be scheduled: the operations of other loops are not known", "give a kernel")
     try:

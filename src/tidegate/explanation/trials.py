@@ -16,7 +16,7 @@ from tidegate.explanation.changes import Change
 from tidegate.explanation.model import Trial, Verdict
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
-from tidegate.passes import Checked, Unit, run_stages
+from tidegate.passes import Checked, Unit, check_unit
 from tidegate.placement.events import all_events
 from tidegate.placement.walks import Walks
 from tidegate.targets import Target
@@ -27,7 +27,7 @@ MOST_TRIALS, MOST_STEPS = 400, 400_000
 
 def judged(graph: g.SyncGraph, target: Target) -> Checked:
     """What is wrong with a graph: all that `tidegate check` finds."""
-    return run_stages(Unit(graph.name, target, None, graph), print_after=None, stop_after=None, show=lambda *_: None)
+    return check_unit(Unit(graph.name, target, None, graph))
 
 
 class Trials:

@@ -15,7 +15,7 @@ from tidegate.graph.apply import apply_plan
 from tidegate.graph.build import KernelGraph, build_graph
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import Unit, check_unit
 from tidegate.pingpong.model import Candidate
 from tidegate.pingpong.price import price_of
 from tidegate.schedule.clusters import Arrangement
@@ -73,7 +73,7 @@ def _draft(unit: Unit, strategy: str, options: SyncOptions, text: str = "") -> C
 def prove(found: Candidate, target: Target) -> Candidate | Declined:
     """The candidate, or why it must not be given to anybody."""
     unit = Unit(found.kernel.name, target, found.kernel, None)
-    checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+    checked = check_unit(unit)
     bad = next((each for each in checked.findings if each.severity == "error"), None)
     if bad is not None and bad.code.startswith("TG3"):
         return Declined("misfit", bad.message, bad.help)

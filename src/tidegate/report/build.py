@@ -19,14 +19,14 @@ from tidegate.diag import BadInput, Finding, Sources
 from tidegate.edition import own_version
 from tidegate.explanation import Explained, explain
 from tidegate.explanation.barriers import SINGLE, STAGGER
-from tidegate.files import Loaded, load_text
+from tidegate.files import Loaded, load, load_text
 from tidegate.graph.build import build_graph
 from tidegate.graph.fit import find_graph_misfits
 from tidegate.graph.model import SyncGraph
 from tidegate.language.check import check
 from tidegate.language.ops import Fence, Module, WaitCount
 from tidegate.language.show import show
-from tidegate.passes import Checked, Unit, run_stages, units_of
+from tidegate.passes import Checked, Unit, check_unit, units_of
 from tidegate.report.headline import cost_of_iteration
 from tidegate.report.html import notebook_frame, page_of
 from tidegate.report.lanes import cost_timeline, hostile_timeline, sizes_of
@@ -104,7 +104,7 @@ def build_report(
         explained = explain(version_.unit, progress=partial(progress, version_.title), most_steps=MOST_STEPS)
         if explained.graph is None:
             raise BadInput(*explained.findings)
-        checked = run_stages(version_.unit, print_after=None, stop_after=None, show=lambda *_: None)
+        checked = check_unit(version_.unit)
         views.append(_view(version_, explained, checked, asked))
     data = {
         "tidegate": own_version(),
@@ -115,6 +115,14 @@ def build_report(
         "animations": _animations(before or unit, sources),
     }
     return Report(unit.name, data)
+
+
+def as_written(where: str, loaded: Loaded, unit: Unit) -> Unit | None:
+    """Of TTGIR, which is shown with Triton's own barriers, the program without; None: the one that is shown."""
+    if loaded.ttgir is None:
+        return None
+    (before,) = units_of(load(where, as_compiled=False), unit.target.name)
+    return before
 
 
 def _check_sizes(unit: Unit, asked: Asked) -> None:
@@ -150,17 +158,15 @@ def _versions(unit: Unit, before: Unit, sources: Sources, asked: Asked, progress
 
 def _written_as(unit: Unit) -> tuple[str, bool]:
     """The name of the file that holds the program afterwards, and whether its text is that of the file before."""
-    at = unit.kernel.at if unit.kernel is not None else next((p.at for p in _points(unit) if p.at.line), None)
-    file = at.file if at is not None else ""
+    points = unit.graph.points if unit.graph is not None else ()
+    file = (
+        unit.kernel.at.file if unit.kernel is not None else next((each.at.file for each in points if each.at.line), "")
+    )
     if unit.kernel is not None and not file.endswith(".tide"):
         return f"{unit.name}.tide", False
     if unit.kernel is None and unit.origin is None and not file.endswith(".sync"):
         return f"{unit.name}.sync", False
     return file, True
-
-
-def _points(unit: Unit) -> tuple[Any, ...]:
-    return unit.graph.points if unit.graph is not None else ()
 
 
 def _again(title: str, text: str, file: str, unit: Unit) -> _Version:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.explanation.show import count
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.graph.plan import Insert
@@ -101,14 +102,15 @@ class Player:
 
     # --- what both strategies begin with ---
 
-    def opening(self) -> list[Json]:
+    def opening(self, put: str, order: list[int]) -> list[Json]:
+        """Each window by itself, then all of them `put` in order."""
         steps = [_step("Which accesses of shared memory can meet? One buffer, bytes in common, two waves, one writes.")]
         for number, each in enumerate(self.hazards):
             shown = list(range(number + 1))
             round_ = "round the loop to " if each.loop >= 0 and each.distance else ""
             text = f"{self.title(each)}: a barrier must stand between, {round_}before line {self.last_line(number)}."
             steps.append(_step(text, shown, new=[number]))
-        return steps
+        return [*steps, _step(put, list(range(len(self.hazards))), order=order)]
 
     def last_line(self, number: int) -> int:
         return self.flow.point(self.hazards[number].consumer).at.line
@@ -128,10 +130,9 @@ class Player:
     # --- whole barriers ---
 
     def whole(self) -> list[Json]:
-        steps = self.opening()
         everything = list(range(len(self.hazards)))
         order = sorted(everything, key=lambda each: (self.ends(each), self.rows_of(each)))
-        steps.append(_step("Take the windows in the order in which they end.", everything, order=order))
+        steps = self.opening("Take the windows in the order in which they end.", order)
         done: list[int] = []
         bars: list[int] = []
         for number in order:
@@ -173,10 +174,9 @@ class Player:
     # --- split pairs ---
 
     def split(self) -> list[Json]:
-        steps = self.opening()
         everything = list(range(len(self.hazards)))
         order = sorted(everything, key=lambda each: (self.rows_of(each), self.ends(each)))
-        steps.append(_step("Take the windows in the order in which they begin.", everything, order=order))
+        steps = self.opening("Take the windows in the order in which they begin.", order)
         done: list[int] = []
         bars: list[int] = []
         for bar in self.meeting_bars():
@@ -186,13 +186,13 @@ class Player:
                     bars += [bar]
                 continue
             cut: set[int] | None = None
-            for count, number in enumerate(covered, 1):
+            for place, number in enumerate(covered, 1):
                 places = set(self.places[number])
                 cut = places if cut is None else cut & places
                 if len(covered) > 1 and cut:
-                    text = f"{count} of {len(covered)} windows cut with each other: what is left serves them all."
+                    text = f"{place} of {len(covered)} windows cut with each other: what is left serves them all."
                     steps.append(
-                        _step(text, everything, order=order, bars=bars, done=done, new=covered[:count], cut=sorted(cut))
+                        _step(text, everything, order=order, bars=bars, done=done, new=covered[:place], cut=sorted(cut))
                     )
             bars = sorted({*bars, bar, *self.signals_of(bar)})
             done += covered
@@ -217,16 +217,12 @@ class Player:
         ]
 
     def closing(self, shown: list[int], order: list[int], done: list[int]) -> Json:
-        count = len(self.meeting_bars())
+        meets = len(self.meeting_bars())
         left = [each for each in shown if each not in done]
-        text = f"{_count(len(done), 'window')}, {_count(count, 'barrier')}, weight {self.placed.weight:g}."
+        text = f"{count(len(done), 'window')}, {count(meets, 'barrier')}, weight {self.placed.weight:g}."
         if left:
             text += f" {len(left)} no single barrier serves: they take more than one, or none can stand there."
         return _step(text, shown, order=order, bars=list(range(len(self.inserts))), done=done)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _step(

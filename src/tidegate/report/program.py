@@ -17,7 +17,7 @@ from typing import Any
 from tidegate.diag import Finding, Label, Sources, Span, sort_findings
 from tidegate.explanation.changes import show_sync
 from tidegate.explanation.model import Barrier, Explained
-from tidegate.explanation.show import Sayings
+from tidegate.explanation.show import Sayings, count
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.hazards.show import loop_name
@@ -69,8 +69,10 @@ def verdict_of(checked: Checked) -> Json:
     errors = sum(each.severity == "error" for each in checked.findings)
     text = show_decided(checked)
     if errors:
-        count = f"{errors} finding{'s' * (errors != 1)}"
-        return {"kind": "wrong", "text": f"{count}; of races and hangs: {text}" if checked.is_proved else text}
+        return {
+            "kind": "wrong",
+            "text": f"{count(errors, 'finding')}; of races and hangs: {text}" if checked.is_proved else text,
+        }
     return {"kind": "proved" if text.startswith("proved") else "open", "text": text}
 
 

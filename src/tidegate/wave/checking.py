@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from tidegate.adapters.wave.build import Built, build
 from tidegate.adapters.wave.context import Context, context_of
 from tidegate.diag import BadInput, Finding, Label, Span
-from tidegate.passes import Checked, Unit, run_stages
+from tidegate.passes import Checked, Unit, check_unit
 from tidegate.targets import Target, load_target
 
 
@@ -144,7 +144,7 @@ def trace_program(
 def check_program(program: WaveProgram, *, advice: bool = False) -> Checked:
     """All stages; what is not proved is run."""
     unit = Unit(program.name, program.target, None, program.built.graph, program)
-    checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+    checked = check_unit(unit)
     wide = program.widened() if any(each.severity == "error" for each in checked.findings) else []
     checked.findings = merge_alike((*checked.findings, *wide))
     if advice:
