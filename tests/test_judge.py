@@ -172,7 +172,7 @@ OTHER = Binary("*", Binary("mod", Binary("+", Name("wave"), Const(1)), Const(2))
 
 
 def builder(target: str = "gfx942", waves: int = 2) -> GraphBuilder:
-    b = GraphBuilder("g", waves=waves, target=target)
+    b = GraphBuilder("g", waves=waves, target=target, lanes="one")
     b.buffer("%a", 16)
     return b
 
@@ -238,7 +238,7 @@ def test_an_operation_that_nobody_described_reads_and_writes_all() -> None:
 def test_a_view_that_may_lie_in_either_of_two_memories_lies_in_both() -> None:
     """One buffer has an offset and the other lies apart: two spaces."""
     for name in ("%a", "%c"):
-        b = GraphBuilder("g", waves=2, target="gfx942")
+        b = GraphBuilder("g", waves=2, target="gfx942", lanes="one")
         b.buffer("%a", 16, 1, 0)
         b.buffer("%c", 16)
         b.add(g.Havoc(("%n",)))
@@ -384,7 +384,7 @@ def test_an_access_outside_its_buffer_is_found_and_the_run_goes_on() -> None:
 
 
 def test_memory_that_was_given_back_and_memory_that_is_taken_twice() -> None:
-    b = GraphBuilder("g", waves=1, target="gfx942")
+    b = GraphBuilder("g", waves=1, target="gfx942", lanes="one")
     b.buffer("%a", 16, 1, 0)
     b.buffer("%c", 16, 1, 8)
     b.add(g.Alloc("%a"))

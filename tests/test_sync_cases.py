@@ -192,7 +192,7 @@ def test_every_file_is_a_case() -> None:
 
 def test_a_loop_inside_an_irreducible_one_carries_hazards_of_its_own() -> None:
     """Two slots take turns in the inner loop: what meets is one iteration apart, and never in the same one."""
-    b = GraphBuilder("inner", waves=2)
+    b = GraphBuilder("inner", waves=2, lanes="one")
     b.buffer("%a", 128, slots=2)
     n = b.size("N", 4)
     slot = lambda k, plus: Binary("mod", Binary("+", k, Const(plus)), Const(2))  # noqa: E731

@@ -20,7 +20,7 @@ from tidegate.language.ops import Kernel, walk_ops
 from tidegate.language.syntax import form_of
 from tidegate.synchronize.model import Synchronized
 
-RACES = ("TG101", "TG102", "TG103", "TG104", "TG105")
+RACES = ("TG101", "TG102", "TG103", "TG104", "TG105", "TG108")
 
 
 def unplaced_of(result: Synchronized) -> tuple[Unplaced, ...]:
