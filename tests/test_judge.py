@@ -80,7 +80,7 @@ WRITE = "local_write %x, %t[0][wave]"
         ("gfx942", "wait_count lgkmcnt(0)\n workgroup_barrier", []),
         ("gfx942", "workgroup_barrier\n wait_count lgkmcnt(0)", ["TG101"]),
         ("gfx942", "wait_count vmcnt(0)\n workgroup_barrier", ["TG101"]),
-        ("gfx942", "fence wave\n workgroup_barrier", []),
+        ("gfx942", "fence wave\n workgroup_barrier", ["TG101"]),
         ("gfx1201", "wait_count dscnt(0)\n signal -1\n wait -1", []),
         ("gfx1201", "signal -1\n wait_count dscnt(0)\n wait -1", ["TG101"]),
         ("none", "shared_memory_barrier", []),
@@ -460,7 +460,7 @@ def test_a_ring_with_one_mistake_is_found(line: str, instead: str, expected: str
 
 def test_an_order_that_depends_on_who_arrives_first_is_a_race() -> None:
     """A barrier of one arrival as a lock: whoever comes first goes first, and the other waits; nothing says who."""
-    b = builder("gfx1250")
+    b = builder("sm_90")
     bar = b.object("%bar", BarrierObject("named_barrier", 1))
     b.program(0, 1)
     touch(b, "write", ZERO)

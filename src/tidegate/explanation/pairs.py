@@ -245,7 +245,7 @@ def _slots(graph: g.SyncGraph, buffer: str) -> bool:
 
 
 def _without_lanes(footprints: Footprints) -> Footprints:
-    """Each access as if nothing were known of its lanes: a wave then meets itself where they keep to their bytes, too."""
+    """Each access as if nothing were known of its lanes, so that a wave also meets itself where they keep apart."""
     accesses = {node: replace(touch, lanes="") for node, touch in footprints.accesses.items()}
     return replace(footprints, accesses=accesses)
 

@@ -58,6 +58,7 @@ class State:
 
 
 BETWEEN_LANES = State(lanes=True)
+IN_ONE_LANE = State(need=0, arrived=True, lanes=True)
 AT_ONCE = State(need=0, arrived=True)  # nobody has to be met
 
 

@@ -38,7 +38,7 @@ from tidegate.verify.paths import WILD, Iterations, Paths
 from tidegate.verify.protocol import find_protocol
 from tidegate.verify.reach import Reach
 from tidegate.verify.search import Met, Search, TooMuch
-from tidegate.verify.state import AT_ONCE, BETWEEN_LANES, State, before, is_fenced, is_performed, unsure
+from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
 MOST_SUSPECTS = 400
@@ -186,7 +186,7 @@ class _Verifier:
             return
         state = State(need=mode.need)
         if mode.waves.same:
-            state = AT_ONCE if mode.waves.one_lane else BETWEEN_LANES
+            state = IN_ONE_LANE if mode.waves.one_lane else BETWEEN_LANES
         found = self.search(head, state, mode)
         self.pairs(nodes, found, mode)
         # What stands before an access in its own stretch is unordered before it as well.
@@ -331,7 +331,8 @@ class _Verifier:
         for node in self.access:
             if node in self.protocol.ahead and not self.access[node].as_one:
                 self.together(node, node, self.paths.start(node), Waves())
-                if not self.footprints.accesses[node].exact:  # else each lane has bytes of its own
+                touch = self.footprints.accesses[node]
+                if not touch.exact and touch.effect != "unknown":  # else each lane has bytes of its own
                     self.together(node, node, self.paths.start(node), Waves(same=True))
         for branch in self.parting.branches:
             if branch in self.protocol.ahead:
