@@ -156,7 +156,7 @@ class _Runner:
         self.out.fences.append(now)
         if self.rules.nvidia_fence_performs and self.facts.barrier_performs:
             for instance in self.here:
-                instance.performed_here = now
+                instance.performed_here = min(instance.performed_here, now)  # a barrier may have come first
             self.here = []
 
     def arrive(self, now: int) -> None:
