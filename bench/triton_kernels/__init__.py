@@ -51,6 +51,7 @@ MODULES = (
     "sorting",
     "moving",
     "sharing",
+    "few_warps",
     "gluon_shared",
     "gluon_nvidia",
     "gluon_hopper",
