@@ -19,7 +19,7 @@ class NotUnderstood(Exception):
 class Event:
     """One instruction that touches shared memory, counts on a queue, waits, or takes part in a barrier.
 
-    `may_skip`: it has a predicate, so that some waves go past it.
+    `when`: its predicate, with the number of the instruction that set it; some waves may go past it.
     """
 
     text: str
@@ -33,7 +33,11 @@ class Event:
     departs: bool = False
     performs: bool = False  # on arrival: all ordinary accesses of the wave
     barrier: str = ""
-    may_skip: bool = False
+    when: str = ""
+
+    @property
+    def may_skip(self) -> bool:
+        return bool(self.when)
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class Block:
     events: list[Event] = field(default_factory=list)
     after: list[int] = field(default_factory=list)
     may_end: bool = False  # the wave may end here, though blocks follow
+    ends_when: str = ""  # the predicate of that end
 
 
 @dataclass(frozen=True, slots=True)

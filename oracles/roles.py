@@ -10,11 +10,21 @@ Cost    a search over blocks and small states
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from oracles.code import Code, Event
 
 Names = frozenset[str]
-Place = tuple[int, int, Names]  # a block, an event in it, and what is known there
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A block, an event in it, what is known there, and the predicate that holds since the walk began."""
+
+    block: int
+    event: int
+    known: Names = frozenset()
+    given: str = ""
 
 
 def meeting(code: Code, x: int, y: int) -> Names:
@@ -25,43 +35,48 @@ def meeting(code: Code, x: int, y: int) -> Names:
 def _left_before(code: Code, line: int) -> Names:
     found: list[Names] = []
 
-    def step(known: Names, event: Event) -> Names:
+    def step(at: Place, event: Event) -> Names:
         if event.touches_lds and event.line == line:
-            found.append(known)
-        return known | {event.barrier} if event.departs and not event.may_skip else known
+            found.append(at.known)
+        return at.known | {event.barrier} if event.departs and not event.when else at.known
 
-    _walk(code, [(0, 0, frozenset())], step)
+    _walk(code, [Place(0, 0)], step)
     return frozenset.intersection(*found) if found else frozenset()
 
 
 def _arrived_behind(code: Code, line: int) -> Names:
     """A barrier that does not perform accesses counts for nothing here: no target of this corpus needs it."""
-    starts: list[Place] = [
-        (number, place + 1, frozenset())
+    starts = [
+        Place(number, place + 1, given=event.when)
         for number, block in enumerate(code.blocks)
         for place, event in enumerate(block.events)
         if event.touches_lds and event.line == line
     ]
 
-    def step(known: Names, event: Event) -> Names:
-        counts = event.arrives and event.performs and not event.may_skip
-        return known | {event.barrier} if counts else known
+    def step(at: Place, event: Event) -> Names:
+        counts = event.arrives and event.performs and event.when in ("", at.given)
+        return at.known | {event.barrier} if counts else at.known
 
     ends = _walk(code, starts, step)
     return frozenset.intersection(*ends) if ends else frozenset()
 
 
-def _walk(code: Code, starts: list[Place], step: Callable[[Names, Event], Names]) -> list[Names]:
+def _walk(code: Code, starts: list[Place], step: Callable[[Place, Event], Names]) -> list[Names]:
     """From each start along all paths; what is known at the ends."""
     seen, todo, ends = set(starts), list(starts), []
     while todo:
-        number, place, known = todo.pop()
-        for event in code.blocks[number].events[place:]:
-            known = step(known, event)
-        if code.blocks[number].may_end or not code.blocks[number].after:
-            ends.append(known)
-        for key in [(after, 0, known) for after in code.blocks[number].after]:
-            if key not in seen:
-                seen.add(key)
-                todo.append(key)
+        at = todo.pop()
+        block = code.blocks[at.block]
+        for event in block.events[at.event :]:
+            at = replace(at, known=step(at, event))
+        if block.may_end or not block.after:
+            ends.append(at.known)
+        if block.may_end and block.ends_when in ("", at.given):
+            continue
+        for after in block.after:
+            # Going back, predicates are set again.
+            new = Place(after, 0, at.known, at.given if after > at.block else "")
+            if new not in seen:
+                seen.add(new)
+                todo.append(new)
     return ends
