@@ -11,6 +11,7 @@ these are looked up in the SASS or the AMDGCN assembly that came out, on all pat
     code.py        final code as blocks of events, whatever it was read from
     sass.py, amdgcn.py, ptx.py, llvm.py   readers
     order.py       asks the facts of the final code
+    from_triton.py Triton's texts of a kernel, before and after its last compiler
     sides.py       compares two texts of one program: on which side of each barrier and wait an access stands
 
 `python -m bench.compilers` prints the table of docs/real-compilers.md.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from bench import amdgcn
+
 from oracles.code import Block, Code, Event, NotUnderstood
 
 LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")

@@ -36,8 +36,7 @@ class Kernel:
     """A kernel, or a twin of it.
 
     `without`: marks whose lines are taken away. `variant`: which of the marked alternatives of the LLVM IR is taken.
-    `bare_waits`: waits get no fence behind them. `holds`: whether final code is expected to keep what the kernel
-    needs; not on the targets `except_on`, where the opposite is true.
+    `bare_waits`: waits get no fence behind them. `holds`: whether final code keeps what the kernel needs.
     """
 
     name: str
@@ -46,7 +45,6 @@ class Kernel:
     variant: str = ""
     bare_waits: bool = False
     holds: bool = True
-    except_on: tuple[str, ...] = ()
     waves: int = 4
 
     @property
@@ -54,9 +52,6 @@ class Kernel:
         return " ".join([self.name, *(f"−{each}" for each in self.without), self.variant]).strip() + (
             " (bare waits)" if self.bare_waits else ""
         )
-
-    def is_kept_on(self, target: str) -> bool:
-        return self.holds != (target in self.except_on)
 
 
 def _with_twins(name: str, targets: tuple[str, ...], *twins: str, waves: int = 4) -> list[Kernel]:

@@ -195,5 +195,3 @@ def _events(graph: g.SyncGraph, number: int, *, is_first: bool) -> list[str]:
         case g.Sync(ops.Wait()):
             return [DEPARTURE] if is_first else []
     return []
-
-

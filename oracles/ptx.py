@@ -15,7 +15,9 @@ from oracles.code import Block, Code, Event, NotUnderstood
 STATEMENT = re.compile(r"^\s*(?:(\$?\w+):)?\s*(?:@(!?%\w+)\s+)?([a-z][\w.:]*)([^;]*);")
 LABEL = re.compile(r"^\s*(\$\w+|[A-Z]\w*):")
 SHARED = re.compile(r"^(ld|st|atom|red)\..*shared|^(ldmatrix|stmatrix)")
-UNKNOWN = re.compile(r"^(cp\.async\.bulk|cp\.async\.mbarrier|mbarrier|wgmma|tcgen05|call|brx|barrier\.cluster|cp\.reduce)")
+UNKNOWN = re.compile(
+    r"^(cp\.async\.bulk|cp\.async\.mbarrier|mbarrier|wgmma|tcgen05|call|brx|barrier\.cluster|cp\.reduce)"
+)
 
 
 def read_ptx(text: str) -> Code:

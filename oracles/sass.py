@@ -24,7 +24,7 @@ INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?\w+)\s+)?([A-Z][\w.]*
 SETS = re.compile(r"\b(U?P\d)\b")
 JUMP = re.compile(r"`\((\.L_\w+)\)")
 SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS", "REDS", "UATOMS")
-# They change nothing in the order of shared memory, or nothing that these kernels use.
+# Not modelled: jumps to unknown places, calls, copies of the async proxy, mbarriers.
 STRANGE = ("BRX", "JMX", "JMP", "CALL", "RET", "UTMALDG", "UTMASTG", "UBLKCP", "HGMMA", "SYNCS", "ARRIVES")
 COPIES = "group"
 
@@ -92,6 +92,4 @@ def _barrier(text: str, name: str, operands: str, line: int, when: str) -> Event
         raise NotUnderstood(f"`{text}` is not modelled")
     which = operands.split(",")[0].strip()
     is_sync = kind == "SYNC"
-    return Event(
-        text, line, arrives=True, departs=is_sync, performs=True, barrier=which, when=when
-    )
+    return Event(text, line, arrives=True, departs=is_sync, performs=True, barrier=which, when=when)

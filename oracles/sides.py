@@ -91,9 +91,7 @@ def _last(code: Code, entries: list[int], outside: int) -> dict[int, frozenset[i
     return found
 
 
-def _through(
-    block: Block, lasts: frozenset[int], note: Callable[[Event, frozenset[int]], None]
-) -> frozenset[int]:
+def _through(block: Block, lasts: frozenset[int], note: Callable[[Event, frozenset[int]], None]) -> frozenset[int]:
     for event in block.events:
         note(event, lasts)
         if _is_sync(event) and lasts:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bench.triton_figures import pair_named
 from bench.triton_kernels import TARGETS, compile_to
+
 from oracles import llvm, ptx
 from oracles.amdgcn import read_amdgcn
 from oracles.compilers import to_sass
