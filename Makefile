@@ -6,16 +6,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 TRITON_READY := $(VENV)/.triton-ready
+LLVM_READY := $(VENV)/.llvm-ready
 # Wave brings a torch and an IREE of its own: it has an environment for itself.
 WAVE_VENV := .venv-wave
 WAVE_READY := $(WAVE_VENV)/.ready
 # When the fast tests passed last; what they are about.
 FAST_PASSED := $(VENV)/.fast-passed
-TESTED := $(shell find src tests bench docs examples -type f -not -path '*/__pycache__/*') Makefile README.md CONTRIBUTING.md
+TESTED := $(shell find src tests bench oracles docs examples -type f -not -path '*/__pycache__/*') Makefile README.md CONTRIBUTING.md
 # Pip need not compile or look for its own news.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-wave check lint types fast docs docs-serve bench bench-wave fuzz clean
+.PHONY: help demo test test-compilers test-wave check lint types fast docs docs-serve bench bench-wave fuzz clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +29,10 @@ $(READY): pyproject.toml
 # There are wheels of Triton for Linux only; elsewhere the tests that need it say that they did not run.
 $(TRITON_READY): $(READY)
 	@if [ "$$(uname -s)" = Linux ]; then $(PIP) -e '.[triton]'; fi
+	@touch $@
+
+$(LLVM_READY): $(READY)
+	$(PIP) -e '.[llvm]'
 	@touch $@
 
 # There are wheels of Wave for Linux on x86 only.
@@ -46,23 +51,26 @@ demo: $(READY)  ## one kernel without barriers: raced, synchronized, proved, run
 check: $(READY) lint types fast  ## lint, types and fast tests: before every commit
 
 lint: $(READY)  ## style: ruff's rules and its format
-	$(BIN)/ruff check src tests bench examples
-	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench oracles examples
+	$(BIN)/ruff format --check src tests bench oracles examples
 
 types: $(READY)  ## types, strictly
 	$(BIN)/mypy
 
 fast: $(READY) $(TRITON_READY)  ## the tests that take seconds
-	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not full'
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not full and not compilers'
 	@touch $(FAST_PASSED)
 
 $(FAST_PASSED): $(TESTED)
 	$(MAKE) fast
 
 # The fast tests are not run again where nothing has changed since they passed.
-test: $(READY) $(DOCS_READY) $(TRITON_READY) $(FAST_PASSED) test-wave  ## all tests, and the docs built strictly
-	$(BIN)/python -m pytest -q -n 2 -m 'slow and not full'
+test: $(READY) $(DOCS_READY) $(TRITON_READY) $(FAST_PASSED) test-compilers test-wave  ## all tests, and the docs built strictly
+	$(BIN)/python -m pytest -q -n 2 -m 'slow and not full and not compilers'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+test-compilers: $(READY) $(TRITON_READY) $(LLVM_READY)  ## proofs against what ptxas and LLVM make of kernels
+	$(BIN)/python -m pytest -q -m compilers tests/test_real_compilers.py
 
 test-wave: $(WAVE_READY)  ## the tests that need Wave, in an environment of its own
 	@if [ -e $(WAVE_READY) ]; then $(WAVE_VENV)/bin/python -m pytest -q -n 2 -m 'not full' tests/test_wave_*.py; fi
