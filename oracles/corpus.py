@@ -36,22 +36,19 @@ class Kernel:
     """A kernel, or a twin of it.
 
     `without`: marks whose lines are taken away. `variant`: which of the marked alternatives of the LLVM IR is taken.
-    `bare_waits`: waits get no fence behind them. `holds`: whether final code keeps what the kernel needs.
+    `holds`: whether final code keeps what the kernel needs.
     """
 
     name: str
     targets: tuple[str, ...]
     without: tuple[str, ...] = ()
     variant: str = ""
-    bare_waits: bool = False
     holds: bool = True
     waves: int = 4
 
     @property
     def title(self) -> str:
-        return " ".join([self.name, *(f"−{each}" for each in self.without), self.variant]).strip() + (
-            " (bare waits)" if self.bare_waits else ""
-        )
+        return " ".join([self.name, *(f"−{each}" for each in self.without), self.variant]).strip()
 
 
 def _with_twins(name: str, targets: tuple[str, ...], *twins: str, waves: int = 4) -> list[Kernel]:
@@ -74,7 +71,7 @@ KERNELS: tuple[Kernel, ...] = (
     *_with_twins("alone", (*NVIDIA, *COPIES_AMD), "wait", waves=1),
     Kernel("alone", (*NVIDIA, *COPIES_AMD), ("fence",), waves=1),
     Kernel("carried", COPIES_AMD, waves=1),
-    Kernel("carried", ("gfx1250",), bare_waits=True, holds=False, waves=1),
+    Kernel("carried", ("gfx1250",), ("fence",), holds=False, waves=1),
     *(
         Kernel("counted", ("gfx90a", "gfx942", "gfx950"), variant=each, holds=False)
         for each in ("uniform", "masked", "dead", "plain")
@@ -180,7 +177,7 @@ def llvm_text(kernel: Kernel, target: str) -> str:
             line = rest
         if line.strip().startswith("sync @"):
             name = line.split("@")[1].strip()
-            made = rows.llvm_of(syncs[name], target, kernel.bare_waits) if name in syncs else []
+            made = rows.llvm_of(syncs[name], target) if name in syncs else []
             body += [f"  {each}, !dbg !{100 + lines[name]}" for each in made]
         elif mark := MARK.search(line):
             body.append(f"{_copied(line[: mark.start()], target)}, !dbg !{100 + lines[mark[1]]}")

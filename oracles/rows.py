@@ -7,7 +7,7 @@ Cost    none
 
     fence wave               bar.warp.sync -1             fence syncscope("wavefront") acq_rel
     shared_memory_barrier    bar.sync 0                   s.waitcnt lgkmcnt(0); s.barrier
-    wait_count vmcnt(1)                                   s.waitcnt vmcnt(1); a wavefront fence on gfx1250
+    wait_count vmcnt(1)                                   s.waitcnt vmcnt(1)
     wait_count group(1)      cp.async.wait_group 1
 """
 
@@ -21,7 +21,6 @@ NAMED = 1  # the hardware barrier behind the only named one of a kernel
 FENCE = 'fence syncscope("wavefront") acq_rel'
 # Counters with an intrinsic of their own; LLVM 22 takes LDS accesses across some of these, hence a fence behind them.
 ALONE = {"dscnt", "loadcnt", "storecnt", "asynccnt", "tensorcnt"}
-NOT_A_FENCE = {"asynccnt", "tensorcnt"}
 ALL_FLAGS = {"gfx9": {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}, "gfx11": {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 63}}
 LDS_COUNTER = {"gfx9": "lgkmcnt", "gfx11": "lgkmcnt", "gfx12": "dscnt"}
 ASYNC_COUNTER = {"gfx90a": "vmcnt", "gfx942": "vmcnt", "gfx950": "vmcnt", "gfx1250": "asynccnt"}
@@ -57,8 +56,8 @@ def _groups(counts: tuple[Any, ...]) -> list[str]:
     return [f"cp.async.wait_group {count};" for counter, count in counts if counter == "group"]
 
 
-def llvm_of(op: Any, target: str, bare_waits: bool = False) -> list[str]:
-    """Lines of LLVM IR for AMD. `bare_waits`: without the fence that keeps LDS accesses behind some of them."""
+def llvm_of(op: Any, target: str) -> list[str]:
+    """Lines of LLVM IR for AMD."""
     family = target[:5] if target.startswith("gfx1") else "gfx9"
     barrier = "call void @llvm.amdgcn.s.barrier()"
     match op:
@@ -72,8 +71,7 @@ def llvm_of(op: Any, target: str, bare_waits: bool = False) -> list[str]:
                 wanted[ASYNC_COUNTER[target]] = 0
             return [*_waits(wanted, family), barrier]
         case ops.WaitCount(counts, ()):
-            wanted = dict(counts)
-            return [*_waits(wanted, family), *([FENCE] if NOT_A_FENCE & set(wanted) and not bare_waits else [])]
+            return _waits(dict(counts), family)
         case ops.Signal(-1):
             return ["call void @llvm.amdgcn.s.barrier.signal(i32 -1)"]
         case ops.Wait(-1):

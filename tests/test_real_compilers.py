@@ -24,7 +24,7 @@ PAIRS = [(kernel, target) for kernel in KERNELS for target in kernel.targets]
 PAGE = ROOT / "docs" / "real-compilers.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 # Proved today though compilers break them: lanes of one wave, and counts that lean on plain loads.
-FALSE_PROOFS = {("shift", ("fence",)), ("counted", ())}
+FALSE_PROOFS = {("counted", ())}
 
 
 def title(kernel: Kernel, target: str) -> str:
@@ -64,8 +64,7 @@ def _pairs_with_known_mistakes() -> Iterator[ParameterSet]:
     for kernel, target in PAIRS:
         is_known = (kernel.name, kernel.without) in FALSE_PROOFS
         marks = [pytest.mark.xfail(strict=True, reason="proved, and broken by the compiler")] if is_known else []
-        if not kernel.bare_waits:
-            yield pytest.param(kernel, target, id=title(kernel, target), marks=marks)
+        yield pytest.param(kernel, target, id=title(kernel, target), marks=marks)
 
 
 @NEEDS_COMPILERS

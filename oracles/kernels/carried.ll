@@ -5,6 +5,7 @@ loop:
   %at = mul i32 %i, $SLOT
   %yi = getelementptr i8, ptr addrspace(1) %y, i32 %at
   sync @wait
+  sync @fence
   %l = load float, ptr addrspace(3) %mine ; @read
   store float %l, ptr addrspace(1) %yi
   %i.next = add i32 %i, 1
