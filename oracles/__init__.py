@@ -2,7 +2,7 @@
 
 `twin` and `wave_twin` judge small programs by brute force, straight from the machine model; `wave_twin` takes traces.
 
-The other modules ask real compilers. Kernels of `oracles/kernels`, written out by hand as PTX and as LLVM IR, go through
+The other modules ask real compilers. Kernels of `oracles/kernels`, written by hand as PTX and as LLVM IR, go through
 ptxas and LLVM. Each proof of the `.tide` form relies on facts ("this read stays behind that write, with the barrier
 between"), and these are looked up in the SASS or the AMDGCN assembly that came out, on all paths.
 

@@ -1,4 +1,4 @@
-"""The brute-force twin alone: small programs whose answers follow from design §2, §3 and §11 by hand."""
+"""The brute-force twin alone: small programs whose answers follow from the machine model, the rules on atomics and the traps by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the twin takes as true of each GPU, copied by hand from docs/targets and design §6.
+"""What the twin takes as true of each GPU, copied by hand from docs/targets and design the targets.
 
 Only facts that decide an order stand here: lanes of a wave, which counter an operation counts on, how many bytes one
 instruction of a copy moves for a lane at most, and what an arrival performs.

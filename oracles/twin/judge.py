@@ -1,4 +1,4 @@
-"""Judge a program by design §2: every pair of instances that touch a common byte, for each value of the size N.
+"""Judge a program by the machine model: every pair of instances that touch a common byte, for each value of the size N.
 
 Needs   a Program whose places lie inside its buffers
 Gives   a Verdict with a witness
@@ -134,7 +134,7 @@ class _Pairs:
         return True, bool((a.owner[common] != b.owner[common]).any())
 
     def commute(self, old: int, new: int, common: Bools) -> bool:
-        """§3: atomics of one operator, type and width, at the same element boundaries, whose results nobody uses."""
+        """the rules on atomics: atomics of one operator, type and width, at the same element boundaries, whose results nobody uses."""
         x, y = self.samples[old].access, self.samples[new].access
         if not (isinstance(x, Access) and isinstance(y, Access) and x.kind == y.kind == "atomic"):
             return False

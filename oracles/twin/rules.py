@@ -1,4 +1,4 @@
-"""The places where design §2 can be read in two ways, each as one named switch.
+"""The places where the machine model can be read in two ways, each as one named switch.
 
 The default of every switch is the conservative reading: with it the program is called unsafe. `True` is the other
 reading. `AMBIGUITIES` says what each is about; `judge` takes a `Rules`, and the command line marks every unsafe
@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Readings of design §2; see AMBIGUITIES."""
+    """Readings of the machine model; see AMBIGUITIES."""
 
     amd_wait_is_wave_fence: bool = False
     nvidia_fence_performs: bool = False
@@ -43,7 +43,7 @@ STRICT = Rules()
 
 AMBIGUITIES: dict[str, str] = {
     "amd_wait_is_wave_fence": (
-        "AMD: `write; wait_count lgkmcnt(0); read of another lane's element`. §2 names a wave-level fence and any "
+        "AMD: `write; wait_count lgkmcnt(0); read of another lane's element`. the model names a wave-level fence and any "
         "workgroup barrier as what orders two lanes, and no wait. If the emission keeps the compiler from moving LDS "
         "accesses across every wait, a wait is as good as the fence. Read here: it orders asynchronous copies only."
     ),
@@ -62,7 +62,7 @@ AMBIGUITIES: dict[str, str] = {
     ),
     "documented_lane_map": (
         "docs/language.md says that element e of a tile of n belongs to lane e // ceil(n / lanes) 'where lanes "
-        "matter'. With it tile<64xf32> and tile<1x64xf32>, or f32 and i32 views of one shape, share their lanes. §2 "
+        "matter'. With it tile<64xf32> and tile<1x64xf32>, or f32 and i32 views of one shape, share their lanes. the model "
         "promises one map for one shape and one element type only. Read here: nothing is known across types or shapes."
     ),
     "masks_are_known": (
