@@ -1,0 +1,1 @@
+"""Independent brute-force judges. Nothing here imports the product except the loops that compare with it."""
