@@ -15,6 +15,7 @@ import sympy
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from wave_lang.kernel._support.indexing import IndexingContext, IndexSequence
+from wave_lang.kernel._support.location import FileLineColInfo
 from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE, THREAD_0, THREAD_1, THREAD_2
 from wave_lang.kernel.ops import wave_ops
 from wave_lang.kernel.ops.wave_ops import NewRegister, Read, Write, get_custom
@@ -25,6 +26,7 @@ from wave_lang.kernel.wave.utils.general_utils import partial
 from wave_lang.kernel.wave.utils.graph_utils import initialize_iter_args
 from wave_lang.kernel.wave.utils.symbol_utils import get_induction_symbol
 from wave_lang.kernel.wave.wave import LaunchableWave
+from wave_lang.support.location_config import LocationCaptureConfig, LocationCaptureLevel
 
 from .program import Branch, Gate, K, L, Loop, Program, Touch, W
 from .setting import Setting
@@ -48,15 +50,18 @@ class _Done(BaseException):
     """The trace is as far as we want it."""
 
 
-class _Kernel(LaunchableWave):
+class _Kernel(LaunchableWave):  # type: ignore[misc]
     """A kernel whose indices are given, and whose compilation ends before or after the placing of barriers."""
 
     end = "placed"  # unplaced, placed, emitted
     reached: Any = None
 
-    def __init__(self, constraints: list[Any], function: Callable[..., Any], places: dict[int, Any]) -> None:
+    def __init__(
+        self, constraints: list[Any], function: Callable[..., Any], places: dict[int, Any], one_line: bool
+    ) -> None:
         super().__init__(constraints, "twin", function)
         self.places = places
+        self.one_line = one_line
 
     def build_initial_pass_pipeline(self, trace: Any, options: Any, *rest: Any) -> list[Any]:
         context = IndexingContext.current()
@@ -80,6 +85,7 @@ class _Kernel(LaunchableWave):
         for node in trace.walk():
             custom = get_custom(node)
             if isinstance(custom, (Read, Write)):
+                node.location = FileLineColInfo("twin.py", 1 if self.one_line else 1 + int(node.tag), 1)
                 node.index = dict(self.places[int(node.tag)][0])
                 if (bounds := self.places[int(node.tag)][1]) is not None:
                     custom.update_arg("bounds", bounds)
@@ -216,8 +222,6 @@ def _constraints(program: Program, axes: list[tuple[Any, int]]) -> list[Any]:
     ]
 
 
-
-
 def _trips(body: tuple[Any, ...]) -> list[int]:
     """Trip counts, in the order in which the writer meets the loops."""
     found: list[int] = []
@@ -238,7 +242,7 @@ def compiled(program: Program, end: str = "placed") -> Subject:
     def twin() -> None:
         writer.kernel()
 
-    kernel = _Kernel(_constraints(program, axes), twin, writer.places)
+    kernel = _Kernel(_constraints(program, axes), twin, writer.places, program.one_line)
     kernel.end = end
     options = WaveCompileOptions(
         subs=sizes,
@@ -248,6 +252,7 @@ def compiled(program: Program, end: str = "placed") -> Subject:
         optimization_level=False,
         schedule=SchedulingType.MANUAL,
         enforce_locations=False,
+        location_capture_config=LocationCaptureConfig(LocationCaptureLevel.NONE),
     )
     try:
         result = wave_compile(options, kernel)

@@ -6,7 +6,12 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from .program import Branch, Gate, Loop, Program, W, L
+from .program import Branch, Gate, L, Loop, Program, W
+
+
+def uniform(branch: Branch) -> bool:
+    """All threads agree."""
+    return not branch.condition.free_symbols & {W, L}
 
 
 class _Gates:
@@ -24,9 +29,6 @@ class _Gates:
         if self.rng.random() < self.weak:
             return self.rng.choice(([Gate("bare")], [Gate("drain"), Gate("bare")], [Gate("drain")]))
         return [Gate("full")]
-
-    def uniform(self, branch: Branch) -> bool:
-        return not branch.condition.free_symbols & {W, L}
 
     def body(self, body: tuple[Any, ...], gates: bool, loop: bool) -> tuple[Any, ...]:
         out: list[Any] = []
@@ -46,7 +48,7 @@ class _Gates:
             if isinstance(s, Loop):
                 s = replace(s, body=self.body(s.body, gates, True))
             elif isinstance(s, Branch):
-                s = replace(s, body=self.body(s.body, gates and (self.wild or self.uniform(s)), False))
+                s = replace(s, body=self.body(s.body, gates and (self.wild or uniform(s)), False))
             out.append(s)
         if open_pair and not (self.wild and self.rng.random() < 0.3):
             out.append(Gate("wait"))
@@ -58,3 +60,16 @@ def gated(program: Program, seed: int) -> Program:
     rng = random.Random(f"wave gates {seed}")
     gates = _Gates(rng, program.target.startswith("gfx12"))
     return replace(program, body=gates.body(program.body, True, False))
+
+
+def dense(program: Program) -> Program:
+    """The program with a barrier at every place where one may stand: what this leaves wrong, no placement mends."""
+
+    def filled(body: tuple[Any, ...]) -> tuple[Any, ...]:
+        out: list[Any] = [Gate("full")]
+        for s in body:
+            inside = isinstance(s, Loop) or (isinstance(s, Branch) and uniform(s))
+            out += [replace(s, body=filled(s.body)) if inside else s, Gate("full")]
+        return tuple(out)
+
+    return replace(program, body=filled(program.body))

@@ -155,7 +155,7 @@ class _Draw:
             body += self.block(_Scope(), self.rng.choice((0, 1, 2)))
         while self.left > 0:
             body += self.block(_Scope(), 1)
-        return Program(self.target, self.lanes, self.waves, tuple(self.buffers), tuple(body))
+        return Program(self.target, self.lanes, self.waves, tuple(self.buffers), tuple(body), self.chance(0.25))
 
 
 def program(seed: int) -> Program:

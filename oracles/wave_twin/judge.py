@@ -17,7 +17,6 @@ from .setting import Bools, Setting
 from .unroll import Access, Event, Footprint, Sync, Unroller
 
 NEVER = 1 << 40
-SELF_KINDS = frozenset({"same-waves", "same-lanes"})
 
 
 @dataclass(frozen=True)
@@ -153,9 +152,8 @@ class _Judge:
                 if isinstance(event, Access):
                     self.waves[w].access(number)
                     continue
-                if event.arrives or event.departs:
-                    if not whole:
-                        self._add(Problem("divergent", event.name, who=(w,)))
+                if (event.arrives or event.departs) and not whole:
+                    self._add(Problem("divergent", event.name, who=(w,)))
                 self.waves[w].sync(event)
             number += isinstance(event, Access)
 

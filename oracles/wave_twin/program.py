@@ -73,6 +73,7 @@ class Program:
     waves: tuple[int, int, int]
     buffers: tuple[Shared, ...]
     body: tuple[Any, ...]
+    one_line: bool = False  # all accesses say that they come from one line of source
 
     @property
     def wave_count(self) -> int:
@@ -81,7 +82,7 @@ class Program:
 
 def show(program: Program) -> str:
     """The program on a few lines, for a report."""
-    lines = [f"{program.target} {program.lanes} lanes, waves {program.waves}"]
+    lines = [f"{program.target} {program.lanes} lanes, waves {program.waves}{', one line' if program.one_line else ''}"]
     lines += [f"b{i}: {b.rows} x {b.cols} of {b.bits} bits" for i, b in enumerate(program.buffers)]
 
     def put(body: tuple[Any, ...], depth: int) -> None:

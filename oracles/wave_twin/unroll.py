@@ -149,7 +149,9 @@ class Unroller:
         rows = self._mapped(custom, starts) if custom.mapping is not None else list(starts.values())
         if len(rows) != len(buffer.strides):
             raise Unsupported(f"{node.name} has an index of another rank")
-        first = sum((row * stride for row, stride in zip(rows, buffer.strides, strict=True)), np.int64(0))
+        first = np.zeros(self.setting.threads, dtype=np.int64)
+        for row, stride in zip(rows, buffer.strides, strict=True):
+            first = first + row * stride
         elements = first[:, None] + np.arange(count)[None, :]
         local = elements[:, :, None] * buffer.element + np.arange(buffer.element)[None, None, :]
         local = local.reshape(self.setting.threads, -1)
