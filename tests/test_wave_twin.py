@@ -140,6 +140,18 @@ def test_a_loop_hands_its_buffers_on() -> None:
     assert kinds(before, even, after, buffers=ROWS * 2) == set()
 
 
+def test_views_of_one_heap() -> None:
+    """Two buffers over each other conflict, behind each other they do not."""
+    body = (Touch(True, 0, W, L), Touch(False, 1, NEXT, L))
+    assert kinds(*body, buffers=(Shared(4, 64, 32, 0), Shared(4, 64, 32, 1024))) == set()
+    assert kinds(*body, buffers=(Shared(4, 64, 32, 0), Shared(4, 64, 32, 0))) == {"waves"}
+    # The second lies over the last row of the first: wave 3 reads in it what other lanes of its own wrote.
+    assert kinds(*body, buffers=(Shared(4, 64, 32, 0), Shared(4, 64, 8, 768))) == {"waves", "lanes"}
+    one_wave = (Touch(True, 0, W, L), Touch(False, 1, W, L))
+    assert kinds(*one_wave, buffers=(Shared(4, 64, 32, 0), Shared(4, 64, 32, 256))) == {"waves"}
+    assert kinds(*one_wave, buffers=(Shared(4, 64, 32, 0), Shared(4, 64, 32, 16))) == {"waves", "lanes"}
+
+
 SPLITS = {
     "a pair": ((OWN_WRITE, SIGNAL, WAIT, Touch(False, 0, NEXT, L)), set()),
     "an access within the pair, read before the wait": ((OWN_WRITE, SIGNAL, Touch(False, 0, NEXT, L), WAIT), {"waves"}),

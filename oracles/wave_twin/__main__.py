@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from typing import IO, Any
@@ -93,7 +94,8 @@ def run(options: argparse.Namespace, out: IO[str] | None) -> int:
         except Unsupported as why:
             rows = [{"seed": seed, "kind": "-", "word": f"unsupported: {why}", "said": "", "twin": []}]
         except Exception as error:  # a crash of the product, or of Wave, is a finding of its own
-            word = f"crash: {type(error).__name__}"
+            place = traceback.extract_tb(error.__traceback__)[-1].filename
+            word = f"crash in {'Wave' if 'wave_lang' in place else 'the product'}: {type(error).__name__}"
             rows = [{"seed": seed, "kind": "-", "word": word, "said": str(error), "twin": []}]
         for found in rows:
             key = (found["kind"], found["word"])
@@ -101,7 +103,7 @@ def run(options: argparse.Namespace, out: IO[str] | None) -> int:
             if out is not None:
                 out.write(json.dumps(found) + "\n")
                 out.flush()
-            bad = not found["word"].startswith(("agree", "safe", "unsafe", "refused: nothing"))
+            bad = not found["word"].startswith(("agree", "safe", "unsafe", "refused: nothing", "crash in Wave"))
             if bad and words[key] <= options.explain:
                 explain(found)
     for (kind, word), count in sorted(words.items()):

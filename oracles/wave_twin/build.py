@@ -32,7 +32,7 @@ from .program import Branch, Gate, K, L, Loop, Program, Touch, W
 from .setting import Setting
 
 os.environ["WAVE_CACHE_ON"] = "0"
-M, N = tkl.sym.M, tkl.sym.N
+M, N, HEAP = tkl.sym.M, tkl.sym.N, tkl.sym.HEAP
 FLOATS = {8: tkl.i8, 16: tkl.f16, 32: tkl.f32}
 
 
@@ -124,10 +124,12 @@ class _Writer:
     def kernel(self) -> None:
         self.places.clear()
         self.axes.clear()
-        buffers = [
-            tkw.allocate(dims, (b.rows, b.cols), FLOATS[b.bits], SHARED_ADDRESS_SPACE)
-            for b, dims in zip(self.program.buffers, self.dims, strict=True)
-        ]
+        size = self.program.heap
+        heap = tkw.allocate((HEAP,), (size,), tkl.i8, SHARED_ADDRESS_SPACE) if size else None
+        buffers = []
+        for b, dims in zip(self.program.buffers, self.dims, strict=True):
+            view = {} if b.offset is None else {"parent": heap, "offset": b.offset}
+            buffers.append(tkw.allocate(dims, (b.rows, b.cols), FLOATS[b.bits], SHARED_ADDRESS_SPACE, **view))
         self.body(self.program.body, buffers, {})
 
     def body(self, body: tuple[Any, ...], buffers: list[Any], counters: dict[Any, Any]) -> None:
@@ -235,7 +237,7 @@ def compiled(program: Program, end: str = "placed") -> Subject:
     """The trace of a program: `unplaced`, as the pass would see it; `placed`, after it; `emitted`, with MLIR."""
     writer = _Writer(program)
     axes = [(tkl.IndexSymbol(f"AXIS{i}"), trips) for i, trips in enumerate(_trips(program.body))]
-    sizes: dict[Any, int] = {M: program.wave_count, N: program.lanes, **dict(axes)}
+    sizes: dict[Any, int] = {M: program.wave_count, N: program.lanes, HEAP: program.heap, **dict(axes)}
     for (rows, cols), shared in zip(writer.dims, program.buffers, strict=True):
         sizes |= {rows: shared.rows, cols: shared.cols}
 

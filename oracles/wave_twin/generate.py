@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -38,6 +38,8 @@ class _Draw:
             self.buffers = [shape] * self.turn
         else:
             self.buffers = [shape, *(self.shape() for _ in range(number - 1))]
+            if number > 1 and self.chance(0.2):
+                self.buffers = self.views(self.buffers)
         self.left = self.rng.choice((2, 3, 4, 4, 5, 6))
         self.odd = self.rng.random() < 0.08  # this program has writes that nothing can order
 
@@ -49,6 +51,16 @@ class _Draw:
         wide = self.rng.choice((1, 1, 2))
         pad = self.rng.choice((0, 0, 0, 2))
         return Shared(slots * self.count, wide * self.lanes + pad, self.rng.choice((32, 32, 16, 8)))
+
+    def views(self, buffers: list[Shared]) -> list[Shared]:
+        """Buffers that lie in one heap: behind each other, or over each other."""
+        out: list[Shared] = []
+        end = 0
+        for b in buffers:
+            at = end if not out or self.chance(0.4) else self.rng.randrange(end // 16 + 1) * 16
+            out.append(replace(b, offset=at))
+            end = max(end, -(-(at + b.size) // 16) * 16)
+        return out
 
     # Rows and columns ------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 Two waves: x, the earlier in program order, is performed before its wave's arrival number a (the first arrival after
 a drain behind x), y is issued after its wave's departure number d. They are ordered if a <= d. Two lanes of one wave:
-a whole barrier (arrival and departure) lies between. One instance that writes the same bytes in two waves or two
-lanes is never ordered. Arrivals must alternate with departures, and every wave must have as many.
+a whole barrier (arrival and departure, draining or not) lies between. One instance that writes the same bytes in two
+waves or two lanes is never ordered. Arrivals alternate with departures, and every wave has as many.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class _Place:
 
     departed: int
     next_arrival: int
+    fences: int
     performed: int = NEVER
 
 
@@ -58,16 +59,18 @@ class _Wave:
     number: int
     arrived: int = 0
     departed: int = 0
+    fences: int = 0
     places: dict[int, _Place] = field(default_factory=dict)
     pending: list[_Place] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def access(self, at: int) -> None:
-        place = _Place(self.departed, self.arrived + 1)
+        place = _Place(self.departed, self.arrived + 1, self.fences)
         self.places[at] = place
         self.pending.append(place)
 
     def sync(self, sync: Sync) -> None:
+        self.fences += sync.fence
         if sync.drains:
             for place in self.pending:
                 place.performed = self.arrived + 1
@@ -121,8 +124,9 @@ def _lane_pair(x: _Bytes, y: _Bytes, wave: int) -> tuple[int, int] | None:
 
 
 class _Judge:
-    def __init__(self, events: list[Event], setting: Setting, total: int) -> None:
+    def __init__(self, events: list[Event], setting: Setting, total: int, fences: bool) -> None:
         self.setting = setting
+        self.fences = fences
         self.accesses = [event for event in events if isinstance(event, Access)]
         self.barriers = sum(1 for event in events if isinstance(event, Sync) and event.arrives)
         self.waves = [_Wave(w) for w in range(setting.wave_count)]
@@ -189,7 +193,8 @@ class _Judge:
                 if at_y is None:
                     continue
                 if one is other:
-                    if at_x.next_arrival > at_y.departed:
+                    fenced = self.fences and at_x.fences < at_y.fences
+                    if not fenced and at_x.next_arrival > at_y.departed:
                         self._lanes(x, y, one.number)
                 elif at_x.performed > at_y.departed and bx.sets[one.number] & by.sets[other.number]:
                     who = (one.number, other.number)
@@ -216,8 +221,12 @@ class _Judge:
                 self._add(Problem("same-lanes", access.name, access.name, (access.iteration,), (u, *pair)))
 
 
-def judge(trace: Any, setting: Setting) -> Verdict:
-    """Brute force over all threads, iterations and pairs of accesses of one workgroup."""
+def judge(trace: Any, setting: Setting, fences: bool = False) -> Verdict:
+    """Brute force over all threads, iterations and pairs of accesses of one workgroup.
+
+    `fences` takes a scheduling barrier that nothing may cross for a wave-level fence. Wave has no fence of that name,
+    so that this is a belief about LLVM, and off unless asked for.
+    """
     unroller = Unroller(trace, setting)
     events = unroller.run()
-    return _Judge(events, setting, max(1, unroller.total)).run()
+    return _Judge(events, setting, max(1, unroller.total), fences).run()

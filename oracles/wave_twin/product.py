@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import random
 import warnings
 from dataclasses import dataclass
@@ -38,7 +40,7 @@ class Placed:
 
 def synchronize(program: Program) -> Placed:
     """Through `wave_compile`, with the drop-in in the place of Wave's pass."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # Wave prints a trace that it fails on
         warnings.simplefilter("ignore")
         with tidegate_wave.enabled():
             subject = compiled(program, "placed")

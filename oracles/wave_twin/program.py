@@ -17,11 +17,16 @@ K = tuple(sympy.Symbol(f"K{depth}", integer=True, nonnegative=True) for depth in
 
 @dataclass(frozen=True)
 class Shared:
-    """A buffer of rows and columns of elements of `bits` bits."""
+    """A buffer of rows and columns of elements of `bits` bits; with an offset, a view of the one heap there."""
 
     rows: int
     cols: int
     bits: int = 32
+    offset: int | None = None
+
+    @property
+    def size(self) -> int:
+        return self.rows * self.cols * self.bits // 8
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,18 @@ class Program:
     def wave_count(self) -> int:
         return self.waves[0] * self.waves[1] * self.waves[2]
 
+    @property
+    def heap(self) -> int:
+        """Bytes that the views share: 0 if there are none."""
+        return max((b.offset + b.size for b in self.buffers if b.offset is not None), default=0)
+
 
 def show(program: Program) -> str:
     """The program on a few lines, for a report."""
     lines = [f"{program.target} {program.lanes} lanes, waves {program.waves}{', one line' if program.one_line else ''}"]
-    lines += [f"b{i}: {b.rows} x {b.cols} of {b.bits} bits" for i, b in enumerate(program.buffers)]
+    for i, b in enumerate(program.buffers):
+        at = "" if b.offset is None else f" at byte {b.offset}"
+        lines.append(f"b{i}: {b.rows} x {b.cols} of {b.bits} bits{at}")
 
     def put(body: tuple[Any, ...], depth: int) -> None:
         pad = "  " * depth

@@ -47,13 +47,17 @@ class Access:
 
 @dataclass(frozen=True)
 class Sync:
-    """One synchronizing operation: does it drain LDS, arrive, depart; and who carries it out."""
+    """One synchronizing operation: does it drain LDS, arrive, depart; and who carries it out.
+
+    `fence` keeps the compiler from moving accesses over it, and does nothing else.
+    """
 
     name: str
     drains: bool
     arrives: bool
     departs: bool
     threads: Bools
+    fence: bool = False
 
 
 Event = Access | Sync
@@ -232,4 +236,6 @@ def _sync(node: Any, custom: Any, threads: Bools) -> Sync | None:
         return Sync(name, signal, signal, not signal, threads)
     if isinstance(custom, ops.MemoryCounterWait):
         return Sync(name, custom.ds == 0, False, False, threads)
+    if isinstance(custom, ops.SchedulingBarrier):
+        return Sync(name, False, False, False, threads, fence=not custom.operations)
     return None
