@@ -87,8 +87,12 @@ def explain(found: dict[str, Any]) -> None:
 def run(options: argparse.Namespace, out: IO[str] | None) -> int:
     one = given if options.given else alone if options.no_sync else placed
     words: Counter[tuple[str, str]] = Counter()
-    began = time.process_time()
+    began, started = time.process_time(), time.monotonic()
+    done = 0
     for seed in range(options.start, options.start + options.count):
+        if options.seconds and time.monotonic() - started > options.seconds:
+            break
+        done += 1
         try:
             rows = list(one(seed))
         except Unsupported as why:
@@ -108,7 +112,7 @@ def run(options: argparse.Namespace, out: IO[str] | None) -> int:
                 explain(found)
     for (kind, word), count in sorted(words.items()):
         print(f"{count:7d}  {kind:10s} {word}")
-    print(f"{(time.process_time() - began) / max(1, options.count):.3f} s of one core for each")
+    print(f"{done} seeds, {(time.process_time() - began) / max(1, done):.3f} s of one core for each")
     return 1 if any(word.startswith("FALSE") for _, word in words) else 0
 
 
@@ -119,6 +123,7 @@ def main() -> int:
     parser.add_argument("--no-sync", action="store_true", help="the twin alone")
     parser.add_argument("--given", action="store_true", help="barriers of chance, and `check` of the product")
     parser.add_argument("--explain", type=int, default=EXPLAINED, help="programs to print of each disagreement")
+    parser.add_argument("--seconds", type=float, default=0, help="stop after so much time")
     parser.add_argument("-o", dest="out", help="a row of JSON for each answer")
     options = parser.parse_args()
     if options.out is None:
