@@ -1,4 +1,4 @@
-"""The brute-force twin alone: small programs whose answers follow from the machine model, the rules on atomics and the traps by hand."""
+"""The brute-force twin alone: small programs whose answers follow from the machine model by hand."""
 
 from __future__ import annotations
 

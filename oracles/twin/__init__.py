@@ -4,9 +4,9 @@
     print(to_tide(program))             # the same program in the kernel language
     print(judge(program))               # Verdict(safe=..., why=...)
 
-`AMBIGUITIES` lists where the model can be read in two ways; the fields of `Rules` of the same names choose. By default each is
-read the conservative way. `python -m oracles.twin KIND START COUNT -o file.jsonl` writes programs with their verdicts
-and marks each unsafe one that another reading would make safe.
+`AMBIGUITIES` lists where the model can be read in two ways; the fields of `Rules` of the same names choose. By default
+each is read the conservative way. `python -m oracles.twin KIND START COUNT -o file.jsonl` writes programs with their
+verdicts and marks each unsafe one that another reading would make safe.
 
 Outside: named barriers and mbarriers, TMA and proxies, stagger, lane-divergent conditions, indices that come from data.
 """

@@ -134,7 +134,7 @@ class _Pairs:
         return True, bool((a.owner[common] != b.owner[common]).any())
 
     def commute(self, old: int, new: int, common: Bools) -> bool:
-        """the rules on atomics: atomics of one operator, type and width, at the same element boundaries, whose results nobody uses."""
+        """Atomics of one operator, type, width and alignment commute, if nobody uses their results."""
         x, y = self.samples[old].access, self.samples[new].access
         if not (isinstance(x, Access) and isinstance(y, Access) and x.kind == y.kind == "atomic"):
             return False

@@ -1,6 +1,6 @@
 """Which tiles keep to the canonical map from lanes to elements, and whose atomic results somebody uses.
 
-the model: a tile of one shape and element type has one canonical map unless a matrix operand or a transposition fixes another.
+A tile of one shape and element type has one canonical map unless a matrix operand or a transposition fixes another.
 What the canonical map is nobody says, so an owner is a name, not a number: (shape, type, element). Two elements have
 the same owner for certain only if the names are equal.
 """

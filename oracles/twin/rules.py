@@ -43,9 +43,9 @@ STRICT = Rules()
 
 AMBIGUITIES: dict[str, str] = {
     "amd_wait_is_wave_fence": (
-        "AMD: `write; wait_count lgkmcnt(0); read of another lane's element`. the model names a wave-level fence and any "
-        "workgroup barrier as what orders two lanes, and no wait. If the emission keeps the compiler from moving LDS "
-        "accesses across every wait, a wait is as good as the fence. Read here: it orders asynchronous copies only."
+        "AMD: `write; wait_count lgkmcnt(0); read of another lane's element`. The model names a wave-level fence and "
+        "any workgroup barrier as what orders two lanes, and no wait. If the emission keeps the compiler from moving "
+        "LDS accesses across every wait, a wait is as good as the fence. Read here: it orders asynchronous copies only."
     ),
     "nvidia_fence_performs": (
         "NVIDIA: `read; fence wave; copy over the same bytes` in one wave. x must be *performed* before y is issued "
@@ -62,8 +62,9 @@ AMBIGUITIES: dict[str, str] = {
     ),
     "documented_lane_map": (
         "docs/language.md says that element e of a tile of n belongs to lane e // ceil(n / lanes) 'where lanes "
-        "matter'. With it tile<64xf32> and tile<1x64xf32>, or f32 and i32 views of one shape, share their lanes. the model "
-        "promises one map for one shape and one element type only. Read here: nothing is known across types or shapes."
+        "matter'. With it tile<64xf32> and tile<1x64xf32>, or f32 and i32 views of one shape, share their lanes. "
+        "The model promises one map for one shape and one element type only. "
+        "Read here: nothing is known across types or shapes."
     ),
     "masks_are_known": (
         "A mask made of iota and constants: are elements outside it known not to be touched? Read here: a mask is "
