@@ -218,7 +218,8 @@ VARIATIONS = ("uniform", "per_wave", "divergent")
 class Issue:
     """How many instructions a point issues on a counter of the target: at least and at most.
 
-    A copy that counts in groups names its counter with 0. `in_order`: it completes in its turn on the counter.
+    `least` is what is certain: 0 for what a compiler may drop, merge or make something else of. `most` is what is
+    possible. A copy that counts in groups names its counter with 0 and 0. `in_order`: it completes in its turn there.
     """
 
     counter: str

@@ -252,7 +252,7 @@ class _Clash:
             return f"count down to `{clash.left.counter}({most})` in {self.place(clash.left.where)}"
         if first.is_async and (code == "TG105" or clash.why == "undrained"):
             place = f"before {self.name(clash.second)}" if code == "TG105" else "before the barrier that both meet at"
-            if any(queue.least == 0 for queue in first.queues):
+            if any(queue.in_groups for queue in first.queues):
                 return f"wait for the copy's group {place}; a copy is in a group only after `commit_group`"
             return f"put a `wait_count` for the copy {place}, with a count that does not leave it in flight"
         if code == "TG105":

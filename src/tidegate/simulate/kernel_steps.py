@@ -95,7 +95,8 @@ class KernelFacts:
 def facts_of(kernel: Kernel, target: Target) -> KernelFacts:
     found = {}
     for where, op in enumerate(walk_ops(kernel.body)):
-        queues = tuple(Queue(each.counter, each.least, each.in_order) for each in issues_of(op, target))
+        issues = issues_of(op, target)
+        queues = tuple(Queue(each.counter, each.least, each.in_order, each.most == 0) for each in issues)
         proxy = target.operations[CLASS_OF[type(op)]].proxy if isinstance(op, ops.CopyOp) else ""
         found[id(op)] = _Facts(where, queues, bool(queues) or not target.counters, proxy or "generic")
     return KernelFacts(found, (len(kernel.body.ops),))

@@ -3,9 +3,13 @@
 Needs   the accesses of one wave in issue order, groups as they are closed, and the target's counters
 Gives   for a drain, the accesses that have been performed when the wave goes on; of the copies that its counts leave in
         flight, the largest count that would not have
-Keeps   only what is certain: an operation counts its least number of instructions, and a count above 0 says nothing
-        while something on its counter may complete out of turn
+Keeps   only what is certain: an operation counts the instructions that it is certain to issue, which may be none, and
+        a count above 0 says nothing while something on its counter may complete out of turn
 Cost    linear in what is in flight
+
+This is the worst of all choices at once. An instruction that may be issued or not can only make a wait stricter where
+it completes in its turn: with it more is younger than a copy. Where it completes out of turn it makes counts void, so
+that it is taken to be in flight. Its bytes are touched in any case.
 
 `vmcnt(2)` leaves the two newest instructions in flight. `group(1)` leaves the newest group; what is in no group yet is
 not touched by a count.

@@ -23,11 +23,12 @@ Manner = Literal["whole", "half", "signal", "mbarrier"]
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A counter on which an operation counts, and its least number of instructions there."""
+    """A counter on which an operation counts, and how many instructions of it are certain to be issued there."""
 
     counter: str
     least: int
     in_order: bool = True
+    in_groups: bool = False  # it counts with its group, when that is closed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
