@@ -85,8 +85,8 @@ class _Clash:
         first, second = self.statement(clash.first), self.statement(clash.second)
         labels = (Label(second.at, self.label(clash.second)), Label(first.at, self.label(clash.first)))
         texts = "" if second.at.line else f"first `{first.text}`, then `{second.text}`"
-        said = (f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}", texts, self.left_in_flight(), *notes)
-        notes_ = tuple(filter(None, said))
+        missing = f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}"
+        notes_ = tuple(filter(None, (missing, texts, self.left_in_flight(), self.not_counted(), *notes)))
         return Finding(code, self.message(code), labels, notes_, self.help(code), self.witness())
 
     def witness(self) -> Facts:
@@ -148,6 +148,16 @@ class _Clash:
         """`slot 1`, or the memory."""
         slot = self.bytes(party).partition(" of ")[2]
         return slot if slot.startswith("slot ") else f"`{self.statement(party).memory.removeprefix('%') or 'it'}`"
+
+    def not_counted(self) -> str:
+        """Instructions on which a count seems to rely, and must not."""
+        left = self.clash.left
+        if left is None or left.doubtful < 0:
+            return ""
+        if self.statements[left.doubtful].at == self.statement(self.clash.first).at:
+            return ""  # other accesses of the very operation that is in flight
+        why = "they may be merged, deleted, jumped over, or issued on another counter"
+        return f"the instructions of {self.place(left.doubtful)} do not count: {why}"
 
     def place(self, where: int) -> str:
         statement = self.statements[where]

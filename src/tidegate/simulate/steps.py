@@ -30,6 +30,11 @@ class Queue:
     in_order: bool = True
     in_groups: bool = False  # it counts with its group, when that is closed
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it may be that nothing is issued."""
+        return self.least == 0 and not self.in_groups
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Touch:
