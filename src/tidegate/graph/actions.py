@@ -19,7 +19,7 @@ from tidegate.index import names
 from tidegate.language import ops
 from tidegate.language.ops import Op, Place, Value
 from tidegate.language.syntax import form_of
-from tidegate.language.types import Tile, Type
+from tidegate.language.types import Lds, Tile, Type
 from tidegate.targets import Target
 
 
@@ -40,7 +40,9 @@ class Actions:
                 return g.Access("write", self.footprint(op, op.tile, some_lanes))
             case ops.AtomicAdd():
                 foot = self.footprint(op, op.tile, some_lanes)
-                return g.Access("atomic", foot, operator="add", fetches=op.result is not None)
+                base = op.place.base.type
+                element = base.dtype.name if isinstance(base, Lds) else ""
+                return g.Access("atomic", foot, operator="add", fetches=op.result is not None, element=element)
             case ops.GatherToLds() | ops.TensorLoadToLds():
                 told = g.Ref(op.mbarrier.base.name, op.mbarrier.slot) if op.mbarrier is not None else None
                 return self.copy("write", op, op.dest, some_lanes, told)

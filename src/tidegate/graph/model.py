@@ -95,6 +95,7 @@ class Extent:
 class Footprint:
     """The bytes of an access: from a place, every combination of steps, `width` bytes at each.
 
+    An atomic touches whole elements, one behind the other from each of these starts on.
     `may`: only some of these bytes, by a mask that nobody knows. Where the slot or the offset is inexact, here or in a
     view on the way, it may be any bytes of the whole buffer.
     """
@@ -126,6 +127,7 @@ class Access:
     mbarrier: Ref | None = None
     token: str = ""  # the name by which waits speak of an asynchronous access
     as_one: bool = False  # the waves carry it out together: no two of them conflict in one execution of it
+    element: str = ""  # of an atomic, the type of its elements; where it is not known, nothing commutes with it
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.diag import Facts, Finding, Label, Span
+from tidegate.simulate.atomics import why_apart
 from tidegate.simulate.machine import Machine
 from tidegate.simulate.program_order import compare
 from tidegate.simulate.races import Clash, Party
@@ -86,7 +87,8 @@ class _Clash:
         labels = (Label(second.at, self.label(clash.second)), Label(first.at, self.label(clash.first)))
         texts = "" if second.at.line else f"first `{first.text}`, then `{second.text}`"
         missing = f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}"
-        notes_ = tuple(filter(None, (missing, texts, self.left_in_flight(), self.not_counted(), *notes)))
+        own = (missing, texts, self.left_in_flight(), self.not_counted(), self.elements())
+        notes_ = tuple(filter(None, (*own, *notes)))
         return Finding(code, self.message(code), labels, notes_, self.help(code), self.witness())
 
     def witness(self) -> Facts:
@@ -158,6 +160,12 @@ class _Clash:
             return ""  # other accesses of the very operation that is in flight
         why = "they may be merged, deleted, jumped over, or issued on another counter"
         return f"the instructions of {self.place(left.doubtful)} do not count: {why}"
+
+    def elements(self) -> str:
+        """Why the order of two atomics matters, where one would think that it does not."""
+        one, other = self.clash.first.touch, self.clash.second.touch
+        alike = one.effect == other.effect == "atomic" and one.operator == other.operator
+        return why_apart(one, other) if alike and not (one.fetches or other.fetches) else ""
 
     def place(self, where: int) -> str:
         statement = self.statements[where]

@@ -208,6 +208,8 @@ class KernelSource:
             can_wait=facts.can_wait,
             key=key,
             loops=tuple(self.wave.loops),
+            element=event.cells.dtype.name if is_atomic else "",
+            grid=_grid(event.cells) if is_atomic else None,
         )
 
     def _copy(self, event: events.Copy, facts: _Facts, key: Key) -> Touch:
@@ -240,6 +242,12 @@ def _manner(op: Op) -> Manner:
 
 
 # --- bytes --------------------------------------------------------------------------------------------------------
+
+
+def _grid(cells: Cells) -> int | None:
+    """Where the elements begin, modulo their size, if that is the same for all of them."""
+    found = np.unique(cells.active_addresses % cells.dtype.bytes)
+    return int(found[0]) if found.size == 1 else None if found.size else 0
 
 
 def _box(cells: Cells, regions: Regions) -> Region:

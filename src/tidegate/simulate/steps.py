@@ -56,6 +56,8 @@ class Touch:
     loops: tuple[tuple[str, int], ...] = ()  # counters of the loops around it, for messages
     as_one: bool = False  # no two waves conflict in one execution of it
     more: tuple[Region, ...] = ()  # in other spaces, where nobody knows in which of several buffers it lies
+    element: str = ""  # of an atomic
+    grid: int | None = None  # where its elements begin, modulo their size; None: not all alike, or not known
 
     @property
     def regions(self) -> tuple[Region, ...]:

@@ -247,6 +247,8 @@ class _Walker:
             self.loops(),
             access.as_one,
             tuple(regions[1:]),
+            access.element,
+            self.memory.grid(access.footprint, access.element) if access.element else None,
         )
 
     def anything(self, point: g.Point, number: int, reaches: tuple[str, ...]) -> Iterator[Step]:

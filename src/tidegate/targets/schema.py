@@ -108,7 +108,7 @@ FACTS = (
     Fact("operations.*.counter", str, "", "the counter on which it counts; empty: none can be waited for"),
     Fact(
         "operations.*.certain", bool, False,
-        "whether one in the program, without a mask, is certain to be issued on that counter; false: no count relies on it",
+        "whether each one without a mask is certain to be issued on that counter; false: no wait relies on it",
     ),
     Fact(
         "operations.*.in_order", bool, False,

@@ -19,6 +19,7 @@ from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import name_of
 from tidegate.adapters.triton.views import Owner, View, footprint, index_view, same_view, subslice_view
 from tidegate.graph import model as g
+from tidegate.language.types import DTYPES
 
 
 class Memory(Lanes):
@@ -134,6 +135,7 @@ class Memory(Lanes):
             fetches=what == "atomic",
             mbarrier=self.barrier_ref(told) if told is not None else None,
             as_one=not alone,
+            element=type_.element if what == "atomic" and type_.element in DTYPES else "",
         )
         facts: dict[str, Any] = {
             "role": "copy" if later else "local_read" if what == "read" else "local_write",

@@ -183,6 +183,7 @@ class _Builder(Flow):
             operator=op.removeprefix("atomic_").removeprefix("scatter_") if effect == "atomic" else "",
             fetches=effect == "atomic" and bool(node.users),
             as_one=True,
+            element=view.array.element if effect == "atomic" else "",
         )
         # LLVM may make one instruction of two neighbours, or two of one: of those that are no copies, none is certain.
         counter = self.counters_of[op] if is_async else self.lds
