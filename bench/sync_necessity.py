@@ -167,13 +167,12 @@ def ends(case: Case, hazard: Hazard) -> tuple[int, int]:
 
 
 def commute(graph: g.SyncGraph, first: int, second: int) -> bool:
-    """Two atomics of one operator whose results nobody uses."""
-    match graph.points[first].action, graph.points[second].action:
-        case g.Access(effect="atomic", fetches=False, operator=one), g.Access(
-            effect="atomic", fetches=False, operator=other
-        ):
-            return one == other
-    return False
+    """Two atomics of one operator and one type whose results nobody uses; these programs have them all aligned."""
+    one, other = graph.points[first].action, graph.points[second].action
+    if not isinstance(one, g.Access) or not isinstance(other, g.Access):
+        return False
+    alike = (one.effect, one.operator, one.element) == (other.effect, other.operator, other.element)
+    return alike and one.effect == "atomic" and not (one.fetches or other.fetches)
 
 
 def with_free_conditions(graph: g.SyncGraph) -> g.SyncGraph:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from tidegate.language import ops
 from tidegate.targets import Target
 
 LDS_OPERATIONS = ("local_read", "local_write", "atomic_add")
+SIZES = {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8}  # bytes of an element
 LONGEST_WALK = 10_000  # points; a wave that passes more will never end
 
 Bytes = frozenset[tuple[str, int]]  # memory, address; a buffer without an offset is a memory of its own
@@ -71,6 +72,7 @@ class Flight:
     bytes: Bytes
     issues: tuple[g.Issue, ...]
     report: tuple[int, int] | None  # the mbarrier that is told, and how many bytes
+    elements: Bytes | None = None  # the first byte of each element of an atomic; None where it has no whole ones
 
     @property
     def is_async(self) -> bool:
@@ -224,6 +226,13 @@ class _Walk:
             (memory, first + sum(way) + byte) for way in itertools.product(*steps) for byte in range(foot.width)
         )
 
+    def elements_of(self, access: g.Access | None) -> Bytes | None:
+        size = SIZES.get(access.element, 0) if access is not None else 0
+        if access is None or not size or access.footprint.width % size:
+            return None
+        starts = self.bytes_of(replace(access.footprint, width=1))
+        return frozenset((m, byte + k) for m, byte in starts for k in range(0, access.footprint.width, size))
+
     # --- accesses ---
 
     def issue(self, number: int, point: g.Point, access: g.Access | None) -> None:
@@ -235,7 +244,8 @@ class _Walk:
                 size = prod(extent.count for extent in access.footprint.extents) * access.footprint.width
                 report = (self.mbarrier(access.mbarrier.base, access.mbarrier.slot), size)
         where = (self.wave, number, self.program, history)
-        flight = Flight(len(self.machine.flights), *where, access, bytes_, point.issues, report)
+        elements = self.elements_of(access)
+        flight = Flight(len(self.machine.flights), *where, access, bytes_, point.issues, report, elements)
         self.machine.flights.append(flight)
         self.flights.append(flight)
         if flight.is_async:
@@ -572,8 +582,13 @@ def conflict(x: Flight, y: Flight) -> bool:
     effects = {x.access.effect, y.access.effect}
     if effects == {"read"} or not x.bytes & y.bytes:
         return False
-    same = effects == {"atomic"} and x.access.operator == y.access.operator
-    return not (same and not x.access.fetches and not y.access.fetches)
+    if effects != {"atomic"} or x.access.fetches or y.access.fetches:
+        return True
+    same = (x.access.operator, x.access.element) == (y.access.operator, y.access.element)
+    if not same or x.elements is None or y.elements is None:
+        return True
+    size = SIZES[x.access.element]
+    return any(one[0] == other[0] and 0 < abs(one[1] - other[1]) < size for one in x.elements for other in y.elements)
 
 
 def _judge(graph: g.SyncGraph, seen: Seen, x: Flight, y: Flight) -> str:

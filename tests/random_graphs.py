@@ -59,10 +59,11 @@ class _Parts:
         told = g.Ref("%mbar", self.index()) if rng.random() < 0.2 else None
         effect = rng.choice(("read", "write", "atomic"))
         operator = "add" if effect == "atomic" else ""
+        element = rng.choice(("", "f32", "i64")) if effect == "atomic" else ""
         proxy = rng.choice(("generic", "generic", "async"))
-        return g.Access(
-            effect, foot, rng.random() < 0.4, proxy, operator, rng.random() < 0.3, told, rng.choice(("", "%d0"))
-        )
+        fetches, token = rng.random() < 0.3, rng.choice(("", "%d0"))
+        is_async = rng.random() < 0.4
+        return g.Access(effect, foot, is_async, proxy, operator, fetches, told, token, element=element)
 
     def sync(self) -> g.Sync:
         rng = self.rng

@@ -470,10 +470,13 @@ class _Maker:
             return
         kind = "atomic_add" if effect == "atomic" else f"local_{effect}"
         operator = self.rng.choice(("add", "add", "max")) if effect == "atomic" else ""
-        fetches = effect == "atomic" and self.chance(0.4)
+        element = self.rng.choice(("i8", "i8", "i8", "i16", "i16", "f16", "i32", "")) if effect == "atomic" else ""
+        fetches = effect == "atomic" and self.chance(0.3)
+        if effect == "atomic" and self.chance(0.2):  # across the elements of others
+            offset = binary("+", offset, 1)
         foot = self.footprint(base, slot, offset, size)
         role = "local_read" if effect == "read" else "local_write"
-        access = g.Access(effect, foot, operator=operator, fetches=fetches)
+        access = g.Access(effect, foot, operator=operator, fetches=fetches, element=element)
         self.b.add(access, role=role, issues=self.issues(kind))
 
     def kinds(self) -> list[str]:

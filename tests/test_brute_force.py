@@ -68,9 +68,9 @@ class Small(GraphBuilder):
         access = g.Access(effect, g.Footprint(place, (), size), True, self.of.operations[kind].proxy, **more)
         return self.add(access, role="copy", issues=self.issue_on(kind, least, in_order))
 
-    def add_to(self, fetches: bool = False, operator: str = "add") -> int:
-        foot = g.Footprint(g.Ref("%a"), (), 4)
-        access = g.Access("atomic", foot, operator=operator, fetches=fetches)
+    def add_to(self, fetches: bool = False, operator: str = "add", element: str = "i32", at: int = 0) -> int:
+        foot = g.Footprint(g.Ref("%a", Const(0), Const(at)), (), 4)
+        access = g.Access("atomic", foot, operator=operator, fetches=fetches, element=element)
         return self.add(access, issues=self.issue_on("atomic_add"))
 
     def load(self, in_order: bool = True) -> int:
@@ -563,9 +563,13 @@ def test_footprints_are_steps_below_a_limit(limit: int, clean: bool) -> None:
         ((False, "add"), (False, "add"), True),
         ((True, "add"), (False, "add"), False),
         ((False, "add"), (False, "max"), False),
+        ((False, "add", "f32"), (False, "add", "i32"), False),
+        ((False, "add", "i16"), (False, "add", "i16", 2), True),
+        ((False, "add", "i16"), (False, "add", "i16", 1), False),
+        ((False, "add", ""), (False, "add", ""), False),
     ],
 )
-def test_atomics_commute_unless_one_fetches(first: Any, second: Any, clean: bool) -> None:
+def test_atomics_commute_if_they_do_the_same_to_the_same_elements(first: Any, second: Any, clean: bool) -> None:
     b = Small()
     with b.branch(FIRST) as arms:
         x = b.add_to(*first)

@@ -406,3 +406,36 @@ def test_an_operation_with_regions_that_nobody_knows_hides_nothing(tmp_path: Pat
 def test_names_that_differ_in_signs_alone_stay_apart() -> None:
     names = ["%a#1", "%a_1", "%a.1", "%a-1", "%a$1", "%a"]
     assert len({name_of(each) for each in names}) == len(names)
+
+
+# --- counts -------------------------------------------------------------------------------------------------------
+
+PRODUCT = """
+#blocked = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
+#mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>
+#shared = #ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = false, elementBitWidth = 16}>
+#shared1 = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
+#smem = #ttg.shared_memory
+!left = !ttg.memdesc<64x32xf16, #shared, #smem, mutable>
+!right = !ttg.memdesc<32x64xf16, #shared1, #smem, mutable>
+!sum = tensor<64x64xf32, #mma>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90",
+                   "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @k(%v: tensor<64x32xf16, #blocked>, %acc: !sum) {
+    %a = ttg.local_alloc : () -> !left
+    %b = ttg.local_alloc : () -> !right
+    %d = ttng.warp_group_dot %a, %b, %acc {inputPrecision = 0 : i32, isAsync = true} : !left * !right -> !sum
+    %w = ttng.warp_group_dot_wait %d {pendings = COUNT : i32} : !sum
+    ttg.barrier local
+    ttg.local_store %v, %a : tensor<64x32xf16, #blocked> -> !left
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("count", "codes"), [(0, set()), (1, {"TG102", "TG105"})])
+def test_both_operands_of_a_product_are_one_unit_of_its_queue(count: int, codes: set[str], tmp_path: Path) -> None:
+    """Reading the right operand is no younger product behind reading the left one: with 1 pending both may go on."""
+    found = found_in(PRODUCT.replace("COUNT", str(count)), tmp_path)
+    assert {each.code for each in found} == codes

@@ -205,7 +205,7 @@ def _run_stages(
     if print_after == "graph":
         show("graph", show_graph(graph))
     if unit.kernel is None and not _is_bad(findings):
-        findings += find_graph_misfits(graph, unit.target)
+        findings += find_graph_misfits(graph, unit.target, lowered=unit.origin is not None)
     if stop_after == "graph" or _is_bad(findings) or any(each.code in NOT_THERE for each in findings):
         return Checked(findings, why_not=_why_not(findings, stop_after))
     from tidegate.verify.model import Verification

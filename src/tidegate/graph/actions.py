@@ -43,7 +43,9 @@ class Actions:
                 return g.Access("write", self.footprint(op, op.tile, some_lanes), lanes=self.lanes(op, op.tile))
             case ops.AtomicAdd():
                 foot, lanes = self.footprint(op, op.tile, some_lanes), self.lanes(op, op.tile)
-                return g.Access("atomic", foot, operator="add", fetches=op.result is not None, lanes=lanes)
+                base, fetches = op.place.base.type, op.result is not None
+                element = base.dtype.name if isinstance(base, Lds) else ""
+                return g.Access("atomic", foot, operator="add", fetches=fetches, element=element, lanes=lanes)
             case ops.GatherToLds() | ops.TensorLoadToLds():
                 told = g.Ref(op.mbarrier.base.name, op.mbarrier.slot) if op.mbarrier is not None else None
                 return self.copy("write", op, op.dest, some_lanes, told)

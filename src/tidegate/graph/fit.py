@@ -14,6 +14,7 @@ from dataclasses import replace
 from tidegate.diag import NOWHERE, Finding, Label
 from tidegate.graph.model import Access, Point, Sync, SyncGraph, predecessors
 from tidegate.language.fit import (
+    atomic_misfits,
     missing,
     object_misfits,
     once,
@@ -23,11 +24,15 @@ from tidegate.language.fit import (
     wave_misfits,
 )
 from tidegate.language.ops import ConditionalBarrier, NewBarrier, Value, Wait
+from tidegate.language.types import DTYPES
 from tidegate.targets import Target
 
 
-def find_graph_misfits(graph: SyncGraph, target: Target) -> Iterator[Finding]:
-    """Findings in the order of points, then those about the graph as a whole."""
+def find_graph_misfits(graph: SyncGraph, target: Target, *, lowered: bool = False) -> Iterator[Finding]:
+    """Findings in the order of points, then those about the graph as a whole.
+
+    `lowered`: another compiler makes instructions of it, and finds others where the target lacks some.
+    """
     title = target.name or "no target"
     found: list[Finding] = []
     before = predecessors(graph)
@@ -44,6 +49,8 @@ def find_graph_misfits(graph: SyncGraph, target: Target) -> Iterator[Finding]:
                     found.append(Finding("TG209", message, (Label(point.at),), help="use an even number of waves"))
             case Access() if point.label in target.operations and not target.has(point.label):
                 found.append(missing(point.label, point.at, title))
+            case Access(effect="atomic", element=element) if element in DTYPES and not lowered:
+                found += atomic_misfits(DTYPES[element], point.at, target, title)
             case _:
                 pass
     yield from once(found)

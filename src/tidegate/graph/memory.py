@@ -78,7 +78,8 @@ def view_of(place: Place, buffers: Container[str]) -> Ref:
 def issues_of(op: Op, target: Target) -> tuple[Issue, ...]:
     """What an operation puts on which counter of the target.
 
-    A counter that counts groups counts a group when it is closed, empty or not; the copies in it count 0 there.
+    A counter that counts groups counts a group when it is closed, empty or not; the copies in it count 0 there. Of
+    operations that the target does not call certain the least is 0: they may be issued, and no count may rely on it.
     """
     if isinstance(op, ops.CommitGroup):
         return tuple(Issue(name, 1, 1) for name, counter in target.counters.items() if counter.unit == "groups")
@@ -87,13 +88,23 @@ def issues_of(op: Op, target: Target) -> tuple[Issue, ...]:
         return ()
     if target.counters[target.counter_of(kind)].unit == "groups":
         return (Issue(target.counter_of(kind), 0, 0, target.operations[kind].in_order),)
-    return _issues(target, kind, _bytes(op))
+    return _issues(target, kind, _bytes(op), _is_masked(op))
 
 
 @lru_cache(maxsize=4096)
-def _issues(target: Target, kind: str, bytes: int) -> tuple[Issue, ...]:
-    least, most = target.instructions(kind, bytes)
+def _issues(target: Target, kind: str, bytes: int, masked: bool) -> tuple[Issue, ...]:
+    least, most = target.issued(kind, bytes, masked=masked)
     return (Issue(target.counter_of(kind), least, most, target.operations[kind].in_order),)
+
+
+def _is_masked(op: Op) -> bool:
+    """Whether there may be no lane for which an operation does anything."""
+    match op:
+        case ops.GlobalRead() | ops.GlobalWrite() | ops.LocalRead() | ops.LocalWrite() | ops.AtomicAdd():
+            return bool(op.bounds) or op.mask is not None
+        case ops.GatherToLds() | ops.TensorLoadToLds() | ops.LdsToGlobal():
+            return bool(op.bounds)
+    return False
 
 
 def _bytes(op: Op) -> int:

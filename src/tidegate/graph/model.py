@@ -95,6 +95,7 @@ class Extent:
 class Footprint:
     """The bytes of an access: from a place, every combination of steps, `width` bytes at each.
 
+    An atomic touches whole elements, one behind the other from each of these starts on.
     `may`: only some of these bytes, by a mask that nobody knows. Where the slot or the offset is inexact, here or in a
     view on the way, it may be any bytes of the whole buffer.
     """
@@ -131,6 +132,7 @@ class Access:
     mbarrier: Ref | None = None
     token: str = ""  # the name by which waits speak of an asynchronous access
     as_one: bool = False  # the waves carry it out together: no two of them conflict in one execution of it
+    element: str = ""  # of an atomic, the type of its elements; where it is not known, nothing commutes with it
     lanes: str = ""  # a name for which lane touches which byte; empty: nothing is known
 
 
@@ -228,7 +230,8 @@ VARIATIONS = ("uniform", "per_wave", "divergent")
 class Issue:
     """How many instructions a point issues on a counter of the target: at least and at most.
 
-    A copy that counts in groups names its counter with 0. `in_order`: it completes in its turn on the counter.
+    `least` is what is certain: 0 for what a compiler may drop, merge or make something else of. `most` is what is
+    possible. A copy that counts in groups names its counter with 0 and 0. `in_order`: it completes in its turn there.
     """
 
     counter: str

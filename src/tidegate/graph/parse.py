@@ -215,12 +215,13 @@ class _Reader(Parser):
         is_async = cursor.accept("async")
         proxy = self.one_of(("generic", "async")) if cursor.accept("proxy") else "generic"
         operator = cursor.expect_kind("word", "an operator") if cursor.accept("operator") else ""
+        element = cursor.expect_kind("word", "the type of elements") if cursor.accept("element") else ""
         fetches = cursor.accept("fetches")
         mbarrier = self.ref() if cursor.accept("reports") else None
         token = self.name() if cursor.accept("token") else ""
         as_one = cursor.accept("as_one")
         lanes = cursor.expect_kind("string", "a name in quotes")[1:-1] if cursor.accept("lanes") else ""
-        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier, token, as_one, lanes)
+        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier, token, as_one, element, lanes)
 
     def footprint(self) -> g.Footprint:
         place = self.ref()

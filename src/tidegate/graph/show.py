@@ -137,6 +137,8 @@ def _show_access(access: g.Access) -> str:
         text += f" proxy {access.proxy}"
     if access.operator:
         text += f" operator {access.operator}"
+    if access.element:
+        text += f" element {access.element}"
     if access.fetches:
         text += " fetches"
     if access.mbarrier is not None:

@@ -14,6 +14,7 @@ from tidegate.diag import NOWHERE, Finding, Label
 from tidegate.graph import model as g
 from tidegate.index import INDEX_TYPES, MACHINE_NAMES, ZERO, Cond, Index, names
 from tidegate.language.ops import CommitGroup, NullAsyncDep, Value
+from tidegate.language.types import DTYPES
 
 
 def check_graph(graph: g.SyncGraph) -> list[Finding]:
@@ -156,6 +157,8 @@ class _Checker:
         yield from self.value(foot.place)
         if foot.width < 0 or any(extent.count < 0 for extent in foot.extents):
             yield "touches less than nothing"
+        if access.element and access.element not in DTYPES:
+            yield f"`{access.element}` is no type of elements: {', '.join(DTYPES)}"
         for extent in foot.extents:
             if extent.limit is not None:
                 yield from self.expr(extent.limit)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tidegate.footprint.meetings import Pairs
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
+from tidegate.hazards.elements import Elements
 from tidegate.hazards.model import Kind, Performed
 from tidegate.hazards.stagger import Stagger
 from tidegate.targets import Target
@@ -33,6 +34,7 @@ class PairFacts:
             isinstance(each.action, g.Sync) and getattr(each.action.op, "async_deps", ()) for each in flow.graph.points
         )
         self.known: dict[tuple[int, bool, bool, bool], Performed] = {}
+        self.elements = Elements(flow.graph)
 
     def kind(self, first: int, second: int) -> Kind | None:
         """The kind of a pair of accesses in this order; None if they may come in any order."""
@@ -46,12 +48,15 @@ class PairFacts:
         return Kind.RAW if y == "atomic" else Kind.WAW
 
     def commute(self, first: int, second: int) -> bool:
+        """Whether two atomics may stay without order, as far as that is asked for."""
+        return self.atomics == "commute" and self.any_order(first, second)
+
+    def any_order(self, first: int, second: int) -> bool:
+        """Whether two accesses are atomics that leave the same in any order."""
         one, other = self.flow.action(first), self.flow.action(second)
-        assert isinstance(one, g.Access)
-        assert isinstance(other, g.Access)
-        if self.atomics != "commute" or one.operator != other.operator:
+        if not isinstance(one, g.Access) or not isinstance(other, g.Access):
             return False
-        return not (one.fetches or other.fetches)
+        return one.effect == other.effect == "atomic" and self.elements.commute(one, other)
 
     def effect(self, node: int) -> str:
         known = self.effects.get(node)

@@ -135,9 +135,9 @@ class _Finder(ABC):
             )
 
     def at_once(self, node: int) -> None:
-        """One statement that touches the same bytes in two waves: nothing orders it, and atomics need no order."""
+        """One statement that touches the same bytes in two waves: nothing orders it, and some atomics need no order."""
         action = self.flow.action(node)
-        if isinstance(action, g.Access) and (action.as_one or (action.effect == "atomic" and not action.fetches)):
+        if isinstance(action, g.Access) and (action.as_one or self.facts.any_order(node, node)):
             return
         for hazard in self.from_meetings(node, node, -1, self.conflicts.same_iteration(node, node)):
             if hazard.pairs & ACROSS:
@@ -220,8 +220,8 @@ class _InRegions(_Finder):
         counters = tuple(each.counter for each in self.flow.point(node).issues)
         told = action.mbarrier is not None and node
         token = action.token if self.facts.tokens else ""
-        kind = (action.effect, action.is_async, action.proxy, action.operator, action.fetches)
-        return (*kind, counters, told, token)
+        atomic = (action.operator, action.fetches, action.element)
+        return (action.effect, action.is_async, action.proxy, atomic, counters, told, token)
 
     def class_of(self, group: _Group, second: int) -> Class:
         """Of the last access of a group, seen from a consumer."""

@@ -15,7 +15,7 @@ from tidegate.diag import Finding, Label, Span
 from tidegate.language import ops
 from tidegate.language.layout import bytes_of, lay_out
 from tidegate.language.ops import Kernel, Op, Value, walk_ops
-from tidegate.language.types import BarrierObject, Lds, Tile
+from tidegate.language.types import BarrierObject, DType, Lds, Tile
 from tidegate.language.uses import uses_of
 from tidegate.targets import Target
 
@@ -94,6 +94,8 @@ def operation_misfits(op: Op, target: Target, title: str) -> Iterator[Finding]:
     match op:
         case ops.Mma():
             yield from _mma(op, target, title)
+        case ops.AtomicAdd(place=ops.Place(base=Value(type=Lds(dtype=dtype)))) if target.has("atomic_add"):
+            yield from atomic_misfits(dtype, op.at, target, title)
         case ops.SharedMemoryBarrier() | ops.WaitCount():
             yield from _counters(op, target, title)
         case ops.Signal() | ops.Wait() if isinstance(op.barrier, int):
@@ -106,6 +108,21 @@ def operation_misfits(op: Op, target: Target, title: str) -> Iterator[Finding]:
             known = target.name and target.barrier.mbarrier and target.has(kind)
             if known and not target.operations[kind].mbarrier:
                 yield _at("TG305", f"`{kind}` does not report to an mbarrier on {title}", op.at)
+
+
+def atomic_misfits(dtype: DType, at: Span, target: Target, title: str) -> Iterator[Finding]:
+    """An atomic on elements of a size that no instruction of the target takes."""
+    known = target.operations["atomic_add"].bytes_per_lane
+    if not known or dtype.bytes in known:
+        return
+    sizes = " and ".join(map(str, known))
+    yield Finding(
+        "TG305",
+        f"`atomic_add` of {dtype}, which has {dtype.bytes} byte{'s' * (dtype.bytes != 1)}, does not exist on {title}",
+        (Label(at),),
+        (f"its atomics take {sizes} bytes",),
+        "cast to a larger type, such as f32 or i32, and use a buffer of it",
+    )
 
 
 def waits_apart(target: Target) -> bool:

@@ -243,7 +243,8 @@ class Walker:
         self.do(at, prices.local(words[access.effect], moved, at), point)
 
     def do(self, at: int, step: c.Do, point: g.Point) -> None:
-        counts = tuple((each.counter, each.least) for each in point.issues)
+        # What may not be issued mostly is: a time is an estimate, and relies on nothing.
+        counts = tuple((each.counter, each.least or min(each.most, step.parts)) for each in point.issues)
         self.made[at] = (len(self.steps),)
         self.steps.append(replace(step, needs=self.needs(point), counts=counts))
 

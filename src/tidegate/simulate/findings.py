@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.diag import Facts, Finding, Label, Span
+from tidegate.simulate.atomics import why_apart
 from tidegate.simulate.machine import Machine
 from tidegate.simulate.program_order import compare
 from tidegate.simulate.races import Clash, Party
@@ -85,8 +86,9 @@ class _Clash:
         first, second = self.statement(clash.first), self.statement(clash.second)
         labels = (Label(second.at, self.label(clash.second)), Label(first.at, self.label(clash.first)))
         texts = "" if second.at.line else f"first `{first.text}`, then `{second.text}`"
-        said = (f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}", texts, self.left_in_flight(), *notes)
-        notes_ = tuple(filter(None, said))
+        missing = f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}"
+        own = (missing, texts, self.left_in_flight(), self.not_counted(), self.elements())
+        notes_ = tuple(filter(None, (*own, *notes)))
         return Finding(code, self.message(code), labels, notes_, self.help(code), self.witness())
 
     def witness(self) -> Facts:
@@ -148,6 +150,22 @@ class _Clash:
         """`slot 1`, or the memory."""
         slot = self.bytes(party).partition(" of ")[2]
         return slot if slot.startswith("slot ") else f"`{self.statement(party).memory.removeprefix('%') or 'it'}`"
+
+    def not_counted(self) -> str:
+        """Instructions on which a count seems to rely, and must not."""
+        left = self.clash.left
+        if left is None or left.doubtful < 0:
+            return ""
+        if self.statements[left.doubtful].at == self.statement(self.clash.first).at:
+            return ""  # other accesses of the very operation that is in flight
+        why = "they may be merged, deleted, jumped over, or issued on another counter"
+        return f"the instructions of {self.place(left.doubtful)} do not count: {why}"
+
+    def elements(self) -> str:
+        """Why the order of two atomics matters, where one would think that it does not."""
+        one, other = self.clash.first.touch, self.clash.second.touch
+        alike = one.effect == other.effect == "atomic" and one.operator == other.operator
+        return why_apart(one, other) if alike and not (one.fetches or other.fetches) else ""
 
     def place(self, where: int) -> str:
         statement = self.statements[where]
@@ -259,7 +277,7 @@ class _Clash:
             return f"count down to `{clash.left.counter}({most})` in {self.place(clash.left.where)}"
         if first.is_async and (code == "TG105" or clash.why == "undrained"):
             place = f"before {self.name(clash.second)}" if code == "TG105" else "before the barrier that both meet at"
-            if any(queue.least == 0 for queue in first.queues):
+            if any(queue.in_groups for queue in first.queues):
                 return f"wait for the copy's group {place}; a copy is in a group only after `commit_group`"
             return f"put a `wait_count` for the copy {place}, with a count that does not leave it in flight"
         if code == "TG105":

@@ -14,15 +14,18 @@ from dataclasses import dataclass, field, replace
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
 from tidegate.index import Cond, Index, evaluate, holds, names
+from tidegate.language.types import DTYPES
 from tidegate.simulate.regions import SHARED, Region, Regions
+from tidegate.simulate.spreads import ANYWHERE, Spread, either, plus, spread_of, times
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceNow:
-    """Bytes from `first` on of a buffer; None: anywhere in it."""
+    """Bytes from `first` on of a buffer; None: anywhere in it, some multiple of a step behind a known place."""
 
     buffers: tuple[g.Buffer, ...]
     first: int | None
+    spread: Spread = ANYWHERE
 
 
 @dataclass(slots=True)
@@ -79,20 +82,34 @@ class GraphMemory:
             case g.Either(cond, then, otherwise):
                 if self.is_unknown(cond):
                     one, other = self.place(then), self.place(otherwise)
-                    same = one == other
-                    return one if same else PlaceNow(tuple(dict.fromkeys((*one.buffers, *other.buffers))), None)
+                    spread = either(_spread(one), _spread(other))
+                    buffers = tuple(dict.fromkeys((*one.buffers, *other.buffers)))
+                    return one if one == other else PlaceNow(buffers, None, spread)
                 return self.place(then if holds(cond, self.env) else otherwise)
             case g.Ref(base, slot, offset):
                 if base in self.buffers:
                     buffer = self.buffers[base]
                     if self.is_unknown(slot) or self.is_unknown(offset):
-                        return PlaceNow((buffer,), None)
+                        slots = times(self.spread(slot), (buffer.slot_bytes, 0))
+                        spread = plus(plus((buffer.offset or 0, 0), slots), self.spread(offset))
+                        return PlaceNow((buffer,), None, spread)
                     first = (buffer.offset or 0) + evaluate(slot, self.env) * buffer.slot_bytes
                     return PlaceNow((buffer,), first + evaluate(offset, self.env))
                 view = self.views[base]
                 if view.first is None or self.is_unknown(offset):
-                    return replace(view, first=None)
+                    return replace(view, first=None, spread=plus(_spread(view), self.spread(offset)))
                 return replace(view, first=view.first + evaluate(offset, self.env))
+
+    def spread(self, index: Index) -> Spread:
+        return spread_of(index, self.env, self.unknown)
+
+    def grid(self, foot: g.Footprint, element: str) -> int | None:
+        """Where the elements of an atomic begin, modulo their size; None if not all alike, or not known."""
+        size = DTYPES[element].bytes if element in DTYPES else 0
+        if not size or foot.width % size or any(each.count > 1 and each.stride % size for each in foot.extents):
+            return None
+        first, step = _spread(self.place(foot.place))
+        return None if step % size else first % size
 
     def is_unknown(self, expr: Index | Cond) -> bool:
         """Whether an expression depends on what nobody knows."""
@@ -114,6 +131,10 @@ class GraphMemory:
     def outside(self, point: g.Point, buffer: g.Buffer, first: int, last: int) -> Finding:
         what = f"wave {self.wave} touches bytes {first}..{last} of {buffer.bytes}"
         return Finding("TG301", f"`{buffer.name[1:]}` is accessed outside its bytes", (Label(point.at, what),))
+
+
+def _spread(place: PlaceNow) -> Spread:
+    return place.spread if place.first is None else (place.first, 0)
 
 
 def _space(buffer: g.Buffer) -> str:

@@ -98,7 +98,8 @@ class KernelFacts:
 def facts_of(kernel: Kernel, target: Target) -> KernelFacts:
     found, own_maps = {}, tiles_with_own_maps(kernel)
     for where, op in enumerate(walk_ops(kernel.body)):
-        queues = tuple(Queue(each.counter, each.least, each.in_order) for each in issues_of(op, target))
+        issues = issues_of(op, target)
+        queues = tuple(Queue(each.counter, each.least, each.in_order, each.most == 0) for each in issues)
         proxy = target.operations[CLASS_OF[type(op)]].proxy if isinstance(op, ops.CopyOp) else ""
         lanes = _lanes(op, own_maps)
         found[id(op)] = _Facts(where, queues, bool(queues) or not target.counters, proxy or "generic", lanes)
@@ -225,6 +226,8 @@ class KernelSource:
             can_wait=facts.can_wait,
             key=key,
             loops=tuple(self.wave.loops),
+            element=event.cells.dtype.name if is_atomic else "",
+            grid=_grid(event.cells) if is_atomic else None,
             lanes=self.facts.of(op).lanes if event.cells.scattered is None else "",
             first=event.cells.base if event.cells.scattered is None else None,
         )
@@ -259,6 +262,12 @@ def _manner(op: Op) -> Manner:
 
 
 # --- bytes --------------------------------------------------------------------------------------------------------
+
+
+def _grid(cells: Cells) -> int | None:
+    """Where the elements begin, modulo their size, if that is the same for all of them."""
+    found = np.unique(cells.active_addresses % cells.dtype.bytes)
+    return int(found[0]) if found.size == 1 else None if found.size else 0
 
 
 def _box(cells: Cells, regions: Regions) -> Region:

@@ -3,9 +3,13 @@
 Needs   the accesses of one wave in issue order, groups as they are closed, and the target's counters
 Gives   for a drain, the accesses that have been performed when the wave goes on; of the copies that its counts leave in
         flight, the largest count that would not have
-Keeps   only what is certain: an operation counts its least number of instructions, and a count above 0 says nothing
-        while something on its counter may complete out of turn
+Keeps   only what is certain: an operation counts the instructions that it is certain to issue, which may be none, and
+        a count above 0 says nothing while something on its counter may complete out of turn
 Cost    linear in what is in flight
+
+This is the worst of all choices at once. An instruction that may be issued or not can only make a wait stricter where
+it completes in its turn: with it more is younger than a copy. Where it completes out of turn it makes counts void, so
+that it is taken to be in flight. Its bytes are touched in any case.
 
 `vmcnt(2)` leaves the two newest instructions in flight. `group(1)` leaves the newest group; what is in no group yet is
 not touched by a count.
@@ -58,13 +62,15 @@ def rules_of(target: Target) -> Rules:
 class Left:
     """A counted wait, by its statement, that left a copy in flight; at most `safe` would have performed it.
 
-    None: no count would, since the copy is in no group yet.
+    None: no count would, since the copy is in no group yet. `doubtful`: a statement behind the copy whose instructions
+    may not be issued on the counter, so that the count cannot rely on them; -1 if there is none.
     """
 
     where: int
     counter: str
     count: int
     safe: int | None
+    doubtful: int = -1
 
 
 @dataclass(slots=True)
@@ -144,7 +150,15 @@ class InFlight:
             for number, newer in self._newer_groups(name) if unit == "groups" else self._newer(name):
                 if self.touches[number].is_async:
                     safe = None if newer is None else min(newer, most) if certain else 0
-                    yield number, Left(drain.where, name, count, safe)
+                    doubtful = self._doubtful(name, number) if certain and safe is not None else -1
+                    yield number, Left(drain.where, name, count, safe, doubtful)
+
+    def _doubtful(self, name: str, number: int) -> int:
+        """The first statement behind a copy that may be on its counter, or not."""
+        for other, touch in self.touches.items():
+            if other > number and any(each.counter == name and each.is_doubtful for each in touch.queues):
+                return touch.where
+        return -1
 
     def _newer(self, name: str) -> Iterator[tuple[int, int]]:
         """What is in flight on a counter, the newest first, with how many instructions are newer."""

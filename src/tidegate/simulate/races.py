@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tidegate.graph.model import ONE_LANE
+from tidegate.simulate.atomics import commute
 from tidegate.simulate.clocks import Clock, Id
 from tidegate.simulate.program_order import Key, compare, may_still_come
 from tidegate.simulate.queues import Left
@@ -188,7 +189,7 @@ class Watch:
     records: dict[str, dict[Region, Group]] = field(default_factory=dict)
     limit: int = FORGET_AT
     least: int = FORGET_AT  # the limit never falls below this
-    newest: dict[tuple[int, int, Region], Id] = field(default_factory=dict)
+    newest: dict[tuple[int, int, Region, int | None], Id] = field(default_factory=dict)
 
     def copy(self) -> Watch:
         records = {
@@ -215,7 +216,7 @@ class Watch:
 
         Not so for copies, which may end out of turn, so that the later one is known to be over before the earlier.
         """
-        key = (party.wave, party.touch.where, region)
+        key = (party.wave, party.touch.where, region, party.touch.grid)
         before = self.newest.get(key)
         if party.touch.as_one:  # that one does not clash with others that this one clashes with
             return
@@ -339,8 +340,7 @@ def conflict(one: Touch, other: Touch, regions: Regions) -> Stretch | None:
     """The first bytes on which two accesses clash, if their order matters at all."""
     if one.effect == "read" and other.effect == "read":
         return None
-    commute = one.effect == other.effect == "atomic" and one.operator == other.operator
-    if commute and not (one.fetches or other.fetches):
+    if one.effect == other.effect == "atomic" and commute(one, other):
         return None
     found = (regions.common(ours, theirs) for ours in one.regions for theirs in other.regions)
     return next(filter(None, found), None)

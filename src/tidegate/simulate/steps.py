@@ -23,11 +23,17 @@ Manner = Literal["whole", "half", "signal", "mbarrier"]
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A counter on which an operation counts, and its least number of instructions there."""
+    """A counter on which an operation counts, and how many instructions of it are certain to be issued there."""
 
     counter: str
     least: int
     in_order: bool = True
+    in_groups: bool = False  # it counts with its group, when that is closed
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it may be that nothing is issued."""
+        return self.least == 0 and not self.in_groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +56,8 @@ class Touch:
     loops: tuple[tuple[str, int], ...] = ()  # counters of the loops around it, for messages
     as_one: bool = False  # no two waves conflict in one execution of it
     more: tuple[Region, ...] = ()  # in other spaces, where nobody knows in which of several buffers it lies
+    element: str = ""  # of an atomic
+    grid: int | None = None  # where its elements begin, modulo their size; None: not all alike, or not known
     lanes: str = ""  # which lane touches which byte, counted from `first`; empty: nobody knows
     first: int | None = None  # the byte at which it starts; None: nobody knows
 

@@ -248,6 +248,8 @@ class _Walker:
             self.loops(),
             access.as_one,
             tuple(regions[1:]),
+            access.element,
+            self.memory.grid(access.footprint, access.element) if access.element else None,
             access.lanes,
             first,
         )
@@ -268,7 +270,7 @@ class _Walker:
         return Issue(touch)
 
     def queues(self, point: g.Point) -> tuple[Queue, ...]:
-        return tuple(Queue(each.counter, each.least, each.in_order) for each in point.issues)
+        return tuple(Queue(each.counter, each.least, each.in_order, each.most == 0) for each in point.issues)
 
     def loops(self) -> tuple[tuple[str, int], ...]:
         loops = self.graph.loops

@@ -111,6 +111,7 @@ class Operation:
 
     present: bool
     counter: str
+    certain: bool
     in_order: bool
     bytes_per_lane: tuple[int, ...]
     whole_tile: bool
@@ -218,9 +219,9 @@ class Target:
         return all(self.operations[name].in_order for name in in_flight if self.counter_of(name) == counter)
 
     def instructions(self, operation: str, bytes: int) -> tuple[int, int]:
-        """The fewest and the most instructions by which one wave moves a tile of `bytes` bytes.
+        """The fewest and the most instructions by which one wave moves a tile of `bytes` bytes, if it is issued at all.
 
-        Without known widths at least one instruction is certain, and at most one for each byte.
+        Without known widths it is at least one instruction, and at most one for each byte.
         """
         known = self.operations[operation]
         if bytes <= 0 or not known.present:
@@ -233,6 +234,16 @@ class Target:
             -(-bytes // (self.lanes * width)) for width in (max(known.bytes_per_lane), min(known.bytes_per_lane))
         )
         return least, most
+
+    def issued(self, operation: str, bytes: int, *, masked: bool = False) -> tuple[int, int]:
+        """The fewest and the most instructions that count on the counter of an operation.
+
+        None is certain where the compiler may drop, merge or replace it, nor where a wave without an active lane jumps
+        over it. A mask does not matter where one instruction moves the whole tile: then the hardware clips it.
+        """
+        known = self.operations[operation]
+        least, most = self.instructions(operation, bytes)
+        return (least if known.certain and (known.whole_tile or not masked) else 0), most
 
     def mmas(self, a: str, b: str, acc: str) -> tuple[Mma, ...]:
         """The matrix instructions for these element types, in the order of the file."""

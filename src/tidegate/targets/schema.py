@@ -113,6 +113,10 @@ FACTS = (
     Fact("operations.*.present", bool, True, "whether the target has it; what no file rules out is not rejected"),
     Fact("operations.*.counter", str, "", "the counter on which it counts; empty: none can be waited for"),
     Fact(
+        "operations.*.certain", bool, False,
+        "whether each one without a mask is certain to be issued on that counter; false: no wait relies on it",
+    ),
+    Fact(
         "operations.*.in_order", bool, False,
         "whether it completes in order with the others on its counter; while one that does not is in flight, n = 0",
     ),

@@ -15,6 +15,7 @@ from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.language import ops
 from tidegate.targets import Target
+from tidegate.verify.grids import find_grids
 
 WORKGROUP = -1
 EVERYBODY = ""
@@ -88,6 +89,8 @@ class Access:
     fetches: bool
     can_wait: bool
     as_one: bool = False
+    element: str = ""
+    grid: int | None = None  # where the elements of an atomic begin, modulo their size; None: not known
     in_one_lane: bool = False
 
 
@@ -140,14 +143,17 @@ def _is_copy(point: g.Point) -> bool:
 
 def events_of(flow: Flow, target: Target, rules: Rules) -> dict[int, tuple[Event, ...]]:
     """By node, in program order; nodes without events are left out."""
-    by_point = {number: _events(point, target, rules) for number, point in enumerate(flow.graph.points)}
+    grids = find_grids(flow.graph)
+    by_point = {
+        number: _events(point, target, rules, grids.get(number)) for number, point in enumerate(flow.graph.points)
+    }
     found = {node: by_point[point] for node, point in enumerate(flow.origin) if by_point[point]}
     for node in flow.closed:
         found[node] = (_anything(()),)
     return found
 
 
-def _events(point: g.Point, target: Target, rules: Rules) -> tuple[Event, ...]:
+def _events(point: g.Point, target: Target, rules: Rules, grid: int | None) -> tuple[Event, ...]:
     queues = tuple((each.counter, each.least) for each in point.issues)
     match point.action:
         case g.Access() as access:
@@ -162,6 +168,8 @@ def _events(point: g.Point, target: Target, rules: Rules) -> tuple[Event, ...]:
                     access.fetches,
                     bool(queues) or not target.counters,
                     access.as_one,
+                    access.element,
+                    grid,
                     access.lanes == g.ONE_LANE,
                 ),
             )

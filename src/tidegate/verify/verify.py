@@ -372,5 +372,7 @@ def conflict(x: Access, y: Access) -> bool:
     """Whether the order of two accesses to the same bytes matters."""
     if x.effect == y.effect == "read":
         return False
-    commute = x.effect == y.effect == "atomic" and x.operator == y.operator
-    return not (commute and not x.fetches and not y.fetches)
+    if x.effect != "atomic" or y.effect != "atomic" or x.fetches or y.fetches:
+        return True
+    same = x.operator == y.operator and x.element == y.element != ""
+    return not (same and x.grid is not None and x.grid == y.grid)

@@ -19,6 +19,7 @@ from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import name_of
 from tidegate.adapters.triton.views import Owner, View, footprint, index_view, same_view, subslice_view
 from tidegate.graph import model as g
+from tidegate.language.types import DTYPES
 
 
 class Memory(Lanes):
@@ -44,7 +45,7 @@ class Memory(Lanes):
         if self.frame is None:
             self.add(g.Alloc(name), op)
         if op.operands:
-            self.access(op, "write", op.result, self.effect(op))
+            self.access(op, "write", op.result, self.effect(op), None, ())
 
     def has_plain_slots(self, op: Operation) -> bool:
         """Whether all who use an allocation take one slot of it, so that slots can be told apart by number."""
@@ -97,11 +98,24 @@ class Memory(Lanes):
         if not known or len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
             self.anything(op)
             return
-        for value, what in zip(descriptors, effect.memory, strict=False):
-            if what not in ("barrier", "view"):
-                self.access(op, what, value, effect, told)
+        touched = [pair for pair in zip(descriptors, effect.memory, strict=False) if pair[1] not in ("barrier", "view")]
+        for place, (value, what) in enumerate(touched):
+            self.access(op, what, value, effect, told, self.issues(op, effect, place == 0))
 
-    def access(self, op: Operation, what: str, value: str, effect: Effect, told: str | None = None) -> None:
+    def issues(self, op: Operation, effect: Effect, is_first: bool) -> tuple[g.Issue, ...]:
+        """What an access counts on the queue of its operation.
+
+        Groups are counted where they are closed. An operation with several accesses is one unit of its queue, which the
+        first of them counts: none of them is younger than another. Of copies under a mask no unit is certain.
+        """
+        if effect.queue == "async":
+            return (g.Issue(effect.queue, 0, 0),)
+        may_be_skipped = effect.queue != "wgmma" and self.is_masked(op)  # a product's flag is no mask: it adds or not
+        return (g.Issue(effect.queue, int(is_first and not may_be_skipped), 1),)
+
+    def access(
+        self, op: Operation, what: str, value: str, effect: Effect, told: str | None, issues: tuple[g.Issue, ...]
+    ) -> None:
         view = self.views[value]
         type_ = self.type_of(op, value)
         later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
@@ -112,7 +126,6 @@ class Memory(Lanes):
         foot = footprint(view, type_, register, by_all, Owner(self.group.count, self.group.first))
         if self.is_masked(op):
             foot = g.Footprint(foot.place, foot.extents, foot.width, True)
-        issues = (g.Issue(effect.queue, 0 if effect.queue == "async" else 1, 0 if effect.queue == "async" else 1),)
         action = g.Access(
             what,
             foot,
@@ -122,6 +135,7 @@ class Memory(Lanes):
             fetches=what == "atomic",
             mbarrier=self.barrier_ref(told) if told is not None else None,
             as_one=not alone,
+            element=type_.element if what == "atomic" and type_.element in DTYPES else "",
         )
         facts: dict[str, Any] = {
             "role": "copy" if later else "local_read" if what == "read" else "local_write",

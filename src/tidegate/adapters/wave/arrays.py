@@ -25,6 +25,7 @@ class Array:
     root: Any  # the allocation that it lies in, itself if it lies alone
     offset: int | None  # in it
     dims: tuple[Any, ...] = ()  # as Wave names them
+    element: str = ""  # the type of its elements, if it is one that graphs know
 
 
 @dataclass(frozen=True, slots=True)

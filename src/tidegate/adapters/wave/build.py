@@ -183,10 +183,12 @@ class _Builder(Flow):
             operator=op.removeprefix("atomic_").removeprefix("scatter_") if effect == "atomic" else "",
             fetches=effect == "atomic" and bool(node.users),
             as_one=True,
+            element=view.array.element if effect == "atomic" else "",
         )
         # LLVM may make one instruction of two neighbours, or two of one: of those that are no copies, none is certain.
         counter = self.counters_of[op] if is_async else self.lds
-        issues = (g.Issue(counter, int(is_async), 1 if is_async else MOST_INSTRUCTIONS),) if counter else ()
+        certain = is_async and self.target.operations[op].certain
+        issues = (g.Issue(counter, int(certain), 1 if is_async else MOST_INSTRUCTIONS),) if counter else ()
         if self.coarse and self.taken_in(node, bases, action, issues):
             return
         role = "copy" if is_async else "local_read" if effect == "read" else "local_write"

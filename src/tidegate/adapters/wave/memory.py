@@ -27,6 +27,7 @@ from tidegate.adapters.wave.uniform import Uniform
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.index import ZERO, Index, add, scale
+from tidegate.language.types import DTYPES
 
 BITS = 8
 Numeric = np.ndarray[Any, Any]
@@ -68,6 +69,7 @@ class Memory:
             parent if parent else node,
             place,
             tuple(argument(node, 0)),
+            element if (element := str(argument(node, 2))) in DTYPES else "",
         )
         self.arrays[node] = found
         return found
