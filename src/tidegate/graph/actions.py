@@ -26,13 +26,14 @@ from tidegate.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What actions depend on beside their operation: the target, the buffers, tiles that serve as indices, and those
-    whose lanes a matrix product or a transposition decides."""
+    """What actions depend on beside their operation: the target, the buffers, tiles that serve as indices, those whose
+    lanes a matrix product or a transposition decides, and the names that anything reads."""
 
     target: Target
     buffers: Container[str]
     tiles: Container[str]
-    own_maps: Container[str] = ()
+    own_maps: Container[str]
+    read: Container[str]
 
     def of(self, op: Op, *, some_lanes: bool) -> g.Action:
         """The action; `some_lanes`: lanes may be switched off here."""
@@ -43,7 +44,7 @@ class Actions:
                 return g.Access("write", self.footprint(op, op.tile, some_lanes), lanes=self.lanes(op, op.tile))
             case ops.AtomicAdd():
                 foot, lanes = self.footprint(op, op.tile, some_lanes), self.lanes(op, op.tile)
-                base, fetches = op.place.base.type, op.result is not None
+                base, fetches = op.place.base.type, op.result is not None and op.result.name in self.read
                 element = base.dtype.name if isinstance(base, Lds) else ""
                 return g.Access("atomic", foot, operator="add", fetches=fetches, element=element, lanes=lanes)
             case ops.GatherToLds() | ops.TensorLoadToLds():

@@ -50,7 +50,7 @@ from tidegate.language.ops import Block, Kernel, Op, Operand, Value, blocks_of, 
 from tidegate.language.points import find_point
 from tidegate.language.trips import header_conds
 from tidegate.language.types import DEP, FLAG, INDEX, BarrierObject, Lds, Tile
-from tidegate.language.uses import own_names, uses_of
+from tidegate.language.uses import names_in_block, own_names, uses_of
 from tidegate.targets import Target
 
 
@@ -78,7 +78,7 @@ def _build(kernel: Kernel, target: Target) -> KernelGraph:
         target=target,
         facts=facts,
         unknown=tiles | lanes,
-        actions=Actions(target, buffers, tiles, tiles_with_own_maps(kernel)),
+        actions=Actions(target, buffers, tiles, tiles_with_own_maps(kernel), names_in_block(kernel.body)),
     )
     top = Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))
     builder.block(kernel.body, (), top)

@@ -23,6 +23,7 @@ from tidegate.language.layout import lay_out
 from tidegate.language.ops import Kernel, Op, Place, Value, walk_ops
 from tidegate.language.show import show_op
 from tidegate.language.types import Lds, Tile
+from tidegate.language.uses import names_in_block
 from tidegate.simulate import events
 from tidegate.simulate.findings import Statement
 from tidegate.simulate.memory import LDS, Cells
@@ -63,6 +64,7 @@ class _Facts:
     can_wait: bool
     proxy: str
     lanes: str  # which lane has which element, by name
+    fetches: bool  # an atomic whose result anything uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,14 @@ class KernelFacts:
 
 
 def facts_of(kernel: Kernel, target: Target) -> KernelFacts:
-    found, own_maps = {}, tiles_with_own_maps(kernel)
+    found, own_maps, read = {}, tiles_with_own_maps(kernel), names_in_block(kernel.body)
     for where, op in enumerate(walk_ops(kernel.body)):
         issues = issues_of(op, target)
         queues = tuple(Queue(each.counter, each.least, each.in_order, each.most == 0) for each in issues)
         proxy = target.operations[CLASS_OF[type(op)]].proxy if isinstance(op, ops.CopyOp) else ""
-        lanes = _lanes(op, own_maps)
-        found[id(op)] = _Facts(where, queues, bool(queues) or not target.counters, proxy or "generic", lanes)
+        fetches = isinstance(op, ops.AtomicAdd) and op.result is not None and op.result.name in read
+        can_wait, lanes = bool(queues) or not target.counters, _lanes(op, own_maps)
+        found[id(op)] = _Facts(where, queues, can_wait, proxy or "generic", lanes, fetches)
     return KernelFacts(found, (len(kernel.body.ops),))
 
 
@@ -222,7 +225,7 @@ class KernelSource:
             region,
             facts.queues,
             operator="add" if is_atomic else "",
-            fetches=isinstance(op, ops.AtomicAdd) and op.result is not None,
+            fetches=facts.fetches,
             can_wait=facts.can_wait,
             key=key,
             loops=tuple(self.wave.loops),
