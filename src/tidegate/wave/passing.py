@@ -2,16 +2,20 @@
 
 Needs   a trace in Wave's hands, its context, a target, and options
 Gives   the trace with Tidegate's barriers, and why each of them stands; or the trace as it was, and why
-Keeps   what is put in is proved on the trace as it then stands; where it is not, everything is taken back
-Cost    linear in the nodes for reading and writing; the plan is a few milliseconds for most kernels
+Keeps   what is put in is proved on the trace as it then stands, on the graph that `check` makes of it: every access by
+        itself, with its bytes. What a coarser graph was enough to place may fail there; then the plan is made again
+        from all bytes, and where that is not proved either, everything is taken back
+Cost    linear in the nodes for reading and writing; the plan is a few milliseconds for most kernels, the proof up to a
+        second for kernels with many accesses to buffers that are used in turn
 
-    CapturedTrace ─▶ SyncGraph ─▶ plan ─▶ CapturedTrace ─▶ SyncGraph ─▶ proof
+    CapturedTrace ─▶ coarse SyncGraph ─▶ plan ─▶ CapturedTrace ─▶ exact SyncGraph ─▶ proof
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +26,6 @@ from tidegate.adapters.wave.write import Written, take_back, write
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Insert, Plan
 from tidegate.language.ops import ConditionalBarrier
 from tidegate.language.show import show_op
@@ -76,52 +79,69 @@ def place_barriers(trace: Any, context: Context, target: Target, options: Option
 
 
 def _place(found: Placement, trace: Any, context: Context, target: Target, options: Options, name: str) -> None:
-    start = time.perf_counter()
-    built = build(trace, context, target, name=name, coarse=True)
-    found.seconds["read"] = time.perf_counter() - start
-    start = time.perf_counter()
-    wanted = SyncOptions(
-        strategy=options.strategy, remove_redundant=options.remove_redundant, merge_waits="never", judge=False
-    )
-    plan = synchronize_graph(built.graph, target, wanted).plan
-    if _stands_for_writes_alone(plan):
-        built, plan = _look_closer(built, plan, trace, context, target, wanted, options)
-    if options.verify and _is_staggered(built.graph):  # what waves need that are held back, a proof knows better
-        plan = refine(plan, built.graph, target)
-    found.seconds["plan"] = time.perf_counter() - start
-    start = time.perf_counter()
-    found.written = write(plan, built, target, counts=options.counts)
-    found.seconds["write"] = time.perf_counter() - start
-    start = time.perf_counter()
-    if options.verify:
+    for drafted, plan in _drafts(found, trace, context, target, options, name):
+        with _timed(found, "write"):
+            found.written = write(plan, drafted, target, counts=options.counts)
         try:
-            doubt = find_doubt(trace, context, target, name)
+            exact = build(trace, context, target, name=name)
+            with _timed(found, "prove"):
+                found.why_not = find_doubt(exact, target) if options.verify else ""
         except BaseException:
             take_back(found.written)
             raise
-        if doubt:
-            take_back(found.written)
-            found.written, found.why_not = None, doubt
-            return
-    found.seconds["prove"] = time.perf_counter() - start
-    after = apply_to_graph(plan, built.graph)
-    meets = [each for each in after.points if isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING)]
+        if not found.why_not:
+            break
+        take_back(found.written)
+        found.written = None
+    if found.why_not:
+        return
+    if not options.verify:
+        del found.seconds["prove"]
+    meets = [each for each in exact.graph.points if _is_meeting(each)]
     found.barriers = len(meets)
     found.in_loops = sum(each.weight for each in meets if each.loop >= 0)
-    found.reasons = tuple(_reasons(plan, built))
-    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in built.unclear)
+    found.reasons = tuple(_reasons(plan, drafted))
+    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in exact.unclear)
+
+
+def _drafts(
+    found: Placement, trace: Any, context: Context, target: Target, options: Options, name: str
+) -> Iterator[tuple[Built, Plan]]:
+    """Plans for a trace, the cheapest to find first; another is asked for if what became of one is not proved."""
+    with _timed(found, "read"):
+        built = build(trace, context, target, name=name, coarse=True)
+    wanted = SyncOptions(
+        strategy=options.strategy, remove_redundant=options.remove_redundant, merge_waits="never", judge=False
+    )
+    for coarse in (True, False):
+        with _timed(found, "plan"):
+            if not coarse:
+                built = build(trace, context, target, name=name)
+            plan = synchronize_graph(built.graph, target, wanted).plan
+            if coarse and _stands_for_writes_alone(plan):
+                built, plan = _look_closer(built, trace, context, target, wanted)
+            if options.verify and _is_staggered(built.graph):  # what waves need that are held back, a proof knows better
+                plan = refine(plan, built.graph, target)
+        yield built, plan
+
+
+@contextmanager
+def _timed(found: Placement, part: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    found.seconds[part] = found.seconds.get(part, 0.0) + time.perf_counter() - start
 
 
 def _look_closer(
-    built: Built, plan: Plan, trace: Any, context: Context, target: Target, wanted: SyncOptions, options: Options
+    built: Built, trace: Any, context: Context, target: Target, wanted: SyncOptions
 ) -> tuple[Built, Plan]:
     """A barrier that orders writes alone may be for nothing: perhaps no wave writes what is another's."""
-    for coarse in (True, False):
-        closer = build(trace, context, target, name=built.graph.name, coarse=coarse, by_wave=True)
-        found = synchronize_graph(closer.graph, target, wanted).plan
-        if not _stands_for_writes_alone(found):
-            return closer, found
-    return built, refine(plan, built.graph, target) if options.verify else plan
+    closer = build(trace, context, target, name=built.graph.name, coarse=True, by_wave=True)
+    plan = synchronize_graph(closer.graph, target, wanted).plan
+    if _stands_for_writes_alone(plan):
+        closer = build(trace, context, target, name=built.graph.name)
+        plan = synchronize_graph(closer.graph, target, wanted).plan
+    return closer, plan
 
 
 def _stands_for_writes_alone(plan: Plan) -> bool:
@@ -131,21 +151,21 @@ def _stands_for_writes_alone(plan: Plan) -> bool:
     )
 
 
-def find_doubt(trace: Any, context: Context, target: Target, name: str) -> str:
-    """Why a trace as it stands is not proved, in words; empty if it is."""
-    for by_wave in (False, True):  # what is proved of more than happens is proved
-        built = build(trace, context, target, name=name, coarse=True, by_wave=by_wave)
-        wrong = find_wrong(built.graph, target)
-        if wrong is None:
-            return ""
-    built = build(trace, context, target, name=name)
-    wrong = find_wrong(built.graph, target)
+def find_doubt(exact: Built, target: Target) -> str:
+    """Why a trace as it stands is not proved, in words; empty if it is. The graph is the trace's own: nothing coarser
+    than what `check` looks at is ever called proved.
+    """
+    wrong = find_wrong(exact.graph, target)
     if wrong is None:
         return ""
     if wrong[0] < 0:
         return "the verifier does not decide it"
-    first, second = (built.nodes[each].name for each in wrong)
+    first, second = (exact.nodes[each].name for each in wrong)
     return f"the verifier does not see what orders `{first}` and `{second}`"
+
+
+def _is_meeting(point: g.Point) -> bool:
+    return isinstance(point.action, g.Sync) and isinstance(point.action.op, MEETING)
 
 
 def _is_staggered(graph: g.SyncGraph) -> bool:
