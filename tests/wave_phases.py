@@ -74,8 +74,9 @@ class _Walk:
         loop: Loop = self.made.loops[node]
         inner = self.made.trace.region_graph.subgraphs[node.args[2]]
         for step in range(self.trips if loop.trips is None else loop.trips):
-            self.region(inner, names, step, here)
-            turned = [names[each] for each in (*loop.turns[1:], *loop.turns[:1])]
+            own = dict(names)  # what an iteration renames, it renames for itself, but for what the loop carries
+            self.region(inner, own, step, here)
+            turned = [own[each] for each in (*loop.turns[1:], *loop.turns[:1])]
             names |= dict(zip(loop.turns, turned, strict=True))
 
     def access(self, node: Any, names: dict[str, str], step: int) -> None:
@@ -101,7 +102,8 @@ class _Walk:
             self.depart()
         elif op == "memory_counter_wait":
             loads, stores, lds = (*node.args, None, None, None)[:3]
-            assert stores is None and lds in (None, 0)
+            assert stores is None
+            assert lds in (None, 0)
             self.drain(loads, lds == 0)
 
     def arrive(self) -> None:

@@ -27,6 +27,7 @@ from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput
 from tidegate.graph import model as g
 from tidegate.graph.plan import Insert, Plan
+from tidegate.hazards.model import Unplaced
 from tidegate.language.ops import ConditionalBarrier
 from tidegate.language.show import show_op
 from tidegate.synchronize import SyncOptions, synchronize_graph
@@ -79,50 +80,80 @@ def place_barriers(trace: Any, context: Context, target: Target, options: Option
 
 
 def _place(found: Placement, trace: Any, context: Context, target: Target, options: Options, name: str) -> None:
-    for drafted, plan in _drafts(found, trace, context, target, options, name):
+    for draft in _drafts(found, trace, context, target, options, name):
+        found.why_not = _say_unplaced(draft) if not options.verify else ""  # else the proof has the last word
+        if found.why_not:
+            continue
         with _timed(found, "write"):
-            found.written = write(plan, drafted, target, counts=options.counts)
+            found.written = write(draft.plan, draft.built, target, counts=options.counts)
         try:
             exact = build(trace, context, target, name=name)
-            with _timed(found, "prove"):
-                found.why_not = find_doubt(exact, target) if options.verify else ""
+            if options.verify:
+                with _timed(found, "prove"):
+                    found.why_not = find_doubt(exact, target)
         except BaseException:
             take_back(found.written)
             raise
         if not found.why_not:
-            break
+            _say_what(found, draft, exact)
+            return
         take_back(found.written)
         found.written = None
-    if found.why_not:
-        return
-    if not options.verify:
-        del found.seconds["prove"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Barriers for a trace, not yet written, and what they cannot order."""
+
+    built: Built
+    plan: Plan
+    unplaced: tuple[Unplaced, ...]
+
+
+def _say_what(found: Placement, draft: _Draft, exact: Built) -> None:
+    """What stands in the trace now; the reasons are those of the plan."""
     meets = [each for each in exact.graph.points if _is_meeting(each)]
     found.barriers = len(meets)
     found.in_loops = sum(each.weight for each in meets if each.loop >= 0)
-    found.reasons = tuple(_reasons(plan, drafted))
+    found.reasons = tuple(_reasons(draft.plan, draft.built))
     found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in exact.unclear)
 
 
 def _drafts(
     found: Placement, trace: Any, context: Context, target: Target, options: Options, name: str
-) -> Iterator[tuple[Built, Plan]]:
+) -> Iterator[_Draft]:
     """Plans for a trace, the cheapest to find first; another is asked for if what became of one is not proved."""
-    with _timed(found, "read"):
-        built = build(trace, context, target, name=name, coarse=True)
     wanted = SyncOptions(
         strategy=options.strategy, remove_redundant=options.remove_redundant, merge_waits="never", judge=False
     )
-    for coarse in (True, False):
+
+    def draft(**how: bool) -> _Draft:
+        with _timed(found, "read"):
+            built = build(trace, context, target, name=name, **how)
         with _timed(found, "plan"):
-            if not coarse:
-                built = build(trace, context, target, name=name)
-            plan = synchronize_graph(built.graph, target, wanted).plan
-            if coarse and _stands_for_writes_alone(plan):
-                built, plan = _look_closer(built, trace, context, target, wanted)
-            if options.verify and _is_staggered(built.graph):  # what waves need that are held back, a proof knows better
+            placed = synchronize_graph(built.graph, target, wanted)
+            plan = placed.plan
+            if options.verify and _is_staggered(
+                built.graph
+            ):  # what waves need that are held back, a proof knows better
                 plan = refine(plan, built.graph, target)
-        yield built, plan
+        return _Draft(built, plan, placed.unplaced)
+
+    coarse = draft(coarse=True)
+    if _stands_for_writes_alone(coarse.plan):  # perhaps no wave writes what is another's
+        coarse = draft(coarse=True, by_wave=True)
+    if not _stands_for_writes_alone(coarse.plan):
+        yield coarse
+    yield draft()
+
+
+def _say_unplaced(draft: _Draft) -> str:
+    """What no barrier of a plan orders, in words."""
+    if not draft.unplaced:
+        return ""
+    first = draft.unplaced[0]
+    x, y = (draft.built.nodes[each].name for each in (first.hazard.producer, first.hazard.consumer))
+    return f"no barrier can stand between `{x}` and `{y}`: {first.why}"
 
 
 @contextmanager
@@ -130,18 +161,6 @@ def _timed(found: Placement, part: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     found.seconds[part] = found.seconds.get(part, 0.0) + time.perf_counter() - start
-
-
-def _look_closer(
-    built: Built, trace: Any, context: Context, target: Target, wanted: SyncOptions
-) -> tuple[Built, Plan]:
-    """A barrier that orders writes alone may be for nothing: perhaps no wave writes what is another's."""
-    closer = build(trace, context, target, name=built.graph.name, coarse=True, by_wave=True)
-    plan = synchronize_graph(closer.graph, target, wanted).plan
-    if _stands_for_writes_alone(plan):
-        closer = build(trace, context, target, name=built.graph.name)
-        plan = synchronize_graph(closer.graph, target, wanted).plan
-    return closer, plan
 
 
 def _stands_for_writes_alone(plan: Plan) -> bool:
