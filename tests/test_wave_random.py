@@ -18,6 +18,7 @@ from tidegate.adapters.wave.build import build
 from tidegate.adapters.wave.build_flow import Flow
 from tidegate.adapters.wave.context import Context, context_of
 from tidegate.adapters.wave.merging import Merging
+from tidegate.adapters.wave.nodes import SYNCHRONIZATION, op_of
 from tidegate.adapters.wave.regions import initial_values, reached_graphs
 from tidegate.graph import model as g
 from tidegate.index import Binary, Const, Name, add
@@ -47,8 +48,10 @@ class Looked:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def nodes_of(made: Made) -> list[Any]:
-    return [node for graph in reached_graphs(made.trace) for node in graph.nodes]
+def steps_of(made: Made) -> list[Any]:
+    """What stands in a trace; what was taken away and put back may have another name."""
+    nodes = (node for graph in reached_graphs(made.trace) for node in graph.nodes)
+    return [(op_of(node), node.args if op_of(node) in SYNCHRONIZATION else node.name) for node in nodes]
 
 
 def place(kernel: Kernel, options: Options) -> tuple[Made, Placement]:
@@ -78,7 +81,7 @@ def look(kernel: Kernel, options: Options, looked: Looked, where: str) -> None:
     looked.counts["racy before"] += races
     if placed.why_not:
         looked.counts["left to Wave"] += 1
-        if [node.name for node in nodes_of(made)] != [node.name for node in nodes_of(make_trace(kernel))]:
+        if steps_of(made) != steps_of(make_trace(kernel)):
             looked.wrong.append(f"{where}: left to Wave, and changed")
         return
     looked.counts["barriers put in"] += placed.barriers
@@ -180,7 +183,30 @@ def test_where_no_barrier_can_stand_the_trace_is_left_alone(verify: bool) -> Non
     kernel = kernel_of(Some(2, (OWN, Access("read", "a", "next"))))
     made, placed = place(kernel, Options(verify=verify))
     assert placed.why_not
-    assert [node.name for node in nodes_of(made)] == [node.name for node in nodes_of(make_trace(kernel))]
+    assert steps_of(made) == steps_of(make_trace(kernel))
+
+
+def test_all_that_was_taken_away_comes_back() -> None:
+    """Of neighbours only the last did, and none before something that was put in meanwhile."""
+    hopeless = Some(2, (OWN, Access("read", "a", "next")))
+    kernel = kernel_of(Barrier(), Barrier(), Barrier(), Loop(2, (READ, Barrier(), Barrier(), OWN)), hopeless)
+    made, placed = place(kernel, Options(remove_redundant=True))
+    assert placed.why_not
+    assert steps_of(made) == steps_of(make_trace(kernel))
+
+
+def test_two_buffers_that_are_numbered_through_stay_two() -> None:
+    """What one point does to both must not hide what a later one does to the second."""
+    body = (
+        Access("read", "a", "own"),
+        Access("read", "b", "own", "reverse"),
+        Access("write", "a", "first", "moved", 4),
+    )
+    kernel = kernel_of(*body, Access("write", "b", "next"), Access("write", "b", "pair"), buffers=("a", "b"), waves=2)
+    assert points_of(kernel, "write") == 2
+    made, placed = place(kernel, Options(verify=False))
+    assert placed.why_not == ""
+    assert races_of(made) == []
 
 
 # --- many ---------------------------------------------------------------------------------------------------------

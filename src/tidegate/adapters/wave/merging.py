@@ -55,6 +55,7 @@ class Merging(Flow, ABC):
                     if points[between].insertable:
                         points[between] = replace(points[between], insertable=False)
                 self.points[node] = number
+                self.bases_at[number] |= bases  # of buffers that are numbered through, it now touches both
                 return True
             if bases & self.bases_at[number] or self.shared & bases:
                 return False
