@@ -17,6 +17,7 @@ import tidegate.wave
 from tidegate.adapters.wave.build import build
 from tidegate.adapters.wave.build_flow import Flow
 from tidegate.adapters.wave.context import Context, context_of
+from tidegate.adapters.wave.memory import Memory
 from tidegate.adapters.wave.merging import Merging
 from tidegate.adapters.wave.nodes import SYNCHRONIZATION, op_of
 from tidegate.adapters.wave.regions import initial_values, reached_graphs
@@ -27,7 +28,7 @@ from tidegate.verify.verify import find_wrong
 from tidegate.wave import passing
 from tidegate.wave.passing import Options, Placement, place_barriers
 from wave_phases import find_races
-from wave_random import Access, Barrier, Kernel, Loop, Made, Some, Step, draw_kernel, make_trace
+from wave_random import BYTES, COLUMNS, Access, Barrier, Kernel, Loop, Made, Some, Step, draw_kernel, make_trace
 
 TRIPS = (0, 1, 2, 3)
 OPTIONS = (
@@ -223,6 +224,33 @@ def test_many_that_are_reported_as_proved_are_right(request: pytest.FixtureReque
     looked = look_at(range(1_000_000, 1_000_000 + count))
     print(dict(looked.counts))
     check_all(looked)
+
+
+# --- lanes --------------------------------------------------------------------------------------------------------
+
+
+def lanes_of(kernel: Kernel, access: Access) -> set[tuple[int, int]]:
+    """Bytes of wave 0 with their lanes, from where it starts."""
+    column = COLUMNS[access.column]
+    places = [column(lane, access.elements, kernel.lanes) * BYTES for lane in range(kernel.lanes)]
+    table = {(start + at, lane) for lane, start in enumerate(places) for at in range(access.elements * BYTES)}
+    return {(byte - min(places), lane) for byte, lane in table}
+
+
+def test_accesses_with_one_key_give_each_byte_to_one_lane() -> None:
+    kernel = kernel_of(*(Access("write", "a", "own", column, size) for column in COLUMNS for size in (1, 2, 4)))
+    made = make_trace(kernel)
+    memory = Memory(context_of(made.constraints, {}), kernel.target)
+    keys: dict[str, list[set[tuple[int, int]]]] = {}
+    for node, (access, _) in made.accesses.items():
+        keys.setdefault(memory.lanes(node, memory.array(node.args[1])), []).append(lanes_of(kernel, access))
+    for key, tables in keys.items():
+        for table in tables:
+            alone = len({byte for byte, _ in table}) == len(table)
+            assert bool(key) == alone
+            assert not key or table == tables[0]
+    assert len(keys) == 7  # two orders of lanes in three widths, and none for what lanes have in common
+    assert sum(map(len, keys.values())) == 18
 
 
 # --- mutants: what was believed once makes all of this fail -------------------------------------------------------

@@ -21,7 +21,8 @@ from typing import Any
 
 from tidegate.adapters.wave.build import Built, build
 from tidegate.adapters.wave.context import Context
-from tidegate.adapters.wave.nodes import span_of
+from tidegate.adapters.wave.nodes import op_of, span_of
+from tidegate.adapters.wave.regions import reached_graphs
 from tidegate.adapters.wave.write import Written, take_back, write
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput
@@ -37,6 +38,7 @@ from tidegate.targets import Target
 from tidegate.verify.verify import find_wrong
 
 MOST_PLACES = 3  # that one reason names
+CLUSTER = "the workgroups of a cluster write into each other's shared memory, and only one of them is looked at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ def place_barriers(trace: Any, context: Context, target: Target, options: Option
 
 
 def _place(found: Placement, trace: Any, context: Context, target: Target, options: Options, name: str) -> None:
+    if options.verify and context.mapped > 1 and _has(trace, "tensor_load_to_lds"):
+        found.why_not = CLUSTER
+        return
     for draft in _drafts(found, trace, context, target, options, name):
         found.why_not = _say_unplaced(draft) if not options.verify else ""  # else the proof has the last word
         if found.why_not:
@@ -91,12 +96,12 @@ def _place(found: Placement, trace: Any, context: Context, target: Target, optio
             if options.verify:
                 with _timed(found, "prove"):
                     found.why_not = find_doubt(exact, target)
+            if not found.why_not:
+                _say_what(found, draft, exact)
+                return
         except BaseException:
             take_back(found.written)
             raise
-        if not found.why_not:
-            _say_what(found, draft, exact)
-            return
         take_back(found.written)
         found.written = None
 
@@ -185,6 +190,10 @@ def find_doubt(exact: Built, target: Target) -> str:
 
 def _is_meeting(point: g.Point) -> bool:
     return isinstance(point.action, g.Sync) and isinstance(point.action.op, MEETING)
+
+
+def _has(trace: Any, op: str) -> bool:
+    return any(op_of(node) == op for graph in reached_graphs(trace) for node in graph.nodes)
 
 
 def _is_staggered(graph: g.SyncGraph) -> bool:
