@@ -181,7 +181,7 @@ def _find_redundant(trace: Any, context: Context, target: Target, among: Sequenc
         names = " and ".join(node.name for node in nodes)
         kept = [_take_out(node) for node in nodes]
         try:
-            if not find_doubt(trace, context, target, "kernel"):
+            if not find_doubt(build(trace, context, target), target):
                 found.append(names)
         finally:
             for put_back in reversed(kept):

@@ -24,6 +24,7 @@ from statistics import median
 from typing import Any
 
 from bench.wave_kernels import TARGETS, Case, cases, first_error, trace_of
+from tidegate.adapters.wave.build import build
 from tidegate.adapters.wave.context import context_of
 from tidegate.adapters.wave.nodes import SYNCHRONIZATION
 from tidegate.adapters.wave.regions import reached_graphs
@@ -95,7 +96,7 @@ def _measure(row: Row, trace: Any, constraints: Any, target: str) -> None:
         found["plan" if number else "first"].append(placed.seconds["plan"])
         found["write"].append(placed.seconds["write"])
         start = time.perf_counter()
-        find_doubt(trace, context, facts, row.name)
+        find_doubt(build(trace, context, facts), facts)
         found["prove"].append(time.perf_counter() - start)
         take_back(placed.written)
     for part, seconds in found.items():

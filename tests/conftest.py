@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 # What needs Wave is run in an environment of its own (`make test-wave`); elsewhere it is not even imported.
-WITHOUT_WAVE = ("test_wave_touched.py",)
+WITHOUT_WAVE = ("test_wave_lanes.py", "test_wave_touched.py")
 HAS_WAVE = importlib.util.find_spec("wave_lang") is not None
 collect_ignore = [
     path.name

@@ -19,6 +19,7 @@ from tidegate.diag import BadInput
 from tidegate.wave import FallbackWarning, NotPlaced, Traced, UnsupportedWave, switch
 from tidegate.wave.passing import Placement
 from wave_traces import CASES, nodes
+from wave_two_writes import build_two_writes
 
 
 @pytest.fixture(autouse=True)
@@ -165,6 +166,19 @@ def test_what_a_kernel_has_is_taken_into_account_and_nothing_is_put_in_twice() -
         compiled("pass-around")
         compiled("gemm-modulo-2")
     assert found == [0, 0]
+
+
+def test_own_row_then_the_next_waves_row_takes_two_barriers() -> None:
+    """The two writes were taken for one: one barrier was called proved, and the checker found a race (TG103)."""
+    from wave_lang.kernel.wave.compile import wave_compile
+
+    tidegate.wave.install()
+    build = build_two_writes()
+    with tidegate.wave.traces() as found:
+        text = str(wave_compile(build.options, build.kernel).asm)
+    assert str(tidegate.wave.report()).splitlines()[0] == "@two_writes on gfx942: 2 barriers; proved"
+    assert barriers(text) == 2
+    assert tidegate.wave.check(found.found[0].trace) == []
 
 
 # --- what it leaves to Wave ---------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pytest
 
 from tidegate.adapters.wave.build import build
 from tidegate.adapters.wave.context import context_of
+from tidegate.adapters.wave.memory import _in_bytes
 from tidegate.graph import model as g
 from tidegate.index import WAVE, evaluate, names
 from tidegate.targets import load_target
@@ -114,3 +115,11 @@ def test_footprints_are_the_bytes_that_are_touched(name: str, target: str, monke
         traced(name, target, after=after)
     assert checked >= 4
     assert exact >= checked / 2
+
+
+def test_elements_smaller_than_a_byte() -> None:
+    """Three of four bits are two bytes; what starts in the middle of one is not told apart from the rest."""
+    starts, width = _in_bytes(np.array([0, 2, 4]), 3, 4) or (np.array([]), 0)
+    assert (starts.tolist(), width) == ([0, 1, 2], 2)
+    assert _in_bytes(np.array([0, 1, 2]), 2, 4) is None
+    assert _in_bytes(np.array([1]), 3, 8) is not None

@@ -23,6 +23,7 @@ from bench.wave_run import judge
 from bench.wave_schedule import more_cases, schedule_pass_watched
 from wave_lang.kernel.ops.wave_ops import WorkgroupBarrier
 
+from tidegate.adapters.wave.build import build
 from tidegate.adapters.wave.context import context_of
 from tidegate.adapters.wave.nodes import op_of
 from tidegate.adapters.wave.regions import reached_graphs
@@ -225,11 +226,11 @@ def test_without_one_of_its_barriers_the_order_is_not_proved() -> None:
         assert not isinstance(phases, str)
         put_clusters(trace, constraints, loop, phases[0])
         place_barriers(trace, context, target, Options())
-        assert find_doubt(trace, context, target, "whole") == ""
+        assert find_doubt(build(trace, context, target), target) == ""
         for node in [each for each in loop.graph.nodes if op_of(each) == "workgroup_barrier"]:
             args, behind = node.args, node.next
             loop.graph.erase_node(node)
-            doubts.append(find_doubt(trace, context, target, "without one"))
+            doubts.append(find_doubt(build(trace, context, target), target))
             with loop.graph.inserting_before(behind):
                 WorkgroupBarrier(*args).add_to_graph(loop.graph)
         kept.put_back()

@@ -2,28 +2,33 @@
 
 Needs   a trace in Wave's hands, its context, a target, and options
 Gives   the trace with Tidegate's barriers, and why each of them stands; or the trace as it was, and why
-Keeps   what is put in is proved on the trace as it then stands; where it is not, everything is taken back
-Cost    linear in the nodes for reading and writing; the plan is a few milliseconds for most kernels
+Keeps   what is put in is proved on the trace as it then stands, on the graph that `check` makes of it: every access by
+        itself, with its bytes. What a coarser graph was enough to place may fail there; then the plan is made again
+        from all bytes, and where that is not proved either, everything is taken back
+Cost    linear in the nodes for reading and writing; the plan is a few milliseconds for most kernels, the proof up to a
+        second for kernels with many accesses to buffers that are used in turn
 
-    CapturedTrace ─▶ SyncGraph ─▶ plan ─▶ CapturedTrace ─▶ SyncGraph ─▶ proof
+    CapturedTrace ─▶ coarse SyncGraph ─▶ plan ─▶ CapturedTrace ─▶ exact SyncGraph ─▶ proof
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.adapters.wave.build import Built, build
 from tidegate.adapters.wave.context import Context
-from tidegate.adapters.wave.nodes import span_of
+from tidegate.adapters.wave.nodes import op_of, span_of
+from tidegate.adapters.wave.regions import reached_graphs
 from tidegate.adapters.wave.write import Written, take_back, write
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Insert, Plan
+from tidegate.hazards.model import Unplaced
 from tidegate.language.ops import ConditionalBarrier
 from tidegate.language.show import show_op
 from tidegate.synchronize import SyncOptions, synchronize_graph
@@ -33,6 +38,7 @@ from tidegate.targets import Target
 from tidegate.verify.verify import find_wrong
 
 MOST_PLACES = 3  # that one reason names
+CLUSTER = "the workgroups of a cluster write into each other's shared memory, and only one of them is looked at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,52 +82,90 @@ def place_barriers(trace: Any, context: Context, target: Target, options: Option
 
 
 def _place(found: Placement, trace: Any, context: Context, target: Target, options: Options, name: str) -> None:
-    start = time.perf_counter()
-    built = build(trace, context, target, name=name, coarse=True)
-    found.seconds["read"] = time.perf_counter() - start
-    start = time.perf_counter()
-    wanted = SyncOptions(
-        strategy=options.strategy, remove_redundant=options.remove_redundant, merge_waits="never", judge=False
-    )
-    plan = synchronize_graph(built.graph, target, wanted).plan
-    if _stands_for_writes_alone(plan):
-        built, plan = _look_closer(built, plan, trace, context, target, wanted, options)
-    if options.verify and _is_staggered(built.graph):  # what waves need that are held back, a proof knows better
-        plan = refine(plan, built.graph, target)
-    found.seconds["plan"] = time.perf_counter() - start
-    start = time.perf_counter()
-    found.written = write(plan, built, target, counts=options.counts)
-    found.seconds["write"] = time.perf_counter() - start
-    start = time.perf_counter()
-    if options.verify:
+    if options.verify and context.mapped > 1 and _has(trace, "tensor_load_to_lds"):
+        found.why_not = CLUSTER
+        return
+    for draft in _drafts(found, trace, context, target, options, name):
+        found.why_not = _say_unplaced(draft) if not options.verify else ""  # else the proof has the last word
+        if found.why_not:
+            continue
+        with _timed(found, "write"):
+            found.written = write(draft.plan, draft.built, target, counts=options.counts)
         try:
-            doubt = find_doubt(trace, context, target, name)
+            exact = build(trace, context, target, name=name)
+            if options.verify:
+                with _timed(found, "prove"):
+                    found.why_not = find_doubt(exact, target)
+            if not found.why_not:
+                _say_what(found, draft, exact)
+                return
         except BaseException:
             take_back(found.written)
             raise
-        if doubt:
-            take_back(found.written)
-            found.written, found.why_not = None, doubt
-            return
-    found.seconds["prove"] = time.perf_counter() - start
-    after = apply_to_graph(plan, built.graph)
-    meets = [each for each in after.points if isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING)]
+        take_back(found.written)
+        found.written = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Barriers for a trace, not yet written, and what they cannot order."""
+
+    built: Built
+    plan: Plan
+    unplaced: tuple[Unplaced, ...]
+
+
+def _say_what(found: Placement, draft: _Draft, exact: Built) -> None:
+    """What stands in the trace now; the reasons are those of the plan."""
+    meets = [each for each in exact.graph.points if _is_meeting(each)]
     found.barriers = len(meets)
     found.in_loops = sum(each.weight for each in meets if each.loop >= 0)
-    found.reasons = tuple(_reasons(plan, built))
-    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in built.unclear)
+    found.reasons = tuple(_reasons(draft.plan, draft.built))
+    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in exact.unclear)
 
 
-def _look_closer(
-    built: Built, plan: Plan, trace: Any, context: Context, target: Target, wanted: SyncOptions, options: Options
-) -> tuple[Built, Plan]:
-    """A barrier that orders writes alone may be for nothing: perhaps no wave writes what is another's."""
-    for coarse in (True, False):
-        closer = build(trace, context, target, name=built.graph.name, coarse=coarse, by_wave=True)
-        found = synchronize_graph(closer.graph, target, wanted).plan
-        if not _stands_for_writes_alone(found):
-            return closer, found
-    return built, refine(plan, built.graph, target) if options.verify else plan
+def _drafts(
+    found: Placement, trace: Any, context: Context, target: Target, options: Options, name: str
+) -> Iterator[_Draft]:
+    """Plans for a trace, the cheapest to find first; another is asked for if what became of one is not proved."""
+    wanted = SyncOptions(
+        strategy=options.strategy, remove_redundant=options.remove_redundant, merge_waits="never", judge=False
+    )
+
+    def draft(**how: bool) -> _Draft:
+        with _timed(found, "read"):
+            built = build(trace, context, target, name=name, **how)
+        with _timed(found, "plan"):
+            placed = synchronize_graph(built.graph, target, wanted)
+            plan = placed.plan
+            if options.verify and _is_staggered(
+                built.graph
+            ):  # what waves need that are held back, a proof knows better
+                plan = refine(plan, built.graph, target)
+        return _Draft(built, plan, placed.unplaced)
+
+    coarse = draft(coarse=True)
+    if _stands_for_writes_alone(coarse.plan):  # perhaps no wave writes what is another's
+        coarse = draft(coarse=True, by_wave=True)
+    if not _stands_for_writes_alone(coarse.plan):
+        yield coarse
+    yield draft()
+
+
+def _say_unplaced(draft: _Draft) -> str:
+    """What no barrier of a plan orders, in words."""
+    if not draft.unplaced:
+        return ""
+    first = draft.unplaced[0]
+    x, y = (draft.built.nodes[each].name for each in (first.hazard.producer, first.hazard.consumer))
+    return f"no barrier can stand between `{x}` and `{y}`: {first.why}"
+
+
+@contextmanager
+def _timed(found: Placement, part: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    found.seconds[part] = found.seconds.get(part, 0.0) + time.perf_counter() - start
 
 
 def _stands_for_writes_alone(plan: Plan) -> bool:
@@ -131,21 +175,25 @@ def _stands_for_writes_alone(plan: Plan) -> bool:
     )
 
 
-def find_doubt(trace: Any, context: Context, target: Target, name: str) -> str:
-    """Why a trace as it stands is not proved, in words; empty if it is."""
-    for by_wave in (False, True):  # what is proved of more than happens is proved
-        built = build(trace, context, target, name=name, coarse=True, by_wave=by_wave)
-        wrong = find_wrong(built.graph, target)
-        if wrong is None:
-            return ""
-    built = build(trace, context, target, name=name)
-    wrong = find_wrong(built.graph, target)
+def find_doubt(exact: Built, target: Target) -> str:
+    """Why a trace as it stands is not proved, in words; empty if it is. The graph is the trace's own: nothing coarser
+    than what `check` looks at is ever called proved.
+    """
+    wrong = find_wrong(exact.graph, target)
     if wrong is None:
         return ""
     if wrong[0] < 0:
         return "the verifier does not decide it"
-    first, second = (built.nodes[each].name for each in wrong)
+    first, second = (exact.nodes[each].name for each in wrong)
     return f"the verifier does not see what orders `{first}` and `{second}`"
+
+
+def _is_meeting(point: g.Point) -> bool:
+    return isinstance(point.action, g.Sync) and isinstance(point.action.op, MEETING)
+
+
+def _has(trace: Any, op: str) -> bool:
+    return any(op_of(node) == op for graph in reached_graphs(trace) for node in graph.nodes)
 
 
 def _is_staggered(graph: g.SyncGraph) -> bool:

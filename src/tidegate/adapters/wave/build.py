@@ -11,7 +11,9 @@ Cost    linear in the nodes, plus one evaluation for each different index
 
 `coarse`: to place barriers that all waves meet at, it is enough to know which buffers waves exchange something through,
 and which writes have bytes in common (`parts`): a read counts as one of all waves of all of its buffer, and neighbours
-that do the same are one point. `by_wave`: a wave's own part of a part stays its own, which costs more to ask about.
+that need no order among them are one point (`merging`). `by_wave`: a wave's own part of a part stays its own, which
+costs more to ask about. Nothing is ever proved of a coarse graph: barriers that were placed with it are read back from
+the trace, access by access and byte by byte.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from itertools import combinations
 from typing import Any
 
 from tidegate.adapters.wave.arrays import Array, View, share_bytes, whole
-from tidegate.adapters.wave.build_flow import Flow
 from tidegate.adapters.wave.build_state import Unclear
 from tidegate.adapters.wave.context import Context
+from tidegate.adapters.wave.merging import Merging
 from tidegate.adapters.wave.nodes import (
     ACCESSES,
     PASSES_MEMORY,
@@ -42,7 +44,7 @@ from tidegate.adapters.wave.regions import initial_values, output_of
 from tidegate.adapters.wave.twins import Twins
 from tidegate.adapters.wave.values import Bases
 from tidegate.graph import model as g
-from tidegate.index import WAVE, Const, Index, Name, add, constant
+from tidegate.index import WAVE, Const, Index, Name, add
 from tidegate.language import ops
 from tidegate.targets import Target
 
@@ -67,7 +69,7 @@ def build(
     return _Builder(trace, context, target, name, coarse, by_wave).built()
 
 
-class _Builder(Flow):
+class _Builder(Merging):
     def built(self) -> Built:
         self.allocations()
         root = self.graphs[self.trace.root_graph]
@@ -195,37 +197,6 @@ class _Builder(Flow):
         number = self.add(action, node, role=role, issues=issues, uses=() if self.coarse else self.uses(node))
         self.bases_at[number] = bases
 
-    def taken_in(self, node: Any, bases: Bases, action: g.Access, issues: tuple[g.Issue, ...]) -> bool:
-        """Whether an access becomes part of one just before it, which does the same to the same memory.
-
-        Between the two stand only others of the same kind, to other memory; nothing can be put between them any more.
-        """
-        points = self.b.points
-        for number in range(len(points) - 1, self.stretch_from - 1, -1):
-            point = points[number]
-            other = point.action
-            if isinstance(other, g.Compute) and bases <= self.merging:
-                continue
-            if not isinstance(other, g.Access) or (other.effect, other.is_async) != (action.effect, action.is_async):
-                return False
-            if _same_place(other, action):
-                both = _joined(other, action) if bases <= self.merging else action if action == other else None
-                if both is None:
-                    return False
-                if issues and point.issues:
-                    one, more = issues[0], point.issues[0]
-                    issues = (g.Issue(more.counter, more.least + one.least, more.most + one.most),)
-                if both is not other or issues != point.issues:
-                    points[number] = replace(point, action=both, issues=issues)
-                for between in range(number + 1, len(points)):
-                    if points[between].insertable:
-                        points[between] = replace(points[between], insertable=False)
-                self.points[node] = number
-                return True
-            if bases & self.bases_at[number] or self.shared & bases:
-                return False
-        return False
-
     def footprint(self, node: Any, effect: str, place: g.Ref, array: Array, bases: Bases) -> g.Footprint:
         if self.coarse and not bases & self.private and not bases & self.shared:
             count = self.parts.counts.get(next(iter(bases)))
@@ -269,26 +240,4 @@ class _Builder(Flow):
             if view is not None:
                 foot = whole(view.array, view.place, may=True)
                 self.add(g.Access("write", foot, as_one=True), node, role="local_write")
-
-
-def _same_place(one: g.Access, other: g.Access) -> bool:
-    first, second = one.footprint.place, other.footprint.place
-    return (first.base, first.slot) == (second.base, second.slot)
-
-
-def _joined(one: g.Access, other: g.Access) -> g.Access | None:
-    """Two accesses to one place as one, if they cannot stand in each other's way; else None."""
-    if one == other:
-        return one
-    first, second = one.footprint, other.footprint
-    low, high = constant(first.place.offset), constant(second.place.offset)
-    if low is None or high is None or first.extents or second.extents:
-        return None
-    ends = (low + first.width, high + second.width)
-    apart = low >= ends[1] or high >= ends[0]
-    side_by_side = low == ends[1] or high == ends[0]
-    if not side_by_side and (apart or one.effect != "read"):
-        return None
-    start = min(low, high)
-    foot = g.Footprint(replace(first.place, offset=Const(start)), (), max(ends) - start, first.may or second.may)
-    return replace(one, footprint=foot)
+        self.stretch_from = len(self.b.points)

@@ -90,8 +90,13 @@ class Flow(State, ABC):
         for turn in self.values.turns[node]:
             starts = dict(zip(self.values.carried[node], initial_values(node), strict=False))
             views = [self.view(starts[each]) for each in turn]
+            names = {view.name for view in views if view is not None}
+            slots = [view.slot for view in views if view is not None]
+            # Buffers that share bytes with others keep their own: none of them is a slot, and their turns are assigned.
+            if len(names) > 1 or slots != [Const(number) for number in range(len(turn))]:
+                continue
             for number, (each, view) in enumerate(zip(turn, views, strict=True)):
-                if view is not None and view.slot == Const(number):
+                if view is not None:
                     index = add(Name(counter), Const(number))
                     self.views[each] = replace(view, slot=Binary("mod", index, Const(len(turn))), turns=True)
 

@@ -20,6 +20,7 @@ import numpy as np
 from tidegate.adapters.wave.arrays import Array, whole
 from tidegate.adapters.wave.conditions import names_threads
 from tidegate.adapters.wave.context import Context
+from tidegate.adapters.wave.lanes import lane_key
 from tidegate.adapters.wave.nodes import argument, op_of, span_of
 from tidegate.adapters.wave.numbers import Numbers
 from tidegate.adapters.wave.touched import Touched, touched
@@ -58,7 +59,7 @@ class Memory:
         strides = [1]
         for size in reversed(shape[1:]):
             strides.append(strides[-1] * size)
-        size = (strides[-1] * (shape[0] if shape else 1) + tail) * bits // BITS
+        size = -(-(strides[-1] * (shape[0] if shape else 1) + tail) * bits // BITS)
         parent, offset = argument(node, 5), argument(node, 6)
         place = self.number(offset or 0, node) if parent is not None else None
         found = Array(
@@ -141,7 +142,7 @@ class Memory:
             rest = self.split(getattr(each, "start", each))[1]
             for part in rest:
                 found = None if names_threads(part) else uniform.index(part)
-                if found is None:
+                if found is None or stride * array.bits % BITS:
                     return None
                 total = add(total, scale(found, stride * array.bits // BITS))
         return total
@@ -183,17 +184,18 @@ class Memory:
             return None
         if mapping is not None:
             return None if op == "gather_to_lds" else self.mapped(node, index, mapping, count, array)
-        starts = self.linear(index, array)
-        width = max(1, count * array.bits // BITS)
-        if starts is None:
+        first = self.linear(index, array)
+        found = None if first is None else _in_bytes(first, count, array.bits)
+        if found is None:
             return None
+        starts, width = found
         if op == "gather_to_lds":  # the first lane says where, and the lanes follow one another
             lanes = self.context.lanes
             starts = (starts.reshape(-1, lanes)[:, :1] + np.arange(lanes) * width).reshape(-1)
         return starts, width
 
     def linear(self, index: Any, array: Array) -> Numeric | None:
-        """The first byte of each thread, without what all add alike."""
+        """The first element of each thread, without what all add alike."""
         if len(index) != len(array.strides):
             return None
         total: Any = 0
@@ -203,7 +205,7 @@ class Memory:
                 if value is None:
                     return None
                 total = total + value * stride
-        return np.broadcast_to(np.asarray(total * array.bits // BITS), (self.context.count,))
+        return np.broadcast_to(np.asarray(total), (self.context.count,))
 
     def mapped(self, node: Any, index: Any, mapping: Any, elements: int, array: Array) -> tuple[Numeric, int] | None:
         """Each element by itself: a mapping may scatter them."""
@@ -231,7 +233,7 @@ class Memory:
         apart = np.broadcast_to(np.asarray(total), (self.context.count, elements))
         in_a_row = apart[:, :1] + np.arange(elements)
         if bool((apart == in_a_row).all()):
-            return apart[:, 0] * array.bits // BITS, max(1, elements * array.bits // BITS)
+            return _in_bytes(apart[:, 0], elements, array.bits)
         row = self.reads_in_a_row(node)
         starts = np.hstack([apart, in_a_row]) if row is None else in_a_row if row else apart
         return starts * array.bits // BITS, max(1, array.bits // BITS)
@@ -254,16 +256,27 @@ class Memory:
         """A copy of a whole tile by one instruction: its rows lie as far apart as those of the buffer."""
         shape = [self.numbers.constant(each) for each in sizes]
         known = [each for each in shape if each is not None]
-        starts = self.linear(index, array)
-        if starts is None or len(known) != len(array.strides):
+        first = self.linear(index, array)
+        if first is None or len(known) != len(array.strides):
             return None
+        found = _in_bytes(first, known[-1], array.bits)
+        if found is None or any(each * array.bits % BITS for each in array.strides[:-1]):
+            return None
+        starts, width = found
         rows = np.zeros(1, dtype=np.int64)
         for count, stride in zip(known[:-1], array.strides[:-1], strict=True):
             rows = (rows[:, None] + np.arange(count) * stride * array.bits // BITS).reshape(-1)
-        first = starts.reshape(-1, self.context.lanes)[:, :1]
-        return (first + rows[None, :]).reshape(len(first), -1), known[-1] * array.bits // BITS
+        corner = starts.reshape(-1, self.context.lanes)[:, :1]
+        return (corner + rows[None, :]).reshape(len(corner), -1), width
 
     # --- who exchanges with whom ---
+
+    def lanes(self, node: Any, array: Array) -> str:
+        """A key for which lane touches which bytes (`lane_key`); copies have none: the hardware deals their bytes."""
+        if op_of(node) not in _ELEMENTS:
+            return ""
+        found = self.threads(node, array)
+        return "" if found is None else lane_key(*found, self.context.waves, self.context.lanes)
 
     def is_private(self, accesses: list[tuple[Any, Array]]) -> bool:
         """Whether each byte that these accesses of one buffer touch belongs to one wave."""
@@ -285,6 +298,13 @@ class Memory:
                     return False
                 owner[bytes_] = wave
         return True
+
+
+def _in_bytes(first: Numeric, elements: int, bits: int) -> tuple[Numeric, int] | None:
+    """The first byte of each thread, and how many it touches; None if one starts in the middle of a byte."""
+    if bits % BITS and bool((first * bits % BITS).any()):
+        return None
+    return first * bits // BITS, -(-elements * bits // BITS)
 
 
 class _Symbols(dict[Any, Any]):

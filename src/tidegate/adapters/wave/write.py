@@ -50,11 +50,11 @@ def write(plan: Plan, built: Built, target: Target, *, counts: bool = False) -> 
 
 
 def take_back(written: Written) -> None:
-    """Makes a trace what it was."""
-    for node in reversed(written.new):
-        node.graph.erase_node(node)
+    """Makes a trace what it was: the last that was done goes first, and what was taken away went last."""
     for undo in reversed(written.undo):
         undo()
+    for node in reversed(written.new):
+        node.graph.erase_node(node)
 
 
 @dataclass
@@ -64,6 +64,7 @@ class _Writer:
     counts: bool
     new: list[Any] = field(default_factory=list)
     undo: list[Callable[[], None]] = field(default_factory=list)
+    back: dict[Any, Any] = field(default_factory=dict)  # what was taken away → what was put back for it
 
     def __post_init__(self) -> None:
         of = self.target.counter_of
@@ -200,11 +201,13 @@ class _Writer:
 
     def delete(self, point: int) -> None:
         node = self.built.nodes[point]
-        self.undo.append(partial(_put_back, node.next, node.tkw_op, node.args, node))
+        self.undo.append(partial(self.put_back, node, node.next, node.tkw_op, node.args))
         node.graph.erase_node(node)
 
-
-def _put_back(before: Any, op: Any, args: Any, old: Any) -> None:
-    kind = op if isinstance(op, type) else type(op)  # Wave's copies of a node hold one or the other
-    with before.graph.inserting_before(before):
-        kind(*args).add_to_graph(before.graph, loc=getattr(old, "location", None))
+    def put_back(self, old: Any, following: Any, op: Any, args: Any) -> None:
+        """What stood behind it may have been taken away, too, and put back already."""
+        kind = op if isinstance(op, type) else type(op)  # Wave's copies of a node hold one or the other
+        before = self.back.get(following, following)
+        with before.graph.inserting_before(before):
+            made = kind(*args).add_to_graph(before.graph, loc=getattr(old, "location", None))
+        self.back[old] = made
