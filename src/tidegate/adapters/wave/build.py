@@ -186,6 +186,7 @@ class _Builder(Merging):
             fetches=effect == "atomic" and bool(node.users),
             as_one=True,
             element=view.array.element if effect == "atomic" else "",
+            lanes=self.lanes(node, view.array, bases),
         )
         # LLVM may make one instruction of two neighbours, or two of one: of those that are no copies, none is certain.
         counter = self.counters_of[op] if is_async else self.lds
@@ -197,8 +198,18 @@ class _Builder(Merging):
         number = self.add(action, node, role=role, issues=issues, uses=() if self.coarse else self.uses(node))
         self.bases_at[number] = bases
 
+    def lanes(self, node: Any, array: Array, bases: Bases) -> str:
+        """Which lane touches which byte, where bytes are told apart."""
+        if self.by_parts(bases) or not self.memory.is_exact(node, array, self.uniform):
+            return ""
+        return self.memory.lanes(node, array)
+
+    def by_parts(self, bases: Bases) -> bool:
+        """Whether only parts of a buffer are told apart, not bytes."""
+        return self.coarse and not bases & self.private and not bases & self.shared
+
     def footprint(self, node: Any, effect: str, place: g.Ref, array: Array, bases: Bases) -> g.Footprint:
-        if self.coarse and not bases & self.private and not bases & self.shared:
+        if self.by_parts(bases):
             count = self.parts.counts.get(next(iter(bases)))
             if count is not None:
                 return self.part(node, place, count)

@@ -272,8 +272,12 @@ class Memory:
     # --- who exchanges with whom ---
 
     def lanes(self, node: Any, array: Array) -> str:
-        """A key for which lane touches which bytes (`lane_key`); copies have none: the hardware deals their bytes."""
-        if op_of(node) not in _ELEMENTS:
+        """A key for which lane touches which bytes (`lane_key`).
+
+        Copies have none, and nor have reads with a mapping, which may be transposed on the way: the hardware deals
+        their bytes.
+        """
+        if op_of(node) not in _ELEMENTS or self.index_of(node)[2] is not None:
             return ""
         found = self.threads(node, array)
         return "" if found is None else lane_key(*found, self.context.waves, self.context.lanes)
