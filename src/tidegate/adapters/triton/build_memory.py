@@ -153,4 +153,5 @@ class Memory(Lanes):
 
     def is_masked(self, op: Operation) -> bool:
         """Whether a mask may leave some bytes untouched."""
-        return any(type_ == "i1" or (type_.startswith("tensor<") and "xi1," in type_) for type_ in op.operand_types)
+        tensors = (self.types.tensor(type_) for type_ in op.operand_types)
+        return "i1" in op.operand_types or any(each is not None and each.element == "i1" for each in tensors)
