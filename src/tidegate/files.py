@@ -89,9 +89,12 @@ def read_text(path: Path, file: str) -> str:
     return text
 
 
-def load_text(text: str, file: str, *, as_compiled: bool = True) -> Loaded:
-    """What a text holds that would be read from a `.tide`, `.sync`, `.ttgir` or `.mlir` file of this name."""
-    suffix = Path(file).suffix.lower()
+def load_text(text: str, file: str, *, as_compiled: bool = True, kind: str = "") -> Loaded:
+    """What a text holds that would be read from a `.tide`, `.sync`, `.ttgir` or `.mlir` file of this name.
+
+    `kind`: which of them, for a file that is not called so.
+    """
+    suffix = kind or Path(file).suffix.lower()
     if suffix in (".ttgir", ".mlir"):
         return _from_ttgir(text, file, "", as_compiled)
     return _from_text(text, file, suffix)

@@ -26,10 +26,12 @@ class Memory(Lanes):
         type_ = self.types.memdesc(op.result_types[0])
         if type_ is None or not type_.is_shared:
             return
-        if op.result in self.objects:
-            self.views[op.result] = View(g.Ref(name_of(op.result)), (0,) * type_.rank, type_, True)
-            return
         name = name_of(op.result)
+        if op.result in self.objects:
+            self.views[op.result] = View(g.Ref(name), (0,) * type_.rank, type_, True)
+            if op.operands:
+                self.access(op, "write", op.result, self.effect(op))
+            return
         offset = op.integer("allocation.offset")
         if not type_.is_known:  # from there on all of it, and any part of it is all of it
             rest = max(type_.all_bytes, self.ttgir.shared - (offset or 0))
@@ -102,7 +104,7 @@ class Memory(Lanes):
                 self.access(op, what, value, effect, told)
 
     def access(self, op: Operation, what: str, value: str, effect: Effect, told: str | None = None) -> None:
-        view = self.views[value]
+        view = self.memory_of(self.views[value])
         type_ = self.type_of(op, value)
         later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
         alone = effect.by == "one"

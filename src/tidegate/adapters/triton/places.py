@@ -1,7 +1,8 @@
 """Locations in a TTGIR text: taken out, so that each operation has its place in the text itself, and read.
 
 Needs   the text of a file
-Gives   the same text without locations and comments, line for line; for each line the place in the Triton source that it came from
+Gives   the same text without locations and comments, line for line; for each line the place in the Triton source that
+        it came from
 Keeps   line and column of what is left, for locations stand at the end of what they belong to
 Cost    linear
 

@@ -86,7 +86,12 @@ def programs_of(ttgir: Ttgir, asked: str | None = None) -> list[TritonProgram]:
 
     What Triton's passes make of a file depends on the GPU: for another one than it names, the file is read again.
     """
-    target, named = target_of(ttgir.gpu, asked), name_of(ttgir.gpu)
+    return programs_for(ttgir, target_of(ttgir.gpu, asked))
+
+
+def programs_for(ttgir: Ttgir, target: Target) -> list[TritonProgram]:
+    """The same for a target as `target_of` gives it."""
+    named = name_of(ttgir.gpu)
     if target.name == named:
         return [TritonProgram(ttgir, each, target, build(ttgir, each, target)) for each in ttgir.kernels]
     if misfit := find_misfit(ttgir.gpu, ttgir.lanes, target):

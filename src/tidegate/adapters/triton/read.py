@@ -183,7 +183,7 @@ def _ttgir(
     top = module.operation
     named = Gpu.parse(top.string(libtriton.TARGET))
     waves = top.integer("ttg.num-warps")
-    if waves is None:  # a guess would decide who may race with whom
+    if waves is None and any(module.functions(_FUNCTION)):  # a guess would decide who may race with whom
         message = "the module does not say how many warps run it (`ttg.num-warps`)"
         raise BadInput(Finding("TG007", message, (Label(Span(file, 0, 0, 0)),)))
     lanes = top.integer("ttg.threads-per-warp") or 32
@@ -194,7 +194,7 @@ def _ttgir(
         places,
         module,
         reading.gpu or named,
-        waves,
+        waves or 1,
         lanes,
         shared,
         generic,
