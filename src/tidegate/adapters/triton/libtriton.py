@@ -27,6 +27,9 @@ TESTED = ("3.9.0",)
 PTX_VERSION = 86
 # An attribute of no dialect fails Triton's verifier, and what is not verified is printed in generic form.
 _MARK = "tidegate"
+# Where a text lies while Triton's parser reads it, and so the source of what has no location of its own.
+_FOLDER, _MODULE = "tidegate-", "module.ttgir"
+_SOURCE = re.compile(rf'"[^"]*{_FOLDER}[^"/]*/{_MODULE}"')
 # Attributes and operations that say how far a module is compiled.
 TARGET, SHARED, OFFSET, ALLOC = "ttg.target", "ttg.shared", "allocation.offset", "ttg.local_alloc"
 STAGE = "triton.warp_pipeline.stage"
@@ -97,9 +100,10 @@ class Parsed:
         self.module.walk(lambda op: found.append(op.get_str_attr(STAGE) is not None))
         return any(found)
 
-    def text(self) -> str:
-        """As Triton prints it, with locations."""
-        return str(self.module.str())
+    def text(self, file: str) -> str:
+        """As Triton prints it, with locations; what has none comes from the text itself, a file of this name."""
+        name = file.replace("\\", "/").replace('"', "")
+        return _SOURCE.sub(lambda _: f'"{name}"', str(self.module.str()))
 
     def plain(self) -> str:
         """As Triton prints it, without locations."""
@@ -151,8 +155,8 @@ def parse_in(text: str, context: Any) -> Any:
     """The module that a text stands for, in a context that is there; raises what Triton raises."""
     from triton._C.libtriton import ir
 
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        path = os.path.join(folder, "module.ttgir")
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+        path = os.path.join(folder, _MODULE)
         with open(path, "w", encoding="utf-8") as out:
             out.write(text)
         module = ir.parse_mlir_module(path, context)

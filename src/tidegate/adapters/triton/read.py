@@ -173,7 +173,8 @@ def read_to_edit(text: str, file: str, *, gpu: Gpu | None = None) -> Ttgir:
     parsed = libtriton.parse(text, file)
     if gpu is not None:
         parsed.take_for(gpu)
-    converted = parsed.run("warp-pipeline").text()
+    parsed.run("warp-pipeline")
+    converted = parsed.text(file) if take_places(text).locs else parsed.plain()
     return replace(read_ttgir(converted, file, gpu=gpu), given=text)
 
 
