@@ -53,7 +53,7 @@ def staggered_loop(rng: random.Random) -> tuple[g.SyncGraph, Target]:
     """One loop in which one half of the waves is held back: hazards demand up to three barriers."""
     target = load_target(rng.choice(("", "gfx942", "gfx1100", "gfx1201", "gfx1250", "sm_80")))
     waves, slots, by = rng.choice((2, 4)), rng.choice((1, 2, 2, 3, 4)), rng.choice((1, 1, 2))
-    b = GraphBuilder("staggered", waves=waves, target=target.name)
+    b = GraphBuilder("staggered", waves=waves, target=target.name, lanes="one")
     b.buffer("%a", waves * UNIT, slots)
     mine: Index = Binary("*", Name("wave"), Const(UNIT))
     other: Index = Binary("*", Binary("mod", Binary("+", Name("wave"), Const(1)), Const(waves)), Const(UNIT))

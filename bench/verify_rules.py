@@ -120,7 +120,7 @@ def _ahead(patch: Patch) -> None:
 
 @rule("drained behind", "behind the place of y only what is drained there is performed")
 def _drained_behind(patch: Patch) -> None:
-    done = replace(state.WITHIN_A_WAVE, ordinary=True, copies=True)
+    done = replace(state.AT_ONCE, ordinary=True, copies=True)
     patch.setattr(verify, "drained_behind", lambda *args: iter([(done, False)]))
 
 

@@ -10,7 +10,8 @@ from tidegate.graph import model as g
 from tidegate.language import ops
 from tidegate.targets import Target
 from tidegate.verify import events, state, verify
-from tidegate.verify.events import WORKGROUP, Access, Arrive, Depart, Drain, Event, Fence, Rules
+from tidegate.verify.events import WORKGROUP, Access, Arrive, Depart, Drain, Event, ProxyFence, Rules
+from tidegate.verify.meet import Meet
 from tidegate.verify.state import State
 
 
@@ -210,7 +211,7 @@ def _fences(patch: Patch) -> None:
 
 @rule("kinds of fences", "a fence of another kind is none between proxies")
 def _kinds_of_fences(patch: Patch) -> None:
-    patch.setattr(events, "Fence", lambda proxy: Fence(True))
+    ruled(patch, lanes_meet=ProxyFence())
 
 
 @rule(
@@ -220,13 +221,59 @@ def _kinds_of_fences(patch: Patch) -> None:
 def _late_fences(patch: Patch) -> None:
     def any_place(old: Any) -> Any:
         def found(known: State, event: Event, rules: Rules, half: str) -> State:
-            if isinstance(event, Fence) and event.proxy and not known.arrived:
+            if isinstance(event, ProxyFence) and not known.arrived:
                 return replace(known, fenced=True)
             return old(known, event, rules, half)  # type: ignore[no-any-return]
 
         return found
 
     changed(patch, verify, "before", any_place)
+
+
+# --- lanes --------------------------------------------------------------------------------------------------------
+
+
+@rule("lanes", "the lanes of a wave are in no order by themselves")
+def _lanes(patch: Patch) -> None:
+    def asynchronous(old: Any) -> Any:
+        def found(self: verify._Verifier, unordered: Any, second: int, mode: Any) -> bool:
+            copies = self.access[unordered.node].is_async or self.access[second].is_async
+            return old(self, unordered, second, mode) and (copies or not mode.waves.same)
+
+        return found
+
+    changed(patch, verify._Verifier, "may_clash", asynchronous)
+
+
+@rule("lanes that know of a wait", "a wait of one lane says nothing to the others where the target does not say so")
+def _waits(patch: Patch) -> None:
+    ruled(patch, waits_meet=True)
+
+
+@rule("fences within a wave", "a fence of one wave performs nothing for others")
+def _within(patch: Patch) -> None:
+    ruled(patch, lanes_meet=ProxyFence())
+
+
+@rule("fences where lanes part", "in a divergent region a fence does not reach the lanes that are not there")
+def _divergent(patch: Patch) -> None:
+    def converged(old: Any) -> Any:
+        return lambda point, target, rules: old(replace(point, under="uniform"), target, rules)
+
+    changed(patch, events, "_events", converged)
+
+
+@rule("issue order", "where accesses are performed in no order, a fence that performs nothing orders no lanes")
+def _issue_order(patch: Patch) -> None:
+    ruled(patch, in_issue_order=True)
+
+
+@cautious("one map", "accesses with one map from bytes to lanes that start at one byte keep to their lanes")
+def _one_map(patch: Patch) -> None:
+    def nothing(old: Any) -> Any:
+        return lambda self, conds, *rest: conds
+
+    changed(patch, Meet, "in_two_lanes", nothing)
 
 
 @cautious("in turn", "where operations complete in turn, a count above 0 says something")

@@ -508,7 +508,8 @@ class _Queue:
             case ops.WaitCount(counts, async_deps):
                 self.count(point, counts, async_deps)
             case ops.Fence(kind):
-                self.perform(lambda each: each.is_ordinary)
+                if kind == "proxy_async" or self.target.fence.wave_performs == "ordinary":
+                    self.perform(lambda each: each.is_ordinary)
                 if kind == "proxy_async":
                     self.fences.append(_Fence(self.walk.wave, self.now, self.arrived, self.departed))
             case ops.Signal(int()):

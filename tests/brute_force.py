@@ -284,7 +284,10 @@ class _Walk:
             case ops.WaitCount(counts, async_deps):
                 self.add("wait", self.asked(counts, False, async_deps))
             case ops.Fence(kind):
-                self.add("fence_proxy" if kind == "proxy_async" else "wait", self.ordinary())
+                if kind == "proxy_async":
+                    self.add("fence_proxy", self.ordinary())
+                elif self.target.fence.wave_performs == "ordinary":
+                    self.add("wait", self.ordinary())
             case ops.Signal(int(barrier)):
                 self.arrive(barrier)
             case ops.Wait(int(barrier)):

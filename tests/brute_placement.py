@@ -214,7 +214,7 @@ class _Small:
         self.target = load_target(rng.choice(TARGETS))
         self.waves = rng.choice((2, 2, 3))
         self.slots = rng.choice((1, 1, 2, 2, 3, 3, 4) if shape == "loop" else (1, 1, 2))
-        self.b = GraphBuilder(f"small_{shape}", waves=self.waves, target=self.target.name)
+        self.b = GraphBuilder(f"small_{shape}", waves=self.waves, target=self.target.name, lanes="one")
         self.b.buffer("%a", self.waves * UNIT, self.slots)
         self.b.buffer("%b", self.waves * UNIT, rng.choice((1, self.slots)))
         self.slots_of = {each.name: each.slots for each in self.b.parts["buffers"]}

@@ -38,7 +38,7 @@ def _finish(b: GraphBuilder, target: Target) -> Made:
 
 def _start(rng: random.Random, targets: tuple[str, ...], waves: int = 2) -> tuple[GraphBuilder, Target]:
     target = load_target(rng.choice(targets))
-    b = GraphBuilder("focused", waves=waves, target=target.name)
+    b = GraphBuilder("focused", waves=waves, target=target.name, lanes="one")
     b.buffer("%a", 64, 1, 0)
     return b, target
 
@@ -277,7 +277,7 @@ def object_graph(rng: random.Random) -> Made:
     """Every wave its own program; many of these hang, and most that do not race."""
     waves = rng.choice((2, 3, 3))
     target = load_target(rng.choice(("sm_90", "sm_90", "gfx1250")))
-    b = GraphBuilder("objects", waves=waves, target=target.name)
+    b = GraphBuilder("objects", waves=waves, target=target.name, lanes="one")
     b.buffer("%x", 4)
     b.buffer("%y", 4)
     count = rng.choice((1, 2, 2, 3))

@@ -102,7 +102,7 @@ class _Maker:
         self.waves = rng.choice((2, 2, 2, 3, 4))
         self.slots = rng.choice((1, 2, 2, 3, 3, 4))
         self.left = rng.choice((4, 5, 6, 7))
-        self.b = GraphBuilder("program", waves=self.waves, target=self.target.name)
+        self.b = GraphBuilder("program", waves=self.waves, target=self.target.name, lanes="one")
         self.tags: set[str] = set()
         self.counters: list[str] = []
         self.number = self.sizes = self.depth = self.copies = self.free = 0

@@ -195,7 +195,7 @@ def _loop(rng: random.Random, parts: _Parts, number: int, count: int) -> g.Loop:
 
 def built_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
     """A structured graph through `GraphBuilder`; its loops and weights are found from its edges."""
-    b = GraphBuilder("built", waves=4)
+    b = GraphBuilder("built", waves=4, lanes="one")
     b.buffer("%a", 256, 2)
     b.buffer("%b", 64, 1, rng.choice((None, 512)))
     for name, type_ in OBJECTS.items():

@@ -115,7 +115,7 @@ class _Maker:
         self.waves = rng.choice((2, 2, 2, 3, 4))
         self.slots = rng.choice((1, 1, 2, 2, 2, 3, 3, 4))
         self.left = rng.choice((3, 4, 5, 6, 7, 8))
-        self.b = GraphBuilder("program", waves=self.waves, target=self.target.name)
+        self.b = GraphBuilder("program", waves=self.waves, target=self.target.name, lanes="one")
         self.tags: set[str] = set()
         self.offsets: set[int] = set()
         self.counters: list[str] = []  # of the loops around
@@ -766,7 +766,7 @@ class _Staggered(_Maker):
         super().__init__(rng)
         self.waves = rng.choice((2, 2, 4))
         self.left = rng.choice((3, 4, 5, 6))
-        self.b = GraphBuilder("program", waves=self.waves, target=self.target.name)
+        self.b = GraphBuilder("program", waves=self.waves, target=self.target.name, lanes="one")
 
     def make(self) -> g.SyncGraph:
         rng = self.rng

@@ -54,7 +54,7 @@ class _Maker:
         self.flights = 6 if self.waves == 2 else 4  # how many more accesses each wave may have
         self.damage = rng.choice((0.0, 0.1, 0.25, 0.4))  # how often what orders is left out
         self.misfit = rng.choice((0.0, 0.0, 0.0, 0.15))  # how often waves do not fit together
-        self.b = GraphBuilder("small", waves=self.waves, target=self.target.name)
+        self.b = GraphBuilder("small", waves=self.waves, target=self.target.name, lanes="one")
         self.env = {"wg0": 0, "wg1": 0, "wg2": 0, "N": rng.randrange(4), "%f": rng.randrange(2), "%t": rng.randrange(4)}
         self.tokens: list[str] = []
         self.counters: list[str] = []  # of the loops around

@@ -24,7 +24,7 @@ def whole(effect: str, *, as_one: bool) -> Access:
 
 def once(*, as_one: bool) -> SyncGraph:
     """All waves write the same bytes in one operation."""
-    b = GraphBuilder("once", waves=4)
+    b = GraphBuilder("once", waves=4, lanes="one")
     b.buffer("%a", 256)
     b.add(whole("write", as_one=as_one))
     return b.finish()
@@ -32,7 +32,7 @@ def once(*, as_one: bool) -> SyncGraph:
 
 def again(*, barrier: bool) -> SyncGraph:
     """The same, each time round a loop."""
-    b = GraphBuilder("again", waves=4)
+    b = GraphBuilder("again", waves=4, lanes="one")
     b.buffer("%a", 256)
     b.size("N", 4)
     with b.loop("%k", 0, Name("N")):

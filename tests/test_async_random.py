@@ -41,7 +41,7 @@ def chunks(count: int = CHUNKS) -> list[object]:
 
 def pipeline(slots: int, ahead: int, loads: int = 0, conditional: bool = False) -> GraphBuilder:
     """A copy so far ahead of its read, with loads on the same counter."""
-    b = GraphBuilder("pipeline", waves=2, target="gfx950")
+    b = GraphBuilder("pipeline", waves=2, target="gfx950", lanes="one")
     b.buffer("%a", 16, slots)
     b.program(0, 2)
     on = (g.Issue("vmcnt", 1, 1),)
@@ -88,7 +88,7 @@ def test_largest_counts_of_pipelines(slots: int, ahead: int, loads: int, conditi
 
 
 def test_a_count_that_does_nothing_is_needless() -> None:
-    b = GraphBuilder("one", waves=2, target="gfx950")
+    b = GraphBuilder("one", waves=2, target="gfx950", lanes="one")
     b.buffer("%a", 16)
     b.program(0, 2)
     copy = {"offset": Binary("*", Name("wave"), Const(8)), "bytes": 8, "is_async": True}

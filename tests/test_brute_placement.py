@@ -47,7 +47,7 @@ OTHER = Binary("*", Binary("-", Const(1), Name("wave")), Const(ROW))
 
 
 def builder(slots: int = 1) -> GraphBuilder:
-    made = GraphBuilder("case", waves=WAVES, target="gfx942")
+    made = GraphBuilder("case", waves=WAVES, target="gfx942", lanes="one")
     made.buffer("%a", WAVES * ROW, slots)
     return made
 
@@ -165,7 +165,7 @@ def test_outer_barrier_is_lighter_than_an_inner_one() -> None:
 
 def test_fence_between_proxies_is_part_of_a_barrier() -> None:
     target = load_target("sm_90")
-    b = GraphBuilder("case", waves=WAVES, target="sm_90")
+    b = GraphBuilder("case", waves=WAVES, target="sm_90", lanes="one")
     b.buffer("%a", WAVES * ROW)
     write(b)
     foot = g.Footprint(g.Ref("%a", Const(0), OTHER), (), ROW)

@@ -31,7 +31,7 @@ def by(op: str, left: Index, right: int) -> Index:
 class _Maker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.b = GraphBuilder("c", waves=2, target="gfx942")
+        self.b = GraphBuilder("c", waves=2, target="gfx942", lanes="one")
         self.b.size("N", 1)
         self.slots = rng.choice((1, 2, 3))
         self.b.buffer("%a", 8, self.slots, 0)

@@ -543,7 +543,7 @@ def test_a_graph_without_lines_is_listed() -> None:
     from tidegate.index import Name, scale
     from tidegate.language.ops import SharedMemoryBarrier
 
-    builder = tg.GraphBuilder("pipeline", waves=4, target="gfx942")
+    builder = tg.GraphBuilder("pipeline", waves=4, target="gfx942", lanes="one")
     builder.buffer("%a", 256)
     builder.write("%a", offset=scale(Name("wave"), 64), bytes=64)
     builder.sync(SharedMemoryBarrier())

@@ -153,7 +153,7 @@ kernel @k(%A: global<64x64xf16>) waves 4 {
 
 def irreducible() -> g.SyncGraph:
     """Two points that lead to each other, each entered from outside."""
-    b = GraphBuilder("irreducible", waves=2)
+    b = GraphBuilder("irreducible", waves=2, lanes="one")
     b.buffer("%a", 64)
     b.add(g.Branch(None), 1, 2)
     b.add(g.Branch(None), 2, 3, label="left")
@@ -171,7 +171,7 @@ def test_an_irreducible_loop_is_found_and_marked() -> None:
 
 
 def test_a_function_is_called_at_two_places_in_memory() -> None:
-    b = GraphBuilder("calls", waves=2)
+    b = GraphBuilder("calls", waves=2, lanes="one")
     b.buffer("%a", 64, slots=2)
     for slot in (0, 1):
         b.add(g.Call("fill", (("%p", g.Ref("%a", Const(slot))),)))
@@ -187,7 +187,7 @@ def test_a_function_is_called_at_two_places_in_memory() -> None:
 
 
 def test_waves_run_different_programs() -> None:
-    b = GraphBuilder("roles", waves=4)
+    b = GraphBuilder("roles", waves=4, lanes="one")
     b.buffer("%a", 64)
     full = b.object("%full", BarrierObject("named_barrier", 4), waves=(0, 1, 2, 3))
     b.program(0, 1)
@@ -204,7 +204,7 @@ def test_waves_run_different_programs() -> None:
 
 
 def test_structured_building_knows_its_trips() -> None:
-    b = GraphBuilder("nest", waves=2)
+    b = GraphBuilder("nest", waves=2, lanes="one")
     b.buffer("%a", 8, slots=2)
     with b.loop("%i", 0, 4) as i:
         slot = Binary("mod", i, Const(2))
@@ -347,7 +347,7 @@ def test_nothing_is_put_before_a_loop_head_and_nothing_is_edited_twice() -> None
 
 
 def test_a_deleted_point_leads_to_what_stood_behind_it_in_any_graph() -> None:
-    b = GraphBuilder("jumps", waves=1)
+    b = GraphBuilder("jumps", waves=1, lanes="one")
     b.compute("start")
     b.add(g.Sync(WorkgroupBarrier()), 3)
     b.compute("never")

@@ -80,7 +80,7 @@ WRITE = "local_write %x, %t[0][wave]"
         ("gfx942", "wait_count lgkmcnt(0)\n workgroup_barrier", []),
         ("gfx942", "workgroup_barrier\n wait_count lgkmcnt(0)", ["TG101"]),
         ("gfx942", "wait_count vmcnt(0)\n workgroup_barrier", ["TG101"]),
-        ("gfx942", "fence wave\n workgroup_barrier", []),
+        ("gfx942", "fence wave\n workgroup_barrier", ["TG101"]),
         ("gfx1201", "wait_count dscnt(0)\n signal -1\n wait -1", []),
         ("gfx1201", "signal -1\n wait_count dscnt(0)\n wait -1", ["TG101"]),
         ("none", "shared_memory_barrier", []),
@@ -172,7 +172,7 @@ OTHER = Binary("*", Binary("mod", Binary("+", Name("wave"), Const(1)), Const(2))
 
 
 def builder(target: str = "gfx942", waves: int = 2) -> GraphBuilder:
-    b = GraphBuilder("g", waves=waves, target=target)
+    b = GraphBuilder("g", waves=waves, target=target, lanes="one")
     b.buffer("%a", 16)
     return b
 
@@ -238,7 +238,7 @@ def test_an_operation_that_nobody_described_reads_and_writes_all() -> None:
 def test_a_view_that_may_lie_in_either_of_two_memories_lies_in_both() -> None:
     """One buffer has an offset and the other lies apart: two spaces."""
     for name in ("%a", "%c"):
-        b = GraphBuilder("g", waves=2, target="gfx942")
+        b = GraphBuilder("g", waves=2, target="gfx942", lanes="one")
         b.buffer("%a", 16, 1, 0)
         b.buffer("%c", 16)
         b.add(g.Havoc(("%n",)))
@@ -384,7 +384,7 @@ def test_an_access_outside_its_buffer_is_found_and_the_run_goes_on() -> None:
 
 
 def test_memory_that_was_given_back_and_memory_that_is_taken_twice() -> None:
-    b = GraphBuilder("g", waves=1, target="gfx942")
+    b = GraphBuilder("g", waves=1, target="gfx942", lanes="one")
     b.buffer("%a", 16, 1, 0)
     b.buffer("%c", 16, 1, 8)
     b.add(g.Alloc("%a"))
@@ -460,7 +460,7 @@ def test_a_ring_with_one_mistake_is_found(line: str, instead: str, expected: str
 
 def test_an_order_that_depends_on_who_arrives_first_is_a_race() -> None:
     """A barrier of one arrival as a lock: whoever comes first goes first, and the other waits; nothing says who."""
-    b = builder("gfx1250")
+    b = builder("sm_90")
     bar = b.object("%bar", BarrierObject("named_barrier", 1))
     b.program(0, 1)
     touch(b, "write", ZERO)

@@ -12,7 +12,7 @@ from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.builder import GraphBuilder
 from tidegate.graph.plan import Insert
 from tidegate.index import Binary, Const, Name
-from tidegate.language.ops import Kernel, NewBarrier, SharedMemoryBarrier, Signal, WaitCount, WorkgroupBarrier
+from tidegate.language.ops import Fence, Kernel, NewBarrier, SharedMemoryBarrier, Signal, WaitCount, WorkgroupBarrier
 from tidegate.language.parse import parse
 from tidegate.simulate.judge import judge
 from tidegate.synchronize import synchronize_graph
@@ -192,7 +192,7 @@ def test_every_file_is_a_case() -> None:
 
 def test_a_loop_inside_an_irreducible_one_carries_hazards_of_its_own() -> None:
     """Two slots take turns in the inner loop: what meets is one iteration apart, and never in the same one."""
-    b = GraphBuilder("inner", waves=2)
+    b = GraphBuilder("inner", waves=2, lanes="one")
     b.buffer("%a", 128, slots=2)
     n = b.size("N", 4)
     slot = lambda k, plus: Binary("mod", Binary("+", k, Const(plus)), Const(2))  # noqa: E731
@@ -231,7 +231,7 @@ def test_one_wait_in_a_loop_is_enough_for_two_copies() -> None:
     done = tg.sync(case, target="sm_80")
     assert done.checked is not None
     assert done.checked.findings == []
-    assert [type(edit.op) for edit in done.plan.edits if isinstance(edit, Insert)] == [WaitCount]
+    assert [type(edit.op) for edit in done.plan.edits if isinstance(edit, Insert)] == [WaitCount, Fence]
 
 
 def test_drain_on_the_way_to_another_is_enough() -> None:

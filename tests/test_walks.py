@@ -19,7 +19,7 @@ from tidegate.graph import model as g
 from tidegate.graph.flow import flow_of
 from tidegate.hazards.find import find_hazards
 from tidegate.hazards.model import Hazard
-from tidegate.placement.events import MEET, Drain, Fence
+from tidegate.placement.events import MEET, Drain, ProxyFence
 from tidegate.placement.place import find_slots
 from tidegate.placement.walks import Before, Walk, Walks
 from tidegate.targets import Target
@@ -115,12 +115,12 @@ def test_one_search_tells_whether_barriers_right_before_the_consumer_are_all_tha
 
 def scatter(walks: Walks, rng: random.Random) -> None:
     """Puts drains, fences and barriers where all waves pass, as if they stood in the program."""
-    some = ((Drain(True, True),), (Fence(True),), (Drain(True, True), Fence(True)), (Fence(True), *MEET))
+    some = ((Drain(True, True),), (ProxyFence(),), (Drain(True, True), ProxyFence()), (ProxyFence(), *MEET))
     for node, uniform in enumerate(walks.uniform):
         if uniform and rng.random() < 0.3:
             walks.own[node] = (*walks.own.get(node, ()), *rng.choice(some))
 
 
 def all_fence(walks: Walks) -> bool:
-    fences = [node for node, events in walks.own.items() for event in events if isinstance(event, Fence)]
+    fences = [node for node, events in walks.own.items() for event in events if isinstance(event, ProxyFence)]
     return all(walks.uniform[node] for node in fences)

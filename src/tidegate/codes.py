@@ -41,6 +41,7 @@ CODES: dict[str, str] = {
     "TG105": "asynchronous access not complete in its own wave",
     "TG106": "accesses that may not be in order",
     "TG107": "count that does not wait for what it names",
+    "TG108": "lanes of one wave in no order",
     "TG201": "barrier under a lane-divergent condition",
     "TG202": "waves arrive a different number of times",
     "TG203": "signalled twice without a wait between",

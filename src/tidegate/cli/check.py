@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # What barriers and waits would order.
-ORDERED_BY_SYNC = {"TG101", "TG102", "TG103", "TG105"}
+ORDERED_BY_SYNC = {"TG101", "TG102", "TG103", "TG105", "TG108"}
 
 
 def check_command(

@@ -17,7 +17,7 @@ from tidegate.footprint.conflicts import Conflicts, Meeting
 from tidegate.footprint.meetings import Pairs
 from tidegate.footprint.model import Footprints, Shape, Touch
 from tidegate.graph import model as g
-from tidegate.hazards.facts import ACROSS, PairFacts
+from tidegate.hazards.facts import PairFacts
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard
 from tidegate.index import WAVE, Const, combine, holds, names, scale
@@ -52,6 +52,7 @@ class PairFinder:
         self.apart = {(each.producer, each.consumer) for each in apart}
         self.unplaced = {(each.hazard.producer, each.hazard.consumer): each.why for each in found.unplaced}
         self.slots = Conflicts(found.flow, _whole_slots(found.footprints))
+        self.in_any_lane = Conflicts(found.flow, _without_lanes(found.footprints))
         self.reach: dict[tuple[int, int], frozenset[int]] = {}
         self.cut_short = False
         self.memory = {each.name: each for each in found.flow.graph.buffers}
@@ -128,22 +129,22 @@ class PairFinder:
             if found:
                 yield self.made(Reason.COMMUTE, first, second, loop, None)
             return
-        least = min((each.distance for each in found), default=None)
-        if not found or (loop >= 0 and least is not None and least > 1):
+        in_any_lane = self.in_any_lane.meetings(first, second, loop)
+        least = min((each.distance for each in in_any_lane), default=None)
+        if not in_any_lane or (loop >= 0 and least is not None and least > 1):
             yield self.disjoint(first, second, loop, least)
-        alone = self.facts.within_a_wave(first, second)
         for meeting in found:
-            pairs = meeting.pairs if alone else meeting.pairs & ACROSS
-            if pairs.value:
-                yield from self.hazard(first, second, loop, meeting, pairs)
-            else:
+            yield from self.hazard(first, second, loop, meeting)
+        apart = {each.distance for each in found if each.pairs & Pairs.OWN}
+        for meeting in in_any_lane:
+            if meeting.pairs & Pairs.OWN and meeting.distance not in apart:
                 reason = Reason.ONE_WAVE if self.one_wave(first, second) else Reason.PRIVATE
                 until = self.private(meeting, found) if loop >= 0 else None
                 yield self.made(reason, first, second, loop, until)
 
     def private(self, meeting: Meeting, found: tuple[Meeting, ...]) -> tuple[int, int | None]:
-        """From a meeting of waves with themselves up to the next one of two waves; alone, if such come before it."""
-        across = [each.distance for each in found if each.pairs & ACROSS]
+        """From a meeting of lanes with themselves up to the next one of two of them; alone, if such come before it."""
+        across = [each.distance for each in found]
         later = [each for each in across if each > meeting.distance]
         return meeting.distance, min(later) - 1 if later else meeting.distance if across else None
 
@@ -157,8 +158,8 @@ class PairFinder:
         until = (1, least - 1 if least is not None else None) if loop >= 0 else None
         return self.made(reason, first, second, loop, until)
 
-    def hazard(self, first: int, second: int, loop: int, meeting: Meeting, pairs: Pairs) -> Iterator[Pair]:
-        hazard = self.as_hazard(first, second, loop, meeting, pairs)
+    def hazard(self, first: int, second: int, loop: int, meeting: Meeting) -> Iterator[Pair]:
+        hazard = self.as_hazard(first, second, loop, meeting)
         served = self.walks.served_at(hazard)
         at = (meeting.distance, meeting.distance) if loop >= 0 else None
         if key_of(hazard) in self.own:
@@ -187,7 +188,7 @@ class PairFinder:
             why = "atomics that give the same in any order"
         return self.made(reason, first, second, loop, at, why=why, hazard=hazard)
 
-    def as_hazard(self, first: int, second: int, loop: int, meeting: Meeting, pairs: Pairs) -> Hazard:
+    def as_hazard(self, first: int, second: int, loop: int, meeting: Meeting) -> Hazard:
         kind = self.facts.kind(first, second)
         assert kind is not None
         return Hazard(
@@ -196,8 +197,8 @@ class PairFinder:
             second,
             loop,
             meeting.distance,
-            self.facts.demand(pairs, second),
-            pairs,
+            self.facts.demand(meeting.pairs, second),
+            meeting.pairs,
             self.facts.performed(first, second),
             meeting.rounds,
             meeting.witness,
@@ -243,6 +244,12 @@ def _slots(graph: g.SyncGraph, buffer: str) -> bool:
     return any(each.name == buffer and each.slots > 1 for each in graph.buffers)
 
 
+def _without_lanes(footprints: Footprints) -> Footprints:
+    """Each access as if nothing were known of its lanes, so that a wave also meets itself where they keep apart."""
+    accesses = {node: replace(touch, lanes="") for node, touch in footprints.accesses.items()}
+    return replace(footprints, accesses=accesses)
+
+
 def _whole_slots(footprints: Footprints) -> Footprints:
     """Each access as if it touched all of the slot that it starts in."""
     sizes = {buffer.name: buffer.slot_bytes for buffer in footprints.flow.graph.buffers}
@@ -259,4 +266,4 @@ def _whole(touch: Touch, sizes: dict[str, int]) -> Touch:
         replace(place, start=None if place.start is None else scale(combine("//", place.start, Const(size)), size))
         for place in touch.places
     )
-    return replace(touch, shape=Shape(places, (), size))
+    return replace(touch, shape=Shape(places, (), size), lanes="")

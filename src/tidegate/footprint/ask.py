@@ -17,7 +17,7 @@ from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import reach
 from tidegate.footprint.by_waves import Slots, by_waves
 from tidegate.footprint.guess import guess
-from tidegate.footprint.meetings import ANYWHERE, KINDS, Ends, Pairs
+from tidegate.footprint.meetings import ANYWHERE, KINDS, Ends, Lanes, Pairs
 from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
 from tidegate.footprint.questions import Question, Side, is_counter
 from tidegate.index import (
@@ -85,6 +85,16 @@ class Judge:
         if _lie_apart(question):
             return {}
         kinds = kinds_there_are(question.waves)
+        match question.lanes:
+            case Lanes.UNKNOWN:
+                return self.decide_kinds(question, kinds)
+            case Lanes.SAME_START if (apart := lanes_apart(question)) is not None:
+                own = self.decide_kinds(apart, kinds & Pairs.OWN)
+            case _:
+                own = {}
+        return {**own, **self.decide_kinds(question, kinds & ~Pairs.OWN)}
+
+    def decide_kinds(self, question: Question, kinds: Pairs) -> Answer:
         if _is_plain(question.x) and _is_plain(question.y):
             meets = Found(int(question.carried), (), (), {}, True)
             return {kind: _for_waves(meets, kind, question) for kind in KINDS if kind in kinds}
@@ -280,6 +290,17 @@ def alone(question: Question) -> Question:
     facts = tuple(math.put_cond(fact, by) for fact in side.facts)
     y = Side(math.put_cond(side.cond, by), math.put(side.start, by), spans, side.width, facts, side.room)
     return replace(question, y=y, own=())
+
+
+def lanes_apart(question: Question) -> Question | None:
+    """The question about one wave, where the two accesses do not start at the same byte; None if they always do."""
+    single = alone(question)
+    math, by = Arithmetic({}), {"v": Name("u")}
+    apart = math.put(Binary("-", single.x.start, single.y.start), by)
+    if isinstance(apart, Const):
+        return single if apart.value else None
+    differ = Compare("!=", apart, Const(0))
+    return replace(single, y=replace(single.y, facts=(*single.y.facts, differ)))
 
 
 def _found(example: Example, exact: bool) -> Found:

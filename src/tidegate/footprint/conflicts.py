@@ -17,9 +17,9 @@ from dataclasses import replace
 from tidegate.footprint.ask import Answer, Found, Judge
 from tidegate.footprint.boxes import bytes_at, first_run, reach
 from tidegate.footprint.forms import Form, Forms, Open, absolute, together
-from tidegate.footprint.meetings import ANYWHERE, KINDS, Meeting, Pairs, Witness
+from tidegate.footprint.meetings import ANYWHERE, KINDS, Lanes, Meeting, Pairs, Witness
 from tidegate.footprint.model import Footprints, Note, Touch
-from tidegate.footprint.questions import Asker, Question, Side, Variables
+from tidegate.footprint.questions import Asker, Question, Side, Variables, lanes_between
 from tidegate.graph.flow import Flow
 from tidegate.index import Const, evaluate, holds
 
@@ -106,15 +106,17 @@ class Conflicts:
         if most is not None and most < 2:
             return []
         key = self.forms.key(first, second, shift, same, loop if speaks else -1)
-        if key not in self.by_form:
-            self.by_form[key] = self.recall(key, (first, second), same, loop if speaks else -1, (x, y))
-        found = (absolute(each, one, other, first, second) for each in self.by_form[key])
+        asked = (key, lanes_between(one, other))
+        if asked not in self.by_form:
+            self.by_form[asked] = self.recall(*asked, (first, second), same, loop if speaks else -1, (x, y))
+        found = (absolute(each, one, other, first, second) for each in self.by_form[asked])
         distance = int(loop >= 0 and not speaks)
         return [_later(self.counted(_without(each, same)), distance) for each in found]
 
     def recall(
         self,
         key: tuple[int, int, int, tuple[object, ...], bool],
+        lanes: Lanes,
         forms: tuple[Form, Form],
         same: list[int],
         loop: int,
@@ -123,11 +125,11 @@ class Conflicts:
         """What is known of two bodies from another program, else what is found now."""
         bodies = self.forms.bodies[key[0]], self.forms.bodies[key[1]]
         exact = all(self.footprints.accesses[node].exact for node in nodes)
-        everywhere = (*bodies, *key[2:], exact, self.flow.graph.waves, frozenset(self.forms.flags))
+        everywhere = (*bodies, *key[2:], lanes, exact, self.flow.graph.waves, frozenset(self.forms.flags))
         found = _MET.get(everywhere)
         if found is None:
             undecided = self.judge.undecided
-            found = self.meet_as_forms(key[:3], forms, same, loop, nodes)
+            found = self.meet_as_forms(key[:3], lanes, forms, same, loop, nodes)
             if self.judge.undecided == undecided:
                 if len(_MET) >= MOST_REMEMBERED:
                     _MET.clear()
@@ -137,6 +139,7 @@ class Conflicts:
     def meet_as_forms(
         self,
         numbers: tuple[int, int, int],
+        lanes: Lanes,
         forms: tuple[Form, Form],
         same: list[int],
         loop: int,
@@ -144,6 +147,7 @@ class Conflicts:
     ) -> list[Open]:
         """As `meet`, with counters in place of loops."""
         question, variables = self.forms.question(numbers, forms, same, loop, self.flow.graph.waves)
+        question = replace(question, lanes=lanes)
         exact = all(self.footprints.accesses[node].exact for node in nodes)
         return _by_distance([self.answers(question, self.judge.answer_new, variables, nodes, forms[0].buffer, exact)])
 

@@ -13,12 +13,23 @@ from dataclasses import dataclass
 
 
 class Pairs(enum.Flag):
-    """Which waves: one with itself, two of one half, x in the high half and y in the low one, or the other way."""
+    """Which waves: one with itself, two of one half, x in the high half and y in the low one, or the other way.
+
+    A wave meets itself only where two of its lanes do, as far as `Lanes` tells.
+    """
 
     OWN = enum.auto()
     WITHIN = enum.auto()
     BACK = enum.auto()
     FORTH = enum.auto()
+
+
+class Lanes(enum.Enum):
+    """When two accesses of one wave stay within their lanes, so that program order orders them."""
+
+    UNKNOWN = "never, as far as is known"
+    SAME_START = "where they start at the same byte"
+    ONE = "always: one lane does both"
 
 
 KINDS = (Pairs.OWN, Pairs.WITHIN, Pairs.BACK, Pairs.FORTH)

@@ -63,6 +63,8 @@ class Touch:
     exact: bool
     facts: tuple[Cond, ...]
     loops: tuple[int, ...]  # around it, outermost first
+    is_async: bool = False
+    lanes: str = ""  # the name of its map from bytes to lanes, see `Access`
 
     @property
     def places(self) -> View:

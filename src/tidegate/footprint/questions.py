@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
+from tidegate.footprint.meetings import Lanes
 from tidegate.footprint.model import Footprints, Span, Touch
 from tidegate.footprint.values import Opaque, Spot, iteration
 from tidegate.graph import model as g
@@ -59,6 +60,7 @@ class Question:
     own: tuple[tuple[str, str], ...]  # the same number on both sides if the wave is the same
     rounds: tuple[str, ...]  # iterations of loops around y alone
     left: tuple[tuple[str, Index | None], ...]  # those of loops around x alone; how often they run, if y's place tells
+    lanes: Lanes = Lanes.UNKNOWN
 
 
 Variables = tuple[tuple[int, str], ...]  # a loop, or a counter of a form, and what stands for its iteration
@@ -136,7 +138,9 @@ class Asker:
         rounds = tuple(name for name in renamed.alone["y"].values() if name in used)
         left = tuple((name, self.told(each, used)) for each, name in renamed.alone["x"].items() if name in used)
         own = tuple(sorted((one, other) for one, other in renamed.own if one in used and other in used))
-        question = Question(self.graph.waves, loop >= 0, most, first, second, around, ranges, own, rounds, left)
+        question = Question(
+            self.graph.waves, loop >= 0, most, first, second, around, ranges, own, rounds, left, lanes_between(x, y)
+        )
         return question, (renamed.variables("x", x), renamed.variables("y", y))
 
     def told(self, loop: int, used: Iterable[str]) -> Index | None:
@@ -208,6 +212,19 @@ class Asker:
         )
         start = math.binary("+", math.put(spot.start, by), Const(shift))
         return Side(cond, start, spans, touch.width, facts, room)
+
+
+def lanes_between(x: Touch, y: Touch) -> Lanes:
+    """What the names of two maps from bytes to lanes say of ordinary accesses.
+
+    Program order orders no asynchronous access, whichever lane it belongs to. Where bytes were widened, a map says
+    nothing, unless one lane does it all.
+    """
+    if not x.lanes or x.lanes != y.lanes or x.is_async or y.is_async:
+        return Lanes.UNKNOWN
+    if x.lanes == g.ONE_LANE:
+        return Lanes.ONE
+    return Lanes.SAME_START if x.shape.is_exact and y.shape.is_exact else Lanes.UNKNOWN
 
 
 class _Renaming:

@@ -103,7 +103,8 @@ class _Finish:
         spans = tuple(Span(each.count, each.stride, limit) for each, limit in zip(foot.extents, limits, strict=True))
         lost = any(old.limit is not None and new is None for old, new in zip(foot.extents, limits, strict=True))
         may = foot.may or lost or bool(reason)
-        return Touch(node, action.effect, Shape(view, spans, foot.width), may, not reason, facts, loops)
+        shape = Shape(view, spans, foot.width)
+        return Touch(node, action.effect, shape, may, not reason, facts, loops, action.is_async, action.lanes)
 
     def closed(self, raw: Raw) -> tuple[View, tuple[Index | None, ...]]:
         key = (id(raw.view), raw.limits)
@@ -139,7 +140,8 @@ class _Finish:
     def class_of(self, node: int, touch: Touch) -> int:
         shape = touch.shape
         place, facts = self.number(shape.places), self.number(touch.facts)
-        key = (place, shape.extents, shape.width, touch.may, touch.exact, self.flow.loop_of[node], facts)
+        bytes_ = (place, shape.extents, shape.width, touch.may, touch.exact)
+        key = (*bytes_, self.flow.loop_of[node], facts, touch.is_async, touch.lanes)
         return self.classes.setdefault(key, len(self.classes))
 
     def number(self, value: View | tuple[Cond, ...]) -> int:

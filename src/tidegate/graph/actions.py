@@ -14,33 +14,36 @@ from dataclasses import dataclass
 from math import prod
 
 from tidegate.graph import model as g
+from tidegate.graph.lanes import lanes_of
 from tidegate.graph.memory import footprint_of, view_of
 from tidegate.index import names
 from tidegate.language import ops
 from tidegate.language.ops import Op, Place, Value
 from tidegate.language.syntax import form_of
-from tidegate.language.types import Tile, Type
+from tidegate.language.types import Lds, Tile, Type
 from tidegate.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What actions depend on beside their operation: the target, the buffers, and tiles that serve as indices."""
+    """What actions depend on beside their operation: the target, the buffers, tiles that serve as indices, and those
+    whose lanes a matrix product or a transposition decides."""
 
     target: Target
     buffers: Container[str]
     tiles: Container[str]
+    own_maps: Container[str] = ()
 
     def of(self, op: Op, *, some_lanes: bool) -> g.Action:
         """The action; `some_lanes`: lanes may be switched off here."""
         match op:
             case ops.LocalRead():
-                return g.Access("read", self.footprint(op, op.result, some_lanes))
+                return g.Access("read", self.footprint(op, op.result, some_lanes), lanes=self.lanes(op, op.result))
             case ops.LocalWrite():
-                return g.Access("write", self.footprint(op, op.tile, some_lanes))
+                return g.Access("write", self.footprint(op, op.tile, some_lanes), lanes=self.lanes(op, op.tile))
             case ops.AtomicAdd():
-                foot = self.footprint(op, op.tile, some_lanes)
-                return g.Access("atomic", foot, operator="add", fetches=op.result is not None)
+                foot, lanes = self.footprint(op, op.tile, some_lanes), self.lanes(op, op.tile)
+                return g.Access("atomic", foot, operator="add", fetches=op.result is not None, lanes=lanes)
             case ops.GatherToLds() | ops.TensorLoadToLds():
                 told = g.Ref(op.mbarrier.base.name, op.mbarrier.slot) if op.mbarrier is not None else None
                 return self.copy("write", op, op.dest, some_lanes, told)
@@ -83,9 +86,19 @@ class Actions:
     def footprint(
         self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd, tile: Value, some_lanes: bool
     ) -> g.Footprint:
-        scattered = any(name in self.tiles for index in op.place.index for name in names(index))
-        may = op.mask is not None or scattered or some_lanes
+        may = op.mask is not None or self.is_scattered(op) or some_lanes
         return footprint_of(op.place, tile.type, self.buffers, op.bounds, may)
+
+    def lanes(self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd, tile: Value) -> str:
+        """The canonical map, unless something else decides where elements lie or which lane has them."""
+        memory = op.place.base.type
+        if self.is_scattered(op) or tile.name in self.own_maps:
+            return ""
+        return lanes_of(tile.type, memory) if isinstance(tile.type, Tile) and isinstance(memory, Lds) else ""
+
+    def is_scattered(self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd) -> bool:
+        """Whether each element has an index of its own."""
+        return any(name in self.tiles for index in op.place.index for name in names(index))
 
     def copy(self, effect: str, op: ops.CopyOp, place: Place, some_lanes: bool, told: g.Ref | None) -> g.Access:
         foot = footprint_of(place, op.tile, self.buffers, may=some_lanes)

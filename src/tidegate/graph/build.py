@@ -22,6 +22,7 @@ from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.graph.actions import Actions, label_of, role_of, work_of
 from tidegate.graph.drafts import Around, Drafts, Path
+from tidegate.graph.lanes import tiles_with_own_maps
 from tidegate.graph.loops import DEFAULT_TRIPS
 from tidegate.graph.memory import issues_of
 from tidegate.index import (
@@ -73,7 +74,11 @@ def _build(kernel: Kernel, target: Target) -> KernelGraph:
     lanes = {name for name, found in facts.variation.items() if found == Variation.DIVERGENT}
     buffers = {op.result.name for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)}
     builder = _Builder(
-        kernel=kernel, target=target, facts=facts, unknown=tiles | lanes, actions=Actions(target, buffers, tiles)
+        kernel=kernel,
+        target=target,
+        facts=facts,
+        unknown=tiles | lanes,
+        actions=Actions(target, buffers, tiles, tiles_with_own_maps(kernel)),
     )
     top = Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))
     builder.block(kernel.body, (), top)

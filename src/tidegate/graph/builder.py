@@ -45,6 +45,7 @@ class GraphBuilder:
     parts: dict[str, list[Any]] = field(default_factory=dict)
     counted: dict[int, g.Loop] = field(default_factory=dict)  # head → what is known of its loop
     open: list[int] = field(default_factory=list)  # points that flow into the next one
+    lanes: str = ""  # of accesses that name no map from bytes to lanes
 
     # --- declarations ---
 
@@ -91,6 +92,8 @@ class GraphBuilder:
         number = len(self.points)
         for before in self.open:
             self.edge(before, number)
+        if isinstance(action, g.Access) and not action.lanes:
+            action = replace(action, lanes=self.lanes)
         self.points.append(g.Point(action, successors, label, **facts))
         ends = isinstance(action, g.End | g.Return) or bool(successors)
         self.open = [] if ends else [number]
@@ -110,11 +113,12 @@ class GraphBuilder:
         bytes: int = 4,
         extents: tuple[g.Extent, ...] = (),
         is_async: bool = False,
+        lanes: str = "",
         **facts: Any,
     ) -> int:
         foot = g.Footprint(g.Ref(base, to_index(slot), to_index(offset)), extents, bytes)
         facts.setdefault("role", "copy" if is_async else "local_read" if effect == "read" else "local_write")
-        return self.add(g.Access(effect, foot, is_async), **facts)
+        return self.add(g.Access(effect, foot, is_async, lanes=lanes), **facts)
 
     def read(self, base: str, **where: Any) -> int:
         return self.access("read", base, **where)

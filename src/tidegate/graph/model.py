@@ -115,7 +115,12 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Touches shared memory. An asynchronous one goes on after the point; `mbarrier` is told when it is done."""
+    """Touches shared memory. An asynchronous one goes on after the point; `mbarrier` is told when it is done.
+
+    Ordinary accesses with one name in `lanes` give each byte, counted from where the access starts, to the same lane of
+    their wave. So two of them that start at the same byte stay within their lanes, and program order orders them.
+    `ONE_LANE` is the name for a single lane, wherever the access starts.
+    """
 
     effect: str  # read | write | atomic
     footprint: Footprint
@@ -126,6 +131,11 @@ class Access:
     mbarrier: Ref | None = None
     token: str = ""  # the name by which waits speak of an asynchronous access
     as_one: bool = False  # the waves carry it out together: no two of them conflict in one execution of it
+    lanes: str = ""  # a name for which lane touches which byte; empty: nothing is known
+
+
+# One lane of the wave does all of it, and always the same one.
+ONE_LANE = "one"
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,8 @@ class _Reader(Parser):
         mbarrier = self.ref() if cursor.accept("reports") else None
         token = self.name() if cursor.accept("token") else ""
         as_one = cursor.accept("as_one")
-        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier, token, as_one)
+        lanes = cursor.expect_kind("string", "a name in quotes")[1:-1] if cursor.accept("lanes") else ""
+        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier, token, as_one, lanes)
 
     def footprint(self) -> g.Footprint:
         place = self.ref()

@@ -145,6 +145,8 @@ def _show_access(access: g.Access) -> str:
         text += f" token {access.token}"
     if access.as_one:
         text += " as_one"
+    if access.lanes:
+        text += f' lanes "{access.lanes}"'
     return text
 
 

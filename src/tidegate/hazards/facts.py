@@ -28,12 +28,11 @@ class PairFacts:
         actions = [point.action for point in flow.graph.points]
         accesses = [action for action in actions if isinstance(action, g.Access)]
         self.may_cross = target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses)
-        self.any_async = any(each.is_async for each in accesses)
         self.effects: dict[int, str] = {}
         self.tokens = any(
             isinstance(each.action, g.Sync) and getattr(each.action.op, "async_deps", ()) for each in flow.graph.points
         )
-        self.known: dict[tuple[int, bool], Performed] = {}
+        self.known: dict[tuple[int, bool, bool, bool], Performed] = {}
 
     def kind(self, first: int, second: int) -> Kind | None:
         """The kind of a pair of accesses in this order; None if they may come in any order."""
@@ -69,16 +68,24 @@ class PairFacts:
         return isinstance(y, g.Access) and y.proxy != "generic"
 
     def performed(self, first: int, second: int) -> Performed:
-        crosses = self.crosses(second)
-        known = self.known.get((first, crosses))
+        key = first, self.crosses(second), self.is_async(second), self.in_one_lane(first, second)
+        known = self.known.get(key)
         if known is None:
-            known = self.known[first, crosses] = self.find_performed(first, crosses)
+            known = self.known[key] = self.find_performed(*key)
         return known
 
-    def find_performed(self, first: int, crosses: bool) -> Performed:
+    def in_one_lane(self, first: int, second: int) -> bool:
+        """Whether one lane of a wave does both."""
+        one, other = self.flow.action(first), self.flow.action(second)
+        if not isinstance(one, g.Access) or not isinstance(other, g.Access):
+            return False
+        return one.lanes == other.lanes == g.ONE_LANE
+
+    def find_performed(self, first: int, crosses: bool, to_async: bool, in_one_lane: bool) -> Performed:
         x = self.flow.action(first)
+        in_turn = self.target.lds.in_order and not to_async
         if not isinstance(x, g.Access):
-            return Performed(by_arrival=self.by_arrival, needs_fence=crosses)
+            return Performed(by_arrival=self.by_arrival, needs_fence=crosses, in_turn=in_turn)
         counters = tuple(each.counter for each in self.flow.point(first).issues)
         return Performed(
             x.is_async,
@@ -87,17 +94,16 @@ class PairFacts:
             not x.is_async or bool(counters) or not self.target.counters,
             self.by_arrival and not x.is_async,
             crosses and x.proxy == "generic",
+            in_turn=in_turn and not x.is_async,
+            in_one_lane=in_one_lane,
         )
 
-    def within_a_wave(self, first: int, second: int) -> bool:
-        """Whether order within one wave needs anything at all."""
-        if not self.any_async:
-            return False
-        x, y = self.flow.action(first), self.flow.action(second)
-        return (isinstance(x, g.Access) and x.is_async) or (isinstance(y, g.Access) and y.is_async)
+    def is_async(self, node: int) -> bool:
+        action = self.flow.action(node)
+        return isinstance(action, g.Access) and action.is_async
 
     def demand(self, pairs: Pairs, second: int) -> int:
-        """Arrivals that must lie between; 0 if only a wave and itself meet."""
+        """Arrivals that must lie between; 0 if only lanes of one wave meet."""
         return self.stagger.demand(pairs, second)
 
     @property

@@ -115,23 +115,19 @@ class _Finder(ABC):
         return known
 
     def from_meetings(self, first: int, second: int, loop: int, found: Iterable[Meeting]) -> Iterator[Hazard]:
-        """The hazards of a pair: those between waves, and those within one where a copy takes part."""
+        """The hazards of a pair: those between waves, and those between lanes of one wave."""
         kind = self.facts.kind(first, second)
         if kind is None or (first, second) in self.ordered:
             return
-        alone = self.facts.within_a_wave(first, second)
         for meeting in found:
-            pairs = meeting.pairs if alone else ACROSS_ONLY[meeting.pairs.value]
-            if not pairs.value:
-                continue
             yield Hazard(
                 kind,
                 first,
                 second,
                 loop,
                 meeting.distance,
-                self.demand(pairs, second),
-                pairs,
+                self.demand(meeting.pairs, second),
+                meeting.pairs,
                 self.facts.performed(first, second),
                 meeting.rounds,
                 meeting.witness,
@@ -150,7 +146,6 @@ class _Finder(ABC):
                 break
 
 
-ACROSS_ONLY = {value: Pairs(value) & ACROSS for value in range(1 << len(Pairs))}
 Class = tuple[bool, tuple[str, ...], bool, int, str]
 
 
@@ -225,7 +220,8 @@ class _InRegions(_Finder):
         counters = tuple(each.counter for each in self.flow.point(node).issues)
         told = action.mbarrier is not None and node
         token = action.token if self.facts.tokens else ""
-        return (action.effect, action.is_async, action.proxy, action.operator, action.fetches, counters, told, token)
+        kind = (action.effect, action.is_async, action.proxy, action.operator, action.fetches)
+        return (*kind, counters, told, token)
 
     def class_of(self, group: _Group, second: int) -> Class:
         """Of the last access of a group, seen from a consumer."""

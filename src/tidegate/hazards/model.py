@@ -36,6 +36,8 @@ class Performed:
     by_arrival: bool = False  # whether arriving at a barrier performs it
     needs_fence: bool = False  # whether the consumer goes through another proxy
     is_waited_for: bool = False  # whether what stands in the program does, and only barriers behind that count
+    in_turn: bool = False  # whether the wave's own later access is performed after it in any case
+    in_one_lane: bool = False  # whether one lane does both, so that lanes need not meet
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Hazard:
 
     The walks meant: from the producer to the consumer, `distance` times round `loop` (-1: none), never round the loops
     outside of it that hold both, and at least as often as `rounds` says round loops that hold only one of them. A
-    demand of 0 means: the two meet only within one wave, where a wait is enough.
+    demand of 0 means: the two conflict only within one wave, where its lanes must meet, behind a wait for the producer
+    if it is not performed in turn.
     """
 
     kind: Kind

@@ -26,7 +26,17 @@ from tidegate.hazards.model import Hazard
 from tidegate.language.ops import Fence as FenceOp
 from tidegate.language.ops import SharedMemoryBarrier, Signal, SyncOp, WaitCount
 from tidegate.placement.events import Arrive, Depart, Event, all_events
-from tidegate.placement.need import COPIES, ORDINARY, PROXY, UNCOUNTED, Need, drain_events, drain_ops, least_counts
+from tidegate.placement.need import (
+    COPIES,
+    LANES,
+    ORDINARY,
+    PROXY,
+    UNCOUNTED,
+    Need,
+    drain_events,
+    drain_ops,
+    least_counts,
+)
 from tidegate.placement.walks import Walk, Walks
 from tidegate.targets import Target
 
@@ -90,7 +100,7 @@ def is_signal(point: g.Point) -> bool:
 
 def has_wait(target: Target, hazard: Hazard) -> bool:
     """Whether a target can perform the first of two accesses of one wave without a barrier."""
-    return drain_ops(target, _needed(hazard), hazard.performed.counters) is not None
+    return drain_ops(target, _needed(hazard), hazard.performed.counters, within_a_wave=True) is not None
 
 
 class _Finder:
@@ -219,13 +229,16 @@ class _Finder:
         flow = self.walks.flow
         passed = self.walks.younger_on(hazard, walk.nodes)
         for node, younger in zip(reversed(walk.nodes), reversed(passed), strict=True):
-            if flow.point(node).insertable:
+            # In a divergent region only some of the lanes would meet.
+            some_lanes = hazard.demand == 0 and flow.point(node).under == "divergent"
+            if flow.point(node).insertable and not some_lanes:
                 return flow.origin[node], younger
         return -1, 0
 
     def ask(self, hazard: Hazard, point: int, is_new: bool, younger: int) -> bool:
         """Asks an arrival to drain for a hazard; whether it can, and that is new."""
         need = self.need(hazard, younger)
+        need.words.discard(LANES)  # whoever arrives meets them
         needed = need.words
         here = self.walks.flow.graph.points[point]
         if not is_new and not here.insertable and (PROXY in needed or is_signal(here)):
@@ -289,7 +302,8 @@ class _Finder:
         """For whichever wave comes there."""
         point, younger = self.latest(hazard, walk)
         need = self.need(hazard, younger)
-        wait = drain_ops(self.walks.target, need.words, hazard.performed.counters, counted=need.all_counts)
+        counters, counted = hazard.performed.counters, need.all_counts
+        wait = drain_ops(self.walks.target, need.words, counters, counted=counted, within_a_wave=True)
         known = self.drains.waits.get(point, ())
         if wait is None or point < 0 or not self.put_wait(hazard, point, wait):
             return False
@@ -338,9 +352,12 @@ def _is_proxy_fence(op: SyncOp) -> bool:
 
 def _needed(hazard: Hazard) -> set[str]:
     performed = hazard.performed
+    lanes = set() if hazard.demand or performed.in_one_lane else {LANES}
+    if not hazard.demand and performed.in_turn:
+        return lanes
     needed = {COPIES} if performed.is_async else set() if performed.by_arrival and hazard.demand else {ORDINARY}
     if ORDINARY in needed and not performed.counters:
         needed |= {UNCOUNTED}
     if performed.needs_fence and not performed.is_async:
         needed = {PROXY}
-    return needed
+    return needed | lanes

@@ -38,10 +38,13 @@ class Depart:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
-    """Performs ordinary accesses; `proxy`: the other proxy may follow."""
+class ProxyFence:
+    """Performs ordinary accesses; the other proxy may follow."""
 
-    proxy: bool
+
+@dataclass(frozen=True, slots=True)
+class LaneFence:
+    """The lanes of the own wave meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Commit:
     """Closes a group of copies."""
 
 
-Event = Drain | Arrive | Depart | Fence | Commit
+Event = Drain | Arrive | Depart | ProxyFence | LaneFence | Commit
 MEET = (Arrive(-1), Depart(-1))
 
 
@@ -66,8 +69,10 @@ def events_of(op: object) -> tuple[Event, ...]:
             return (Depart(barrier),)
         case ops.WaitCount(counts, deps):
             return (Drain(counts=counts, tokens=_named(counts, deps)),)
-        case ops.Fence(kind):
-            return (Fence(kind == "proxy_async"),)
+        case ops.Fence("proxy_async"):
+            return (ProxyFence(),)
+        case ops.Fence():
+            return (LaneFence(),)
         case ops.CommitGroup():
             return (Commit(),)
     return ()

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from tidegate.graph import model as g
 from tidegate.language.ops import Fence as FenceOp
 from tidegate.language.ops import SyncOp, WaitCount
-from tidegate.placement.events import Drain, Event, Fence
+from tidegate.placement.events import Drain, Event, ProxyFence
 from tidegate.targets import Target
 
 ORDINARY, COPIES, PROXY = "ordinary", "copies", "proxy"
 UNCOUNTED = "uncounted"  # ordinary accesses that no counter knows of
+LANES = "lanes"  # nothing is drained: the lanes of the wave meet
 
 
 def least_counts(*known: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -57,7 +58,7 @@ def drain_events(target: Target, need: Need, whole: bool) -> list[Event]:
     found: list[Event] = []
     words, counts = need.words, need.all_counts
     if PROXY in words:
-        found.append(Fence(True))
+        found.append(ProxyFence())
     if ORDINARY in words and not whole and UNCOUNTED not in words and target.lds_counters:
         found.append(Drain(False, COPIES in words, (*((name, 0) for name in target.lds_counters), *counts)))
     elif words & {ORDINARY, COPIES} or counts:
@@ -77,32 +78,35 @@ def drain_ops(
     counters: Sequence[str],
     in_groups: bool = True,
     counted: Sequence[tuple[str, int]] = (),
+    within_a_wave: bool = False,
 ) -> tuple[SyncOp, ...] | None:
     """Operations that drain without meeting anybody; None if the target has none. `counters`: those of copies.
 
     `in_groups`: all copies are in groups; else a counter of groups drains nothing for certain. `counted`: what else is
-    waited for.
+    waited for. `within_a_wave`: nobody but the wave itself has to know.
     """
     found: list[SyncOp] = []
     counts: dict[str, int] = dict(counted)
+    fences = LANES in what and not target.fence.waits
     if ORDINARY in what:
         counts.update(dict.fromkeys(target.lds_counters, 0))
-        if not counts:
-            if "wave" not in target.fence.kinds:
-                return None
-            found.append(FenceOp("wave"))
-    if UNCOUNTED in what and not found:
-        if "wave" not in target.fence.kinds:
-            return None
-        found.append(FenceOp("wave"))
     if COPIES in what:
         if not counters or any(name not in target.counters for name in counters):
             return None
         if not in_groups and any(target.counters[name].unit == "groups" for name in counters):
             return None
         counts.update(dict.fromkeys(counters, 0))
+    if (ORDINARY in what and not target.lds_counters) or UNCOUNTED in what:
+        # Nothing counts these accesses. Where `fence wave` performs them it does so for the lanes of the wave alone.
+        if not within_a_wave or target.fence.wave_performs != "ordinary":
+            return None
+        fences = True
     if counts:
         found.append(WaitCount(tuple(sorted(counts.items()))))
+    if fences or (LANES in what and not counts):
+        if "wave" not in target.fence.kinds:
+            return None
+        found.append(FenceOp("wave"))
     if PROXY in what:
         found.append(FenceOp("proxy_async"))
     return tuple(found)

@@ -27,7 +27,7 @@ from tidegate.language.ops import Signal, Wait
 from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
 from tidegate.placement.drains import MOST_TRIES, Drains, Meets, find_drains, has_wait, meetings, put_before
 from tidegate.placement.edits import make_plan
-from tidegate.placement.events import MEET, Drain, Fence
+from tidegate.placement.events import MEET, Drain, ProxyFence
 from tidegate.placement.need import ORDINARY, drain_ops
 from tidegate.placement.nests import place_in_nest
 from tidegate.placement.optimal import TIME_LIMIT, Effort, Optimum, place_optimally
@@ -151,7 +151,7 @@ class _Placer:
             for event in events
         )
         self.all_fence = all(
-            self.walks.uniform[node] or not isinstance(event, Fence)
+            self.walks.uniform[node] or not isinstance(event, ProxyFence)
             for node, events in self.walks.own.items()
             for event in events
         )

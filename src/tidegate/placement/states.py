@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidegate.hazards.model import Hazard
-from tidegate.placement.events import Arrive, Barrier, Depart, Drain, Event, Fence
+from tidegate.placement.events import Arrive, Barrier, Depart, Drain, Event, LaneFence, ProxyFence
 from tidegate.placement.ways import Ways
 
 At = tuple[int, tuple[int, ...]]  # a node, and how often round which loop the way to it went
@@ -28,7 +28,7 @@ class State(NamedTuple):
     met: int
     own: bool  # whether its wave is certainly still on its own way
     again: bool  # whether the walk has come past the producer again
-    need: int  # barriers to be met, once it is performed
+    need: int  # barriers to be met, once it is performed; between lanes, whatever makes these meet
     younger: int  # instructions on its counter since, or groups closed; as many as a count can ask for
 
 
@@ -42,14 +42,30 @@ class Producer:
         self.performed_at: set[At] = set()  # where drains perform the producer
         self.counter, self.unit = walks.counted_on(hazard.performed)
         self.most = walks.most_younger(self.counter)
+        fence = walks.target.fence
+        self.between_lanes = hazard.demand == 0
+        self.lanes_to_meet = int(not hazard.performed.in_one_lane)
+        self.fence_performs = fence.wave_performs == "ordinary" and not hazard.performed.is_async
+
+    def start(self) -> State:
+        """Right behind the producer."""
+        performed, demand = self.hazard.performed, self.hazard.demand or self.lanes_to_meet
+        fenced = self.drained or not performed.needs_fence
+        in_turn = self.between_lanes and performed.in_turn
+        own = not self.walks.uniform[self.hazard.producer]
+        state = State(in_turn, fenced, (), 0, own, False, demand, 0)
+        return self.perform(state, self.hazard.producer) if self.drained else state
 
     def can_matter(self, event: Event) -> bool:
         """Whether an event can change the state of any walk."""
         if isinstance(event, Arrive | Depart) or self.drained:
             return isinstance(event, Arrive | Depart)
         if isinstance(event, Drain):
-            return self.performs(event, State(False, True, (), 0, False, False, 0, self.most))
-        if isinstance(event, Fence):
+            meets = self.between_lanes and self.walks.target.fence.waits
+            return meets or self.performs(event, State(False, True, (), 0, False, False, 0, self.most))
+        if isinstance(event, LaneFence):
+            return self.between_lanes
+        if isinstance(event, ProxyFence):
             return self.hazard.performed.needs_fence or not self.hazard.performed.is_async
         return self.unit == "groups"
 
@@ -62,7 +78,9 @@ class Producer:
         A barrier that is only taken to drain will do so somewhere on the way: then the place of the consumer decides.
         """
         need = self.hazard.demand
-        if need and not self.drained:
+        if self.between_lanes:
+            need = self.lanes_to_meet
+        elif not self.drained:
             need = min(need, self.walks.need(self.hazard.pairs, node))
         return _changed(state, performed=True, need=need)
 
@@ -109,22 +127,32 @@ class Producer:
             if counts and self.performs(event, state):
                 self.performed_at.add(at)
                 state = self.perform(state, at[0])
-        elif isinstance(event, Fence):
-            state = self.pass_fence(state, event.proxy, all_pass, at[0])
+            if self.walks.target.fence.waits:
+                state = self.meet_lanes(state)
+        elif isinstance(event, ProxyFence):
+            state = self.pass_proxy_fence(state, all_pass, at[0])
+        elif isinstance(event, LaneFence):
+            if self.between_lanes and self.fence_performs and not state.performed:
+                state = self.perform(state, at[0])
+            state = self.meet_lanes(state)
         elif self.unit == "groups" and not state.performed:
             state = self.with_younger(state, 1)
         return state
 
-    def counts_here(self, state: State, all_pass: bool) -> bool:
-        return all_pass or state.own or self.hazard.demand == 0
+    def meet_lanes(self, state: State) -> State:
+        """Lanes of one wave meet, whichever way the wave has come."""
+        return _changed(state, met=1) if self.between_lanes and state.performed and not state.met else state
 
-    def pass_fence(self, state: State, proxy: bool, all_pass: bool, node: int) -> State:
+    def counts_here(self, state: State, all_pass: bool) -> bool:
+        return all_pass or state.own or self.between_lanes
+
+    def pass_proxy_fence(self, state: State, all_pass: bool, node: int) -> State:
         counts = self.counts_here(state, all_pass)
         if counts and not state.performed and not self.hazard.performed.is_async:
             state = self.perform(state, node)
         # The producer's wave fences before it arrives; the consumer's when it has met all that it has to.
         at_first = counts and not state.met and not state.arrived
-        if proxy and state.performed and (at_first or state.met >= state.need) and not state.fenced:
+        if state.performed and (at_first or state.met >= state.need) and not state.fenced:
             state = _changed(state, fenced=True)
         return state
 

@@ -125,7 +125,8 @@ def _asked(hazard: Hazard, drained: bool) -> tuple[object, ...]:
 
 def _performed(what: Performed) -> tuple[object, ...]:
     """How a producer is performed, whoever waits for it."""
-    return (what.is_async, what.counters, what.token, what.drainable, what.by_arrival, what.needs_fence)
+    how = (what.is_async, what.counters, what.token, what.drainable, what.by_arrival)
+    return (*how, what.needs_fence, what.in_turn, what.in_one_lane)
 
 
 class _Search(Producer):
@@ -152,7 +153,7 @@ class _Search(Producer):
 
     def known_events(self) -> dict[int, tuple[Event, ...]]:
         """What stands in the program and can matter to the hazard, by node."""
-        known, key = self.walks.mattering, (_performed(self.hazard.performed), self.drained)
+        known, key = self.walks.mattering, (_performed(self.hazard.performed), self.drained, self.between_lanes)
         if key not in known:
             kept = ((node, tuple(filter(self.can_matter, events))) for node, events in self.walks.own.items())
             known[key] = {node: events for node, events in kept if events}
@@ -168,11 +169,7 @@ class _Search(Producer):
 
     def unserved(self) -> Iterator[Walk]:
         """Walks on which the hazard is not served, until all states of walks have been seen."""
-        hazard = self.hazard
-        fenced = self.drained or not hazard.performed.needs_fence
-        start = State(False, fenced, (), 0, not self.walks.uniform[hazard.producer], False, hazard.demand, 0)
-        if self.drained:
-            start = self.perform(start, hazard.producer)
+        hazard, start = self.hazard, self.start()
         if self.accepts(start):
             return
         origin: Key = (hazard.producer, (0,) * len(self.counted), start[:-1])

@@ -16,7 +16,7 @@ from tidegate.graph.flow import Flow, uniform_nodes
 from tidegate.hazards.model import Hazard, Performed
 from tidegate.hazards.stagger import Stagger
 from tidegate.language.ops import ConditionalBarrier
-from tidegate.placement.events import Commit, Event, events_of
+from tidegate.placement.events import Commit, Event, LaneFence, events_of
 from tidegate.targets import Target
 
 NO_LOOPS: frozenset[int] = frozenset()
@@ -42,6 +42,8 @@ class Ways:
         for node in range(len(flow.origin)):
             action = flow.action(node)
             if isinstance(action, g.Sync) and (events := events_of(action.op)):
+                if events == (LaneFence(),) and flow.point(node).under == "divergent":
+                    continue  # not all lanes come to it
                 self.own[node] = events
             if isinstance(action, g.Sync) and isinstance(action.op, ConditionalBarrier):
                 self.halves.append(node)

@@ -304,8 +304,10 @@ class Walker:
                 self.steps.append(c.Prefer(at, level))
             case ops.NullAsyncDep(result=result):
                 self.tokens[result.name] = ()
+            case ops.Fence(kind="wave") if self.asked.prices.target.fence.wave_performs != "nothing":
+                self.steps.append(self.asked.prices.plain(1, at))  # else it only holds the compiler
             case _:
-                pass  # fences: nothing that this model knows the price of
+                pass  # fences between proxies: nothing that this model knows the price of
 
     def meet(self, at: int) -> None:
         self.steps += (c.Arrive(at, _WORKGROUP), c.Depart(at, _WORKGROUP))

@@ -66,7 +66,10 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
+    """`all_lanes`: no lane is switched off where it stands."""
+
     op: FenceOp
+    all_lanes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

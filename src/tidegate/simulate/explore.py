@@ -23,7 +23,7 @@ from tidegate.simulate.clocks import Clock, Id
 from tidegate.simulate.machine import Machine
 from tidegate.simulate.persistent import stands_alone
 from tidegate.simulate.program_order import Key
-from tidegate.simulate.races import Party, Watch
+from tidegate.simulate.races import Moment, Party, Watch
 from tidegate.simulate.steps import Arrive, Await, Depart, End, Issue, Step
 
 MOST_STATES = 20_000
@@ -131,10 +131,10 @@ class Blind(Watch):
     def copy(self) -> Blind:
         return self
 
-    def issue(self, party: Party, clock: Clock, time: int) -> None:
+    def issue(self, party: Party, clock: Clock, now: Moment) -> None:
         pass
 
-    def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key]) -> None:
+    def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key], lanes_met: Sequence[int]) -> None:
         pass
 
 
@@ -194,7 +194,7 @@ class _State:
         wave, number = way
         if way in there.landing:
             there.land(way)
-        there.watch.performed(wave, number, there.waves[wave].flight.touches[number], there.waves[wave].time)
+        there.watch.performed(wave, number, there.waves[wave].flight.touches[number], there.waves[wave].now)
         return _State(there, self.early | {way})
 
 

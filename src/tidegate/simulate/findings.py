@@ -1,7 +1,7 @@
 """Races, inversions and hangs as findings: both places, a witness, and what would have ordered them.
 
 Needs   what the machine found, and for each statement its place and its text
-Gives   findings TG101 to TG105 and TG221
+Gives   findings TG101 to TG105, TG108 and TG221
 Keeps   one finding for each pair of statements; the text depends on the witness alone, and on what else the same wait
         left in flight: what is called safe is so for all of it
 """
@@ -60,7 +60,7 @@ def clash_finding(
 
 def code_of(clash: Clash) -> str:
     if clash.kind == "own":
-        return "TG105"
+        return "TG108" if clash.why == "lanes" else "TG105"
     return "TG104" if clash.kind == "inversion" else _hazard(clash)
 
 
@@ -208,6 +208,9 @@ class _Clash:
                 return f"{memory} is written while another wave may still be writing it"
             case "TG104":
                 return f"{memory} is always {done} too early: before another wave's access that comes first"
+            case "TG108":
+                before = "reading" if clash.first.touch.effect == "read" else "writing"
+                return f"{memory} is {done} while another lane of the same wave may still be {before} it"
         if clash.why == "unfenced":
             return f"{memory} is accessed through another proxy without a fence"
         still = "asynchronous access" if clash.first.touch.is_async else "access"
@@ -232,6 +235,8 @@ class _Clash:
                 return "performed for generic accesses, but no `fence proxy_async` stands between them"
             case "varies":
                 return "which of them comes first depends on who arrives first"
+            case "lanes":
+                return "nothing between them orders the lanes of the wave, and a byte may belong to two of them"
 
     def help(self, code: str) -> str:
         clash = self.clash
@@ -242,6 +247,8 @@ class _Clash:
             return f"put `fence proxy_async` after {self.name(clash.first)}, before the barrier"
         if clash.why == "varies":
             return "let both waves meet between the two accesses"
+        if clash.why == "lanes":
+            return f"put `fence wave` before {self.name(clash.second)}; any barrier of the workgroup will do as well"
         if clash.kind == "race" and first.where == second.where and first.key == second.key:
             return "give each wave bytes of its own, or let one wave alone do it"
         if first.reports is not None:
@@ -256,7 +263,7 @@ class _Clash:
                 return f"wait for the copy's group {place}; a copy is in a group only after `commit_group`"
             return f"put a `wait_count` for the copy {place}, with a count that does not leave it in flight"
         if code == "TG105":
-            return f"wait for {self.name(clash.first)}, or put `fence wave` between them"
+            return f"wait for {self.name(clash.first)}"
         if clash.why == "undrained":
             return f"let wave {clash.first.wave} wait before that barrier; `shared_memory_barrier` does both"
         return self.place_barrier()

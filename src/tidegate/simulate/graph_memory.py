@@ -39,15 +39,15 @@ class GraphMemory:
     live: dict[str, bool] = field(default_factory=dict)  # buffers that were allocated, and not freed since
     used: dict[int, Sequence[str]] = field(default_factory=dict)  # the names in an expression, by its identity
 
-    def touched(self, point: g.Point, foot: g.Footprint) -> tuple[list[Region], bool]:
-        """The bytes, a region for each space, and whether they are more than will be touched."""
+    def touched(self, point: g.Point, foot: g.Footprint) -> tuple[list[Region], bool, int | None]:
+        """The bytes, a region for each space; whether they are more than will be touched; and the first of them."""
         place = self.place(foot.place)
         for buffer in place.buffers:
             if self.live.get(buffer.name) is False:
                 message = f"`{buffer.name[1:]}` is used after its memory was given back"
                 self.report(Finding("TG309", message, (Label(point.at, f"by wave {self.wave}"),)))
         if place.first is None:
-            return self.all_of(place.buffers), True
+            return self.all_of(place.buffers), True, None
         steps, may = [], False
         for extent in foot.extents:
             count = extent.count
@@ -64,7 +64,7 @@ class GraphMemory:
             first, last = region.stretches[0][0] - low, region.stretches[-1][1] - low
             if first < 0 or last > buffer.bytes:
                 self.report(self.outside(point, buffer, first, last))
-        return [region], may
+        return [region], may, place.first
 
     def all_of(self, buffers: Sequence[g.Buffer]) -> list[Region]:
         """All bytes of some buffers."""

@@ -130,7 +130,7 @@ def run_hostile(
     for place in grid:
         memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
         env = {**shared, **dict(zip(WORKGROUP, place, strict=True))}
-        data = [Data(memory, run.tally.mover(wave)) for wave in range(count)]
+        data = [Data(memory, run.tally.mover(wave), lanes) for wave in range(count)]
         sources = [
             KernelSource(Wave(kernel.body, {**env, WAVE: wave}, layout, waves=count, lanes=lanes), facts, each)
             for wave, each in enumerate(data)
@@ -188,7 +188,8 @@ def run_graph(
 
 @dataclass(frozen=True, slots=True)
 class _Mood:
-    """How a workgroup behaves: how long a wave runs alone, how likely copies land and other accesses move early.
+    """How a workgroup behaves: how long a wave runs alone, how likely copies land and other accesses move early, and
+    lanes read what others of their wave have yet to write.
 
     Once in a while it is kind: waves take turns and nothing is late, as hardware often has it.
     """
@@ -196,6 +197,7 @@ class _Mood:
     bursts: tuple[int, ...]
     lands: float
     early: float
+    apart: float = 0.0
     kind: bool = False
 
 
@@ -203,7 +205,7 @@ def _mood(rng: random.Random) -> _Mood:
     if rng.random() < 0.1:
         return _Mood((1,), 0.5, 1.0, kind=True)
     bursts = rng.choice(((1,), (1, 2, 4), (1, 4, 16, 64), (8, 64, 512)))
-    return _Mood(bursts, rng.choice((0.02, 0.1, 0.5)), rng.choice((0.0, 0.02, 0.2)))
+    return _Mood(bursts, rng.choice((0.02, 0.1, 0.5)), rng.choice((0.0, 0.02, 0.2)), rng.choice((0.0, 0.1, 0.5)))
 
 
 @dataclass(slots=True)
@@ -224,13 +226,17 @@ class _Run:
     ) -> None:
         tally, verdicts = self.tally, Verdicts()
         tally.start(place)
-        machine = start_machine(self.rules, sources, Watch(regions, verdicts, self.rules.proxies and crosses))
+        proxies, in_order = self.rules.proxies and crosses, self.rules.in_issue_order
+        watch = Watch(regions, verdicts, proxies, in_issue_order=in_order)
+        machine = start_machine(self.rules, sources, watch)
 
         def on_step(wave: int, step: Step) -> None:
             tally.step(wave, step)
             source = sources[wave]
             if isinstance(step, Issue) and isinstance(source, KernelSource):
-                source.issue(machine.waves[wave].issued)
+                state = machine.waves[wave]
+                data[wave].meet(state.known_to_lanes)
+                source.issue(state.issued)
 
         def on_perform(wave: int, number: int, touch: Touch) -> None:
             if data:
@@ -255,6 +261,8 @@ class _Run:
     def _schedule(self, machine: Machine, data: list[Data]) -> None:
         """Steps until nothing can happen. A wave that a barrier holds is left alone until something arrives."""
         rng, mood = self.rng, _mood(self.rng)
+        for each in data:
+            each.runs_apart = lambda: rng.random() < mood.apart
         ready = list(range(len(machine.waves)))
         wave = left = 0
         while ready or machine.landing:

@@ -259,7 +259,7 @@ class _Judge:
         self.result.uncounted += all_orders is None
 
     def machine(self, waves: list[tuple[Step, ...]], verdicts: Verdicts, *, varies: bool) -> Machine:
-        watch = Watch(self.regions, verdicts, self.proxies, varies)
+        watch = Watch(self.regions, verdicts, self.proxies, varies, self.rules.in_issue_order)
         return start_machine(self.rules, [Listed(steps) for steps in waves], watch)
 
     # --- what was found ---

@@ -9,19 +9,20 @@ Cost    constant per event, plus the elements of an access that is no box
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 import numpy as np
 
+from tidegate.graph.lanes import lanes_of, tiles_with_own_maps
 from tidegate.graph.memory import issues_of
 from tidegate.language import ops
 from tidegate.language.fit import CLASS_OF
 from tidegate.language.layout import lay_out
-from tidegate.language.ops import Kernel, Op, walk_ops
+from tidegate.language.ops import Kernel, Op, Place, Value, walk_ops
 from tidegate.language.show import show_op
-from tidegate.language.types import Lds
+from tidegate.language.types import Lds, Tile
 from tidegate.simulate import events
 from tidegate.simulate.findings import Statement
 from tidegate.simulate.memory import LDS, Cells
@@ -35,9 +36,10 @@ from tidegate.simulate.steps import (
     Drain,
     Effect,
     End,
-    Fence,
     Issue,
+    LaneFence,
     Manner,
+    ProxyFence,
     Queue,
     Step,
     Touch,
@@ -60,6 +62,7 @@ class _Facts:
     queues: tuple[Queue, ...]
     can_wait: bool
     proxy: str
+    lanes: str  # which lane has which element, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,27 @@ class KernelFacts:
 
 
 def facts_of(kernel: Kernel, target: Target) -> KernelFacts:
-    found = {}
+    found, own_maps = {}, tiles_with_own_maps(kernel)
     for where, op in enumerate(walk_ops(kernel.body)):
         queues = tuple(Queue(each.counter, each.least, each.in_order) for each in issues_of(op, target))
         proxy = target.operations[CLASS_OF[type(op)]].proxy if isinstance(op, ops.CopyOp) else ""
-        found[id(op)] = _Facts(where, queues, bool(queues) or not target.counters, proxy or "generic")
+        lanes = _lanes(op, own_maps)
+        found[id(op)] = _Facts(where, queues, bool(queues) or not target.counters, proxy or "generic", lanes)
     return KernelFacts(found, (len(kernel.body.ops),))
+
+
+def _lanes(op: Op, own_maps: Container[str]) -> str:
+    """The canonical map of the tile of an ordinary access, unless something else decides it."""
+    match op:
+        case ops.LocalRead(result=Value(name, Tile() as tile), place=Place(base=Value(type=Lds() as memory))):
+            pass
+        case ops.LocalWrite(tile=Value(name, Tile() as tile), place=Place(base=Value(type=Lds() as memory))):
+            pass
+        case ops.AtomicAdd(tile=Value(name, Tile() as tile), place=Place(base=Value(type=Lds() as memory))):
+            pass
+        case _:
+            return ""
+    return "" if name in own_maps else lanes_of(tile, memory)
 
 
 def statements_of(kernel: Kernel) -> tuple[Statement, ...]:
@@ -179,8 +197,8 @@ class KernelSource:
                 return Commit(where, key)
             case events.Drain(counts=counts, copies=copies, lds=lds, every_copy=every, named=named):
                 return Drain(where, lds, every, counts, self._numbers(copies), key, self._numbers(named))
-            case events.Fence(op=op):
-                return Fence(where, op.kind == "proxy_async", key)
+            case events.Fence(op=op, all_lanes=all_lanes):
+                return ProxyFence(where, key) if op.kind == "proxy_async" else LaneFence(where, key, all_lanes)
             case events.Arrive(op=op, barrier=barrier, expect=expect):
                 return Arrive(where, barrier, expect, _manner(op), key)
             case events.Depart(barrier=barrier):
@@ -207,6 +225,8 @@ class KernelSource:
             can_wait=facts.can_wait,
             key=key,
             loops=tuple(self.wave.loops),
+            lanes=self.facts.of(op).lanes if event.cells.scattered is None else "",
+            first=event.cells.base if event.cells.scattered is None else None,
         )
 
     def _copy(self, event: events.Copy, facts: _Facts, key: Key) -> Touch:

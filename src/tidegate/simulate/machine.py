@@ -14,15 +14,27 @@ commutes, so that running it at once loses no order (`settle`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, assert_never
 
-from tidegate.simulate.barriers import WORKGROUP, Barriers
+from tidegate.simulate.barriers import WORKGROUP, Barrier, Barriers
 from tidegate.simulate.clocks import Clock, Id, start
 from tidegate.simulate.program_order import START, Key
 from tidegate.simulate.queues import InFlight, Rules
-from tidegate.simulate.races import Party, Watch
-from tidegate.simulate.steps import Arrive, Await, Commit, Depart, Drain, End, Fence, Issue, Step, Touch
+from tidegate.simulate.races import Moment, Party, Watch
+from tidegate.simulate.steps import (
+    Arrive,
+    Await,
+    Commit,
+    Depart,
+    Drain,
+    End,
+    Issue,
+    LaneFence,
+    ProxyFence,
+    Step,
+    Touch,
+)
 
 
 class Source(Protocol):
@@ -53,11 +65,17 @@ class Wave:
     issued: int = 0
     ended: bool = False
     last: Key = START
+    lanes_met: int = -1  # the last step at which all lanes of the wave have met
+    known_to_lanes: int = 0  # accesses that were issued before that
+    # Arrivals that the wave has not departed from: at which step, and how many accesses were issued before.
+    arrived: dict[Barrier, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def now(self) -> Moment:
+        return Moment(self.time, self.place, self.lanes_met)
 
     def copy(self) -> Wave:
-        return Wave(
-            self.source, self.clock, self.flight.copy(), self.place, self.time, self.issued, self.ended, self.last
-        )
+        return replace(self, flight=self.flight.copy(), arrived=dict(self.arrived))
 
 
 # Told of every step and of every performance: a listener draws a timeline, or moves the data.
@@ -139,7 +157,9 @@ class Machine:
         match self.next(wave):
             case Drain() as drain:
                 return flight.drained(drain)
-            case Fence():
+            case ProxyFence():
+                return flight.ordinary()
+            case LaneFence() if self.rules.lane_fence_performs:
                 return flight.ordinary()
             case Arrive() if self.rules.arrival_performs:
                 return flight.ordinary()
@@ -164,6 +184,7 @@ class Machine:
         state = self.waves[wave]
         step = state.source.step(state.place)
         self.perform(wave, self.must(wave))
+        self._meet_lanes(state, step)
         self.taken += 1
         state.place += 1
         if self.on_step is not None:
@@ -181,9 +202,10 @@ class Machine:
                         self.watch.left(wave, number, state.flight.touches[number], left, state.time)
                 if any(number in state.flight.touches for number in step.named):
                     self.watch.verdicts.late.add(step.where)
-            case Fence(proxy=proxy):
-                if proxy:
-                    state.clock = self._tell(wave).fence()
+            case ProxyFence():
+                state.clock = self._tell(wave).fence()
+            case LaneFence():
+                pass  # others learn nothing
             case Arrive():
                 self.barriers.arrive(wave, step.barrier, step.expect, self._tell(wave))
             case Depart(barrier=barrier):
@@ -196,6 +218,20 @@ class Machine:
             case _:
                 assert_never(step)
         state.last = step.key
+
+    def _meet_lanes(self, state: Wave, step: Step) -> None:
+        """Lanes meet at a fence of their wave, at a wait where the target says so, and at a barrier: what they did
+        before they arrived there is known to all of them when they depart."""
+        match step:
+            case LaneFence(all_lanes=True) if self.rules.has_lane_fence:
+                state.lanes_met, state.known_to_lanes = state.place, state.issued
+            case Drain() if self.rules.waits_meet_lanes:
+                state.lanes_met, state.known_to_lanes = state.place, state.issued
+            case Arrive(barrier=barrier, manner=manner) if manner != "mbarrier":
+                state.arrived[barrier] = (state.place, state.issued)
+            case Depart(barrier=barrier) if barrier in state.arrived:
+                met = (state.lanes_met, state.known_to_lanes)
+                state.lanes_met, state.known_to_lanes = max(met, state.arrived.pop(barrier))
 
     def land(self, at: Id) -> None:
         """A copy that reports to a barrier ends now."""
@@ -210,7 +246,7 @@ class Machine:
         state = self.waves[wave]
         number, state.issued = state.issued, state.issued + 1
         party = Party(wave, number, touch, self.barriers.phase(wave, WORKGROUP))
-        self.watch.issue(party, state.clock, state.time)
+        self.watch.issue(party, state.clock, replace(state.now, step=state.place - 1))
         state.flight.issue(number, touch)
         if touch.reports is not None:
             self.landing[wave, number] = (touch, self._tell(wave))
@@ -224,7 +260,7 @@ class Machine:
                 self.land((wave, number))
             elif self.on_perform is not None and touch.reports is None:
                 self.on_perform(wave, number, touch)
-            self.watch.performed(wave, number, touch, state.time)
+            self.watch.performed(wave, number, touch, state.now)
         state.flight.perform(numbers)
 
     def _tell(self, wave: int) -> Clock:
@@ -238,7 +274,8 @@ class Machine:
         state = self.waves[wave]
         if clock is not None:
             state.clock = state.clock.join(clock)
-        self.watch.forget([None if each.ended else each.clock for each in self.waves], [w.last for w in self.waves])
+        clocks = [None if each.ended else each.clock for each in self.waves]
+        self.watch.forget(clocks, [each.last for each in self.waves], [each.lanes_met for each in self.waves])
 
     def waits_for(self, wave: int, step: Depart | Await) -> str:
         """What holds a wave, in words."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.simulate.clocks import Clock, Id
-from tidegate.simulate.races import Party, Record, Watch, Why, why_unsure
+from tidegate.simulate.races import Moment, Party, Record, Watch, Why, why_unsure
 from tidegate.simulate.steps import Touch
 
 
@@ -23,15 +23,15 @@ class Overlaps(Watch):
 
     def copy(self) -> Overlaps:
         held = Watch.copy(self)
-        same = (held.regions, held.verdicts, held.proxies, held.varies, held.records, held.limit, held.least)
-        return Overlaps(*same, {}, set(self.flying))
+        facts = (held.regions, held.verdicts, held.proxies, held.varies, held.in_issue_order)
+        return Overlaps(*facts, held.records, held.limit, held.least, {}, set(self.flying))
 
-    def issue(self, party: Party, clock: Clock, time: int) -> None:
-        Watch.issue(self, party, clock, time)
+    def issue(self, party: Party, clock: Clock, now: Moment) -> None:
+        Watch.issue(self, party, clock, now)
         self.flying.add((party.wave, party.number))
 
-    def performed(self, wave: int, number: int, touch: Touch, time: int) -> None:
-        Watch.performed(self, wave, number, touch, time)
+    def performed(self, wave: int, number: int, touch: Touch, now: Moment) -> None:
+        Watch.performed(self, wave, number, touch, now)
         self.flying.discard((wave, number))
 
     def landed(self, at: Id) -> None:

@@ -29,6 +29,10 @@ class Rules:
     arrival_performs: bool
     proxies: bool
     wave_end_leaves: bool
+    in_issue_order: bool  # whether ordinary accesses of one wave are performed in the order of issue
+    has_lane_fence: bool
+    lane_fence_performs: bool  # ordinary accesses, for the lanes of the wave
+    waits_meet_lanes: bool
 
     @property
     def group_counters(self) -> tuple[str, ...]:
@@ -43,6 +47,10 @@ def rules_of(target: Target) -> Rules:
         target.barrier.performs == "ordinary",
         target.fence.proxy_needed,
         target.barrier.wave_end == "leaves",
+        target.lds.in_order,
+        "wave" in target.fence.kinds,
+        target.fence.wave_performs == "ordinary",
+        target.fence.waits,
     )
 
 

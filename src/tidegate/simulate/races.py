@@ -13,9 +13,10 @@ Cost    per access the number of accesses that others may still meet; what all w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tidegate.graph.model import ONE_LANE
 from tidegate.simulate.clocks import Clock, Id
 from tidegate.simulate.program_order import Key, compare, may_still_come
 from tidegate.simulate.queues import Left
@@ -24,8 +25,8 @@ from tidegate.simulate.steps import Touch
 
 Kind = Literal["race", "own", "inversion"]
 # Why two accesses are not in order: nothing between them; a barrier that does not drain the first; no fence between
-# the proxies; a different order in different runs.
-Why = Literal["unmet", "undrained", "unfenced", "varies"]
+# the proxies; a different order in different runs; nothing at which the lanes of their wave meet.
+Why = Literal["unmet", "undrained", "unfenced", "varies", "lanes"]
 
 # A wave forgets when there are so many accesses that others may meet.
 FORGET_AT = 48
@@ -64,14 +65,30 @@ class Clash:
         return (self.first.phase + self.second.phase, self.second.wave, self.first.wave)
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a wave stands: its own time, its step, and the last step before which all that its lanes did is known to
+    all of them; -1: there is none."""
+
+    time: int
+    step: int
+    lanes_met: int = -1
+
+
 @dataclass(slots=True)
 class Record:
     """What is known about an access that others may still meet."""
 
     party: Party
-    told: int  # the wave's own time at its issue
-    performed: int | None = None
+    issued: Moment
+    performed: Moment | None = None
     left: tuple[tuple[int, Left], ...] = ()  # waits that let it go on, each with the wave's own time then
+
+    def is_over_for_lanes(self, lanes_met: int, in_turn: bool) -> bool:
+        """Whether all lanes of its wave know that it is performed. `in_turn`: what follows is performed later."""
+        if in_turn and self.issued.step < lanes_met:
+            return True
+        return self.performed is not None and self.performed.step <= lanes_met
 
     def left_before(self, time: int | None) -> Left | None:
         """The last such wait; with a time, of those before it."""
@@ -86,6 +103,7 @@ class Group:
     waves: set[int] = field(default_factory=set)
     has_async: bool = False
     has_writes: bool = False
+    lanes: set[tuple[str, int | None]] = field(default_factory=set)  # maps from bytes to lanes, and where they start
 
     def add(self, record: Record) -> None:
         party = record.party
@@ -93,17 +111,20 @@ class Group:
         self.waves.add(party.wave)
         self.has_async |= party.touch.is_async
         self.has_writes |= party.touch.effect != "read"
+        self.lanes.add((party.touch.lanes, party.touch.first))
 
     def may_clash(self, party: Party) -> bool:
-        """Whether any of them can clash with an access: not if all are the wave's own and ordinary, or all reads."""
+        """Whether any of them can clash with an access: not if all are reads, or ordinary and of the same lanes."""
         touch = party.touch
         if touch.effect == "read" and not self.has_writes:
             return False
-        return touch.is_async or self.has_async or self.waves != {party.wave}
+        if touch.is_async or self.has_async or self.waves != {party.wave}:
+            return True
+        return not touch.lanes or self.lanes != {(touch.lanes, touch.first)}
 
     def copy(self) -> Group:
-        records = {at: Record(each.party, each.told, each.performed, each.left) for at, each in self.records.items()}
-        return Group(records, set(self.waves), self.has_async, self.has_writes)
+        records = {at: replace(each) for at, each in self.records.items()}
+        return Group(records, set(self.waves), self.has_async, self.has_writes, set(self.lanes))
 
 
 @dataclass(slots=True)
@@ -163,6 +184,7 @@ class Watch:
     verdicts: Verdicts
     proxies: bool = False  # whether a fence is needed between two proxies, and both are used
     varies: bool = False  # whether other runs may order accesses in another way
+    in_issue_order: bool = False  # whether ordinary accesses of one wave are performed in the order of issue
     records: dict[str, dict[Region, Group]] = field(default_factory=dict)
     limit: int = FORGET_AT
     least: int = FORGET_AT  # the limit never falls below this
@@ -172,22 +194,21 @@ class Watch:
         records = {
             space: {region: group.copy() for region, group in held.items()} for space, held in self.records.items()
         }
-        return Watch(
-            self.regions, self.verdicts, self.proxies, self.varies, records, self.limit, self.least, dict(self.newest)
-        )
+        same = (self.regions, self.verdicts, self.proxies, self.varies, self.in_issue_order)
+        return Watch(*same, records, self.limit, self.least, dict(self.newest))
 
-    def issue(self, party: Party, clock: Clock, time: int) -> None:
-        """An access is issued by a wave that knows `clock`, at its own time `time`."""
+    def issue(self, party: Party, clock: Clock, now: Moment) -> None:
+        """An access is issued by a wave that knows `clock`."""
         for region in party.touch.regions:
             held = self.records.setdefault(region.space, {})
             for other, group in held.items():
                 if group.may_clash(party) and self.regions.common(region, other) is not None:
                     for record in group.records.values():
-                        self.meet(record, party, clock)
+                        self.meet(record, party, clock, now)
             group = held.setdefault(region, Group())
             if not self.varies:
                 self._replace(group, party, region)
-            group.add(Record(party, time))
+            group.add(Record(party, now))
 
     def _replace(self, group: Group, party: Party, region: Region) -> None:
         """Forgets the same access of an earlier iteration: whoever clashes with that one clashes with this one.
@@ -202,11 +223,11 @@ class Watch:
             del group.records[before]
         self.newest[key] = (party.wave, party.number)
 
-    def performed(self, wave: int, number: int, touch: Touch, time: int) -> None:
+    def performed(self, wave: int, number: int, touch: Touch, now: Moment) -> None:
         for region in touch.regions:
             group = self.records.get(region.space, {}).get(region)
             if group is not None and (wave, number) in group.records:
-                group.records[wave, number].performed = time
+                group.records[wave, number].performed = now
 
     def left(self, wave: int, number: int, touch: Touch, left: Left, time: int) -> None:
         """A wait of the wave has left a copy in flight."""
@@ -220,13 +241,13 @@ class Watch:
     def landed(self, at: Id) -> None:
         """A copy that reports has ended; who may rely on that, the clocks say."""
 
-    def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key]) -> None:
+    def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key], lanes_met: Sequence[int]) -> None:
         """Drops what can meet nobody any more. `clocks` are those of waves that have not ended."""
         if self.varies or self._count() < self.limit:
             return
         for held in self.records.values():
             for region, group in list(held.items()):
-                kept = [each for each in group.records.values() if not self._is_over(each, clocks, last)]
+                kept = [each for each in group.records.values() if not self._is_over(each, clocks, last, lanes_met)]
                 held[region] = Group()
                 for each in kept:
                     held[region].add(each)
@@ -237,21 +258,25 @@ class Watch:
     def _count(self) -> int:
         return sum(len(group.records) for held in self.records.values() for group in held.values())
 
-    def _is_over(self, record: Record, clocks: Sequence[Clock | None], last: Sequence[Key]) -> bool:
+    def _is_over(
+        self, record: Record, clocks: Sequence[Clock | None], last: Sequence[Key], lanes_met: Sequence[int]
+    ) -> bool:
         own, touch = record.party.wave, record.party.touch
         for wave, clock in enumerate(clocks):
             if clock is None:
                 continue
+            if wave == own and not record.is_over_for_lanes(lanes_met[own], in_turn=False):
+                return False
             if wave != own and may_still_come(last[wave], touch.key):
                 return False
             if why_unsure(record, wave, clock, self.proxies and touch.proxy == "generic") is not None:
                 return False
         return True
 
-    def meet(self, record: Record, party: Party, clock: Clock) -> None:
+    def meet(self, record: Record, party: Party, clock: Clock, now: Moment) -> None:
         one, other = record.party.touch, party.touch
         own = record.party.wave == party.wave
-        if own and not (one.is_async or other.is_async):
+        if own and keep_to_lanes(one, other):
             return
         if one.as_one and not own and one.where == other.where and one.key == other.key:
             return
@@ -259,10 +284,16 @@ class Watch:
         if bytes_ is None:
             return
         crossing = self.proxies and one.proxy == "generic" and other.proxy == "async"
-        why = self.unsure(record, party.wave, clock, crossing)
+        ordinary = not (one.is_async or other.is_async)
+        why = None if own and ordinary else self.unsure(record, party.wave, clock, crossing)
+        landed = (party.wave, record.party.number) in clock.landed
+        if why is None and own and not landed and not in_one_lane(one, other):
+            in_turn = ordinary and self.in_issue_order
+            why = None if record.is_over_for_lanes(now.lanes_met, in_turn) else "lanes"
         if why is not None:
             kind: Kind = "own" if own else "race"
-            left = record.left_before(None if own else clock.times[record.party.wave]) if why != "unfenced" else None
+            waited = why not in ("unfenced", "lanes")
+            left = record.left_before(None if own else clock.times[record.party.wave]) if waited else None
             self.verdicts.add(as_clash(kind, record.party, party, bytes_, why, left))
         elif not own:
             self.ordered(record.party, party, bytes_)
@@ -292,6 +323,18 @@ def _pair(one: Party, other: Party) -> tuple[Id, Id]:
     return min(ours, theirs), max(ours, theirs)
 
 
+def keep_to_lanes(one: Touch, other: Touch) -> bool:
+    """Whether two accesses of one wave touch each common byte in one lane, where program order orders them."""
+    if one.is_async or other.is_async or not one.lanes or one.lanes != other.lanes:
+        return False
+    return in_one_lane(one, other) or (one.first is not None and one.first == other.first)
+
+
+def in_one_lane(one: Touch, other: Touch) -> bool:
+    """Whether one lane of a wave does both."""
+    return one.lanes == other.lanes == ONE_LANE
+
+
 def conflict(one: Touch, other: Touch, regions: Regions) -> Stretch | None:
     """The first bytes on which two accesses clash, if their order matters at all."""
     if one.effect == "read" and other.effect == "read":
@@ -308,10 +351,11 @@ def why_unsure(record: Record, wave: int, clock: Clock, crossing: bool) -> Why |
 
     `crossing`: it goes on through the other proxy, for which a fence has to stand between.
     """
-    own, performed, at = record.party.wave, record.performed, (record.party.wave, record.party.number)
+    own, at = record.party.wave, (record.party.wave, record.party.number)
+    performed = record.performed.time if record.performed is not None else None
     knows = performed is not None and (wave == own or clock.times[own] > performed)
     if not knows and at not in clock.landed:
-        return "undrained" if wave != own and clock.times[own] > record.told else "unmet"
+        return "undrained" if wave != own and clock.times[own] > record.issued.time else "unmet"
     if not crossing or at in clock.fenced_landed:
         return None
     return None if performed is not None and clock.fenced[own] > performed else "unfenced"

@@ -50,6 +50,8 @@ class Touch:
     loops: tuple[tuple[str, int], ...] = ()  # counters of the loops around it, for messages
     as_one: bool = False  # no two waves conflict in one execution of it
     more: tuple[Region, ...] = ()  # in other spaces, where nobody knows in which of several buffers it lies
+    lanes: str = ""  # which lane touches which byte, counted from `first`; empty: nobody knows
+    first: int | None = None  # the byte at which it starts; None: nobody knows
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -83,10 +85,20 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class ProxyFence:
+    """The other proxy may follow."""
+
     where: int
-    proxy: bool
     key: Key = START
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFence:
+    """The lanes of the wave meet. `all_lanes`: in a divergent region some of them do not come."""
+
+    where: int
+    key: Key = START
+    all_lanes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +131,4 @@ class End:
     key: Key = START
 
 
-Step = Issue | Commit | Drain | Fence | Arrive | Depart | Await | End
+Step = Issue | Commit | Drain | ProxyFence | LaneFence | Arrive | Depart | Await | End

@@ -30,9 +30,10 @@ from tidegate.simulate.steps import (
     Drain,
     Effect,
     End,
-    Fence,
     Issue,
+    LaneFence,
     Manner,
+    ProxyFence,
     Queue,
     Step,
     Touch,
@@ -219,7 +220,7 @@ class _Walker:
     # --- accesses ---
 
     def access(self, point: g.Point, number: int, access: g.Access) -> Touch:
-        regions, may = self.memory.touched(point, access.footprint)
+        regions, may, first = self.memory.touched(point, access.footprint)
         reports = None
         if access.mbarrier is not None and access.is_async:
             reports = self.barrier(access.mbarrier.base, evaluate(access.mbarrier.slot, self.env), point)
@@ -247,6 +248,8 @@ class _Walker:
             self.loops(),
             access.as_one,
             tuple(regions[1:]),
+            access.lanes,
+            first,
         )
 
     def anything(self, point: g.Point, number: int, reaches: tuple[str, ...]) -> Iterator[Step]:
@@ -297,8 +300,10 @@ class _Walker:
             case ops.WaitCount(counts=counts, async_deps=deps):
                 copies, named = self.named_copies(counts, deps)
                 yield Drain(number, False, False, counts, copies, key, named)
-            case ops.Fence(kind=kind):
-                yield Fence(number, kind == "proxy_async", key)
+            case ops.Fence(kind="proxy_async"):
+                yield ProxyFence(number, key)
+            case ops.Fence():
+                yield LaneFence(number, key, point.under != "divergent")
             case ops.CommitGroup(result=result):
                 if result is not None:
                     self.tokens[result.name] = frozenset(self.open_group)

@@ -83,10 +83,12 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Fences between ways of reaching the same memory."""
+    """Fences between ways of reaching the same memory, and between the lanes of a wave."""
 
     proxy_needed: bool
     kinds: tuple[str, ...]
+    wave_performs: str
+    waits: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,13 @@ FACTS = (
     Fact("barrier.mbarrier", bool, False, "whether there are barrier objects in LDS, with phases"),
     Fact("barrier.mbarrier_bytes", bool, False, "whether such an object also counts bytes still to arrive"),
     Fact("fence.proxy_needed", bool, True, "whether a fence must stand between generic and async accesses"),
-    Fact("fence.kinds", str, (), "fences of the kernel language that exist (`proxy_async`)"),
+    Fact("fence.kinds", str, (), "fences of the kernel language that exist (`wave`, `proxy_async`)"),
+    Fact(
+        "fence.wave_performs", str, "nothing",
+        "which accesses of the wave `fence wave` performs for its other lanes; nothing: it only keeps their order",
+        words=("nothing", "ordinary"),
+    ),
+    Fact("fence.waits", bool, False, "whether a wait for a counter orders the lanes of its wave as `fence wave` does"),
     Fact("counters.*.max", int, 0, "largest n that a wait can name; 0: a wait can only drain", 0, 65535),
     Fact(
         "counters.*.unit", str, "instructions", "what the counter counts",

@@ -15,8 +15,8 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from tidegate.graph.flow import Flow
-from tidegate.verify.events import Arrive, Drain, Event, Fence, Rules
-from tidegate.verify.state import WITHIN_A_WAVE, State, drained, is_weaker
+from tidegate.verify.events import Arrive, Drain, Event, ProxyFence, Rules
+from tidegate.verify.state import AT_ONCE, State, drained, is_weaker
 
 
 def drained_behind(
@@ -31,7 +31,7 @@ def drained_behind(
     """From behind a node up to an arrival; and whether there were several ways to go. `apart`: where waves part."""
     found: dict[State, None] = {}
     seen: set[tuple[int, int, State]] = set()
-    stack = [(each, arrivals, WITHIN_A_WAVE) for each in flow.successors[start]]
+    stack = [(each, arrivals, AT_ONCE) for each in flow.successors[start]]
     while stack:
         node, left, state = here = stack.pop()
         if here in seen:
@@ -39,12 +39,12 @@ def drained_behind(
         seen.add(here)
         for event in events.get(node, ()):
             match event:
-                case Drain() | Fence() if node in apart:
+                case Drain() | ProxyFence() if node in apart:
                     pass  # x's wave may not come there
                 case Drain():
                     # Counts as if nothing had been issued since y; names may stand for other copies by then.
                     state = drained(state, replace(event, tokens=()), rules)
-                case Fence():
+                case ProxyFence():
                     state = replace(state, ordinary=True)
                 case Arrive(who) if who in ("", half):
                     state = replace(state, ordinary=state.ordinary or rules.arrival_performs)

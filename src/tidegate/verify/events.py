@@ -43,8 +43,15 @@ class Depart:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
-    proxy: bool
+class ProxyFence:
+    """Performs ordinary accesses of its wave, and lets the other proxy follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFence:
+    """The lanes of the wave meet; other waves learn nothing. `performs`: ordinary accesses, as far as its lanes go."""
+
+    performs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +88,10 @@ class Access:
     fetches: bool
     can_wait: bool
     as_one: bool = False
+    in_one_lane: bool = False
 
 
-Event = Drain | Arrive | Depart | Fence | Commit | Rename | Issue | Access
+Event = Drain | Arrive | Depart | ProxyFence | LaneFence | Commit | Rename | Issue | Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,9 @@ class Rules:
     largest: dict[str, int]  # of counters on which an access to shared memory counts
     arrival_performs: bool
     proxies: bool
+    in_issue_order: bool  # whether ordinary accesses of one wave are performed in the order in which they are issued
+    lanes_meet: LaneFence | None  # what `fence wave` does, if the target has it
+    waits_meet: bool  # whether lanes also meet at a wait
 
     def says_something(self, name: str, count: int) -> bool:
         return name in self.largest and count <= self.largest[name] and (count == 0 or name in self.in_turn)
@@ -117,6 +128,9 @@ def rules_of(flow: Flow, target: Target) -> Rules:
         {name: each.largest for name, each in target.counters.items() if name in used},
         target.barrier.performs == "ordinary",
         target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses),
+        target.lds.in_order,
+        LaneFence(target.fence.wave_performs == "ordinary") if "wave" in target.fence.kinds else None,
+        target.fence.waits,
     )
 
 
@@ -148,6 +162,7 @@ def _events(point: g.Point, target: Target, rules: Rules) -> tuple[Event, ...]:
                     access.fetches,
                     bool(queues) or not target.counters,
                     access.as_one,
+                    access.lanes == g.ONE_LANE,
                 ),
             )
         case g.Unknown():
@@ -155,6 +170,9 @@ def _events(point: g.Point, target: Target, rules: Rules) -> tuple[Event, ...]:
         case g.Assign(pairs):
             renamed = tuple((name, value.name) for name, value in pairs if isinstance(value, g.Token))
             return (Rename(renamed),) if renamed else ()
+        case g.Sync(ops.Fence(kind="wave")):
+            # In a divergent region some lanes do not come to it, and those that do learn nothing about them.
+            return (rules.lanes_meet,) if rules.lanes_meet is not None and point.under != "divergent" else ()
         case g.Sync(op):
             return _sync(op, rules)
     return (Issue(queues),) if queues else ()
@@ -178,9 +196,10 @@ def _sync(op: object, rules: Rules) -> tuple[Event, ...]:
         case ops.Wait(barrier=barrier) if barrier == WORKGROUP:
             return (Depart(),)
         case ops.WaitCount(counts, deps):
-            return (Drain(counts=_certain(counts, rules), tokens=() if counts else _names(deps)),)
-        case ops.Fence(kind=kind):
-            return (Fence(kind == "proxy_async"),)
+            drain = Drain(counts=_certain(counts, rules), tokens=() if counts else _names(deps))
+            return (drain, LaneFence(False)) if rules.waits_meet else (drain,)
+        case ops.Fence(kind="proxy_async"):
+            return (ProxyFence(),)
         case ops.CommitGroup(result=result):
             return (Commit(result.name if result is not None else ""),)
         case ops.NullAsyncDep(result=result):

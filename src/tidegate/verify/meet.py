@@ -42,11 +42,12 @@ NO_COND: Conds = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Waves:
-    """Which pairs of waves: of which halves (empty: any), and whether one and the same."""
+    """Which pairs of waves: of which halves (empty: any), and whether one and the same, in two of its lanes."""
 
     x: str = ""
     y: str = ""
     same: bool = False
+    one_lane: bool = False  # of the same wave, and one lane of it does both
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ class Meet:
                 if shift is None:
                     continue
                 conds, sure = self.bytes_meet(x, y, one, other, shift, iterations)
+                if conds is not None and waves.same:
+                    conds = self.in_two_lanes(conds, x, y, one, other, shift, iterations)
                 if conds is not None:
                     facts = (*self.facts(x, iterations, U), *self.facts(y, self.paths.start(y.node), V))
                     yield [*conds, *facts, *self.pair_of(waves)], sure, one
@@ -162,6 +165,25 @@ class Meet:
         if high_x < low_y or high_y < low_x:
             return None, True
         return [*first, *second], sure_x and sure_y
+
+    def in_two_lanes(
+        self, conds: list[Cond], x: Touch, y: Touch, one: Spot, other: Spot, shift: int, iterations: Iterations
+    ) -> list[Cond] | None:
+        """With what keeps two accesses of one wave out of one lane; None if they always keep to it.
+
+        Accesses of one map that start at the same byte do; of other maps nothing is known.
+        """
+        if not x.lanes or x.lanes != y.lanes or x.is_async or y.is_async or one.start is None or other.start is None:
+            return conds
+        first = self.paths.index_at(one.start, x.node, iterations, U)
+        second = self.paths.index_at(other.start, y.node, self.paths.start(y.node), V)
+        if first is None or second is None:
+            return conds
+        same_wave = {V: Name(U)}
+        apart = self.paths.math.put(Binary("-", Binary("+", second, Const(shift)), first), same_wave)
+        if isinstance(apart, Const):
+            return conds if apart.value else None
+        return conds if why_not_affine(apart) else [*conds, Compare("!=", apart, ZERO)]
 
     def covers(
         self, touch: Touch, spot: Spot, side: str, iterations: Iterations, wave: str, shift: int

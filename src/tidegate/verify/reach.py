@@ -14,7 +14,7 @@ from tidegate.index import Index, Name
 from tidegate.verify.conds import YES, Conds
 from tidegate.verify.paths import WILD, Iterations, Paths, value_of
 from tidegate.verify.search import Search
-from tidegate.verify.state import WITHIN_A_WAVE, State
+from tidegate.verify.state import AT_ONCE, State
 
 MOST_WAYS = 8  # beyond these, nothing is said
 
@@ -40,7 +40,7 @@ class Reach:
 
     def search(self, node: int) -> list[Conds] | None:
         search = Search(self.paths, _unchanged)
-        search.run(node, WITHIN_A_WAVE)
+        search.run(node, AT_ONCE)
         ways = [way for met in search.ended for way in met.ways]
         return ways if ways and len(ways) <= MOST_WAYS and all(ways) else None
 

@@ -21,6 +21,12 @@ WHY = {
     "unfenced": "no fence between the two proxies lies between them",
     "parallel": "nothing says which of them comes first",
 }
+WITHIN_A_WAVE = {
+    "unmet": "nothing between them orders its lanes",
+    "undrained": "nothing between them waits for the first",
+    "unfenced": WHY["unfenced"],
+    "parallel": "nothing says which of its lanes comes first",
+}
 VERBS = {"read": "reads", "write": "writes", "atomic": "changes"}
 
 
@@ -45,7 +51,7 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
     """A suspect that the simulator does not show."""
     x, y = graph.points[suspect.x], graph.points[suspect.y]
     wave = ("in one wave",) if suspect.within_a_wave else ()
-    why = "nothing between them waits for the first" if suspect.within_a_wave else WHY[suspect.why]
+    why = (WITHIN_A_WAVE if suspect.within_a_wave else WHY)[suspect.why]
     sizes = [f"{each.name} = {value}" for each in graph.sizes if (value := suspect.point.value(each.name)) is not None]
     witness = tuple((name.rstrip("'"), value) for name, value in suspect.point.values if name[:2] not in ("x'", "y'"))
     labels = (

@@ -118,7 +118,8 @@ class Search:
                 self.go(before, here, None, turns)
 
     def go(self, before: int, here: Met, turned: Step | None, turns: int) -> None:
-        wave = U if here.state.arrived and not self.parted else None
+        # Before the arrival the path is that of y's wave, which is x's only where their lanes are asked about.
+        wave = U if (here.state.arrived or here.state.lanes) and not self.parted else None
         found, conds = self.paths.edge(here.node, before, here.iterations, turned, wave)
         if NO in conds:
             return

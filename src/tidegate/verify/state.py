@@ -7,14 +7,27 @@ Cost    constant for each event, times the counters that were waited for
 
 Between waves the way back has two parts. First come departures of the waves: as many as x has to be away from y. The
 arrival that belongs to the last of them is where the second part begins: what is drained before it, by the wave of x,
-is performed before y is issued. Within one wave there is only the second part.
+is performed before y is issued. Between the lanes of one wave it is the same, and a wave-level fence is a departure and
+an arrival at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tidegate.verify.events import Access, Arrive, Commit, Depart, Drain, Event, Fence, Issue, Rename, Rules
+from tidegate.verify.events import (
+    Access,
+    Arrive,
+    Commit,
+    Depart,
+    Drain,
+    Event,
+    Issue,
+    LaneFence,
+    ProxyFence,
+    Rename,
+    Rules,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +51,15 @@ class State:
     group: bool = False  # whether the group that is met now is waited for by its name
     fenced: bool = False  # by y's own wave
     fence: State | None = None  # what is performed before a fence of x's wave; None: there is none
+    lanes: bool = False  # whether x and y are of one wave: wave-level fences count
 
     def count(self, name: str) -> Count | None:
         return next((each for known, each in self.counts if known == name), None)
 
 
-WITHIN_A_WAVE = State(need=0, arrived=True)
+BETWEEN_LANES = State(lanes=True)
+IN_ONE_LANE = State(need=0, arrived=True, lanes=True)
+AT_ONCE = State(need=0, arrived=True)  # nobody has to be met
 
 
 FENCED = State(need=0, passed=True, arrived=True, ordinary=True)  # a fence performs ordinary accesses itself
@@ -54,6 +70,8 @@ def is_weaker(one: State, other: State) -> bool:
     if one is other or one == other:
         return True
     if (one.need, one.passed, one.departed, one.arrived) != (other.need, other.passed, other.departed, other.arrived):
+        return False
+    if one.lanes != other.lanes:
         return False
     if one.ordinary > other.ordinary or one.copies > other.copies or one.fenced > other.fenced:
         return False
@@ -119,15 +137,18 @@ def _before(state: State, event: Event, rules: Rules, half: str) -> State:
         case Depart(who):
             return _depart(state) if who in ("", half) else state
         case Arrive(who):
-            return _arrive(state, rules) if who in ("", half) else state
+            return _arrive(state, rules.arrival_performs) if who in ("", half) else state
         case Drain():
             return drained(state, event, rules) if state.arrived else state
-        case Fence(proxy):
+        case ProxyFence():
             if state.arrived:
-                inner = FENCED if proxy and state.fence is None else state.fence
-                return replace(state, ordinary=True, fence=inner)
+                return replace(state, ordinary=True, fence=FENCED if state.fence is None else state.fence)
             # A fence of y's own wave, if it stands behind all departures that y needs: else x is not known of there.
-            return replace(state, fenced=True) if proxy and not state.passed else state
+            return replace(state, fenced=True) if not state.passed else state
+        case LaneFence(performs):
+            if not state.lanes:
+                return state
+            return _arrive(_depart(state), performs)
         case Commit(token):
             return _commit(state, token, rules)
         case Rename(pairs):
@@ -144,10 +165,10 @@ def _depart(state: State) -> State:
     return replace(state, need=state.need - 1, passed=True, departed=state.need == 1)
 
 
-def _arrive(state: State, rules: Rules) -> State:
+def _arrive(state: State, performs: bool) -> State:
     if not (state.departed or state.arrived):
         return state
-    return replace(state, departed=False, arrived=True, ordinary=state.ordinary or rules.arrival_performs)
+    return replace(state, departed=False, arrived=True, ordinary=state.ordinary or performs)
 
 
 def drained(state: State, drain: Drain, rules: Rules) -> State:

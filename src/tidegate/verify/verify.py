@@ -2,9 +2,10 @@
 
 Needs   a well-formed graph and its target
 Gives   a `Verification`
-Keeps   proved means: every conflicting pair of accesses of two waves, and every pair within a wave of which one is
-        asynchronous, is performed in program order, in every run. Shares no code with hazards, placement, waits and
-        schedule; footprints are compared with the bytes that the simulator touches (tests/test_footprint.py)
+Keeps   proved means: every conflicting pair of accesses of two waves or of two lanes of one wave, and every pair within
+        a wave of which one is asynchronous, is performed in program order, in every run. Shares no code with hazards,
+        placement, waits and schedule; footprints are compared with the bytes that the simulator touches
+        (tests/test_footprint.py)
 Cost    one search for each stretch of straight code, as far back as accesses can be unordered; one question for each
         pair of classes of accesses that a search finds
 
@@ -37,7 +38,7 @@ from tidegate.verify.paths import WILD, Iterations, Paths
 from tidegate.verify.protocol import find_protocol
 from tidegate.verify.reach import Reach
 from tidegate.verify.search import Met, Search, TooMuch
-from tidegate.verify.state import WITHIN_A_WAVE, State, before, is_fenced, is_performed, unsure
+from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
 MOST_SUSPECTS = 400
@@ -84,6 +85,7 @@ class _Found:
     ways: tuple[Conds, ...]
     loose: bool
     why: str
+    met: bool = False  # whether the waves, or the lanes, have met behind it
 
 
 class _Wrong(Exception):
@@ -172,8 +174,9 @@ class _Verifier:
                 for y in HALVES:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
                     yield _Mode(Waves(x, y), 1 + more)
-        if self.any_async:
-            yield _Mode(Waves(same=True), 0)
+        yield _Mode(Waves(same=True), 1)
+        if self.any_async and any(each.in_one_lane for each in self.access.values()):
+            yield _Mode(Waves(same=True, one_lane=True), 0)
 
     def segment(self, head: int, nodes: Sequence[int], mode: _Mode) -> None:
         if not mode.waves.same and mode.need <= 0:
@@ -181,11 +184,13 @@ class _Verifier:
                 for state, loose in self.behind(node, mode):
                     self.pairs([node], self.search(node, state, mode, loose), mode)
             return
-        state = WITHIN_A_WAVE if mode.waves.same else State(need=mode.need)
+        state = State(need=mode.need)
+        if mode.waves.same:
+            state = IN_ONE_LANE if mode.waves.one_lane else BETWEEN_LANES
         found = self.search(head, state, mode)
         self.pairs(nodes, found, mode)
         # What stands before an access in its own stretch is unordered before it as well.
-        why = "undrained" if mode.waves.same else "unmet"
+        why = "undrained" if mode.waves.one_lane else "unmet"
         for place, node in enumerate(nodes):
             start = self.paths.start(node)
             own = [_Found(each, start, (frozenset(),), False, why) for each in nodes[:place]]
@@ -230,12 +235,14 @@ class _Verifier:
             why = "unfenced"
         else:
             return None
-        return _Found(met.node, met.iterations, met.ways, met.loose, why)
+        return _Found(met.node, met.iterations, met.ways, met.loose, why, met.state.arrived)
 
     def is_over(self, state: State) -> bool:
         """Whether everything that comes before is sure to be performed."""
         if not state.arrived:
             return False
+        if state.lanes and not self.any_async and self.rules.in_issue_order:
+            return True
         if self.rules.proxies and not state.fenced and (state.fence is None or not self.is_over_there(state.fence)):
             return False
         return self.is_over_there(state)
@@ -267,7 +274,11 @@ class _Verifier:
             return False
         if found.why == "unfenced" and y.proxy == "generic":
             return False
-        if mode.waves.same and not (x.is_async or y.is_async):
+        ordinary, one_lane = not (x.is_async or y.is_async), x.in_one_lane and y.in_one_lane
+        if mode.waves.same and (one_lane != mode.waves.one_lane or (one_lane and ordinary)):
+            return False
+        # Ordinary accesses on both sides of a place where the lanes meet are performed in the order of issue.
+        if mode.waves.same and found.met and ordinary and self.rules.in_issue_order:
             return False
         return conflict(x, y)
 
@@ -320,6 +331,9 @@ class _Verifier:
         for node in self.access:
             if node in self.protocol.ahead and not self.access[node].as_one:
                 self.together(node, node, self.paths.start(node), Waves())
+                touch = self.footprints.accesses[node]
+                if not touch.exact and touch.effect != "unknown":  # else each lane has bytes of its own
+                    self.together(node, node, self.paths.start(node), Waves(same=True))
         for branch in self.parting.branches:
             if branch in self.protocol.ahead:
                 self.arms(branch, self.parting.joins[branch])
@@ -335,7 +349,7 @@ class _Verifier:
                     for y in sorted(other - one):
                         iterations = self.beside(x, y, common)
                         self.together(x, y, iterations, Waves())
-                        if divergent and (self.access[x].is_async or self.access[y].is_async):
+                        if divergent:
                             self.together(x, y, iterations, Waves(same=True))
 
     def beside(self, x: int, y: int, common: tuple[int, ...]) -> Iterations:
