@@ -1,0 +1,1 @@
+"""Brute force that judges what the product judges, and shares no code with it."""
