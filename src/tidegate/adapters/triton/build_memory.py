@@ -14,6 +14,7 @@ from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.build_lanes import Lanes
 from tidegate.adapters.triton.build_objects import bytes_of
 from tidegate.adapters.triton.effects import Effect
+from tidegate.adapters.triton.layout_lanes import lanes_of
 from tidegate.adapters.triton.layouts import Encoding
 from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import name_of
@@ -124,6 +125,7 @@ class Memory(Lanes):
             fetches=what == "atomic",
             mbarrier=self.barrier_ref(told) if told is not None else None,
             as_one=not alone,
+            lanes=self.lanes_name(op, view, type_, effect, by_all),
         )
         facts: dict[str, Any] = {
             "role": "copy" if later else "local_read" if what == "read" else "local_write",
@@ -137,6 +139,25 @@ class Memory(Lanes):
                 self.pending.append(number)
             if effect.queue == "tdm" and told is not None:
                 self.arrive_when_done(op, told, bytes_of(foot))
+
+    def lanes_name(self, op: Operation, view: View, type_: MemDesc, effect: Effect, by_all: bool) -> str:
+        """The name of the map from bytes to lanes; where the bytes of all waves count, it is another one."""
+        plain = effect.own_lanes and view.start is not None and not view.opaque and type_.slots == 1
+        register = self.register_layout(op, effect) if plain else None
+        if register is None:
+            return ""
+        found = lanes_of(
+            register,
+            type_.slot_shape,
+            view.type.encoding,
+            view.type.allocated[-view.type.rank :],
+            type_.bits,
+            self.ttgir.gpu.backend,
+            start=view.start if view.start is not None and any(view.start) else None,
+            first_wave=self.group.first,
+            lane_by_lane=bool(effect.queue),
+        )
+        return f"{found} of all waves" if found and by_all else found
 
     def type_of(self, op: Operation, value: str) -> MemDesc:
         if value == op.result:

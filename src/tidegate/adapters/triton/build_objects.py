@@ -74,7 +74,8 @@ class Objects(Scalars):
             self.tell(op, view, object_)
             return
         if effect.mbarrier in ("init", "end"):
-            self.by_one(op, self.at_barrier(view, "write"), role="local_write")
+            by_first = replace(self.at_barrier(view, "write"), lanes=g.ONE_LANE)  # of thread 0, as Triton compiles it
+            self.by_one(op, by_first, role="local_write")
             return
         place = Place(object_, view.place.slot)
         if effect.mbarrier == "wait":
