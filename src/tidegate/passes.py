@@ -55,8 +55,8 @@ class Origin(Protocol):
     """A program of another compiler, of which a graph was made."""
 
     @property
-    def said(self) -> str:
-        """How it was taken, where that is not just as it stands."""
+    def said(self) -> tuple[str, ...]:
+        """How it was taken, where that is not just as it stands: a line for each deviation."""
 
     def findings(self) -> list[Finding]:
         """What is taken for worse than it may be."""
@@ -74,6 +74,7 @@ class Unit:
     kernel: Kernel | None
     graph: SyncGraph | None
     origin: Origin | None = None  # what the graph was made of
+    note: str = ""  # that the file names another target than the one asked for
 
 
 def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
@@ -85,7 +86,8 @@ def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
         from tidegate.adapters.triton.program import programs_of
 
         units += [
-            Unit(each.name, each.target, None, each.built.graph, each) for each in programs_of(loaded.ttgir, target)
+            Unit(each.name, each.target, None, each.built.graph, each, each.retargeted)
+            for each in programs_of(loaded.ttgir, target)
         ]
     return units
 

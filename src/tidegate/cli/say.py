@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tidegate.diag import Finding, Sources
     from tidegate.language.ops import Size
-    from tidegate.passes import Checked
+    from tidegate.passes import Checked, Unit
 
 
 def emit(text: str) -> None:
@@ -101,6 +101,13 @@ def stop(message: str, help: str = "") -> NoReturn:
     from tidegate.diag import BadInput, Finding
 
     raise BadInput(Finding("TG022", message, (), help=help))
+
+
+def say_notes(units: Sequence[Unit]) -> None:
+    """Where programs are not taken as their files say: for which target, one line for each."""
+    for unit in units:
+        if unit.note:
+            say(f"@{unit.name}: {unit.note}", err=True)
 
 
 def status_of(findings: list[Finding]) -> int:
