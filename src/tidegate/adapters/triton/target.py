@@ -41,13 +41,9 @@ def as_ttgir_sees_it(target: Target) -> Target:
     """The target with the queues of TTGIR, whole barriers, and no fences below them."""
     kept = tuple((name, each) for name, each in target.counters.items() if each.unit != "groups")
     # TTGIR has no fence for the lanes of a wave, and its waits say nothing of other lanes: a barrier orders these.
-    kinds = tuple(each for each in target.fence.kinds if each != "wave")
-    return replace(
-        target,
-        counters=Names((*kept, *_QUEUES.items())),
-        barrier=replace(target.barrier, split=False),
-        fence=replace(target.fence, kinds=kinds, waits=False),
-    )
+    fence = replace(target.without_wave_fence().fence, waits=False)
+    barrier = replace(target.barrier, split=False)
+    return replace(target, counters=Names((*kept, *_QUEUES.items())), barrier=barrier, fence=fence)
 
 
 def counts_instructions(gpu: Gpu) -> bool:
