@@ -29,6 +29,7 @@ class Rules:
     arrival_performs: bool
     proxies: bool
     wave_end_leaves: bool
+    in_issue_order: bool  # whether ordinary accesses of one wave are performed in the order of issue
 
     @property
     def group_counters(self) -> tuple[str, ...]:
@@ -43,6 +44,7 @@ def rules_of(target: Target) -> Rules:
         target.barrier.performs == "ordinary",
         target.fence.proxy_needed,
         target.barrier.wave_end == "leaves",
+        target.lds.in_order,
     )
 
 
@@ -192,7 +194,12 @@ class InFlight:
 
     def _in_turn(self, name: str) -> bool:
         """Whether all that may be in flight on a counter completes in its turn."""
-        return all(queue.in_order for touch in self.touches.values() for queue in touch.queues if queue.counter == name)
+        return all(
+            queue.in_order and (self.rules.in_issue_order or touch.is_async or touch.region is None)
+            for touch in self.touches.values()
+            for queue in touch.queues
+            if queue.counter == name
+        )
 
     def _counts_groups(self, name: str) -> bool:
         return self.rules.counters.get(name, ("", False, 0))[0] == "groups"
