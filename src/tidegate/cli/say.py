@@ -150,6 +150,8 @@ def fill_sizes(name: str, sizes: tuple[Size, ...], asked: Mapping[str, int]) -> 
 
 def verification_to_json(checked: Checked) -> dict[str, object]:
     """What the verifier says of a program."""
+    from tidegate.assumptions import assumptions_to_json
+
     found = checked.verification
     assert found is not None
     return {
@@ -161,4 +163,5 @@ def verification_to_json(checked: Checked) -> dict[str, object]:
         "refuted": checked.refuted,
         "accesses": found.accesses,
         "classes": found.classes,
+        "assumptions": assumptions_to_json(checked.assumptions),
     }
