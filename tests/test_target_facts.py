@@ -162,6 +162,7 @@ COPIES = (
     "  %p = gather_to_lds %X[0, wave, 0] to %a[wave, 0] : tile<64xf32>\n"
     "  %q = gather_to_lds %X[1, wave, 0] to %b[wave, 0] : tile<64xf32>\n"
 )
+SHIFTED = "  %s = local_read %a[wave, 1] : tile<32xf32>\n  global_write %s, %Y[wave, 0]\n}\n"
 WRITE = "  %x = global_read %X[0, wave, 0] : tile<64xf32>\n  local_write %x, %a[wave, 0]\n"
 
 PROGRAMS = {
@@ -187,6 +188,10 @@ PROGRAMS = {
     "  gather_to_lds %X[0, wave, 0] to %a[wave, 0] reports %m : tile<64xf32>\n}\n",
     "a copy over a write": HEAD + BUFFERS + WRITE + "  shared_memory_barrier\n"
     "  tensor_load_to_lds %X[0, wave, 0] to %a[3 - wave, 0] : tile<64xf32>\n}\n",
+    "shifted behind a fence": HEAD + BUFFERS + WRITE + "  fence wave\n" + SHIFTED,
+    "shifted behind a wait": HEAD + BUFFERS + WRITE + "  wait_count lcnt(0)\n" + SHIFTED,
+    "a copy over a read": HEAD + BUFFERS + "  %s = local_read %a[wave, 0] : tile<64xf32>\n  fence wave\n"
+    "  gather_to_lds %X[0, wave, 0] to %a[wave, 0] : tile<64xf32>\n  global_write %s, %Y[wave, 0]\n}\n",
     "a fence": HEAD + "  fence proxy_async\n}\n",
     "sixty kilobytes": HEAD + "  %a = alloc : lds<15360xf32>\n}\n",
     "a product": HEAD + "  %l = fill 0.0 : tile<16x16xf16>\n  %c = fill 0.0 : tile<16x16xf32>\n"
@@ -256,6 +261,9 @@ WITNESSES = [
     Witness("barrier.mbarrier_bytes", False, "an mbarrier", "fit"),
     Witness("fence.proxy_needed", False, "a copy over a write", "verifier simulator"),
     Witness("fence.kinds", (), "a fence", "fit"),
+    Witness("fence.kinds", (), "shifted behind a fence", "verifier simulator"),
+    Witness("fence.wave_performs", "ordinary", "a copy over a read", "verifier simulator"),
+    Witness("fence.waits", True, "shifted behind a wait", "verifier simulator"),
     Witness("counters.cnt.max", 2, "two copies", "verifier simulator fit"),
     Witness("counters.cnt.max", 2, "two copies, unsynchronized", "waits"),
     Witness("counters.grp.unit", "instructions", "two stores in no group", "verifier simulator"),
@@ -264,6 +272,8 @@ WITNESSES = [
     Witness("counters.cnt.in_order", False, "two copies, unsynchronized", "waits"),
     Witness(f"{GATHER}.present", False, "two copies", "fit"),
     Witness(f"{GATHER}.counter", "", "two copies", "verifier simulator"),
+    Witness(f"{GATHER}.certain", False, "two copies", "verifier simulator"),
+    Witness(f"{GATHER}.certain", False, "two copies, unsynchronized", "waits"),
     Witness(f"{GATHER}.in_order", False, "two copies", "verifier simulator"),
     Witness(f"{GATHER}.in_order", False, "two copies, unsynchronized", "waits"),
     Witness(f"{GATHER}.bytes_per_lane", (8,), "two copies", "verifier simulator"),

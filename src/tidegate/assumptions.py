@@ -65,6 +65,11 @@ SCATTER = Assumption(
     "scatters hit each element once",
     "A write with an index of its own for each element names each element at most once.",
 )
+AS_ONE = Assumption(
+    "as-one",
+    "copies of one value agree",
+    "Waves and lanes that write the same bytes in one operation of the whole workgroup write the same values.",
+)
 WHERE = Assumption(
     "where",
     "`where` holds",
@@ -86,8 +91,8 @@ NAMED_WAVE_END = Assumption(
     "The end of a wave changes nothing at a named barrier: it neither arrives nor lowers the number of arrivals.",
 )
 # What is assumed of every program of another compiler that has anything to order.
-OF_HOSTS = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, LAUNCH)
-ALL = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, LANE_MAP, SCATTER, WHERE, UNIFORM, LAUNCH, NAMED_WAVE_END)
+OF_HOSTS = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, AS_ONE, LAUNCH)
+ALL = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, LANE_MAP, SCATTER, AS_ONE, WHERE, UNIFORM, LAUNCH, NAMED_WAVE_END)
 
 # What keeps lanes of a wave apart from what they did before: nothing behind it leans on a lane map.
 MEETINGS = (
@@ -110,6 +115,7 @@ def find_assumptions(
         COMPILER_ORDER: _has_synchronization(graph),
         LANE_MAP: kernel is not None and _leans_on_lanes(graph),
         SCATTER: kernel is not None and _scatters(kernel),
+        AS_ONE: any(isinstance(each.action, g.Access) and _writes_as_one(each.action) for each in graph.points),
         WHERE: bool(graph.where),
         UNIFORM: any(_is_declared_uniform(graph, point) for point in graph.points),
         LAUNCH: kernel is None,
@@ -202,6 +208,10 @@ def _may_share(graph: g.SyncGraph, one: g.Access, other: g.Access) -> bool:
     buffers = {each.name for each in graph.buffers}
     first, second = one.footprint.place.base, other.footprint.place.base
     return first == second or not {first, second} <= buffers
+
+
+def _writes_as_one(access: g.Access) -> bool:
+    return access.as_one and access.effect != "read"
 
 
 def _scatters(kernel: Kernel) -> bool:
