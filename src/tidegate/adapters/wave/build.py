@@ -186,6 +186,7 @@ class _Builder(Merging):
             fetches=effect == "atomic" and bool(node.users),
             as_one=True,
             element=view.array.element if effect == "atomic" else "",
+            lanes=self.memory.lanes(node, view.array, by_parts=self.coarse),
         )
         # LLVM may make one instruction of two neighbours, or two of one: of those that are no copies, none is certain.
         counter = self.counters_of[op] if is_async else self.lds
