@@ -7,19 +7,25 @@ Cost    quadratic in the accesses that are carried out
 
 An access is performed before its wave's arrival d + 1, if a wait before that arrival drains it; it is issued behind its
 wave's departure i. The earlier of two, in the order of the program, must be performed before an arrival whose departure
-the later one lies behind: d < i. One execution of one node by all waves counts as one.
+the later one lies behind: d < i. One execution of one node by all waves counts as one. Within a wave, lanes that touch
+one byte must have met in between, at a barrier or a wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
-from typing import Any
+from functools import cached_property, reduce
+from itertools import accumulate, product
+from operator import or_
+from typing import Any, Self
 
 from wave_random import Access, Loop, Made
 
 NEVER = 1 << 30
+SYNCHRONIZING = """
+    shared_memory_barrier workgroup_barrier shared_memory_barrier_signal shared_memory_barrier_wait memory_counter_wait
+""".split()
 
 
 @dataclass
@@ -28,12 +34,23 @@ class Event:
 
     node: Any
     access: Access
-    bytes: int  # a bit for each
+    lanes: tuple[int, ...]  # the bytes of each lane, a bit for each
     order: int  # the same in all waves for one execution of one node
     at: int  # the step of its wave at which it is issued
     issued: int  # departures before
     performed: int = NEVER  # arrivals before
     done: int = NEVER  # the step of its wave at which it is performed
+
+    @cached_property
+    def bytes(self) -> int:
+        return reduce(or_, self.lanes)
+
+    @cached_property
+    def others(self) -> list[int]:
+        """For each lane, what all others touch."""
+        up = list(accumulate(self.lanes, or_, initial=0))[:-1]
+        down = list(accumulate(reversed(self.lanes), or_, initial=0))[:-1]
+        return [one | other for one, other in zip(up, reversed(down), strict=True)]
 
 
 class _Walk:
@@ -44,12 +61,13 @@ class _Walk:
         self.events: list[Event] = []
         self.copies: list[Event] = []
         self.pending: list[Event] = []
+        self.met: list[int] = []  # steps at which the lanes of the wave have come to one place
         self.arrivals = self.departures = self.steps = self.order = 0
 
-    def run(self) -> list[Event]:
+    def run(self) -> Self:
         names = {each: each for each in self.made.kernel.buffers}
         self.region(self.made.trace.get_root_graph(), names, 0, True)
-        return self.events
+        return self
 
     def region(self, graph: Any, names: dict[str, str], step: int, here: bool) -> None:
         for node in graph.nodes:
@@ -67,7 +85,7 @@ class _Walk:
         elif op == "conditional":
             inner = self.made.trace.region_graph.subgraphs[node.args[1]]
             self.region(inner, names, step, here and self.wave < self.made.somes[node].waves)
-        elif op:
+        elif op in SYNCHRONIZING:
             self.synchronize(node, op)
 
     def loop(self, node: Any, names: dict[str, str], here: bool) -> None:
@@ -87,6 +105,7 @@ class _Walk:
         (self.copies if access.kind == "copy" else self.pending).append(event)
 
     def synchronize(self, node: Any, op: str) -> None:
+        self.met.append(self.steps)
         first = node.args[0] if node.args else None
         if op == "shared_memory_barrier":
             self.drain(0 if first else None, True)
@@ -127,16 +146,21 @@ class _Walk:
 def find_races(made: Made, trips: int) -> Iterator[tuple[Event, Event]]:
     """Pairs that nothing orders, the earlier one first."""
     waves = [_Walk(made, wave, trips).run() for wave in range(made.kernel.waves)]
-    for u, v in product(range(len(waves)), repeat=2):
-        for x, y in product(waves[u], waves[v]):
-            if x.order < y.order and _conflict(x, y) and not _is_ordered(x, y, u == v):
+    for one, other in product(waves, repeat=2):
+        for x, y in product(one.events, other.events):
+            if x.order >= y.order or not _conflict(x, y):
+                continue
+            if x.performed >= y.issued if one is not other else not _is_ordered_in(one, x, y):
                 yield x, y
 
 
-def _is_ordered(x: Event, y: Event, same_wave: bool) -> bool:
-    if not same_wave:
-        return x.performed < y.issued
-    return "copy" not in (x.access.kind, y.access.kind) or x.done < y.at
+def _is_ordered_in(wave: _Walk, x: Event, y: Event) -> bool:
+    """Within a wave: a copy must have landed, and two lanes must have met."""
+    if "copy" in (x.access.kind, y.access.kind):
+        return x.done < y.at
+    if any(one & other for one, other in zip(x.lanes, y.others, strict=True)):
+        return any(x.at < step < y.at for step in wave.met)
+    return True
 
 
 def _conflict(x: Event, y: Event) -> bool:

@@ -115,8 +115,11 @@ class Kernel:
             return {0: 0, 1: size // 2}.get(number, number * size)
         return number * size
 
-    def bytes_of(self, access: Access, buffer: str, wave: int, step: int) -> int:
-        """What a wave touches, a bit for each byte; copies land side by side, from where the first lane says."""
+    def bytes_of(self, access: Access, buffer: str, wave: int, step: int) -> tuple[int, ...]:
+        """What each lane of a wave touches, a bit for each byte.
+
+        Copies land side by side, from where the first lane says.
+        """
         row = ROWS[access.row](wave, step, self.waves)
         start = self.offset(buffer) + row * self.columns * BYTES
         width = access.elements * BYTES
@@ -126,10 +129,7 @@ class Kernel:
             places = [first + lane * width for lane in range(self.lanes)]
         else:
             places = [column(lane, access.elements, self.lanes) * BYTES for lane in range(self.lanes)]
-        found = 0
-        for place in places:
-            found |= ((1 << width) - 1) << place
-        return found << start
+        return tuple(((1 << width) - 1) << (start + place) for place in places)
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ further in memory.
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class Memory:
         self.used: set[str] = set()
         self.found: dict[Any, Touched | None] = {}
         self.starts: dict[Any, tuple[Numeric, int] | None] = {}
+        self.keys: dict[Any, str] = {}  # for which lane touches which bytes
 
     def array(self, node: Any) -> Array:
         """What is known of an allocation."""
@@ -271,16 +273,23 @@ class Memory:
 
     # --- who exchanges with whom ---
 
-    def lanes(self, node: Any, array: Array) -> str:
+    def lanes(self, node: Any, array: Array, *, by_parts: bool = False) -> str:
         """A key for which lane touches which bytes (`lane_key`).
 
-        Copies have none, and nor have reads with a mapping, which may be transposed on the way: the hardware deals
-        their bytes.
+        Copies have none, and nor have accesses with a mapping, which may be transposed on the way: the hardware deals
+        their bytes. `by_parts`: of two accesses that start in one part nobody knows whether they start at one byte.
+        Then only those have one key whose bytes are the same.
         """
         if op_of(node) not in _ELEMENTS or self.index_of(node)[2] is not None:
             return ""
-        found = self.threads(node, array)
-        return "" if found is None else lane_key(*found, self.context.waves, self.context.lanes)
+        key = self.key(node, array)
+        if key not in self.keys:
+            found = self.threads(node, array, key)
+            self.keys[key] = "" if found is None else lane_key(*found, self.context.waves, self.context.lanes)
+        if not by_parts or not self.keys[key]:
+            return self.keys[key]
+        where = None if self.is_shifted(node) else self.starts[key]
+        return f"{self.keys[key]}_{blake2b(where[0].tobytes(), digest_size=16).hexdigest()}" if where else ""
 
     def is_private(self, accesses: list[tuple[Any, Array]]) -> bool:
         """Whether each byte that these accesses of one buffer touch belongs to one wave."""

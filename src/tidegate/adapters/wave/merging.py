@@ -105,6 +105,8 @@ def _joined(one: g.Access, other: g.Access) -> g.Access | None:
     """
     if one == other:
         return one
+    if one.footprint == other.footprint:
+        return replace(one, lanes="")
     first, second = one.footprint, other.footprint
     low, high = constant(first.place.offset), constant(second.place.offset)
     if low is None or high is None or first.extents or second.extents:
@@ -114,4 +116,4 @@ def _joined(one: g.Access, other: g.Access) -> g.Access | None:
         return None
     start = min(low, high)
     foot = g.Footprint(replace(first.place, offset=Const(start)), (), max(ends) - start, first.may or second.may)
-    return replace(one, footprint=foot)
+    return replace(one, footprint=foot, lanes="")

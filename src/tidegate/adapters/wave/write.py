@@ -133,6 +133,8 @@ class _Writer:
                     case ops.Wait(barrier=-1):
                         self.wait(node, counts)
                         self.put("SharedMemoryBarrierWait", node, WORKGROUP_BARRIER)
+                    case ops.Fence(kind="wave"):  # Wave has none: what all waves meet at, the lanes of each do
+                        self.barrier(node, {self.lds: 0, **counts})
                     case ops.SchedulingBarrier():
                         self.put("SchedulingBarrier", node, [])
                     case ops.SetWavePrio(level=level):
