@@ -133,8 +133,11 @@ class _Writer:
                     case ops.Wait(barrier=-1):
                         self.wait(node, counts)
                         self.put("SharedMemoryBarrierWait", node, WORKGROUP_BARRIER)
-                    case ops.Fence(kind="wave"):  # Wave has none: what all waves meet at, the lanes of each do
-                        self.barrier(node, {self.lds: 0, **counts})
+                    case ops.Fence(kind="wave"):  # Wave has none
+                        counts[self.lds] = 0
+                        if self.target.fence.waits:
+                            continue  # the lanes of a wave meet at a wait
+                        self.barrier(node, counts)  # where all waves meet, the lanes of each do
                     case ops.SchedulingBarrier():
                         self.put("SchedulingBarrier", node, [])
                     case ops.SetWavePrio(level=level):
