@@ -127,7 +127,7 @@ def _wait(b: GraphBuilder, rng: random.Random, issued: list[g.Issue]) -> None:
 
 
 def doubtful(rng: random.Random) -> Made:
-    """A copy, operations some of which may not be issued, a count that may rely on those, then others read its bytes."""
+    """A copy, operations some of which may not be issued, a count that may rely on them; others read the bytes."""
     b, target = _start(rng, ("gfx942", "gfx950"))
     b.program(0, 2)
     b.add(g.Alloc("%a"))
