@@ -116,7 +116,7 @@ def synchronized_text_of(pair: Pair) -> str:
 def _synchronized_by_triton(text: str, name: str) -> str:
     plain = take_places(text).text
     parsed = libtriton.parse(plain, name)
-    stages = ("warp-pipeline",) if "warp_pipeline" in plain else ()
+    stages = ("warp-pipeline",) if parsed.has_stages() else ()
     parsed.run(*stages, "allocate", "fences", "barriers")
     return re.sub(r"\n{2,}", "\n", take_places(parsed.generic()).text)
 

@@ -138,7 +138,7 @@ def _triton(text: str, file: str) -> Times:
     from triton._C.libtriton import ir
 
     parsed = libtriton.parse(text, file)
-    stages = ("warp-pipeline",) if "warp_pipeline" in text else ()
+    stages = ("warp-pipeline",) if parsed.has_stages() else ()
     parsed.run(*stages, "allocate", "fences")
     manager = ir.pass_manager(parsed.context)
     libtriton.PASSES["barriers"](manager, parsed.gpu)

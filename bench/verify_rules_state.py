@@ -59,9 +59,9 @@ def _own(patch: Patch) -> None:
 )
 def _least(patch: Patch) -> None:
     def most(old: Any) -> Any:
-        def found(point: g.Point, target: Target, rules: Rules) -> tuple[Event, ...]:
+        def found(point: g.Point, target: Target, rules: Rules, grid: int | None) -> tuple[Event, ...]:
             issues = tuple(replace(each, least=each.most) for each in point.issues)
-            return old(replace(point, issues=issues), target, rules)  # type: ignore[no-any-return]
+            return old(replace(point, issues=issues), target, rules, grid)  # type: ignore[no-any-return]
 
         return found
 
@@ -116,9 +116,9 @@ def _groups(patch: Patch) -> None:
         return found
 
     def counted(old: Any) -> Any:
-        def found(point: g.Point, target: Target, rules: Rules) -> tuple[Event, ...]:
+        def found(point: g.Point, target: Target, rules: Rules, grid: int | None) -> tuple[Event, ...]:
             issues = tuple(replace(each, least=max(1, each.least)) for each in point.issues)
-            return old(replace(point, issues=issues), target, rules)  # type: ignore[no-any-return]
+            return old(replace(point, issues=issues), target, rules, grid)  # type: ignore[no-any-return]
 
         return found
 

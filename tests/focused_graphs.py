@@ -126,6 +126,25 @@ def _wait(b: GraphBuilder, rng: random.Random, issued: list[g.Issue]) -> None:
     b.sync(ops.WaitCount(tuple(wanted.items())) if rng.random() < 0.65 else ops.SharedMemoryBarrier())
 
 
+def doubtful(rng: random.Random) -> Made:
+    """A copy, operations some of which may not be issued, a count that may rely on them; others read the bytes."""
+    b, target = _start(rng, ("gfx942", "gfx950"))
+    b.program(0, 2)
+    b.add(g.Alloc("%a"))
+    _touch(b, "write", _mine(0), (g.Issue("vmcnt", rng.choice((0, 1)), 1),), is_async=True)
+    for step in range(rng.choice((1, 2))):
+        issues = (g.Issue("vmcnt", rng.choice((0, 0, 1)), 2, rng.random() < 0.9),)
+        if rng.random() < 0.5:
+            b.compute("global_read", issues=issues)
+        else:
+            _touch(b, "write", _mine((step + 1) * UNIT), issues, is_async=True)
+    b.sync(ops.WaitCount((("vmcnt", rng.choice((0, 1, 1, 2))),)))
+    b.sync(ops.WorkgroupBarrier())
+    _touch(b, "read", _theirs(2, rng.choice((0, 0, UNIT))), _issues(rng, target, "local_read"))
+    b.add(g.End())
+    return _finish(b, target)
+
+
 # --- arrivals -----------------------------------------------------------------------------------------------------
 
 

@@ -593,6 +593,8 @@ class _Maker:
         if found is None:
             return False
         place, bounds, type_, mask = found
+        if type_.dtype.bytes not in (4, 8):  # no target has smaller ones
+            return False
         tile = self.tile(type_)
         result = self.fresh("before", type_) if self.rng.random() < 0.4 else None
         self.emit(ops.AtomicAdd(result, tile, place, bounds, mask))

@@ -690,7 +690,7 @@ class _Maker:
         at = self.rng.choice((self.mine(), self.permuted())) if fetches else self.rng.choice((ZERO, self.anywhere()))
         operator = self.rng.choice(("add", "add", "max"))
         foot = g.Footprint(g.Ref(base, slot, at), (), ROW)
-        element = self.rng.choice(("i32", "i32", "i32", "f32"))
+        element = "f32" if len(self.b.points) % 4 == 3 else "i32"
         access = g.Access("atomic", foot, operator=operator, fetches=fetches, element=element)
         self.add_access(access, "atomic_add")
 

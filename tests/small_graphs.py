@@ -454,8 +454,8 @@ class _Maker:
         in_order = self.target.operations[kind].in_order and not self.chance(0.1)
         if self.target.counters[counter].unit == "groups":
             return (g.Issue(counter, 0, 0, in_order),)
-        least = self.rng.choice((1, 1, 1, 2, 16))
-        return (g.Issue(counter, least, least + self.rng.choice((0, 0, 2)), in_order),)
+        least = self.rng.choice((1, 1, 1, 2, 16, 0))  # 0: it may not be issued at all
+        return (g.Issue(counter, least, max(1, least + self.rng.choice((0, 0, 2))), in_order),)
 
     def footprint(self, base: str, slot: Index, offset: Index, size: int) -> g.Footprint:
         """Bytes in one piece, or in steps, some of which may lie beyond a limit."""

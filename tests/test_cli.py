@@ -347,7 +347,7 @@ def test_show_cannot_write(command: Command) -> None:
 
 FIELDS = ["version", "file", "checked", "decided", "verified", "judged", "findings"]
 DECIDED = ["meaning", "memory", "workgroup barrier", "target", "races", "hangs"]
-VERIFIED = "program file proved by_path undecided suspects shown refuted accesses classes".split()
+VERIFIED = "program file proved by_path undecided suspects shown refuted accesses classes assumptions".split()
 JUDGED = "program file configurations runs steps orders possible_orders covered bounded".split()
 
 
@@ -682,7 +682,7 @@ def test_an_argument_without_meaning_is_shown_where_it_is_defined(tmp_path: Path
 
 def test_a_reference_that_names_no_argument_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text(
-        "import tidegate as tg\n@tg.kernel\ndef k(X: tg.Global[4, tg.f32]):\n    pass\n"
+        "import tidegate as tg\n@tg.kernel\ndef k(X: tg.Global[4, tg.f32]):\n    tg.workgroup_barrier()\n"
         "def reference(inputs, sizes):\n    return {'Z': inputs['X']}\n"
     )
     done = subprocess.run(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,7 +16,9 @@ from tidegate.graph import model as g
 from tidegate.graph.parse import parse_graph
 from tidegate.language import ops
 from tidegate.simulate.judge import judge
-from tidegate.simulate.queues import InFlight
+from tidegate.simulate.queues import InFlight, rules_of
+from tidegate.simulate.regions import Region
+from tidegate.simulate.steps import Drain, Queue, Touch
 from tidegate.synchronize import Synchronized
 from tidegate.targets import Target, known_targets, load_target
 from tidegate.targets.model import Names
@@ -283,3 +287,58 @@ def test_a_machine_that_issues_everything_misses_the_race(monkeypatch: pytest.Mo
     monkeypatch.setattr(InFlight, "_newer", issues_all)
     assert judged(found) == set()
     assert not tg.prove(found).is_proved  # the verifier counts by itself
+
+
+# --- issued or not: all choices, one after the other ----------------------------------------------------------------
+
+KINDS = {"copy": Queue("vmcnt", 1), "plain": Queue("vmcnt", 0), "out of turn": Queue("vmcnt", 0, in_order=False)}
+
+
+def performed_if(program: list[str | int], issued: dict[int, bool]) -> list[set[int]]:
+    """Which copies have landed for certain after each wait, if these plain operations are issued and those are not."""
+    queue: list[int] = []
+    done: set[int] = set()
+    found = []
+    for place, step in enumerate(program):
+        if isinstance(step, str):
+            if issued.get(place, True):
+                queue.append(place)
+            continue
+        if step == 0:
+            queue = []
+        elif all(program[each] != "out of turn" for each in queue):
+            queue = queue[len(queue) - step :] if step < len(queue) else queue
+        done |= {each for each in range(place) if program[each] == "copy" and each not in queue}
+        found.append(set(done))
+    return found
+
+
+def test_the_machine_knows_what_is_performed_whatever_is_issued() -> None:
+    """It takes the worst of both at once; going through all choices one by one finds nothing else."""
+    rng = random.Random(21)
+    counted = 0
+    for _ in range(600):
+        kinds = ("copy", "copy", "plain", "plain", "out of turn") if rng.random() < 0.3 else ("copy", "copy", "plain")
+        program: list[str | int] = [
+            rng.choice((0, 1, 1, 2, 3)) if rng.random() < 0.3 else rng.choice(kinds)
+            for _ in range(rng.randrange(3, 10))
+        ]
+        doubtful = [place for place, step in enumerate(program) if step in ("plain", "out of turn")]
+        ways = [
+            performed_if(program, dict(zip(doubtful, choice, strict=True)))
+            for choice in itertools.product((False, True), repeat=len(doubtful))
+        ]
+        flight, done, wait = InFlight(rules_of(load_target("gfx950"))), set[int](), 0
+        for place, step in enumerate(program):
+            if isinstance(step, str):
+                region = Region("", ((0, 4),)) if step == "copy" else None
+                flight.issue(place, Touch(place, "write", region, (KINDS[step],), is_async=step == "copy"))
+                continue
+            drained = flight.drained(Drain(place, counts=(("vmcnt", step),)))
+            flight.perform(drained)
+            done |= {each for each in drained if program[each] == "copy"}
+            certain = set.intersection(*(way[wait] for way in ways))
+            assert done == certain, program
+            counted += bool(step and certain)
+            wait += 1
+    assert counted > 200  # waits for more than 0 that perform something

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from brute_force import Verdict, judge_by_brute_force
-from focused_graphs import focused_graph, object_graph
+from focused_graphs import doubtful, focused_graph, object_graph
 from judging import by_clocks
 from small_graphs import small_graph
 from tidegate.graph.model import SyncGraph
@@ -37,7 +37,9 @@ Case = tuple[SyncGraph, Target, dict[str, int], Verdict]
 def case(seed: int) -> Case | None:
     """Most graphs dwell on one rule, or on barrier objects."""
     rng = random.Random(f"mutants {seed}")
-    if seed % 4 == 0:
+    if seed % 16 == 1:
+        graph, target, env = doubtful(rng)
+    elif seed % 4 == 0:
         graph, target, env = small_graph(rng, proxies=seed % 8 == 0)
     else:
         graph, target, env = object_graph(rng) if seed % 4 == 3 else focused_graph(rng)
@@ -356,6 +358,32 @@ def atomics_never_commute(patch: pytest.MonkeyPatch) -> None:
         return regions.common(one.region, other.region)
 
     patch.setattr(races, "conflict", conflict)
+
+
+@mutant
+def atomics_of_all_types_commute(patch: pytest.MonkeyPatch) -> None:
+    def commute(one: Touch, other: Touch) -> bool:
+        return one.operator == other.operator and not (one.fetches or other.fetches)
+
+    patch.setattr(races, "commute", commute)
+
+
+@mutant
+def boundaries_of_elements_do_not_matter(patch: pytest.MonkeyPatch) -> None:
+    changed(patch, races, "commute", lambda old: lambda one, other: old(replace(one, grid=0), replace(other, grid=0)))
+
+
+@mutant
+def what_may_not_be_issued_counts(patch: pytest.MonkeyPatch) -> None:
+    def newer(self: InFlight, name: str) -> Any:
+        count = 0
+        for number, touch in reversed(self.touches.items()):
+            for queue in touch.queues:
+                if queue.counter == name:
+                    yield number, count
+                    count += max(1, queue.least)
+
+    patch.setattr(InFlight, "_newer", newer)
 
 
 @mutant

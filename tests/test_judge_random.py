@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from brute_force import judge_by_brute_force
-from focused_graphs import Made, focused_graph, object_graph
+from focused_graphs import Made, doubtful, focused_graph, object_graph
 from judging import by_clocks, by_overlaps
 from small_graphs import small_graph
 from tidegate.graph.show import show_graph
@@ -36,6 +36,11 @@ def test_same_races_and_hangs_as_by_brute_force(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(10))
 def test_same_on_graphs_that_dwell_on_one_rule(chunk: int) -> None:
     compare(chunk, lambda seed: focused_graph(random.Random(f"focus {seed}")))
+
+
+@pytest.mark.parametrize("chunk", range(3))
+def test_same_where_instructions_may_not_be_issued(chunk: int) -> None:
+    compare(chunk, lambda seed: doubtful(random.Random(f"doubtful {seed}")))
 
 
 @pytest.mark.parametrize("chunk", range(3))

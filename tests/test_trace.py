@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import test_untraced
 import tidegate as tg
 from tidegate import Global, f16, f32, i32, i64
 from tidegate import conditional as when
@@ -71,7 +72,7 @@ def test_every_public_name_can_be_imported() -> None:
 
 @pytest.mark.parametrize("module", [api, regions])
 def test_every_function_for_kernels_is_exported(module: Any) -> None:
-    """What the rewriter calls (`name_result`) is not for users."""
+    """What the rewriter calls (`name_result`, `discard`) is not for users."""
     own = {
         name
         for name, item in vars(module).items()
@@ -79,7 +80,7 @@ def test_every_function_for_kernels_is_exported(module: Any) -> None:
         and getattr(item, "__module__", "") in (module.__name__, "tidegate.language.api")
         and (inspect.isfunction(item) or name == "wave_group")
     }
-    assert own - set(tg.__all__) == ({"name_result"} if module is regions else set())
+    assert own - set(tg.__all__) == ({"discard", "name_result"} if module is regions else set())
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -1450,7 +1451,11 @@ def annotation_without_an_element_type() -> None:
     _ = Global[64, "f32"]  # here
 
 
-@rejected("TG005", "`1.5` is no size", "make sizes with `M, K = tidegate.sizes(M=128, K=64)`")
+@rejected(
+    "TG005",
+    "`1.5` is no size",
+    "use a positive number, or make sizes with `M, K = tidegate.sizes(M=128, K=64)`",
+)
 def annotation_with_a_strange_size() -> None:
     _ = Global[1.5, f32]  # here
 
@@ -1543,6 +1548,9 @@ def test_a_function_without_source() -> None:
 def test_every_rejection_is_reached() -> None:
     """Each `reject(...)` of the Python form has a case above, known by its code and the fixed words of its message."""
     said = [f"{code}: {message}" for _, code, message, _ in CASES] + [
+        *(f"{code}: {message}" for _, code, message in test_untraced.CASES),
+        *(": ".join(words.split(" ", 1)) for _, words in test_untraced.PASSED.values()),
+        "TG012: `'N'` is no size parameter",
         "TG007: this loop stands in a function that is not traced",
         "TG007: this conditional stands in a function that is not traced",
         "TG012: an annotation of `k` cannot be evaluated: name 'Nowhere' is not defined",

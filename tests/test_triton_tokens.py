@@ -109,7 +109,7 @@ def test_where_nothing_is_left_triton_counts_no_instruction(name: str) -> None:
     amd.passes.ttgpuir.add_allocate_shared_memory(manager, "gfx1250")
     manager.run(parsed.module, "counts")
     before = read_ttgir(text, f"{name}.ttgir")
-    after = read_ttgir(parsed.text(), f"{name}.ttgir")
+    after = read_ttgir(parsed.text(f"{name}.ttgir"), f"{name}.ttgir")
     counted = []
     for each in (before, after):
         found = count_waits(each.functions[0])

@@ -123,3 +123,22 @@ def test_elements_smaller_than_a_byte() -> None:
     assert (starts.tolist(), width) == ([0, 1, 2], 2)
     assert _in_bytes(np.array([0, 1, 2]), 2, 4) is None
     assert _in_bytes(np.array([1]), 3, 8) is not None
+
+
+def test_atomics_know_the_type_of_their_elements_and_copies_alone_are_certain() -> None:
+    atomics: list[g.Access] = []
+    certain: dict[bool, set[int]] = {True: set(), False: set()}
+
+    def after(trace: Any, constraints: Any, options: Any) -> None:
+        for point in build(trace, context_of(constraints), load_target("gfx950")).graph.points:
+            if isinstance(point.action, g.Access):
+                certain[point.action.is_async] |= {each.least for each in point.issues}
+                atomics.extend([point.action] if point.action.effect == "atomic" else [])
+        raise Enough
+
+    for name in ("atomic-add-4", "gemm-async-none"):
+        with suppress(Enough):
+            traced(name, "gfx950", after=after)
+    assert atomics
+    assert {each.element for each in atomics} <= {"f32", "i32"}
+    assert certain == {True: {1}, False: {0}}

@@ -103,9 +103,7 @@ def check_all(looked: Looked) -> None:
     counts = looked.counts
     assert looked.wrong == []
     assert counts["racy before"] >= 0.3 * counts["kernels"], counts
-    assert counts["left to Wave"] <= 0.1 * counts["kernels"], (
-        counts
-    )  # in branches of some waves
+    assert counts["left to Wave"] <= 0.1 * counts["kernels"], counts  # in branches of some waves
 
 
 # --- one by one ---------------------------------------------------------------------------------------------------

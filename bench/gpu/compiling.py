@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from bench.gpu.manifest import Entry, Manifest, Refused, write_manifest
 from bench.gpu.variants import Variant, variants_of
-from bench.triton_kernels import Case, cases, compile_to
+from bench.triton_kernels import MODULES, Case, cases, compile_to
 
 BARRIER = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.(?:sync|red|arrive)\b")
 ENTRY = re.compile(r"\.visible \.entry \w+\(([^)]*)\)")
@@ -46,8 +47,9 @@ def compile_corpus(
 
 
 def chosen(only: str | None) -> list[Case]:
-    """The kernels that run on NVIDIA's chips: all, one, or a family."""
-    found = [each for each in cases() if each.launch and only in (None, each.name, each.kernel)]
+    """The kernels that run on NVIDIA's chips: all, one, a family, or those of a module."""
+    named = {each.name for each in import_module(f"bench.triton_kernels.{only}").CASES} if only in MODULES else {only}
+    found = [each for each in cases() if each.launch and (only is None or {each.name, each.kernel} & named)]
     if not found:
         raise Refused(f"no kernel that can be launched is named {only}")
     return found

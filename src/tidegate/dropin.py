@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from tidegate.assumptions import OF_HOSTS, assumptions_to_json
+
 Mode = TypeVar("Mode")
 
 
@@ -82,6 +84,11 @@ class Report(Generic[Entry]):
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    @property
+    def assumptions(self) -> list[dict[str, str]]:
+        """What proofs of these kernels hold under, as in `check --json`."""
+        return assumptions_to_json(OF_HOSTS) if self.entries else []
 
     def __str__(self) -> str:
         if not self.entries:

@@ -50,7 +50,8 @@ class Loaded:
 def load(where: str, *, as_compiled: bool = True) -> Loaded:
     """Reads a file; `FILE::name` picks one kernel of it.
 
-    `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled.
+    `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
+    is taken for one that is going to be edited.
     """
     file, _, name = where.partition("::")
     path = Path(file)
@@ -88,9 +89,12 @@ def read_text(path: Path, file: str) -> str:
     return text
 
 
-def load_text(text: str, file: str, *, as_compiled: bool = True) -> Loaded:
-    """What a text holds that would be read from a `.tide`, `.sync`, `.ttgir` or `.mlir` file of this name."""
-    suffix = Path(file).suffix.lower()
+def load_text(text: str, file: str, *, as_compiled: bool = True, kind: str = "") -> Loaded:
+    """What a text holds that would be read from a `.tide`, `.sync`, `.ttgir` or `.mlir` file of this name.
+
+    `kind`: which of them, for a file that is not called so.
+    """
+    suffix = kind or Path(file).suffix.lower()
     if suffix in (".ttgir", ".mlir"):
         return _from_ttgir(text, file, "", as_compiled)
     return _from_text(text, file, suffix)
@@ -111,14 +115,14 @@ def _from_text(text: str, file: str, suffix: str) -> Loaded:
 
 
 def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
-    from tidegate.adapters.triton.read import read_ttgir
+    from tidegate.adapters.triton.read import read_to_edit, read_ttgir
 
-    ttgir = read_ttgir(text, file, as_compiled=as_compiled)
+    ttgir = read_ttgir(text, file, as_compiled=True) if as_compiled else read_to_edit(text, file)
     if not ttgir.kernels:
         _fail(file, "the file holds no kernel", "a kernel of TTGIR starts with `tt.func public @name`")
     if name and name not in ttgir.names:
         _fail_without(file, name, list(ttgir.names))
-    return Loaded(file, (), None, Sources({file: text}), ttgir=ttgir.only(name) if name else ttgir)
+    return Loaded(file, (), None, Sources({file: ttgir.text}), ttgir=ttgir.only(name) if name else ttgir)
 
 
 def _load_python(path: Path, file: str, name: str) -> Loaded:

@@ -19,6 +19,7 @@ from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 
 if TYPE_CHECKING:
+    from tidegate.assumptions import Assumption
     from tidegate.simulate.judge import Judgement, Limits, Progress
     from tidegate.verify.model import Suspect, Verification
     from tidegate.verify.stale import Stale
@@ -55,8 +56,8 @@ class Origin(Protocol):
     """A program of another compiler, of which a graph was made."""
 
     @property
-    def said(self) -> str:
-        """How it was taken, where that is not just as it stands."""
+    def said(self) -> tuple[str, ...]:
+        """How it was taken, where that is not just as it stands: a line for each deviation."""
 
     def findings(self) -> list[Finding]:
         """What is taken for worse than it may be."""
@@ -74,6 +75,7 @@ class Unit:
     kernel: Kernel | None
     graph: SyncGraph | None
     origin: Origin | None = None  # what the graph was made of
+    note: str = ""  # that the file names another target than the one asked for
 
 
 def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
@@ -85,7 +87,8 @@ def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
         from tidegate.adapters.triton.program import programs_of
 
         units += [
-            Unit(each.name, each.target, None, each.built.graph, each) for each in programs_of(loaded.ttgir, target)
+            Unit(each.name, each.target, None, each.built.graph, each, each.retargeted)
+            for each in programs_of(loaded.ttgir, target)
         ]
     return units
 
@@ -129,6 +132,7 @@ class Checked:
     why_not: str = ""
     verification: Verification | None = None
     graph: SyncGraph | None = None
+    assumptions: tuple[Assumption, ...] = ()  # that the verdict holds under
     shown: int = 0  # suspects of the verifier that the simulator shows
     refuted: int = 0  # and that cannot be, since it has gone through everything
     replays: int = 0  # runs of the judge beside the first, with the sizes of a witness
@@ -138,6 +142,12 @@ class Checked:
         """Whether no run was needed, and no access is known to leave its buffer."""
         proved = self.verification is not None and self.verification.is_proved and self.judgement is None
         return proved and not self.outside
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether it is proved, or everything was run and nothing wrong was found."""
+        wrong = any(each.severity == "error" for each in self.findings)
+        return self.is_proved or (self.judgement is not None and self.is_decided and not wrong)
 
     @property
     def outside(self) -> str:
@@ -220,7 +230,7 @@ def _run_stages(
         show("verify", show_verification(verification, graph))
     if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude
         findings = [each for each in findings if each.code not in PROTOCOL]
-    checked = Checked(findings, None, "", verification, graph)
+    checked = Checked(findings, None, "", verification, graph, _assumptions(unit, graph, verification))
     if stop_after == "verify":
         checked.why_not = _why_not(findings, stop_after)
         checked.findings += [_possible(each, graph, "nothing was run") for each in verification.suspects]
@@ -240,6 +250,14 @@ def _run_stages(
     if print_after == "judge" and checked.judgement is not None:
         show("judge", show_judgement(checked.judgement))
     return checked
+
+
+def _assumptions(unit: Unit, graph: SyncGraph, verification: Verification) -> tuple[Assumption, ...]:
+    from tidegate.assumptions import find_assumptions
+
+    # The shape of a kernel shows that it stays in its memory; a graph was asked, and Triton sees to its own.
+    in_range = unit.kernel is not None or (unit.origin is None and not verification.doubts)
+    return find_assumptions(graph, unit.target, kernel=unit.kernel, in_range=in_range)
 
 
 def _stale(graph: SyncGraph, target: Target) -> list[Stale]:
@@ -351,6 +369,7 @@ def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
 
 def show_decided(checked: Checked) -> str:
     """Who decided about races and hangs, the verifier or the simulator, and what that covers."""
+    from tidegate.assumptions import show_assumptions
     from tidegate.verify.say import show_verification
 
     if checked.verification is None or checked.graph is None:
@@ -369,6 +388,8 @@ def show_decided(checked: Checked) -> str:
         lines.append(show_judgement(checked.judgement))
     elif checked.why_not:
         lines.append(f"not judged: {checked.why_not}")
+    if checked.is_clean and (assumed := show_assumptions(checked.assumptions)):
+        lines.append(assumed)
     return "\n".join(lines)
 
 

@@ -221,8 +221,7 @@ class _Check:
                 continue
             lines.append(f"{where}{name}: {what}")
             origin = self.units[number].origin
-            if origin is not None and origin.said:
-                lines.append(f"  {origin.said}")
+            lines += [f"  {each}" for each in (origin.said if origin is not None else ())]
             if self.shown not in ("judge", "verify"):
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
             if checked.findings and all(each.code in ORDERED_BY_SYNC for each in checked.findings):

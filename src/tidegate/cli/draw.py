@@ -10,7 +10,7 @@ import typer
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_schedule_strategy
 from tidegate.cli.options import FileArg, TargetOption
-from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, stop, write
+from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, say_notes, stop, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,6 +85,7 @@ def draw_command(
     if len(units) > 1:
         stop("one program is drawn, and the file has several", f"pick one: `{file}::{units[0].name}`")
     (unit,) = units
+    say_notes(units)
     if prefetch and strategy is None:
         stop("`--prefetch` is for `--strategy`", "name a strategy: `--strategy auto`")
     graph = _graph_of(unit, loaded)

@@ -9,7 +9,7 @@ import typer
 
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, StaggerOption, TargetOption
-from tidegate.cli.say import emit, print_findings, say
+from tidegate.cli.say import emit, print_findings, say, say_notes
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding
@@ -44,7 +44,10 @@ def explain_command(
     results: list[Explained] = []
     try:
         loaded = load(file)
-        for unit in units_of(loaded, target):
+        units = units_of(loaded, target)
+        if not as_json:
+            say_notes(units)
+        for unit in units:
             with progress_bar(f"explaining @{unit.name}", quiet=as_json) as progress:
                 results.append(explain(unit, atomics=atomics, stagger=stagger, progress=progress))
     except BadInput as bad:

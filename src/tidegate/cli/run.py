@@ -13,7 +13,7 @@ from tidegate.cli.complete import complete_words
 from tidegate.cli.cycles import CyclesAsked, cost_of, say_cycles
 from tidegate.cli.options import FileArg, JsonOption, TargetOption
 from tidegate.cli.results import compare, describe, has_new_nan, save, say_counters, say_phases
-from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, status_of, stop, write
+from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, say_notes, status_of, stop, write
 
 if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
@@ -115,6 +115,7 @@ def run_command(
     if workgroups is not None or cached or as_json:
         stop("`--workgroups`, `--cached` and `--json` are about an estimate", "give `--cycles` too")
     status, units = 0, units_of(loaded, target)
+    say_notes(units)
     if trace is not None and len(units) > 1:
         stop("`--trace` writes one timeline, and the file has several kernels", f"pick one: `{file}::{units[0].name}`")
     arrays: dict[str, Any] = {}
@@ -170,6 +171,7 @@ def _run_cycles(
     if asked.workgroups < 1:
         stop(f"`--workgroups {asked.workgroups}`: there is at least one", "give a number from 1 on")
     units, costed = units_of(loaded, target), []
+    say_notes(units)
     if asked.trace is not None and len(units) > 1:
         stop("`--trace` writes one timeline, and the file has several kernels", f"pick one: `{file}::{units[0].name}`")
     for unit in units:

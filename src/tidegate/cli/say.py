@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tidegate.diag import Finding, Sources
     from tidegate.language.ops import Size
-    from tidegate.passes import Checked
+    from tidegate.passes import Checked, Unit
 
 
 def emit(text: str) -> None:
@@ -103,6 +103,13 @@ def stop(message: str, help: str = "") -> NoReturn:
     raise BadInput(Finding("TG022", message, (), help=help))
 
 
+def say_notes(units: Sequence[Unit]) -> None:
+    """Where programs are not taken as their files say: for which target, one line for each."""
+    for unit in units:
+        if unit.note:
+            say(f"@{unit.name}: {unit.note}", err=True)
+
+
 def status_of(findings: list[Finding]) -> int:
     if any(each.is_bad_input for each in findings):
         return 2
@@ -143,6 +150,8 @@ def fill_sizes(name: str, sizes: tuple[Size, ...], asked: Mapping[str, int]) -> 
 
 def verification_to_json(checked: Checked) -> dict[str, object]:
     """What the verifier says of a program."""
+    from tidegate.assumptions import assumptions_to_json
+
     found = checked.verification
     assert found is not None
     return {
@@ -154,4 +163,5 @@ def verification_to_json(checked: Checked) -> dict[str, object]:
         "refuted": checked.refuted,
         "accesses": found.accesses,
         "classes": found.classes,
+        "assumptions": assumptions_to_json(checked.assumptions),
     }

@@ -14,8 +14,10 @@ from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
 from tidegate.cli.say import emit, say, say_program, say_table, stop, write
 
 if TYPE_CHECKING:
+    from tidegate.assumptions import Assumption
     from tidegate.passes import Unit
-    from tidegate.pingpong import Scheduled
+    from tidegate.pingpong import Candidate, Scheduled
+    from tidegate.targets import Target
 
 JSON_VERSION = 1
 
@@ -111,12 +113,14 @@ def _report(unit: Unit, found: Scheduled, output: Path | None, *, err: bool) -> 
         say(f"{title}: {'the order as it is' if found.asked == 'none' else 'scheduled'}", err=err)
     if found.candidates:
         say_table(_rows(found), indent=2, err=err)
-    for line in _remarks(found, output):
+    for line in _remarks(found, unit.target, output):
         say(f"  {line}", err=err)
 
 
-def _remarks(found: Scheduled, output: Path | None) -> list[str]:
-    """Why others are declined, what is proved of the chosen one, and where it lies."""
+def _remarks(found: Scheduled, target: Target, output: Path | None) -> list[str]:
+    """Why others are declined, what is proved of the chosen one, what that assumes, and where it lies."""
+    from tidegate.assumptions import show_assumptions
+
     lines = []
     for said in dict.fromkeys(declined for _, declined in found.refused):
         names = [name for name, declined in found.refused if declined == said]
@@ -126,12 +130,19 @@ def _remarks(found: Scheduled, output: Path | None) -> list[str]:
         if not found.chosen.notes:
             waves = f"{found.chosen.kernel.waves} waves in any order"
             lines.append(f"proved: no race, inversion or hang, for all sizes and trip counts, {waves}")
+        lines += filter(None, [show_assumptions(_assumed(found.chosen, target))])
     if found.uncertain:
         shown = "; ".join(found.uncertain[:3]) + (f"; and {len(found.uncertain) - 3} more" * (len(found.uncertain) > 3))
         lines.append(f"uncertain: another would be cheaper with {shown}")
     if found.chosen is not None and output is not None:
         lines.append(f"written to {output}")
     return lines
+
+
+def _assumed(found: Candidate, target: Target) -> tuple[Assumption, ...]:
+    from tidegate.assumptions import find_assumptions
+
+    return find_assumptions(found.graph, target, kernel=found.kernel)
 
 
 def _rows(found: Scheduled) -> list[list[str]]:
@@ -147,6 +158,8 @@ def _rows(found: Scheduled) -> list[list[str]]:
 
 
 def _to_json(file: str, unit: Unit, found: Scheduled, output: Path | None) -> dict[str, object]:
+    from tidegate.assumptions import assumptions_to_json
+
     return {
         "version": JSON_VERSION,
         "file": file,
@@ -162,6 +175,7 @@ def _to_json(file: str, unit: Unit, found: Scheduled, output: Path | None) -> di
                 "barriers": each.price.barriers if each.price else None,
                 "slack": each.price.slack if each.price else None,
                 "proved": not each.notes,
+                "assumptions": assumptions_to_json(_assumed(each, unit.target)),
             }
             for each in found.candidates
         ],

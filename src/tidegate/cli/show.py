@@ -11,7 +11,7 @@ import typer
 
 from tidegate.cli.complete import complete_show_stage, complete_target
 from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
-from tidegate.cli.say import emit, print_findings, say, say_program, say_table, write
+from tidegate.cli.say import emit, print_findings, say, say_notes, say_program, say_table, write
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding, Sources
@@ -68,7 +68,9 @@ def show_command(
     check_stage(print_after, SHOW_STAGES)
     loaded = load(file)
     shown: list[str] = []
-    for unit in units_of(loaded, target):
+    units = units_of(loaded, target)
+    say_notes(units)
+    for unit in units:
         stage = "graph" if unit.kernel is None else print_after
         checked = run_stages(
             unit, print_after=stage, stop_after="graph", show=lambda _, text: shown.append(text.rstrip("\n"))

@@ -14,11 +14,11 @@ from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, OutOption, 
 from tidegate.cli.say import emit, print_findings, print_stage, say, say_diff, say_program, status_of, stop, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tidegate.diag import Finding, Sources
     from tidegate.files import Loaded
-    from tidegate.graph.model import SyncGraph
-    from tidegate.language.ops import Kernel
-    from tidegate.synchronize import Synchronized, SyncOptions
+    from tidegate.synchronize import Synchronized, SyncOptions, Written
 
 STAGES_HELP = "`kernel`, `graph`, `footprints`, `hazards`, `plan`, `verify` or `judge`"
 
@@ -186,11 +186,9 @@ class _Work:
                     show=self.show,
                 )
             self.results.append(result)
-        sources, programs = loaded.sources, self.write(loaded)
-        if self.text is not None and self.output is not None:
-            sources.texts[str(self.output)] = self.text
-        for result, program in zip(self.results, programs, strict=True):
-            self.judge(result, program)
+        sources = loaded.sources
+        for result, written in self.write(loaded):
+            self.judge(result, written)
         self.finish(sources)
 
     def show(self, stage: str, text: str) -> None:
@@ -202,38 +200,32 @@ class _Work:
 
     # --- the program ---
 
-    def write(self, loaded: Loaded) -> list[Kernel | SyncGraph | None]:
-        """Makes the text, if every program has one; with OUT, the programs as they stand there."""
-        from tidegate.synchronize import write_programs
+    def write(self, loaded: Loaded) -> Iterator[tuple[Synchronized, Written]]:
+        """Makes the text, if every program has one; gives the programs as they stand there.
 
-        nothing: list[Kernel | SyncGraph | None] = [None] * len(self.results)
+        Without OUT the text has no name: places are those of the given file, where the text says the same as the plan.
+        """
+        from tidegate.synchronize import read_back, write_programs
+
         if any(each.after is None for each in self.results):
-            return nothing
+            return
         is_text = Path(loaded.file).suffix.lower() != ".py"
         self.before = loaded.sources.texts[loaded.file] if is_text else ""
         self.text = write_programs(self.results, self.before, loaded.file)
-        if self.output is None:
-            return nothing
-        if loaded.ttgir is not None:
-            return nothing
-        if loaded.graph is not None:
-            from tidegate.graph.parse import parse_graph
+        name = str(self.output) if self.output is not None else f"{loaded.file}, as written"
+        loaded.sources.texts[name] = self.text
+        written = read_back(self.results, self.text, name, keep_places=self.output is None)
+        yield from zip(self.results, written, strict=True)
 
-            return [parse_graph(self.text, str(self.output))]
-        from tidegate.language.parse import parse
-
-        by_name = {each.name: each for each in parse(self.text, str(self.output)).kernels}
-        return [by_name[each.unit.name] for each in self.results]
-
-    def judge(self, result: Synchronized, program: Kernel | SyncGraph | None) -> None:
+    def judge(self, result: Synchronized, written: Written) -> None:
         from tidegate.synchronize import judge_result
 
-        if result.after is None or (program is None and not self.options.judge):
+        if self.output is None and not self.options.judge:
             return
         with progress_bar(f"judging @{result.unit.name}", quiet=self.as_json) as progress:
             judge_result(
                 result,
-                program,
+                written,
                 print_after=self.print_after,
                 stop_after=self.stop_after,
                 show=self.show,

@@ -71,7 +71,10 @@ def _unplaced(result: Synchronized) -> list[str]:
 
 def _judged(result: Synchronized, printed: str | None) -> list[str]:
     from tidegate.passes import show_decided
+    from tidegate.synchronize.model import AS_WRITTEN
 
+    if result.doubt:
+        return [f"{AS_WRITTEN}: {result.doubt}"]
     if result.checked is None:
         return [f"not judged: {result.why_not or '`--no-judge`'}"]
     if not result.checked.is_decided:

@@ -49,7 +49,8 @@ class Prices:
         if cost.unit_waves:
             limits.append(cost.unit_waves // max(1, waves))
         if cost.unit_lds and lds:
-            limits.append(cost.unit_lds // lds)
+            step = self.target.lds.granularity
+            limits.append(cost.unit_lds // (-(-lds // step) * step))
         return max(1, min(limits, default=1))
 
     def plain(self, operations: int, where: int = 0) -> Do:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tidegate import index as ix
 from tidegate.language import ops, types
+from tidegate.language.arguments import element_type, flag, sayable, whole, word
 from tidegate.language.builder import active, clean_name, reject
 from tidegate.language.handles import BarrierHandle, BufferHandle, DepHandle, GlobalHandle, Handle, to_value
 from tidegate.language.index_handles import IndexHandle, SizeHandle, as_number, to_cond, to_index
@@ -38,16 +39,17 @@ def lane() -> IndexHandle:
 
 def workgroup(axis: int = 0) -> IndexHandle:
     """The number of this workgroup along one axis of the grid."""
-    if axis not in (0, 1, 2):
+    number = as_number(axis)
+    if number not in (0, 1, 2):
         reject("TG016", f"a grid has axes 0, 1 and 2, not {axis}")
-    return IndexHandle(ix.Name(ix.WORKGROUP[axis]))
+    return IndexHandle(ix.Name(ix.WORKGROUP[number]))
 
 
 def size(name: str, default: int) -> SizeHandle:
     """A size parameter with its default: `N = size("N", 1024)`."""
-    if clean_name(name) != name:
+    if clean_name(word(name, "the name of a size")) != name:
         reject("TG012", f"`{name}` is no name of a size", "use letters, digits and `_`")
-    return SizeHandle(name, default)
+    return SizeHandle(name, whole(default, f"the size `{name}`", 1))
 
 
 def sizes(**defaults: int) -> tuple[SizeHandle, ...]:
@@ -69,7 +71,7 @@ def select(cond: Any, then: Any, otherwise: Any) -> IndexHandle:
 
 def let(item: Any, name: str = "index") -> IndexHandle:
     """Gives an index expression a name in the kernel."""
-    result = _fresh(name, types.INDEX)
+    result = _fresh(word(name, "the name of an index"), types.INDEX)
     active().emit(ops.Let(result, to_index(item), active().here()))
     return IndexHandle(ix.Name(result.name))
 
@@ -79,8 +81,9 @@ def let(item: Any, name: str = "index") -> IndexHandle:
 
 def alloc(shape: Sequence[int], dtype: types.DType, slots: int = 1, at: int | None = None) -> BufferHandle:
     """Shared memory for one buffer."""
-    result = _fresh("buffer", types.Lds(_shape(shape), dtype, slots))
-    active().emit(ops.Alloc(result, at, active().here()))
+    result = _fresh("buffer", types.Lds(_shape(shape), element_type(dtype), whole(slots, "the number of slots", 1)))
+    offset = None if at is None else whole(at, "the first byte of a buffer", 0)
+    active().emit(ops.Alloc(result, offset, active().here()))
     return BufferHandle(result)
 
 
@@ -95,7 +98,7 @@ def view(
     """The bytes of a buffer from one place on, as another buffer."""
     base = _buffer(buffer).type
     assert isinstance(base, types.Lds)
-    result = _fresh("view", types.Lds(_shape(shape), dtype or base.dtype))
+    result = _fresh("view", types.Lds(_shape(shape), base.dtype if dtype is None else element_type(dtype)))
     active().emit(ops.View(result, _place(buffer, slot, at), active().here()))
     return BufferHandle(result)
 
@@ -180,7 +183,7 @@ def atomic_add(
 ) -> TileHandle | None:
     """Adds a tile into shared memory atomically; with `fetch`, gives what stood there before."""
     _buffer(buffer)
-    result = _fresh("old", tile.type) if fetch else None
+    result = _fresh("old", _tile_type(tile)) if flag(fetch, "fetch") else None
     place = _place(buffer, slot, at)
     active().emit(ops.AtomicAdd(result, _tile(tile), place, *_guard(bounds, mask), active().here()))
     return None if result is None else TileHandle(result)
@@ -265,7 +268,7 @@ def lds_to_global(
 
 def fill(shape: Sequence[int], dtype: types.DType, value: float = 0.0) -> TileHandle:
     """A tile with one number everywhere."""
-    return TileHandle(active().fill(value, types.Tile(_shape(shape), dtype)))
+    return TileHandle(active().fill(value, types.Tile(_shape(shape), element_type(dtype))))
 
 
 def zeros(shape: Sequence[int], dtype: types.DType) -> TileHandle:
@@ -275,19 +278,19 @@ def zeros(shape: Sequence[int], dtype: types.DType) -> TileHandle:
 
 def splat(item: Any, shape: Sequence[int], dtype: types.DType = types.i32) -> TileHandle:
     """A tile with one index everywhere."""
-    return TileHandle(active().splat(to_index(item), types.Tile(_shape(shape), dtype)))
+    return TileHandle(active().splat(to_index(item), types.Tile(_shape(shape), element_type(dtype))))
 
 
 def iota(shape: Sequence[int], axis: int = 0, dtype: types.DType = types.i32) -> TileHandle:
     """A tile that counts along one axis; negative axes count from the end."""
-    result = _fresh("iota", types.Tile(_shape(shape), dtype))
+    result = _fresh("iota", types.Tile(_shape(shape), element_type(dtype)))
     active().emit(ops.Iota(result, _axis(axis, _shape(shape)), active().here()))
     return TileHandle(result)
 
 
 def cast(tile: TileHandle, dtype: types.DType) -> TileHandle:
     """The same numbers in another element type."""
-    result = _fresh("cast", types.Tile(_tile_type(tile).shape, dtype))
+    result = _fresh("cast", types.Tile(_tile_type(tile).shape, element_type(dtype)))
     active().emit(ops.Cast(result, _tile(tile), active().here()))
     return TileHandle(result)
 
@@ -388,26 +391,26 @@ def _extreme(fn: str, a: Any, b: Any) -> Any:
 
 def workgroup_barrier(*, pinned: bool = False) -> None:
     """A bare rendezvous of all waves."""
-    active().emit(ops.WorkgroupBarrier(pinned, active().here()))
+    active().emit(ops.WorkgroupBarrier(flag(pinned, "pinned"), active().here()))
 
 
 def shared_memory_barrier(
     *, wait_async_ops: bool = False, deps: Deps = (), pinned: bool = False, **counts: int
 ) -> None:
     """Drains the wave's LDS accesses, and counters down to `counts`, then meets all waves."""
-    found = _deps(deps)
-    counted = tuple(counts.items())
-    active().emit(ops.SharedMemoryBarrier(counted, wait_async_ops, found, pinned, active().here()))
+    found, drains = _deps(deps), flag(wait_async_ops, "wait_async_ops")
+    op = ops.SharedMemoryBarrier(_counts(counts), drains, found, flag(pinned, "pinned"), active().here())
+    active().emit(op)
 
 
 def signal(barrier: int | BarrierHandle = -1, *, pinned: bool = False) -> None:
     """Arrives at a barrier and goes on."""
-    active().emit(ops.Signal(_barrier(barrier), pinned, active().here()))
+    active().emit(ops.Signal(_barrier(barrier), flag(pinned, "pinned"), active().here()))
 
 
 def wait(barrier: int | BarrierHandle = -1, *, pinned: bool = False) -> None:
     """Departs from a barrier that was signalled."""
-    active().emit(ops.Wait(_barrier(barrier), pinned, active().here()))
+    active().emit(ops.Wait(_barrier(barrier), flag(pinned, "pinned"), active().here()))
 
 
 def conditional_barrier(half: str) -> None:
@@ -420,7 +423,7 @@ def conditional_barrier(half: str) -> None:
 def wait_count(*, deps: Deps = (), **counts: int) -> None:
     """Waits until no more than so many operations are in flight: `wait_count(vmcnt=2)`."""
     found = _deps(deps)
-    active().emit(ops.WaitCount(tuple(counts.items()), found, active().here()))
+    active().emit(ops.WaitCount(_counts(counts), found, active().here()))
 
 
 def commit_group() -> DepHandle:
@@ -439,17 +442,18 @@ def fence(kind: str) -> None:
 
 def named_barrier(arrivals: int) -> BarrierHandle:
     """A barrier of its own that so many arrivals complete."""
-    return _new_barrier(types.BarrierObject("named_barrier", arrivals))
+    return _new_barrier(types.BarrierObject("named_barrier", _arrivals(arrivals)))
 
 
 def mbarrier(arrivals: int, slots: int = 1) -> BarrierHandle:
     """An mbarrier in shared memory, or several in slots."""
-    return _new_barrier(types.BarrierObject("mbarrier", arrivals, slots))
+    return _new_barrier(types.BarrierObject("mbarrier", _arrivals(arrivals), whole(slots, "the number of slots", 1)))
 
 
 def mbarrier_arrive(barrier: BarrierHandle, *, slot: Any = 0, expect: int = 0) -> None:
     """Arrives at an mbarrier, and adds bytes that copies must report."""
-    active().emit(ops.MbarrierArrive(_barrier_place((barrier, slot)), expect, active().here()))
+    bytes = whole(expect, "the number of bytes to expect", 0)
+    active().emit(ops.MbarrierArrive(_barrier_place((barrier, slot)), bytes, active().here()))
 
 
 def mbarrier_wait(barrier: BarrierHandle, parity: Any, *, slot: Any = 0) -> None:
@@ -471,7 +475,7 @@ def scheduling_barrier() -> None:
 
 def set_wave_prio(level: int) -> None:
     """The wave's priority on its SIMD."""
-    active().emit(ops.SetWavePrio(level, active().here()))
+    active().emit(ops.SetWavePrio(whole(level, "the priority of a wave"), active().here()))
 
 
 def exit_wave() -> None:
@@ -483,7 +487,7 @@ def exit_wave() -> None:
 
 
 def _fresh(hint: str, type_: types.Type) -> Value:
-    return active().fresh(hint, type_)
+    return active().fresh(hint, sayable(type_))
 
 
 def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
@@ -502,6 +506,7 @@ def _several(item: Any) -> tuple[Any, ...]:
 
 
 def _axis(axis: int, shape: Sequence[int]) -> int:
+    axis = whole(axis, "the axis of a tile")
     return axis + len(shape) if -len(shape) <= axis < 0 else axis
 
 
@@ -536,7 +541,16 @@ def _guard(bounds: Indices, mask: TileHandle | None) -> tuple[tuple[ix.Index, ..
 
 
 def _barrier(item: int | BarrierHandle) -> int | Value:
-    return item if isinstance(item, int) else to_value(item, BarrierHandle, "a barrier")
+    number = as_number(item)
+    return to_value(item, BarrierHandle, "a barrier") if number is None else whole(number, "the number of a barrier")
+
+
+def _arrivals(arrivals: int) -> int:
+    return whole(arrivals, "the number of arrivals", 1)
+
+
+def _counts(counts: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, whole(count, f"`{name}`", 0)) for name, count in counts.items())
 
 
 def _barrier_place(item: Any) -> Place:

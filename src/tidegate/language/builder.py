@@ -52,8 +52,18 @@ def active() -> Builder:
 
 
 def reject(code: str, message: str, help: str = "", at: Span | None = None) -> NoReturn:
-    """Stops the trace: what was written has no meaning. Without a place, it is the line that is being executed."""
-    raise BadInput(Finding(code, message, (Label(at or find_caller()),), help=help))
+    """Stops the trace: what was written has no meaning. Without a place, it is the line that is being executed.
+
+    The kernel is lost even if its function catches this: a part of its body was not recorded.
+    """
+    stop(BadInput(Finding(code, message, (Label(at or find_caller()),), help=help)))
+
+
+def stop(error: BadInput) -> NoReturn:
+    """Stops the trace that is going on, if there is one."""
+    if _recording and _recording[-1].stopped is None:
+        _recording[-1].stopped = error
+    raise error
 
 
 def find_caller() -> Span:
@@ -80,6 +90,8 @@ class Builder:
     ended: set[str] = field(default_factory=set)  # values of regions that have ended
     opened: list[Span] = field(default_factory=list)  # where the open regions begin
     quoted: set[str] = field(default_factory=set)  # values that an index expression has named
+    stopped: BadInput | None = None  # the first mistake, which the traced function may have caught
+    unentered: dict[int, tuple[str, Span]] = field(default_factory=dict)  # regions that were made and not entered
 
     def __enter__(self) -> Builder:
         _recording.append(self)
@@ -139,6 +151,12 @@ class Builder:
         return result
 
     # --- regions ---
+
+    def promise(self, what: str) -> int:
+        """A region is made; it must be entered."""
+        key = len(self.unentered) and max(self.unentered) + 1
+        self.unentered[key] = (what, self.here())
+        return key
 
     def open(self) -> None:
         self.stack.append([])
@@ -219,12 +237,17 @@ def clean_name(hint: str) -> str:
 
 def _number(value: Any, dtype: DType) -> float:
     """Whole numbers stay whole in tiles of integers: a float has only 53 bits."""
-    if dtype.is_float:
-        return float(value)
     try:
-        return operator.index(value)
+        if not dtype.is_float:
+            return operator.index(value)
     except TypeError:
+        pass
+    try:
         number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        reject("TG012", f"a tile cannot be filled with `{value!r}`", "give a number")
+    if dtype.is_float:
+        return number
     return int(number) if number.is_integer() else number
 
 

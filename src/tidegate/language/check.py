@@ -24,6 +24,7 @@ from tidegate.index import (
     Inexact,
     Name,
     children,
+    constant,
     names,
     show,
     why_not_affine,
@@ -47,14 +48,14 @@ from tidegate.language.ops import (
 from tidegate.language.problems import Problem, a, defined_twice
 from tidegate.language.protocol import find_protocol_mistakes
 from tidegate.language.rules import problems
-from tidegate.language.types import FLAG, INDEX, UNKNOWN, Global, Tile, Type
+from tidegate.language.types import FLAG, INDEX, UNKNOWN, Global, Tile, Type, why_no_type
 from tidegate.language.uses import own_names, places_of, uses_of
 from tidegate.targets import Target
 
 
 def check(kernel: Kernel, target: Target) -> list[Finding]:
     """All findings, in source order. Where the text has no meaning, only what shows that."""
-    findings = [*_check_header(kernel), *check_names(kernel)]
+    findings = [*_check_types(kernel)] or [*_check_header(kernel), *check_names(kernel)]
     if findings:
         return sort_findings(findings)
     facts = find_facts(kernel)
@@ -68,10 +69,24 @@ def check(kernel: Kernel, target: Target) -> list[Finding]:
     return sort_findings(findings)
 
 
+def _check_types(kernel: Kernel) -> Iterator[Finding]:
+    """Types that the text cannot say: kernels also come from builders and from passes."""
+    for value in kernel.args:
+        if reason := why_no_type(value.type):
+            yield Finding("TG005", reason, (Label(kernel.at),))
+    for op in ops.walk_ops(kernel.body):
+        for value in (*results_of(op), *own_names(op)):
+            if reason := why_no_type(value.type):
+                yield Finding("TG005", reason, (Label(op.at),))
+
+
 def _check_header(kernel: Kernel) -> Iterator[Finding]:
     def bad(code: str, message: str, help: str = "") -> Finding:
         return Finding(code, message, (Label(kernel.at),), help=help)
 
+    if type(kernel.waves) is not int:
+        yield bad("TG012", f"the number of waves cannot be `{kernel.waves!r}`", "give a whole number")
+        return
     if kernel.waves < 1:
         yield bad("TG016", f"a workgroup cannot have {kernel.waves} waves")
     if len(kernel.grid) > 3:
@@ -97,6 +112,9 @@ def _check_header(kernel: Kernel) -> Iterator[Finding]:
                     )
         elif arg.type not in (INDEX, FLAG):
             yield bad("TG012", f"an argument cannot be {a(arg.type)}", "arguments are `global<...>`, `index` or `flag`")
+    for number in map(constant, kernel.grid):
+        if number is not None and number < 1:
+            yield bad("TG016", f"a grid of {number} holds no workgroup", "each axis has at least one")
     for expr in (*kernel.where, *kernel.grid):
         reason = why_not_affine(expr)
         if reason:

@@ -104,6 +104,9 @@ def operation_misfits(op: Op, target: Target, title: str) -> Iterator[Finding]:
             yield _at("TG305", f"{title} does not count copies in groups", op.at, "drop `commit_group`")
         case ops.Fence() if op.kind == "proxy_async" and target.name and "proxy_async" not in target.fence.kinds:
             yield _at("TG305", f"`fence {op.kind}` does not exist on {title}", op.at)
+        case ops.MbarrierArrive() if op.expect and target.barrier.mbarrier and not target.barrier.mbarrier_bytes:
+            text = f"an mbarrier counts arrivals on {title}, not bytes"
+            yield _at("TG305", text, op.at, "wait for the copies by their counter, then arrive")
         case ops.GatherToLds() | ops.TensorLoadToLds() if op.mbarrier is not None and kind is not None:
             known = target.name and target.barrier.mbarrier and target.has(kind)
             if known and not target.operations[kind].mbarrier:

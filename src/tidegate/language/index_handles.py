@@ -14,6 +14,7 @@ from tidegate import index as ix
 from tidegate.language import types
 from tidegate.language.builder import reject
 from tidegate.language.handles import Handle
+from tidegate.language.lexer import MAX_DIGITS
 from tidegate.language.ops import Operand
 from tidegate.language.unusable import refuse
 
@@ -236,8 +237,8 @@ def _reject_bits(op: str, help: str) -> NoReturn:
 
 
 def as_number(item: Any) -> int | None:
-    """The whole number that a Python object is, if it is one: an `int`, or what has `__index__`."""
-    if isinstance(item, Handle | IndexHandle):
+    """The whole number that a Python object is, if it is one: an `int`, or what has `__index__`; not `True`."""
+    if isinstance(item, Handle | IndexHandle | bool):
         return None
     try:
         return operator.index(item)
@@ -252,6 +253,8 @@ def to_index(item: Any) -> ix.Index:
     number = as_number(item)
     if number is None:
         reject("TG012", f"an index cannot be made of `{item!r}`")
+    if abs(number) >= 10**MAX_DIGITS:
+        reject("TG016", "an index is beyond what a kernel can say", f"use at most {MAX_DIGITS} digits")
     return ix.Const(number)
 
 

@@ -12,11 +12,10 @@ import re
 from functools import lru_cache
 
 from tidegate.diag import closest
-from tidegate.language.types import DTYPES, BarrierObject, Global, Lds, Plain, Tile, Type
+from tidegate.language.types import DTYPES, MAX_ELEMENTS, BarrierObject, Global, Lds, Plain, Tile, Type
 
 _PARTS = re.compile(r"(\w+)<([^,>]*)(?:,\s*slots\s*=\s*(\d{1,9}))?\s*>")
 _SIZE = re.compile(r"[A-Z][A-Z0-9_]*")
-MAX_ELEMENTS = 1 << 40
 
 
 @lru_cache(maxsize=4096)

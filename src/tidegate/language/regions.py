@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, NoReturn
 
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.index import Const
+from tidegate.language.arguments import whole
 from tidegate.language.builder import active, reject
 from tidegate.language.handles import Handle
 from tidegate.language.index_handles import IndexHandle, as_number, to_cond, to_index, to_operand
@@ -51,13 +53,15 @@ class Loop:
 
     def __init__(self, lower: Any, upper: Any, step: Any, expect: int | None) -> None:
         self.bounds = (to_index(lower), to_index(upper), to_index(step))
-        self.expect, self.at = expect, active().here()
+        self.expect = None if expect is None else whole(expect, "the expected number of trips", 0)
+        self.at, self.key = active().here(), active().promise("loop")
         self.carried: dict[str, Carried] = {}
         self.results: dict[str, Any] = {}
         self.counter_hint, self.entered, self.left = "i", False, False
 
     def __iter__(self) -> Iterator[IndexHandle]:
         builder = active()
+        builder.unentered.pop(self.key, None)
         self.counter = builder.counter(self.counter_hint)
         depth = len(builder.stack)
         builder.open()
@@ -74,14 +78,8 @@ class Loop:
     def _check_left(self) -> None:
         """The body is traced once and to its end: leaving it early would drop it from the kernel."""
         if not self.left:
-            raise BadInput(
-                Finding(
-                    "TG007",
-                    "the body of this loop is left by `break` or `continue`",
-                    (Label(self.at),),
-                    help="use `with tidegate.conditional(...)` for what some trips do",
-                )
-            )
+            text = "the body of this loop is left by `break` or `continue`"
+            reject("TG007", text, "use `with tidegate.conditional(...)` for what some trips do", at=self.at)
 
     @property
     def after(self) -> dict[str, Any]:
@@ -166,11 +164,15 @@ class Branch:
         self.then_values: dict[str, Any] = {}
         self.then_block = Block()
         self.saved = self.closed = False
+        self.key = active().promise("conditional")
 
     def __enter__(self) -> None:
+        active().unentered.pop(self.key, None)
         active().open()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            _stop_after_exception("conditional", self.at)
         if kind is None and not self.closed:
             active().stack.pop()
             _reject_open("conditional", self.saved, self.at, "let its arms end")
@@ -232,10 +234,12 @@ class wave_group:
     """Waves `first` up to, not including, `last` run what stands in the `with` block; the others pass by."""
 
     def __init__(self, first: int, last: int) -> None:
-        self.first, self.last, self.at = first, last, active().here()
+        self.first, self.last = whole(first, "the first wave"), whole(last, "the wave behind the last")
+        self.at, self.key = active().here(), active().promise("wave group")
         self.saved = self.ended = False
 
     def __enter__(self) -> None:
+        active().unentered.pop(self.key, None)
         active().open()
 
     def save(self, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
@@ -261,6 +265,7 @@ class wave_group:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         body = active().close()
         if kind is not None:
+            _stop_after_exception("wave group", self.at)
             return
         if not self.ended:
             _reject_open("wave group", self.saved, self.at, "let its body end")
@@ -276,7 +281,23 @@ def _reject_open(what: str, traced: bool, at: Span, help: str) -> NoReturn:
             f"this {what} stands in a function that is not traced",
             "decorate the function with `@tidegate.function`",
         )
-    raise BadInput(Finding("TG007", text, (Label(at),), help=help))
+    reject("TG007", text, help, at=at)
+
+
+def _stop_after_exception(what: str, at: Span) -> None:
+    """The kernel is lost even if its function catches the exception: the rest of this region was not recorded."""
+    if active().stopped is None:
+        text = f"this {what} is left by an exception that the kernel catches"
+        active().stopped = BadInput(Finding("TG007", text, (Label(at),), help="let the region end"))
+
+
+def discard(item: Any) -> Any:
+    """An expression that stands alone: a generator or a coroutine would never run."""
+    if isinstance(item, GeneratorType | CoroutineType | AsyncGeneratorType):
+        if isinstance(item, CoroutineType):
+            item.close()  # or Python warns that it was never awaited
+        reject("TG007", "what this statement calls never runs", "call a function without `yield` and `async`")
+    return item
 
 
 def name_result(name: str, item: Any) -> Any:

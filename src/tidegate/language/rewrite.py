@@ -29,7 +29,7 @@ RUNTIME = "__tidegate"
 
 def rewrite(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, ready to be traced."""
-    assert isinstance(function, FunctionType)
+    assert isinstance(function, FunctionType)  # `arguments.traceable` sees to it
     tree, file = _read(function)
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
@@ -140,6 +140,15 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if isinstance(node.value, ast.Constant):
+            return node  # a docstring, for one
+        node.value = _call("discard", node.value)
+        return _locate([node], node)[0]
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         makes_value = isinstance(node.value, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare)
@@ -266,7 +275,7 @@ def _assigned(statements: Iterable[ast.stmt]) -> list[str]:
     stack: list[tuple[ast.AST, bool]] = [(each, False) for each in reversed(list(statements))]
     while stack:
         node, inside = stack.pop()
-        if isinstance(node, ast.FunctionDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         inside = inside or isinstance(node, _COMPREHENSION)
         names.update(dict.fromkeys(_assigned_by(node, inside)))

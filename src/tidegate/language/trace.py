@@ -17,8 +17,9 @@ from typing import Any, overload
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding, Label, Span, closest
 from tidegate.language import types
+from tidegate.language.arguments import check_whole, traceable, whole, word
 from tidegate.language.builder import Builder, reject, span_of_line
-from tidegate.language.index_handles import CondHandle, IndexHandle, SizeHandle, to_cond, to_index
+from tidegate.language.index_handles import CondHandle, IndexHandle, SizeHandle, as_number, to_cond, to_index
 from tidegate.language.ops import Block, Kernel, Op, Size, Value, blocks_of, map_blocks
 from tidegate.language.rewrite import rewrite
 from tidegate.language.show import show
@@ -36,16 +37,23 @@ class Global:
             reject(
                 "TG005", f"`{dtype!r}` is no element type", "write `Global[M, K, f16]`: sizes, then the element type"
             )
-        for dim in dims:
-            if not isinstance(dim, SizeHandle | int) or isinstance(dim, bool):
-                reject("TG005", f"`{dim!r}` is no size", "make sizes with `M, K = tidegate.sizes(M=128, K=64)`")
-        return GlobalAnnotation(tuple(dims), dtype)
+        return GlobalAnnotation(tuple(map(_dimension, dims)), dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalAnnotation:
     dims: tuple[SizeHandle | int, ...]
     dtype: types.DType
+
+
+def _dimension(dim: Any) -> SizeHandle | int:
+    if isinstance(dim, SizeHandle):
+        return dim
+    number = as_number(dim)
+    if number is None or not 1 <= number <= types.MAX_SIZE:
+        help = "use a positive number, or make sizes with `M, K = tidegate.sizes(M=128, K=64)`"
+        reject("TG005", f"`{dim!r}` is no size", help)
+    return number
 
 
 class Flag:
@@ -118,8 +126,8 @@ class KernelFunction:
 
     def trace(self, *, waves: int | None = None, target: str | None = None, **constants: Any) -> CapturedTrace:
         """The kernel as a program. Keyword arguments replace the defaults of the function's constants."""
-        waves = self.waves if waves is None else waves
-        target = self.target if target is None else target
+        waves = self.waves if waves is None else _waves(waves)
+        target = self.target if target is None else word(target, "the target")
         key = _key({**constants, "waves": waves, "target": target})
         if key is None:
             return CapturedTrace(self._trace(waves, target, constants))
@@ -133,8 +141,8 @@ class KernelFunction:
         if self._rewritten is None:
             self._rewritten = rewrite(self.function)
         with builder, no_collecting():
-            self._rewritten(**passed)
-        if len(builder.stack) > 1:
+            returned = self._rewritten(**passed)
+        if builder.stopped is None and len(builder.stack) > 1:
             raise BadInput(
                 Finding(
                     "TG007",
@@ -143,6 +151,7 @@ class KernelFunction:
                     help="use `tidegate.exit_wave()` to end a wave, or let the loop end",
                 )
             )
+        check_whole(builder, self.name, returned, self.at)
         where, grid = tuple(map(to_cond, self.where)), tuple(map(to_index, self.grid))
         sizes = self._sizes(self.annotations.values())
         made = builder.kernel(
@@ -248,6 +257,7 @@ def kernel(
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a kernel of a function: `@kernel(waves=4, target="gfx942", grid=(M // 64,), where=[M % 64 == 0])`."""
     if function is not None:
+        traceable(function)
         return KernelFunction(function, _annotations(function), waves=4, target="", grid=(), where=(), sizes=())
 
     for name in options:
@@ -256,18 +266,28 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
             help = f"did you mean `{meant}`?" if meant else f"its options: {', '.join(OPTIONS)}"
             reject("TG003", f"`kernel` has no option `{name}`", help)
 
+    checked: dict[str, Any] = {
+        "waves": _waves(options.get("waves", 4)),
+        "target": word(options.get("target", ""), "the target"),
+        "grid": _several(options.get("grid", ())),
+        "where": _several(options.get("where", ())),
+        "sizes": tuple(map(_size, _several(options.get("sizes", ())))),
+    }
+
     def decorate(function: Callable[..., Any]) -> KernelFunction:
-        return KernelFunction(
-            function,
-            _annotations(function),
-            waves=options.get("waves", 4),
-            target=options.get("target", ""),
-            grid=_several(options.get("grid", ())),
-            where=_several(options.get("where", ())),
-            sizes=_several(options.get("sizes", ())),
-        )
+        return KernelFunction(traceable(function), _annotations(function), **checked)
 
     return decorate
+
+
+def _waves(waves: Any) -> int:
+    return whole(waves, "the number of waves", 1)
+
+
+def _size(item: Any) -> SizeHandle:
+    if not isinstance(item, SizeHandle):
+        reject("TG012", f"`{item!r}` is no size parameter", 'make one with `N = tidegate.size("N", 64)`')
+    return item
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
@@ -285,6 +305,7 @@ def _several(item: Any) -> tuple[Any, ...]:
 
 def function(body: Callable[..., Any], /) -> Callable[..., Any]:
     """A function that kernels call: its loops and conditionals are traced like theirs."""
+    traceable(body)
     made: list[Callable[..., Any]] = []
 
     def call(*args: Any, **kwargs: Any) -> Any:

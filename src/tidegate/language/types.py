@@ -127,6 +127,39 @@ class BarrierObject:
 
 Type = Tile | Lds | Global | Plain | BarrierObject
 
+MAX_SIZE = 10**12 - 1  # what the text can say
+MAX_COUNT = 10**9 - 1
+MAX_ELEMENTS = 1 << 40
+
+
+def why_no_type(type_: Type) -> str:
+    """What the text cannot say about a type that was not read from text; empty if nothing is wrong with it."""
+    match type_:
+        case Plain():
+            return ""
+        case BarrierObject():
+            bad = _bad_count(type_.arrivals, "arrivals") or _bad_count(type_.slots, "slots")
+            return bad and f"{bad} in {type_.kind.replace('_', ' ')}"
+    if not isinstance(type_.dtype, DType):
+        return f"`{type_.dtype!r}` is no element type"
+    for dim in type_.shape:
+        named = isinstance(type_, Global) and isinstance(dim, str)
+        if not named and (type(dim) is not int or not 1 <= dim <= MAX_SIZE):
+            return f"`{dim!r}` is no size: sizes are positive numbers of at most 12 digits"
+    if isinstance(type_, Global):
+        return ""
+    slots = type_.slots if isinstance(type_, Lds) else 1
+    bad = _bad_count(slots, "slots")
+    if not bad and prod(type_.shape) * slots > MAX_ELEMENTS:
+        bad = f"`{type_}` has more than 2^40 elements"
+    return bad
+
+
+def _bad_count(number: int, what: str) -> str:
+    is_count = type(number) is int and 1 <= number <= MAX_COUNT
+    return "" if is_count else f"`{number!r}` is no number of {what}"
+
+
 INDEX, FLAG, DEP = Plain("index"), Plain("flag"), Plain("dep")
 # What a name has after it was reported as undefined; every rule accepts it, so that one mistake is one finding.
 UNKNOWN = Plain("unknown")

@@ -22,6 +22,16 @@ from tidegate.targets import Target
 NO_LOOPS: frozenset[int] = frozenset()
 
 
+def find_out_of_turn(graph: g.SyncGraph, target: Target) -> set[str]:
+    """Counters on which something completes out of turn: there no count above 0 says anything."""
+    found = {issue.counter for point in graph.points for issue in point.issues if not issue.in_order}
+    for point in graph.points:
+        is_ordinary = isinstance(point.action, g.Access) and not point.action.is_async
+        if is_ordinary and not target.lds.in_order:
+            found |= {issue.counter for issue in point.issues}
+    return found
+
+
 class Ways:
     """One flow, as walks go through it. `own` are the events at its nodes."""
 
@@ -66,9 +76,7 @@ class Ways:
 
     def _caps(self) -> dict[str, int]:
         """By counter, the largest count that says anything; nothing does where accesses complete out of turn."""
-        out_of_turn = {
-            issue.counter for point in self.flow.graph.points for issue in point.issues if not issue.in_order
-        }
+        out_of_turn = find_out_of_turn(self.flow.graph, self.target)
         return {
             name: counter.largest
             for name, counter in self.target.counters.items()

@@ -121,7 +121,7 @@ def as_written(where: str, loaded: Loaded, unit: Unit) -> Unit | None:
     """Of TTGIR, which is shown with Triton's own barriers, the program without; None: the one that is shown."""
     if loaded.ttgir is None:
         return None
-    (before,) = units_of(load(where, as_compiled=False), unit.target.name)
+    (before,) = units_of(load(where, as_compiled=False), unit.target.name or "none")
     return before
 
 
@@ -171,7 +171,7 @@ def _written_as(unit: Unit) -> tuple[str, bool]:
 
 def _again(title: str, text: str, file: str, unit: Unit) -> _Version:
     """The program as it stands in the text now."""
-    loaded: Loaded = load_text(text, file)
+    loaded: Loaded = load_text(text, file, as_compiled=False)
     known = {each.name: each for each in units_of(loaded, unit.target.name or "none")}
     return _Version(title, known[unit.name], loaded.sources)
 

@@ -214,7 +214,12 @@ class InFlight:
 
     def _in_turn(self, name: str) -> bool:
         """Whether all that may be in flight on a counter completes in its turn."""
-        return all(queue.in_order for touch in self.touches.values() for queue in touch.queues if queue.counter == name)
+        return all(
+            queue.in_order and (self.rules.in_issue_order or touch.is_async or touch.region is None)
+            for touch in self.touches.values()
+            for queue in touch.queues
+            if queue.counter == name
+        )
 
     def _counts_groups(self, name: str) -> bool:
         return self.rules.counters.get(name, ("", False, 0))[0] == "groups"

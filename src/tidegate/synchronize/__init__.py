@@ -1,14 +1,17 @@
 """From a program with little or no synchronization to one that is correct: propose, apply, judge."""
 
 from tidegate.synchronize.model import Synchronized, SyncOptions
+from tidegate.synchronize.readback import Written, read_back
 from tidegate.synchronize.stages import judge_result, propose, synchronize, synchronize_graph, trust
 from tidegate.synchronize.written import write_programs
 
 __all__ = [
     "SyncOptions",
     "Synchronized",
+    "Written",
     "judge_result",
     "propose",
+    "read_back",
     "synchronize",
     "synchronize_graph",
     "trust",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidegate.diag import BadInput, Finding, closest, findings_to_html
+from tidegate.diag import BadInput, Finding, Span, closest, findings_to_html
 from tidegate.graph import model as g
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.plan import Plan
@@ -24,6 +24,9 @@ ATOMICS = ("order", "commute")
 
 # Whether a wait may move earlier for the sake of a barrier: where the cost model says that it pays; not at all; always.
 MERGE_WAITS = ("model", "never", "always")
+
+
+AS_WRITTEN = "not proved as written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,12 @@ class Synchronized:
     graph: g.SyncGraph | None = None  # as it was given
     after: g.SyncGraph | None = None
     kernel: Kernel | None = None  # after, if it was a kernel
-    written: Kernel | g.SyncGraph | None = None  # the program after, as it was read from the file that holds it
+    places: dict[Span, Span] = field(default_factory=dict)  # from what was given to what was written
     checked: Checked | None = None
     explained: tuple[Unplaced, ...] = ()  # conflicts that findings speak of
     notes: tuple[str, ...] = ()
     why_not: str = ""
+    doubt: str = ""  # why the text that was written is not the program that was planned
 
     @property
     def text(self) -> str:
@@ -105,6 +109,8 @@ class Synchronized:
             return paragraph(self.why_not) + findings_to_html(self.findings)
         before = show(self.built.kernel) if self.built is not None else show_graph(self.graph) if self.graph else ""
         block = text_block(self.text, new_lines(before, self.text))
+        if self.doubt:
+            return block + paragraph(f"{AS_WRITTEN}: {self.doubt}", "error")
         if self.checked is None:
             return block + paragraph("not judged")
         wrong = any(each.severity == "error" for each in self.checked.findings)

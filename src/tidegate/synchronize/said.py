@@ -16,7 +16,6 @@ from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Insert
 from tidegate.hazards.model import Unplaced
 from tidegate.hazards.show import name_hazard
-from tidegate.language.ops import Kernel, walk_ops
 from tidegate.language.syntax import form_of
 from tidegate.synchronize.model import Synchronized
 
@@ -34,7 +33,7 @@ def say_why(result: Synchronized) -> list[Finding]:
     """The judge's findings, with a note on those about accesses that no barrier can order."""
     assert result.checked is not None
     assert result.hazards is not None
-    flow, places = result.hazards.flow, _places(result)
+    flow, places = result.hazards.flow, result.places
     known: dict[tuple[Span, ...], list[Unplaced]] = {}
     for each in unplaced_of(result):
         ends = (flow.point(each.hazard.producer).at, flow.point(each.hazard.consumer).at)
@@ -53,23 +52,11 @@ def _pair(places: list[Span]) -> tuple[Span, ...]:
     return tuple(sorted(set(places), key=lambda at: (at.file, at.line, at.column)))
 
 
-def _places(result: Synchronized) -> dict[Span, Span]:
-    """From places in what was given to places in the file that was written, if one was."""
-    written = result.written
-    if isinstance(written, Kernel) and result.kernel is not None:
-        pairs = zip(walk_ops(result.kernel.body), walk_ops(written.body), strict=True)
-        return {old.at: new.at for old, new in pairs if old.at.line}
-    if isinstance(written, g.SyncGraph) and result.after is not None:
-        points = zip(result.after.points, written.points, strict=True)
-        return {before.at: after.at for before, after in points if before.at.line}
-    return {}
-
-
 def find_widened(result: Synchronized) -> list[Finding]:
     """Advice: accesses of which it is not known what they touch, so that barriers may stand for nothing."""
     if result.hazards is None:
         return []
-    flow, places, found = result.hazards.flow, _places(result), {}
+    flow, places, found = result.hazards.flow, result.places, {}
     widened = (*result.hazards.footprints.notes, *result.hazards.conflicts.notes)
     for note in widened:
         point = flow.point(note.node)

@@ -6,7 +6,7 @@ Keeps   the input is not changed; what no barrier can order is left to the judge
         objects order, as far as the judge can see, gets no other barrier
 Cost    that of the stages; the judge takes most of it
 
-    kernel or graph ─▶ footprints ─▶ hazards ─▶ placement ─▶ plan ─▶ the program, synchronized ─▶ judge
+    kernel or graph ─▶ footprints ─▶ hazards ─▶ placement ─▶ plan ─▶ the program, synchronized ─▶ text ─▶ judge
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.collecting import no_collecting
-from tidegate.diag import BadInput
+from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 from tidegate.footprint.model import show_footprints
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
@@ -26,17 +26,19 @@ from tidegate.hazards.find import Hazards, find_hazards, find_without
 from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.uses import names_in_kernel
-from tidegate.passes import NOT_THERE, SYNC_STAGES, Show, Unit, check_stage, pick_target, run_stages
+from tidegate.passes import NOT_THERE, SYNC_STAGES, Checked, Show, Unit, check_stage, pick_target, run_stages
 from tidegate.placement.place import Options, Placed, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
 from tidegate.simulate.judge import Limits, Progress, judge
 from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.forced import force
-from tidegate.synchronize.model import Synchronized, SyncOptions
+from tidegate.synchronize.model import AS_WRITTEN, Synchronized, SyncOptions
+from tidegate.synchronize.readback import Written, read_back
 from tidegate.synchronize.refine import refine
 from tidegate.synchronize.said import say_why
 from tidegate.synchronize.together import Considered, place_together, say_considered
+from tidegate.synchronize.written import write_programs
 from tidegate.targets import Target, default_target, known_targets
 
 EARLY = ("kernel", "graph")
@@ -63,11 +65,12 @@ def synchronize(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> Synchronized:
-    """All stages in order, for one program."""
+    """All stages in order, for one program. What is judged is what its text says."""
     result = propose(unit, options, print_after=print_after, stop_after=stop_after, show=show, limits=limits)
     if result.after is not None and result.options.judge:
+        (written,) = read_back([result], write_programs([result]), unit.name, keep_places=True)
         judge_result(
-            result, print_after=print_after, stop_after=stop_after, show=show, limits=limits, progress=progress
+            result, written, print_after=print_after, stop_after=stop_after, show=show, limits=limits, progress=progress
         )
     return result
 
@@ -102,12 +105,14 @@ def propose(
         result.why_not = f"stopped after `{stop_after}`"
     else:
         _apply(result)
+    if unit.origin is not None:
+        result.notes = (*unit.origin.said, *result.notes)
     return result
 
 
 def judge_result(
     result: Synchronized,
-    program: Kernel | g.SyncGraph | None = None,
+    written: Written,
     *,
     print_after: str | None = None,
     stop_after: str | None = None,
@@ -115,16 +120,15 @@ def judge_result(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Verifies what came of it and, if need be, runs it.
+    """Verifies what was written, as it was read back, and, if need be, runs it.
 
-    `program` is the same as it was read from a file, in which findings then have their places.
-    Without the judge only those places are brought up to date.
+    Without the judge only the places of findings are brought up to date.
     """
-    result.written = program
-    found = program or result.kernel or result.after
-    assert found is not None
-    kernel, graph = (found, None) if isinstance(found, Kernel) else (None, found)
-    unit = Unit(result.unit.name, result.unit.target, kernel, graph, result.unit.origin)
+    result.places, result.doubt, unit = written.places, written.doubt, written.unit
+    if written.doubt:
+        message = f"{AS_WRITTEN}: {written.doubt}"
+        result.checked = Checked([Finding("TG106", message, (Label(_start_of(result)),))], why_not=written.doubt)
+        return
     if not result.options.judge:
         result.findings = run_stages(unit, print_after=None, stop_after="graph", show=show).findings
         return
@@ -140,6 +144,11 @@ def judge_result(
     if was_clean(result, limits):
         note = "the judge finds nothing wrong with the program as it was: new barriers are for what it may overlook"
         result.notes = (*result.notes, note)
+
+
+def _start_of(result: Synchronized) -> Span:
+    program = result.unit.kernel or (result.graph.points[0] if result.graph and result.graph.points else None)
+    return program.at if program is not None else NOWHERE
 
 
 def was_clean(result: Synchronized, limits: Limits | None) -> bool:

@@ -11,7 +11,7 @@ Nothing here knows a GPU by name. Reading files is `parse`, finding them is `lib
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -197,6 +197,11 @@ class Target:
     def lanes(self) -> int:
         """Lanes of one wave."""
         return self.wave.size
+
+    def without_wave_fence(self) -> Target:
+        """The same GPU for a program in which no `fence wave` can be written: barriers stand in for it."""
+        kinds = tuple(each for each in self.fence.kinds if each != "wave")
+        return replace(self, fence=replace(self.fence, kinds=kinds))
 
     def has(self, operation: str) -> bool:
         """Whether the target can carry out this class of access."""

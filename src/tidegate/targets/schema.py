@@ -5,8 +5,8 @@ Gives   `FACTS`, which drives reading, checking, defaults, `show` and the docume
 Keeps   each default is slow and safe: with it a kernel may wait too often, never too seldom
 Cost    constant
 
-A new fact is one line here and one field of the same name in `model`. In a key `*` stands for a name: of a counter
-(the file chooses them) or of an operation (one of `OPERATIONS`).
+A new fact is one line here, one field of the same name in `model`, and one row in `judges`: who asks for it. In a key
+`*` stands for a name: of a counter (the file chooses them) or of an operation (one of `OPERATIONS`).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tidegate.targets.judges import JUDGES
 from tidegate.targets.model import Target
 from tidegate.targets.schema import FACTS, IDENTITY, MMA_FACTS, NOTE_FACTS, OPERATIONS, Fact, facts_of
 
@@ -125,11 +126,12 @@ def _plain(value: object) -> object:
 
 def schema_to_markdown() -> str:
     """The keys of a target file, their types and defaults, for `docs/targets/index.md`."""
-    lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    lines = ["| key | value | default | meaning | asked for by |", "|---|---|---|---|---|"]
     for fact in (*IDENTITY, *FACTS, *MMA_FACTS, *NOTE_FACTS):
         stated = fact in (*MMA_FACTS, *NOTE_FACTS) or fact.key == "name"
         default = "must be stated" if stated else _defaulttext_of(fact)
-        lines.append(f"| `{fact.key}` | {_values_of(fact)} | {default} | {fact.meaning} |")
+        judges = ", ".join(JUDGES.get(fact.key, ("shown",)))
+        lines.append(f"| `{fact.key}` | {_values_of(fact)} | {default} | {fact.meaning} | {judges} |")
     lines += ["", "| operation | meaning |", "|---|---|"]
     lines += [f"| `{each.name}` | {each.meaning} |" for each in OPERATIONS]
     return "\n".join(lines) + "\n"

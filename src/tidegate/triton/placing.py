@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tidegate.adapters.triton.compare import compare
 from tidegate.adapters.triton.program import TritonProgram, programs_of
-from tidegate.adapters.triton.read import read_ttgir
+from tidegate.adapters.triton.read import Ttgir, read_ttgir
 from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.diag import BadInput
 from tidegate.triton.candidates import (
@@ -57,7 +58,7 @@ def place_barriers(text: str, kernel: str, merge_waits: str) -> Placement:
     try:
         chosen = _chosen(text, f"{kernel}.ttgir", merge_waits)
         new = _written(chosen)
-        if (doubt := find_doubt(new, kernel)).words:
+        if (doubt := find_doubt(new, kernel, chosen[0].program.ttgir)).words:
             raise _LeftToTriton(f"the text that was written is not proved: {doubt.words}")
     except _LeftToTriton as left:
         return Placement(why_not=str(left))
@@ -108,12 +109,17 @@ def _written(chosen: Sequence[Candidate]) -> str:
     return write_ttgir(chosen[0].program.ttgir, edited, located=True)
 
 
-def find_doubt(text: str, kernel: str) -> Doubt:
-    """Why a module with its barriers is not proved."""
+def find_doubt(text: str, kernel: str, given: Ttgir | None = None) -> Doubt:
+    """Why a module with its barriers is not proved. `given`: the module that it was made of, where barriers were put
+    into that: then the rest must be the same.
+    """
     try:
-        programs = programs_of(read_ttgir(text, f"{kernel}.ttgir"))
+        ttgir = read_ttgir(text, f"{kernel}.ttgir")
+        programs = programs_of(ttgir)
     except BadInput as bad:
         return Doubt(bad.findings[0].message)
+    if given is not None and (difference := compare(given, ttgir).difference):
+        return Doubt(f"it is not the module that was given: {difference}")
     return next((doubt for each in programs if (doubt := _doubt(each)).words), Doubt())
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.adapters.triton.read import target_named
 from tidegate.dropin import Log, Report, count_barriers_in_words
 from tidegate.triton.placing import Doubt, Placement, count_barriers
 from tidegate.triton.split import Given
@@ -89,8 +88,7 @@ def clear_report() -> None:
 def record(given: Given, found: Placement, seconds: float) -> Entry:
     proved = True if found.text is not None else None
     kept = zlib.compress(given.text.encode())
-    target = target_named(given.text)
-    entry = Entry(given.kernel, target, found.why_not, found.reasons, seconds, found.barriers, proved, _text=kept)
+    entry = Entry(given.kernel, given.target, found.why_not, found.reasons, seconds, found.barriers, proved, _text=kept)
     _log.add(entry)
     if found.why_not:
         say_fallback(entry.kernel, entry.target, found.why_not)

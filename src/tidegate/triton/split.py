@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
-from tidegate.adapters.triton.libtriton import parse_in
+from tidegate.adapters.triton.libtriton import parse_in, target_named
 
 Stage = Callable[[Any, dict[str, Any]], Any]
 
@@ -35,6 +35,7 @@ class Given:
     kernel: str
     text: str  # in Triton's own syntax, with locations
     metadata: dict[str, Any]  # of the compilation; Triton keeps it beside what it compiles
+    target: str = ""  # as Triton writes it: `cuda:90`
 
 
 class Placer(Protocol):
@@ -158,7 +159,8 @@ class _Manager:
         at = places[0]
         self.carry_out(self.calls[:at], module, name)
         run = self.run_of
-        given = Given(module.get_entry_func_name(), str(module.real.str()), run.metadata)
+        real = module.real
+        given = Given(module.get_entry_func_name(), str(real.str()), run.metadata, target_named(real))
         text = run.placer.place(given)
         if text is None:
             self.carry_out(self.calls[at : at + 1], module, name)

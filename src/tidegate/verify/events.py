@@ -123,6 +123,8 @@ def rules_of(flow: Flow, target: Target) -> Rules:
     used = {each.counter for point in touching for each in point.issues}
     copied = {each.counter for point in touching if _is_copy(point) for each in point.issues}
     others = {each.counter for point in touching if not _is_copy(point) for each in point.issues}
+    if not target.lds.in_order:
+        out_of_turn |= others  # the newest ordinary access may be performed before the older ones
     return Rules(
         frozenset(name for name, each in target.counters.items() if each.unit == "groups"),
         frozenset(name for name, each in target.counters.items() if each.in_order and name not in out_of_turn),

@@ -96,7 +96,10 @@ class _Rules:
 
 
 def _rules_of(graph: g.SyncGraph, target: Target) -> _Rules:
+    ordinary = [each for each in graph.points if isinstance(each.action, g.Access) and not each.action.is_async]
+    uncertain = () if target.lds.in_order else ordinary
     out_of_turn = {issue.counter for point in graph.points for issue in point.issues if not issue.in_order}
+    out_of_turn |= {issue.counter for point in uncertain for issue in point.issues}
     return _Rules(
         {name: each.largest for name, each in target.counters.items()},
         frozenset(name for name, each in target.counters.items() if each.unit == "groups"),

@@ -331,9 +331,6 @@ class _Verifier:
         for node in self.access:
             if node in self.protocol.ahead and not self.access[node].as_one:
                 self.together(node, node, self.paths.start(node), Waves())
-                touch = self.footprints.accesses[node]
-                if not touch.exact and touch.effect != "unknown":  # else each lane has bytes of its own
-                    self.together(node, node, self.paths.start(node), Waves(same=True))
         for branch in self.parting.branches:
             if branch in self.protocol.ahead:
                 self.arms(branch, self.parting.joins[branch])

@@ -22,6 +22,7 @@ from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.graph.plan import Change, Plan
 from tidegate.language.ops import CommitGroup, NullAsyncDep, SharedMemoryBarrier, WaitCount
+from tidegate.placement.ways import find_out_of_turn
 from tidegate.targets import Target
 
 Waiting = SharedMemoryBarrier | WaitCount
@@ -68,8 +69,7 @@ def waiting_at(point: g.Point) -> Waiting | None:
 class _Counter:
     def __init__(self, flow: Flow, target: Target) -> None:
         self.flow, self.target = flow, target
-        points = flow.graph.points
-        self.out_of_turn = {issue.counter for point in points for issue in point.issues if not issue.in_order}
+        self.out_of_turn = find_out_of_turn(flow.graph, target)
         self.tables: dict[str, list[int]] = {}
         self.steps = [_step(flow, node) for node in range(len(flow.origin))]
         self.counters_of = _counters_of(self.steps)

@@ -67,8 +67,8 @@ class WaveProgram:
     name: str
 
     @property
-    def said(self) -> str:
-        return ""
+    def said(self) -> tuple[str, ...]:
+        return ()
 
     def findings(self) -> list[Finding]:
         """Operations that are taken for worse than they may be."""

@@ -136,7 +136,7 @@ def _drafts(
         with _timed(found, "read"):
             built = build(trace, context, target, name=name, **how)
         with _timed(found, "plan"):
-            placed = synchronize_graph(built.graph, target, wanted)
+            placed = synchronize_graph(built.graph, target.without_wave_fence(), wanted)
             plan = placed.plan
             if options.verify and _is_staggered(
                 built.graph

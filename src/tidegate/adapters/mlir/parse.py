@@ -17,22 +17,26 @@ from typing import NoReturn
 from tidegate.adapters.mlir.model import Block, Module, Operation, Region, split_top
 from tidegate.diag import BadInput, Finding, Label, Span
 
-_SKIP = re.compile(r"(?:\s+|//[^\n]*)*")
+_SKIP = re.compile(r"\s*")
 _ALIAS = re.compile(r"([#!][\w.$-]+) = ")
 _HEAD = re.compile(r'(?:(%[\w.$-]+)(?::(\d+))?\s*=\s*)?"((?:[^"\\]|\\.)*)"\s*\(([^()]*)\)')
 _LABEL = re.compile(r"(\^[\w.$-]+)")
 _TYPE_WORD = re.compile(r"[!#]?[\w.$]+")
 _OPEN, _CLOSE = "([{<", ")]}>"
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*')
 _DELIMITER = re.compile(r'->|[<>]=|[(){}\[\]<>]|"(?:[^"\\]|\\.)*"')
 _IN_ALIAS = re.compile(r'->|[<>]=|[(){}\[\]<>]|"(?:[^"\\]|\\.)*"|\n')
 _ARROW = re.compile(r"\s*->\s*")
 
 
+def without_comments(text: str) -> str:
+    """The text with blanks in the place of comments, so that nothing that a comment says is taken for a fact."""
+    return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " " * len(found[0]), text)
+
+
 def is_generic(text: str) -> bool:
     """Whether the first operation of a text is written in the generic form."""
-    return bool(re.search(r'^\s*(?:%[\w.$-]+(?::\d+)?\s*=\s*)?"[\w.]+"\s*\(', text, re.MULTILINE)) and not re.search(
-        r"^\s*module\b", text, re.MULTILINE
-    )
+    return _Reader(text, "").is_generic()
 
 
 def parse_generic(text: str, file: str = "<text>") -> Module:
@@ -44,6 +48,7 @@ class _Reader:
     """A position in the text, and what stands there."""
 
     def __init__(self, text: str, file: str) -> None:
+        text = without_comments(text)
         self.text, self.file, self.place = text, file, 0
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.aliases: dict[str, str] = {}
@@ -51,13 +56,7 @@ class _Reader:
     def module(self) -> Module:
         tops = []
         while self.skip() < len(self.text):
-            if alias := _ALIAS.match(self.text, self.place):
-                self.place = alias.end()
-                self.aliases[alias[1]] = self.rest_of_alias()
-            elif self.text.startswith("{-#", self.place):  # resources of dialects
-                end = self.text.find("#-}", self.place)
-                self.place = len(self.text) if end < 0 else end + 3
-            else:
+            if not self.passes_alias():
                 tops.append(self.operation())
         if len(tops) == 1 and tops[0].name == "builtin.module":
             return Module(tops[0], self.aliases, self.file)
@@ -65,6 +64,23 @@ class _Reader:
             self.fail("the file holds no operation")
         block = Block("", (), tuple(tops))
         return Module(Operation("builtin.module", regions=(Region((block,)),)), self.aliases, self.file)
+
+    def is_generic(self) -> bool:
+        while self.skip() < len(self.text) and self.passes_alias():
+            pass
+        return _HEAD.match(self.text, self.place) is not None
+
+    def passes_alias(self) -> bool:
+        """Goes on behind an alias, or the resources of dialects, if one stands here."""
+        if alias := _ALIAS.match(self.text, self.place):
+            self.place = alias.end()
+            self.aliases[alias[1]] = self.rest_of_alias()
+        elif self.text.startswith("{-#", self.place):
+            end = self.text.find("#-}", self.place)
+            self.place = len(self.text) if end < 0 else end + 3
+        else:
+            return False
+        return True
 
     def rest_of_alias(self) -> str:
         """What an alias stands for: up to the end of its line, brackets respected."""

@@ -14,6 +14,7 @@ from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.build_lanes import Lanes
 from tidegate.adapters.triton.build_objects import bytes_of
 from tidegate.adapters.triton.effects import Effect
+from tidegate.adapters.triton.layout_lanes import lanes_of
 from tidegate.adapters.triton.layouts import Encoding
 from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import name_of
@@ -27,10 +28,12 @@ class Memory(Lanes):
         type_ = self.types.memdesc(op.result_types[0])
         if type_ is None or not type_.is_shared:
             return
-        if op.result in self.objects:
-            self.views[op.result] = View(g.Ref(name_of(op.result)), (0,) * type_.rank, type_, True)
-            return
         name = name_of(op.result)
+        if op.result in self.objects:
+            self.views[op.result] = View(g.Ref(name), (0,) * type_.rank, type_, True)
+            if op.operands:
+                self.access(op, "write", op.result, self.effect(op), None, ())
+            return
         offset = op.integer("allocation.offset")
         if not type_.is_known:  # from there on all of it, and any part of it is all of it
             rest = max(type_.all_bytes, self.ttgir.shared - (offset or 0))
@@ -116,7 +119,7 @@ class Memory(Lanes):
     def access(
         self, op: Operation, what: str, value: str, effect: Effect, told: str | None, issues: tuple[g.Issue, ...]
     ) -> None:
-        view = self.views[value]
+        view = self.memory_of(self.views[value])
         type_ = self.type_of(op, value)
         later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
         alone = effect.by == "one"
@@ -136,6 +139,7 @@ class Memory(Lanes):
             mbarrier=self.barrier_ref(told) if told is not None else None,
             as_one=not alone,
             element=type_.element if what == "atomic" and type_.element in DTYPES else "",
+            lanes=self.lanes_name(op, view, type_, effect, by_all),
         )
         facts: dict[str, Any] = {
             "role": "copy" if later else "local_read" if what == "read" else "local_write",
@@ -149,6 +153,25 @@ class Memory(Lanes):
                 self.pending.append(number)
             if effect.queue == "tdm" and told is not None:
                 self.arrive_when_done(op, told, bytes_of(foot))
+
+    def lanes_name(self, op: Operation, view: View, type_: MemDesc, effect: Effect, by_all: bool) -> str:
+        """The name of the map from bytes to lanes; where the bytes of all waves count, it is another one."""
+        plain = effect.own_lanes and view.start is not None and not view.opaque and type_.slots == 1
+        register = self.register_layout(op, effect) if plain else None
+        if register is None:
+            return ""
+        found = lanes_of(
+            register,
+            type_.slot_shape,
+            view.type.encoding,
+            view.type.allocated[-view.type.rank :],
+            type_.bits,
+            self.ttgir.gpu.backend,
+            start=view.start if view.start is not None and any(view.start) else None,
+            first_wave=self.group.first,
+            lane_by_lane=bool(effect.queue),
+        )
+        return f"{found} of all waves" if found and by_all else found
 
     def type_of(self, op: Operation, value: str) -> MemDesc:
         if value == op.result:
@@ -167,4 +190,5 @@ class Memory(Lanes):
 
     def is_masked(self, op: Operation) -> bool:
         """Whether a mask may leave some bytes untouched."""
-        return any(type_ == "i1" or (type_.startswith("tensor<") and "xi1," in type_) for type_ in op.operand_types)
+        tensors = (self.types.tensor(type_) for type_ in op.operand_types)
+        return "i1" in op.operand_types or any(each is not None and each.element == "i1" for each in tensors)

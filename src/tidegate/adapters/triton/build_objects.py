@@ -22,6 +22,7 @@ from tidegate.adapters.triton.views import View
 from tidegate.graph import model as g
 from tidegate.index import (
     ZERO,
+    add,
     scale,
 )
 from tidegate.language import ops
@@ -52,6 +53,8 @@ class Objects(Scalars):
         for base, found in counts.items():
             type_ = self.types.memdesc(allocs[base].result_types[0])
             assert type_ is not None
+            if type_.all_bytes != MBARRIER_BYTES * type_.slots:
+                continue  # a part of it is the barrier, of which nobody knows where it lies
             arrivals = max(found)
             if base in by_lanes and arrivals % self.ttgir.lanes == 0:  # a wave arrives with all its lanes at once
                 arrivals //= self.ttgir.lanes
@@ -71,7 +74,8 @@ class Objects(Scalars):
             self.tell(op, view, object_)
             return
         if effect.mbarrier in ("init", "end"):
-            self.by_one(op, self.at_barrier(view, "write"), role="local_write")
+            by_first = replace(self.at_barrier(view, "write"), lanes=g.ONE_LANE)  # of thread 0, as Triton compiles it
+            self.by_one(op, by_first, role="local_write")
             return
         place = Place(object_, view.place.slot)
         if effect.mbarrier == "wait":
@@ -116,6 +120,16 @@ class Objects(Scalars):
         return g.Access(
             what, g.Footprint(g.Ref(f"{view.place.base}_memory", ZERO, slot), (), MBARRIER_BYTES), as_one=True
         )
+
+    def memory_of(self, view: View) -> View:
+        """Where the bytes of a descriptor lie: those of a barrier object are a buffer beside it.
+
+        Tensors may be stored to them before the barrier is set up, and behind its end.
+        """
+        if view.place.base not in {each.name for each in self.objects.values()}:
+            return view
+        offset = add(scale(view.place.slot, MBARRIER_BYTES), view.place.offset)
+        return replace(view, place=g.Ref(f"{view.place.base}_memory", ZERO, offset), start=None, is_buffer=False)
 
     def barrier_ref(self, value: str) -> g.Ref | None:
         view = self.views.get(value)

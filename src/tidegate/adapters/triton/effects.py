@@ -27,6 +27,7 @@ class Effect:
 
     memory: tuple[str, ...] = ()
     layout: str = ""
+    own_lanes: bool = False
     queue: str = ""
     proxy: str = "generic"
     by: str = "all"

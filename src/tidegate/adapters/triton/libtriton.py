@@ -27,6 +27,12 @@ TESTED = ("3.9.0",)
 PTX_VERSION = 86
 # An attribute of no dialect fails Triton's verifier, and what is not verified is printed in generic form.
 _MARK = "tidegate"
+# Where a text lies while Triton's parser reads it, and so the source of what has no location of its own.
+_FOLDER, _MODULE = "tidegate-", "module.ttgir"
+_SOURCE = re.compile(rf'"[^"]*{_FOLDER}[^"/]*/{_MODULE}"')
+# Attributes and operations that say how far a module is compiled.
+TARGET, SHARED, OFFSET, ALLOC = "ttg.target", "ttg.shared", "allocation.offset", "ttg.local_alloc"
+STAGE = "triton.warp_pipeline.stage"
 _ERROR = re.compile(r'loc\("(?P<file>[^"]*)":(?P<line>\d+):(?P<column>\d+)\): error: (?P<words>.*)')
 
 
@@ -57,6 +63,9 @@ class Gpu:
         backend, _, arch = text.partition(":")
         return cls(backend, arch)
 
+    def __str__(self) -> str:
+        return f"{self.backend}:{self.arch}"
+
 
 @dataclass(slots=True)
 class Parsed:
@@ -66,9 +75,35 @@ class Parsed:
     context: Any
     gpu: Gpu
 
-    def text(self) -> str:
-        """As Triton prints it, with locations."""
-        return str(self.module.str())
+    def take_for(self, gpu: Gpu) -> None:
+        """Names another GPU in the module, as if it had been compiled for that."""
+        from triton._C.libtriton import ir
+
+        self.module.set_attr(TARGET, ir.builder(self.context).get_string_attr(str(gpu)))
+        self.gpu = gpu
+
+    def is_laid_out(self) -> bool:
+        """Whether shared memory has its places: some are stated, and no allocation lacks one."""
+        stated, missing = [self.module.get_int_attr(SHARED) is not None], []
+
+        def look(op: Any) -> None:
+            has = op.get_int_attr(OFFSET) is not None
+            stated.append(has)
+            missing.append(not has and op.get_name() == ALLOC)
+
+        self.module.walk(look)
+        return any(stated) and not any(missing)
+
+    def has_stages(self) -> bool:
+        """Whether stages of a warp pipeline are still to be made loops in which two groups of waves take turns."""
+        found: list[bool] = []
+        self.module.walk(lambda op: found.append(op.get_str_attr(STAGE) is not None))
+        return any(found)
+
+    def text(self, file: str) -> str:
+        """As Triton prints it, with locations; what has none comes from the text itself, a file of this name."""
+        name = file.replace("\\", "/").replace('"', "")
+        return _SOURCE.sub(lambda _: f'"{name}"', str(self.module.str()))
 
     def plain(self) -> str:
         """As Triton prints it, without locations."""
@@ -108,16 +143,20 @@ def parse(text: str, file: str) -> Parsed:
         module, error = _tried(lambda: parse_in(text, context))
     if error is not None:
         raise BadInput(_refusal(file, said, error))
-    target = re.search(r'ttg\.target"?\s*=\s*"([^"]*)"', text)
-    return Parsed(module, context, Gpu.parse(target[1] if target else ""))
+    return Parsed(module, context, Gpu.parse(target_named(module)))
+
+
+def target_named(module: Any) -> str:
+    """The GPU that a module names, as Triton writes it."""
+    return str(module.get_operation().get_str_attr(TARGET) or "")
 
 
 def parse_in(text: str, context: Any) -> Any:
     """The module that a text stands for, in a context that is there; raises what Triton raises."""
     from triton._C.libtriton import ir
 
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        path = os.path.join(folder, "module.ttgir")
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+        path = os.path.join(folder, _MODULE)
         with open(path, "w", encoding="utf-8") as out:
             out.write(text)
         module = ir.parse_mlir_module(path, context)

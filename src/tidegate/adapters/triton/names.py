@@ -42,7 +42,7 @@ def _given(op: Operation, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """What an operation defines, and what the file calls it."""
     line = lines[op.at.line - 1] if 1 <= op.at.line <= len(lines) else ""
     rest = line[op.at.column - 1 :]
-    if not rest.startswith((op.name, f'"{op.name}"')):
+    if not starts_with(rest, op.name):
         return
     found = _RESULTS.match(line)
     if found is not None and op.results:
@@ -59,6 +59,14 @@ def _given(op: Operation, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         names = pattern.findall(rest)
         if len(names) == len(arguments):
             yield from zip((name for name, _ in arguments), names, strict=True)
+
+
+def starts_with(text: str, name: str) -> bool:
+    """Whether a text begins with the name of an operation, in either form."""
+    if text.startswith(f'"{name}"'):
+        return True
+    following = text[len(name) : len(name) + 1]
+    return text.startswith(name) and not (following.isalnum() or following in ("_", "."))
 
 
 def _values(op: Operation) -> Iterator[str]:

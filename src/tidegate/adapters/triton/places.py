@@ -1,7 +1,8 @@
 """Locations in a TTGIR text: taken out, so that each operation has its place in the text itself, and read.
 
 Needs   the text of a file
-Gives   the same text without locations, line for line; for each line the place in the Triton source that it came from
+Gives   the same text without locations and comments, line for line; for each line the place in the Triton source that
+        it came from
 Keeps   line and column of what is left, for locations stand at the end of what they belong to
 Cost    linear
 
@@ -16,8 +17,10 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from tidegate.adapters.mlir.parse import without_comments
+
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[ \t\r]*$", re.MULTILINE)
-_LOC = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=\s)loc\(|//[^\n]*')
+_LOC = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=\s)loc\(')
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)+)":(\d+):(\d+)')
 _NAMED = re.compile(r"#loc\d*\b")
@@ -41,7 +44,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A text without locations, and what they said."""
+    """A text without locations and comments, and what the locations said."""
 
     text: str
     locs: dict[int, str]  # line → the last location in it
@@ -84,7 +87,8 @@ class Places:
 
 
 def take_places(text: str) -> Places:
-    """The text without its locations."""
+    """The text without its locations; comments are blank, since they state nothing."""
+    text = without_comments(text)
     aliases = {found[1]: found[2] for found in _ALIAS.finditer(text)}
     text = _ALIAS.sub("", text)
     pieces: list[str] = []

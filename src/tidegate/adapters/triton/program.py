@@ -15,8 +15,8 @@ from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.build import Built, build
 from tidegate.adapters.triton.places import Source
 from tidegate.adapters.triton.read import Ttgir
-from tidegate.adapters.triton.target import target_of
-from tidegate.diag import Finding, Label, Span
+from tidegate.adapters.triton.target import find_misfit, gpu_of, name_of, target_of
+from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.targets import Target
 
 
@@ -28,17 +28,29 @@ class TritonProgram:
     function: Operation
     target: Target
     built: Built
+    named: str = ""  # the target that the file names, where another one was asked for
 
     @property
     def name(self) -> str:
         return self.built.graph.name
 
     @property
-    def said(self) -> str:
+    def said(self) -> tuple[str, ...]:
         """How the file was taken, where that is not just as it stands."""
-        if not self.ttgir.is_compiled:
-            return ""
-        return f"as Triton {libtriton.version()} compiles it: its own barriers were put in first"
+        found = [self.retargeted] if self.retargeted else []
+        if self.ttgir.given:
+            found.append(
+                "stages of a warp pipeline were made loops first, as Triton does: the text is that of the loops"
+            )
+        if self.ttgir.is_compiled:
+            found.append(f"as Triton {libtriton.version()} compiles it: its own barriers were put in first")
+        return tuple(found)
+
+    @property
+    def retargeted(self) -> str:
+        """That another target was asked for than the file names."""
+        taken = f"`{self.target.name}`" if self.target.name else "no target in particular"
+        return f"the file names `{self.named}`; it is taken for {taken}, as asked" if self.named else ""
 
     def source(self, at: Span) -> Source | None:
         """Where in the Triton source a place of the file comes from."""
@@ -70,6 +82,22 @@ _HELP = "a row in `effects.toml` would say; until then it is taken for an access
 
 
 def programs_of(ttgir: Ttgir, asked: str | None = None) -> list[TritonProgram]:
-    """The kernels of a file, for its own GPU or the target asked for."""
-    target = target_of(ttgir.gpu, asked)
-    return [TritonProgram(ttgir, each, target, build(ttgir, each, target)) for each in ttgir.kernels]
+    """The kernels of a file, for its own GPU or the target asked for.
+
+    What Triton's passes make of a file depends on the GPU: for another one than it names, the file is read again.
+    """
+    return programs_for(ttgir, target_of(ttgir.gpu, asked))
+
+
+def programs_for(ttgir: Ttgir, target: Target) -> list[TritonProgram]:
+    """The same for a target as `target_of` gives it."""
+    named = name_of(ttgir.gpu)
+    if target.name == named:
+        return [TritonProgram(ttgir, each, target, build(ttgir, each, target)) for each in ttgir.kernels]
+    if misfit := find_misfit(ttgir.gpu, ttgir.lanes, target):
+        message = f"the file names {named}, and cannot be taken for `{target.name}`: {misfit}"
+        help = f"compile the kernel for `{target.name}`, or leave out `--target`"
+        raise BadInput(Finding("TG022", message, (Label(Span(ttgir.file, 0, 0, 0)),), help=help))
+    gpu = gpu_of(target)
+    read = ttgir if gpu is None else ttgir.for_gpu(gpu)
+    return [TritonProgram(read, each, target, build(read, each, target), named) for each in read.kernels]

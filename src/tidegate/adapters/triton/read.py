@@ -15,17 +15,34 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from tidegate.adapters.mlir import Block, Module, Operation, Region, is_generic, parse_generic
+from tidegate.adapters.mlir.model import walk
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.libtriton import INSTALL, Gpu
-from tidegate.adapters.triton.names import with_names
+from tidegate.adapters.triton.names import starts_with, with_names
 from tidegate.adapters.triton.places import Places, take_places
 from tidegate.diag import BadInput, Finding, Label, Span
 
 _FUNCTION = "tt.func"
+_RESULTS = re.compile(r"^%[\w.$-]+(?::\d+)?\s*=\s*")
 _LOCATION = re.compile(r'"[^"]*":(\d+):(\d+)')
-_TARGET = re.compile(r'ttg\.target"?\s*=\s*"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a file is read. `before`: passes of Triton's to run first, by the names of `libtriton.PASSES`.
+
+    `as_compiled`: with Triton's own barriers, if the file is from before them and Triton is there to put them in.
+    `is_open`: from before them, whatever the text looks like: memory is laid out earlier.
+    `gpu`: for this one, whatever the file names.
+    """
+
+    as_compiled: bool = False
+    before: tuple[str, ...] = ()
+    is_open: bool = False
+    gpu: Gpu | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +65,9 @@ class Ttgir:
     chosen: str = ""  # the one kernel that is meant
     relaxed: frozenset[int] = frozenset()  # lines of waits at which waves are not to meet
     is_fine: bool = False  # which wave touches what is asked for, also where that decides nothing
+    has_stages: bool = False  # of a warp pipeline, in the text; the operations are those of the loops made of them
+    given: str = ""  # the file's own text, where such stages were made loops in the text
+    reading: Reading = Reading()
 
     def text_line(self, line: int) -> str:
         """A line without locations."""
@@ -76,47 +96,113 @@ class Ttgir:
         """With one kernel."""
         return replace(self, chosen=name)
 
+    def for_gpu(self, gpu: Gpu) -> Ttgir:
+        """Read again, for another GPU than the file names."""
+        if self.given:
+            return read_to_edit(self.given, self.file, gpu=gpu).only(self.chosen)
+        asked = self.reading
+        again = read_ttgir(
+            self.text, self.file, as_compiled=asked.as_compiled, before=asked.before, is_open=asked.is_open, gpu=gpu
+        )
+        return again.only(self.chosen)
+
 
 def read_ttgir(
-    text: str, file: str, *, as_compiled: bool = False, before: tuple[str, ...] = (), is_open: bool = False
+    text: str,
+    file: str,
+    *,
+    as_compiled: bool = False,
+    before: tuple[str, ...] = (),
+    is_open: bool = False,
+    gpu: Gpu | None = None,
 ) -> Ttgir:
-    """Reads a file. `before`: passes of Triton's to run first, by the names of `libtriton.PASSES`.
-
-    `as_compiled`: with Triton's own barriers, if the file is from before them and Triton is there to put them in.
-    `is_open`: from before them, whatever the text looks like: memory is laid out earlier.
-    """
+    """Reads a file, as `Reading` says."""
+    reading = Reading(as_compiled, before, is_open, gpu)
     places = take_places(text)
-    allocated = "allocation.offset" in places.text or re.search(r'"?ttg\.shared"?\s*=', places.text) is not None
-    if as_compiled and not allocated and libtriton.is_installed():
-        return replace(read_ttgir(text, file, before=("barriers", *before)), is_compiled=True)
-    if is_generic(places.text) and (allocated or not libtriton.is_installed()) and not before:
-        return _ttgir(file, text, places, parse_generic(places.text, file), True, allocated)
-    if not libtriton.is_installed():
-        at = Label(Span(file, 0, 0, 0))
-        help = f"{INSTALL}, or print the file in generic form (`triton-opt --mlir-print-op-generic`)"
-        what = "running Triton's passes" if before else "the file is in Triton's own syntax, and reading that"
-        raise BadInput(Finding("TG019", f"{what} needs Triton, which is not installed", (at,), help=help))
+    generic = is_generic(places.text)
+    installed = libtriton.is_installed()
+    if generic and not before:
+        module = parse_generic(places.text, file)
+        laid_out = _is_laid_out(module)
+        if laid_out:
+            return _ttgir(reading, file, text, places, module, True, True)
+        if not installed:
+            _needs_triton(file, "shared memory is not laid out in this file, and laying it out")
+    if not installed:
+        _needs_triton(
+            file, "running Triton's passes" if before else "the file is in Triton's own syntax, and reading that"
+        )
     parsed = libtriton.parse(places.text, file)
-    stages = ("warp-pipeline",) if "warp_pipeline" in places.text else ()
-    parsed.run(*stages, *(() if allocated else ("allocate", "fences")), *before)
+    if gpu is not None:
+        parsed.take_for(gpu)
+    laid_out = parsed.is_laid_out()
+    compiled = as_compiled and not laid_out and "barriers" not in before
+    passes = (*(("barriers",) if compiled else ()), *before)
+    stages = ("warp-pipeline",) if parsed.has_stages() else ()
+    parsed.run(*stages, *(() if laid_out else ("allocate", "fences")), *passes)
     module = _placed(parse_generic(parsed.generic(), file), places.lines, file)
-    found = _ttgir(file, text, places, module, is_generic(places.text), allocated)
-    return replace(found, is_open=(is_open or not allocated) and "barriers" not in before)
+    found = _ttgir(reading, file, text, places, module, generic, laid_out)
+    still_open = (is_open or not laid_out) and "barriers" not in passes
+    return replace(found, is_open=still_open, is_compiled=compiled, has_stages=bool(stages))
 
 
-def _ttgir(file: str, text: str, places: Places, module: Module, generic: bool, allocated: bool) -> Ttgir:
+def _needs_triton(file: str, what: str) -> NoReturn:
+    at = Label(Span(file, 0, 0, 0))
+    help = f"{INSTALL}, or print the file in generic form (`triton-opt --mlir-print-op-generic`)"
+    raise BadInput(Finding("TG019", f"{what} needs Triton, which is not installed", (at,), help=help))
+
+
+def _is_laid_out(module: Module) -> bool:
+    """As `libtriton.Parsed.is_laid_out`, for text that is read without Triton."""
+    ops = list(walk(module.operation))
+    stated = module.operation.attribute(libtriton.SHARED) is not None
+    stated = stated or any(op.attribute(libtriton.OFFSET) is not None for op in ops)
+    return stated and all(op.attribute(libtriton.OFFSET) is not None for op in ops if op.name == libtriton.ALLOC)
+
+
+def read_to_edit(text: str, file: str, *, gpu: Gpu | None = None) -> Ttgir:
+    """Reads a file whose text is going to be edited.
+
+    Stages of a warp pipeline are made loops first, in the text itself: Triton puts barriers between the stages when
+    it does that, so that edits of the text from before would come to stand among other barriers than they were made
+    for (tests/test_triton_written.py).
+    """
+    found = read_ttgir(text, file, gpu=gpu)
+    if not found.has_stages:
+        return found
+    parsed = libtriton.parse(text, file)
+    if gpu is not None:
+        parsed.take_for(gpu)
+    parsed.run("warp-pipeline")
+    converted = parsed.text(file) if take_places(text).locs else parsed.plain()
+    return replace(read_ttgir(converted, file, gpu=gpu), given=text)
+
+
+def _ttgir(
+    reading: Reading, file: str, text: str, places: Places, module: Module, generic: bool, allocated: bool
+) -> Ttgir:
     top = module.operation
-    gpu = Gpu.parse(top.string("ttg.target"))
-    waves = top.integer("ttg.num-warps") or 4
+    named = Gpu.parse(top.string(libtriton.TARGET))
+    waves = top.integer("ttg.num-warps")
+    if waves is None and any(module.functions(_FUNCTION)):  # a guess would decide who may race with whom
+        message = "the module does not say how many warps run it (`ttg.num-warps`)"
+        raise BadInput(Finding("TG007", message, (Label(Span(file, 0, 0, 0)),)))
     lanes = top.integer("ttg.threads-per-warp") or 32
-    shared = top.integer("ttg.shared") or 0
-    return Ttgir(file, text, places, module, gpu, waves, lanes, shared, generic, allocated, places.lines)
-
-
-def target_named(text: str) -> str:
-    """The GPU that a text names, as Triton writes it."""
-    found = _TARGET.search(text)
-    return found[1] if found else ""
+    shared = top.integer(libtriton.SHARED) or 0
+    return Ttgir(
+        file,
+        text,
+        places,
+        module,
+        reading.gpu or named,
+        waves or 1,
+        lanes,
+        shared,
+        generic,
+        allocated,
+        places.lines,
+        reading=reading,
+    )
 
 
 # --- places -------------------------------------------------------------------------------------------------------
@@ -159,4 +245,6 @@ def _span(aliases: dict[str, str], op: Operation, lines: Sequence[str], file: st
 def is_written(ttgir: Ttgir, op: Operation) -> bool:
     """Whether an operation stands in the file itself: passes put others in, and printers leave some out."""
     rest = ttgir.text_line(op.at.line)[op.at.column - 1 :]
-    return rest.startswith((op.name, f'"{op.name}"')) or (ttgir.is_generic and f'"{op.name}"' in rest)
+    if ttgir.is_generic:
+        rest = _RESULTS.sub("", rest, count=1)
+    return starts_with(rest, op.name)

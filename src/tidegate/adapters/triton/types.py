@@ -27,6 +27,7 @@ from tidegate.adapters.triton.layouts import (
 )
 
 _SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
+TENSOR_MEMORY = "#ttng.tensor_memory"
 _BITS = re.compile(r"(?:bf|f|i|si|ui)(\d+)")
 
 
@@ -57,7 +58,7 @@ class MemDesc:
 
     @property
     def is_shared(self) -> bool:
-        return "shared_memory" in self.space or self.space == "#smem"
+        return self.space != TENSOR_MEMORY  # a space that nobody knows is taken for the one that is shared
 
     @property
     def rank(self) -> int:

@@ -3,11 +3,14 @@
 Needs   the text, and for each kernel its graph, its plan and the reasons of the plan's edits
 Gives   the text with barriers and waits put in, changed or taken away; nothing else in it is touched
 Keeps   what is put in stands on lines of its own, in the syntax that the file is written in, with its reason behind it;
-        Triton's parser reads the result
+        Triton's parser reads the result. Only an operation that begins its line gets something before it, and only
+        one that has its line to itself is changed or taken away. A barrier that drains all copies closes their group
+        first where one may be open: no wait of TTGIR covers a copy that is in no group
 Cost    linear in the text plus the edits
 
     insert shared_memory_barrier before 12        ttg.barrier local  // RAW %a, 90 → 112
     insert wait_count async(1) before 12          %tidegate0 = ttg.async_wait {num = 1 : i32}
+    insert shared_memory_barrier wait_async_ops   %tidegate1 = ttg.async_commit_group, if need be; the wait; the barrier
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from tidegate.adapters.mlir.model import Operation
+from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.build import Built
 from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.read import Ttgir, is_written
@@ -36,6 +39,9 @@ _WAITS = {
 # The same where Triton has counted instructions already: how many a group becomes is not known here, only none.
 _COUNTED = {"async": ("amdg.async_wait", "num_inst", True), "tdm": ("amdg.async_tdm_intrinsic_wait", "count", True)}
 _TOKEN = "!ttg.async.token"
+_COMMIT = "ttg.async_commit_group"
+_OWN = "%tidegate"
+_RESULTS = re.compile(r"\s*(?:%[\w$.-]+(?::\d+)?(?:\s*,\s*%[\w$.-]+(?::\d+)?)*\s*=\s*)?")
 
 
 # From the lines of the given text to those of the new one: the reasons of a plan's edits, one text for each.
@@ -79,6 +85,15 @@ class _Writer:
     changed: dict[int, str] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
     made: int = 0
+    known: dict[int, frozenset[int]] = field(default_factory=dict)  # graph → points where a group may be open
+    starts: dict[int, list[int]] = field(default_factory=dict)  # line → the columns at which operations begin in it
+    taken: set[str] = field(default_factory=set)  # names of values that the file uses
+
+    def __post_init__(self) -> None:
+        for op in walk(self.ttgir.module.operation):
+            self.taken.update(result.partition("#")[0] for result in op.results)
+            if is_written(self.ttgir, op):
+                self.starts.setdefault(op.at.line, []).append(op.at.column)
 
     def kernel(self, edited: Edited) -> None:
         for op in edited.built.relaxed:
@@ -89,25 +104,37 @@ class _Writer:
     def relax(self, op: Operation) -> None:
         """Waves do not meet behind a wait: where they have to, a barrier is put in."""
         effect = effects()[op.name]
-        line = self.changed.get(op.at.line, self.ttgir.line(op.at.line))
-        self.changed[op.at.line] = re.sub(rf"(\b{effect.count} = \d+ : i32)", rf"\1, {effect.meets}", line, count=1)
+        if not self.rewrite(op, rf"(\b{effect.count} = \d+ : i32)", rf"\1, {effect.meets}"):
+            self.fail(op, "its attributes cannot be found in the text")
+
+    def rewrite(self, op: Operation, pattern: str, new: str) -> bool:
+        """Changes an operation in its line: only its own text is searched, not a location or a comment behind it."""
+        self.check_alone(op)
+        number = op.at.line
+        own = self.ttgir.line(number)
+        line = self.changed.get(number, own)
+        start = op.at.column - 1
+        end = len(self.ttgir.text_line(number).rstrip()) + len(line) - len(own)
+        found, times = re.subn(pattern, new, line[start:end], count=1)
+        self.changed[number] = line[:start] + found + line[end:]
+        return bool(times)
 
     def edit(self, edited: Edited, number: int, edit: Edit) -> None:
         match edit:
             case Insert(before, new):
-                self.insert(edited, number, self.place(edited, before), new)
+                self.insert(edited, number, self.place(edited, before), new, before)
             case Delete(point):
                 op = self.place(edited, point)
                 if not effects()[op.name].barrier:
                     self.fail(op, "only barriers can be taken away: what a wait makes is used")
-                self.deleted.add(op.at.line)
+                self.delete(op)
             case Change(point, new):
                 self.change(edited, number, point, new)
             case Move(point, before):
                 old = edited.built.graph.points[point].action
                 assert isinstance(old, g.Sync)
-                self.deleted.add(self.place(edited, point).at.line)
-                self.insert(edited, number, self.place(edited, before), old.op)
+                self.delete(self.place(edited, point))
+                self.insert(edited, number, self.place(edited, before), old.op, before)
             case _:
                 self.fail(None, "operations of TTGIR are not reordered")
 
@@ -115,14 +142,27 @@ class _Writer:
         op = edited.built.before[point]
         if op is None or not is_written(self.ttgir, op):
             self.fail(op, "that place is not written in the file")
+        if _RESULTS.fullmatch(self.ttgir.text_line(op.at.line)[: op.at.column - 1]) is None:
+            self.fail(op, "something else stands before it in its line")
         return op
+
+    def delete(self, op: Operation) -> None:
+        self.check_alone(op)
+        self.deleted.add(op.at.line)
+
+    def check_alone(self, op: Operation) -> None:
+        if len(self.starts.get(op.at.line, ())) > 1:
+            self.fail(op, "other operations stand in its line")
 
     def fail(self, op: Operation | None, why: str) -> NoReturn:
         labels = (Label(op.at),) if op is not None else ()
         raise BadInput(Finding("TG603", f"the plan cannot be carried out in this file: {why}", labels))
 
-    def insert(self, edited: Edited, number: int, op: Operation, what: object) -> None:
-        lines = [_Line(text, edited, -1) for text in self.lines_for(op, what, edited)]
+    def insert(self, edited: Edited, number: int, op: Operation, what: object, point: int) -> None:
+        self.put(edited, number, op, list(self.lines_for(op, what, edited, point)))
+
+    def put(self, edited: Edited, number: int, op: Operation, texts: Sequence[str]) -> None:
+        lines = [_Line(text, edited, -1) for text in texts]
         if lines:
             lines[-1].edit = number
         self.before.setdefault(op.at.line, []).extend(lines)
@@ -135,26 +175,23 @@ class _Writer:
             count = dict(what.counts).get(effect.wait)
             if effect.unit == "instructions" and count:
                 self.fail(op, "it counts instructions, and how many there are is not known")
-            line = self.changed.get(op.at.line, self.ttgir.line(op.at.line))
-            found = re.subn(rf"\b{effect.count} = -?\d+", f"{effect.count} = {count}", line, count=1)
-            if count is None or not found[1]:
+            if count is None or not self.rewrite(op, rf"\b{effect.count} = -?\d+", f"{effect.count} = {count}"):
                 self.fail(op, "its count cannot be found in the text")
-            self.changed[op.at.line] = found[0]
             return
-        counts = _drained(what, edited.built.graph)
-        if counts:
-            self.insert(edited, number, op, ops.WaitCount(counts))
-        if effect.barrier == "bare" and isinstance(what, ops.SharedMemoryBarrier):
-            self.insert(edited, number, op, ops.SharedMemoryBarrier())
-            self.deleted.add(op.at.line)
+        if not isinstance(what, ops.SharedMemoryBarrier):
+            self.fail(op, f"it cannot become `{type(what).__name__}`")
+        lines = list(self.drain(op, what, edited, point))
+        if effect.barrier == "bare":
+            lines.append(self.barrier())
+            self.delete(op)
+        self.put(edited, number, op, lines)
 
     # --- operations as text ---
 
-    def lines_for(self, op: Operation, what: object, edited: Edited) -> Iterator[str]:
+    def lines_for(self, op: Operation, what: object, edited: Edited, point: int) -> Iterator[str]:
         match what:
             case ops.SharedMemoryBarrier():
-                if counts := _drained(what, edited.built.graph):
-                    yield from self.lines_for(op, ops.WaitCount(counts), edited)
+                yield from self.drain(op, what, edited, point)
                 yield self.barrier()
             case ops.WorkgroupBarrier():
                 yield self.barrier()
@@ -171,13 +208,36 @@ class _Writer:
             case _:
                 self.fail(op, f"`{type(what).__name__}` cannot be put in")
 
+    def drain(self, op: Operation, barrier: ops.SharedMemoryBarrier, edited: Edited, point: int) -> Iterator[str]:
+        """The waits of a barrier; those for all copies also cover copies in no group, which gets closed first."""
+        counts = _drained(barrier, edited.built.graph)
+        if barrier.wait_async_ops and point in self.open_groups(edited.built.graph):
+            yield self.makes(_COMMIT)
+        if counts:
+            yield from self.lines_for(op, ops.WaitCount(counts), edited, point)
+
+    def open_groups(self, graph: g.SyncGraph) -> frozenset[int]:
+        if id(graph) not in self.known:
+            self.known[id(graph)] = find_open_groups(graph)
+        return self.known[id(graph)]
+
+    def makes(self, name: str) -> str:
+        """An operation without operands and attributes whose result is a token."""
+        result = self.new_name()
+        return f'{result} = "{name}"() : () -> {_TOKEN}' if self.ttgir.is_generic else f"{result} = {name}"
+
+    def new_name(self) -> str:
+        while (name := f"{_OWN}{self.made}") in self.taken:
+            self.made += 1
+        self.taken.add(name)
+        return name
+
     def barrier(self) -> str:
         return '"ttg.barrier"() <{addrSpace = 1 : i32}> : () -> ()' if self.ttgir.is_generic else "ttg.barrier local"
 
     def wait(self, form: tuple[str, str, bool], count: int) -> str:
         name, attribute, makes = form
-        result = f"%tidegate{self.made} = " if makes else ""
-        self.made += makes
+        result = f"{self.new_name()} = " if makes else ""
         if self.ttgir.is_generic:
             type_ = _TOKEN if makes else "()"
             return f'{result}"{name}"() <{{{attribute} = {count} : i32}}> : () -> {type_}'
@@ -233,3 +293,28 @@ def _drained(barrier: object, graph: g.SyncGraph) -> tuple[tuple[str, int], ...]
 
 def _is_copy(point: g.Point) -> bool:
     return isinstance(point.action, g.Access) and point.action.is_async
+
+
+def find_open_groups(graph: g.SyncGraph) -> frozenset[int]:
+    """The points that a wave may reach with copies in no group: an access of a queue of groups counts 0 there.
+
+    A call may leave some behind, so that with functions all points count as such.
+    """
+    copies = [number for number, point in enumerate(graph.points) if _is_copy(point) and _counted(point) == {0}]
+    if copies and graph.functions:
+        return frozenset(range(len(graph.points)))
+    found: set[int] = set()
+    todo = [following for each in copies for following in graph.points[each].successors]
+    while todo:
+        number = todo.pop()
+        if number in found:
+            continue
+        found.add(number)
+        point = graph.points[number]
+        closes = isinstance(point.action, g.Sync) and isinstance(point.action.op, ops.CommitGroup)
+        todo += () if closes else point.successors
+    return frozenset(found)
+
+
+def _counted(point: g.Point) -> set[int]:
+    return {each.most for each in point.issues}

@@ -186,7 +186,7 @@ class _Builder(Merging):
             fetches=effect == "atomic" and bool(node.users),
             as_one=True,
             element=view.array.element if effect == "atomic" else "",
-            lanes=self.memory.lanes(node, view.array, by_parts=self.coarse),
+            lanes=self.lanes(node, view.array),
         )
         # LLVM may make one instruction of two neighbours, or two of one: of those that are no copies, none is certain.
         counter = self.counters_of[op] if is_async else self.lds
@@ -197,6 +197,12 @@ class _Builder(Merging):
         role = "copy" if is_async else "local_read" if effect == "read" else "local_write"
         number = self.add(action, node, role=role, issues=issues, uses=() if self.coarse else self.uses(node))
         self.bases_at[number] = bases
+
+    def lanes(self, node: Any, array: Array) -> str:
+        """Which lane touches which byte, where the index says which bytes these are."""
+        if not self.memory.is_exact(node, array, self.uniform):
+            return ""
+        return self.memory.lanes(node, array, by_parts=self.coarse)
 
     def footprint(self, node: Any, effect: str, place: g.Ref, array: Array, bases: Bases) -> g.Footprint:
         if self.coarse and not bases & self.private and not bases & self.shared:

@@ -274,12 +274,13 @@ class Memory:
     # --- who exchanges with whom ---
 
     def lanes(self, node: Any, array: Array, *, by_parts: bool = False) -> str:
-        """A key for which lane touches which bytes (`lane_key`); copies have none: the hardware deals their bytes.
+        """A key for which lane touches which bytes (`lane_key`).
 
-        `by_parts`: of two accesses that start in one part nobody knows whether they start at one byte. Then only those
-        have one key whose bytes are the same.
+        Copies have none, and nor have accesses with a mapping, which may be transposed on the way: the hardware deals
+        their bytes. `by_parts`: of two accesses that start in one part nobody knows whether they start at one byte.
+        Then only those have one key whose bytes are the same.
         """
-        if op_of(node) not in _ELEMENTS:
+        if op_of(node) not in _ELEMENTS or self.index_of(node)[2] is not None:
             return ""
         key = self.key(node, array)
         if key not in self.keys:
