@@ -144,9 +144,15 @@ def _rounds(patch: Patch) -> None:
     changed(patch, find._Finder, "from_meetings", more)
 
 
-@rule("within a wave", "a copy and an access of the same wave need a wait between them")
+@rule("within a wave", "two lanes of a wave, and a copy and an access of the same wave, need something between them")
 def _within_a_wave(patch: Patch) -> None:
-    patch.setattr(PairFacts, "within_a_wave", lambda self, first, second: False)
+    def across(old: Any) -> Any:
+        def found(self: Any, first: int, second: int, loop: int, met: Any) -> Any:
+            return (each for each in old(self, first, second, loop, met) if each.demand)
+
+        return found
+
+    changed(patch, find._Finder, "from_meetings", across)
 
 
 @rule("atomics keep their order", "atomics of which one is read, or of two operators, need order")
@@ -377,8 +383,8 @@ def _copies(patch: Patch) -> None:
 @rule("what arriving performs", "only on some targets does arriving perform ordinary accesses")
 def _by_arrival(patch: Patch) -> None:
     def always(old: Any) -> Any:
-        def found(self: PairFacts, first: int, crosses: bool) -> Any:
-            known = old(self, first, crosses)
+        def found(self: PairFacts, first: int, *rest: bool) -> Any:
+            known = old(self, first, *rest)
             return replace(known, by_arrival=not known.is_async)
 
         return found
@@ -389,7 +395,7 @@ def _by_arrival(patch: Patch) -> None:
 @rule("fences", "the other proxy needs a fence")
 def _fences(patch: Patch) -> None:
     def never(old: Any) -> Any:
-        return lambda self, first, crosses: old(self, first, False)
+        return lambda self, first, crosses, *rest: old(self, first, False, *rest)
 
     changed(patch, PairFacts, "find_performed", never)
 

@@ -258,7 +258,7 @@ def _within(patch: Patch) -> None:
 @rule("fences where lanes part", "in a divergent region a fence does not reach the lanes that are not there")
 def _divergent(patch: Patch) -> None:
     def converged(old: Any) -> Any:
-        return lambda point, target, rules: old(replace(point, under="uniform"), target, rules)
+        return lambda point, *rest: old(replace(point, under="uniform"), *rest)
 
     changed(patch, events, "_events", converged)
 

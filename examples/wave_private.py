@@ -24,9 +24,9 @@ def wave_private(X: tg.Global[M, 64, tg.f32], Y: tg.Global[M, 64, tg.f32]):
     tg.local_write(tg.fill((16, 4), tg.f32), rows, (wave, 0, 64))
     for i in tg.iterate(M // 64):
         x = tg.global_read(X, (i * 64 + wave * 16, 0), (16, 64))
-        tg.fence("wave")
+        tg.fence("wave")  # WAR: other lanes have read the rows of the iteration before
         tg.local_write(x, rows, (wave, 0, 0))
-        tg.fence("wave")
+        tg.fence("wave")  # RAW: other lanes have written what is read shifted
         for shift in range(1, 4):
             shifted = tg.local_read(rows, (wave, 0, shift), (16, 64))
             x = x + shifted

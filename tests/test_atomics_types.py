@@ -144,8 +144,8 @@ GRAPH = """graph @g target gfx942 waves 2
 buffer %a bytes 64 slots 2
 program entry 0 waves 0 .. 2
 {{
-  0: atomic %a[0, {first}] box({steps}) width {width} operator add{element} issues lgkmcnt 0 .. 1 -> 1
-  1: atomic %a[0, {second}] box() width 8 operator add element i32 issues lgkmcnt 0 .. 1 -> 2
+  0: atomic %a[0, {first}] box({steps}) width {width} operator add{element} lanes "one" issues lgkmcnt 0 .. 1 -> 1
+  1: atomic %a[0, {second}] box() width 8 operator add element i32 lanes "one" issues lgkmcnt 0 .. 1 -> 2
   2: end
 }}
 """
@@ -201,7 +201,7 @@ ALONE = """graph @g target gfx942 waves 2
 buffer %a bytes 64 slots 1
 program entry 0 waves 0 .. 2
 {{
-  0: atomic %a[0, wave * {stride}] box() width 8 operator add element i32 issues lgkmcnt 0 .. 1 -> 1
+  0: atomic %a[0, wave * {stride}] box() width 8 operator add element i32 lanes "one" issues lgkmcnt 0 .. 1 -> 1
   1: end
 }}
 """
@@ -223,9 +223,9 @@ program entry 0 waves 0 .. 2
 {{
   0: assign %v = view %a[0, 0] -> 1
   1: branch any -> 2, 4
-  2: atomic %v[0, 0] box() width 8 operator add element i32 issues lgkmcnt 0 .. 1 -> 3
+  2: atomic %v[0, 0] box() width 8 operator add element i32 lanes "one" issues lgkmcnt 0 .. 1 -> 3
   3: assign %v = view %v[0, {step}] -> 1
-  4: atomic %a[0, 0] box() width 64 operator add element i32 issues lgkmcnt 0 .. 1 -> 5
+  4: atomic %a[0, 0] box() width 64 operator add element i32 lanes "one" issues lgkmcnt 0 .. 1 -> 5
   5: end
 }}
 """

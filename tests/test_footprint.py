@@ -34,7 +34,7 @@ def select(cond: Cond, then: Index | int, otherwise: Index | int) -> Index:
 
 
 def builder(waves: int = 4, slots: int = 4) -> GraphBuilder:
-    b = GraphBuilder("case", waves=waves, lanes="one")
+    b = GraphBuilder("case", waves=waves)
     b.buffer("%a", 1024, slots)
     b.buffer("%b", 1024, 1)
     b.size("K", 64)
@@ -377,7 +377,7 @@ def test_the_neighbours_rows() -> None:
 
 
 def test_overlapping_offsets() -> None:
-    b = GraphBuilder("offsets", waves=2, lanes="one")
+    b = GraphBuilder("offsets", waves=2)
     b.buffer("%a", 64, 1, 0)
     b.buffer("%b", 64, 1, 32)
     b.buffer("%c", 64, 1, 96)

@@ -80,15 +80,11 @@ def test_every_kind_of_synchronization_is_removed() -> None:
     assert {kind for kind, change in changed if change == "removed"} == set(SYNC)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "wave_private"])
+@pytest.mark.parametrize("name", NAMES)
 def test_nothing_can_be_left_out_of_an_example(name: str) -> None:
     tried = removals.try_all([load_small(name).kernel])
     assert tried
     assert [each.key for each in tried if not each.codes] == []
-
-
-def test_wave_private_has_nothing_to_leave_out() -> None:
-    assert list(mutants_of(load_small("wave_private").kernel)) == []
 
 
 @pytest.mark.parametrize("name", TWINS)

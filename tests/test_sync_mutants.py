@@ -26,7 +26,7 @@ SHOWN_BY: dict[str, tuple[str, int, str]] = {
     "a copy hides behind nothing": ("kernel", 262, "minimal"),
     "a consumer in an arm stands for none behind it": ("standing", 4, "minimal"),
     "cycles with several ways in": ("program", 15, "minimal"),
-    "slot recurrence": ("kernel", 27, "minimal"),
+    "slot recurrence": ("kernel", 8, "minimal"),
     "views that loops carry": ("program", 94, "minimal"),
     "views by condition": ("program", 0, "minimal"),
     "extents": ("standing", 26, "minimal"),

@@ -135,7 +135,7 @@ class PairFinder:
             yield self.disjoint(first, second, loop, least)
         for meeting in found:
             yield from self.hazard(first, second, loop, meeting)
-        apart = {each.distance for each in found if each.pairs & Pairs.OWN}
+        apart = {each.distance for each in found}
         for meeting in in_any_lane:
             if meeting.pairs & Pairs.OWN and meeting.distance not in apart:
                 reason = Reason.ONE_WAVE if self.one_wave(first, second) else Reason.PRIVATE

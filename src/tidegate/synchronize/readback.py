@@ -55,7 +55,7 @@ def _read(result: Synchronized, loaded: Loaded, keep_places: bool) -> Written:
         return _read_ttgir(result, loaded)
     unit = result.unit
     if result.kernel is not None:
-        kernel = next((each for each in loaded.kernels if each.name == unit.name), None)
+        kernel = next((each for each in loaded.kernels if each.name == result.kernel.name), None)
         if kernel != result.kernel:
             return Written(unit, doubt=_other(kernel is not None))
         assert kernel is not None
