@@ -39,11 +39,11 @@ class Actions:
         """The action; `some_lanes`: lanes may be switched off here."""
         match op:
             case ops.LocalRead():
-                return g.Access("read", self.footprint(op, op.result, some_lanes), lanes=self.lanes(op, op.result))
+                return g.Access("read", self.footprint(op, op.result, some_lanes), lanes=self.lanes(op))
             case ops.LocalWrite():
-                return g.Access("write", self.footprint(op, op.tile, some_lanes), lanes=self.lanes(op, op.tile))
+                return g.Access("write", self.footprint(op, op.tile, some_lanes), lanes=self.lanes(op))
             case ops.AtomicAdd():
-                foot, lanes = self.footprint(op, op.tile, some_lanes), self.lanes(op, op.tile)
+                foot, lanes = self.footprint(op, op.tile, some_lanes), self.lanes(op)
                 base, fetches = op.place.base.type, op.result is not None and op.result.name in self.read
                 element = base.dtype.name if isinstance(base, Lds) else ""
                 return g.Access("atomic", foot, operator="add", fetches=fetches, element=element, lanes=lanes)
@@ -92,12 +92,9 @@ class Actions:
         may = op.mask is not None or self.is_scattered(op) or some_lanes
         return footprint_of(op.place, tile.type, self.buffers, op.bounds, may)
 
-    def lanes(self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd, tile: Value) -> str:
-        """The canonical map, unless something else decides where elements lie or which lane has them."""
-        memory = op.place.base.type
-        if self.is_scattered(op) or tile.name in self.own_maps:
-            return ""
-        return lanes_of(tile.type, memory) if isinstance(tile.type, Tile) and isinstance(memory, Lds) else ""
+    def lanes(self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd) -> str:
+        """Which lane touches which byte; nobody knows where each element has an index of its own."""
+        return "" if self.is_scattered(op) else lanes_of(op, self.own_maps)
 
     def is_scattered(self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd) -> bool:
         """Whether each element has an index of its own."""

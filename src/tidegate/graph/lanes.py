@@ -1,6 +1,6 @@
 """Which lane of a wave touches which byte, as far as the kernel language fixes it.
 
-Needs   a kernel; the type of a tile and of the memory that it lies in
+Needs   a kernel, and its accesses to shared memory
 Gives   tiles whose map from lanes to elements something else decides; a name for the map of all others
 Keeps   one name means one map: a tile of one shape and element type has one canonical map from lanes to elements, each
         element has one lane, and where the element lies is told by the strides of its memory
@@ -12,7 +12,7 @@ Cost    linear in the kernel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tidegate.language import ops
 from tidegate.language.ops import Kernel, Op, Value, blocks_of, results_of, walk_ops
@@ -22,8 +22,14 @@ from tidegate.language.types import Lds, Tile, strides
 HAND_ON = (ops.Elementwise, ops.Cast, ops.Reduce, ops.Scan, ops.Broadcast, ops.Reshape, ops.Transpose, ops.Mma)
 
 
-def lanes_of(tile: Tile, memory: Lds) -> str:
-    """The name of the canonical map of a tile that lies in memory of this type."""
+def lanes_of(op: Op, own_maps: Container[str]) -> str:
+    """The name of the canonical map of an ordinary access to shared memory; empty if something else decides the map."""
+    if not isinstance(op, ops.LocalRead | ops.LocalWrite | ops.AtomicAdd):
+        return ""
+    value = op.result if isinstance(op, ops.LocalRead) else op.tile
+    tile, memory = value.type, op.place.base.type
+    if value.name in own_maps or not isinstance(tile, Tile) or not isinstance(memory, Lds):
+        return ""
     steps = strides(memory.shape, memory.dtype.bytes)[len(memory.shape) - len(tile.shape) :]
     return f"{'x'.join(map(str, tile.shape))}x{tile.dtype.name} by {', '.join(map(str, steps))}"
 

@@ -9,7 +9,7 @@ Cost    constant per event, plus the elements of an access that is no box
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
@@ -20,9 +20,9 @@ from tidegate.graph.memory import issues_of
 from tidegate.language import ops
 from tidegate.language.fit import CLASS_OF
 from tidegate.language.layout import lay_out
-from tidegate.language.ops import Kernel, Op, Place, Value, walk_ops
+from tidegate.language.ops import Kernel, Op, walk_ops
 from tidegate.language.show import show_op
-from tidegate.language.types import Lds, Tile
+from tidegate.language.types import Lds
 from tidegate.language.uses import names_in_block
 from tidegate.simulate import events
 from tidegate.simulate.findings import Statement
@@ -104,23 +104,9 @@ def facts_of(kernel: Kernel, target: Target) -> KernelFacts:
         queues = tuple(Queue(each.counter, each.least, each.in_order, each.most == 0) for each in issues)
         proxy = target.operations[CLASS_OF[type(op)]].proxy if isinstance(op, ops.CopyOp) else ""
         fetches = isinstance(op, ops.AtomicAdd) and op.result is not None and op.result.name in read
-        can_wait, lanes = bool(queues) or not target.counters, _lanes(op, own_maps)
+        can_wait, lanes = bool(queues) or not target.counters, lanes_of(op, own_maps)
         found[id(op)] = _Facts(where, queues, can_wait, proxy or "generic", lanes, fetches)
     return KernelFacts(found, (len(kernel.body.ops),))
-
-
-def _lanes(op: Op, own_maps: Container[str]) -> str:
-    """The canonical map of the tile of an ordinary access, unless something else decides it."""
-    match op:
-        case ops.LocalRead(result=Value(name, Tile() as tile), place=Place(base=Value(type=Lds() as memory))):
-            pass
-        case ops.LocalWrite(tile=Value(name, Tile() as tile), place=Place(base=Value(type=Lds() as memory))):
-            pass
-        case ops.AtomicAdd(tile=Value(name, Tile() as tile), place=Place(base=Value(type=Lds() as memory))):
-            pass
-        case _:
-            return ""
-    return "" if name in own_maps else lanes_of(tile, memory)
 
 
 def statements_of(kernel: Kernel) -> tuple[Statement, ...]:
