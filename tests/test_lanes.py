@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.verify_rules import RULES
+from bench.verify_mutants import RULES
 
 import tidegate as tg
 from conftest import ROOT
