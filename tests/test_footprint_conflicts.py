@@ -138,6 +138,9 @@ def check(
 ) -> tuple[int, int, list[object]]:
     flow = flow_of(graph)
     footprints = find_footprints(flow)
+    # Bytes are compared here, whichever lane touches them.
+    accesses = {node: replace(touch, lanes="") for node, touch in footprints.accesses.items()}
+    footprints = replace(footprints, accesses=accesses)
     conflicts = Conflicts(flow, footprints)
     seen: Seen = {}
     met = 0
