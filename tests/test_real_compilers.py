@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from _pytest.mark.structures import ParameterSet
 from bench.compilers import main, table
 from oracles.code import Code
 from oracles.compilers import DoesNotCompile, missing, to_amdgcn
@@ -23,8 +21,6 @@ NEEDS_COMPILERS = pytest.mark.skipif(bool(missing()), reason=f"NOT TESTED: {miss
 PAIRS = [(kernel, target) for kernel in KERNELS for target in kernel.targets]
 PAGE = ROOT / "docs" / "real-compilers.md"
 TABLE = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
-# Proved today though compilers break them: lanes of one wave, and counts that lean on plain loads.
-FALSE_PROOFS: set[tuple[str, tuple[str, ...]]] = set()
 
 
 def title(kernel: Kernel, target: str) -> str:
@@ -59,16 +55,8 @@ def test_the_final_code_keeps_the_order_of_the_kernel_and_not_of_its_twins(
     assert bool(found.objections) != kernel.holds, [str(each) for each in found.objections]
 
 
-def _pairs_with_known_mistakes() -> Iterator[ParameterSet]:
-    """A fence behind a wait belongs to the row of the target, not to the proof: such twins are not asked."""
-    for kernel, target in PAIRS:
-        is_known = (kernel.name, kernel.without) in FALSE_PROOFS
-        marks = [pytest.mark.xfail(strict=True, reason="proved, and broken by the compiler")] if is_known else []
-        yield pytest.param(kernel, target, id=title(kernel, target), marks=marks)
-
-
 @NEEDS_COMPILERS
-@pytest.mark.parametrize(("kernel", "target"), list(_pairs_with_known_mistakes()))
+@pytest.mark.parametrize(("kernel", "target"), PAIRS, ids=[title(*each) for each in PAIRS])
 def test_nothing_is_proved_that_a_compiler_breaks(kernel: Kernel, target: str, examined: dict) -> None:
     found = examined[kernel, target]
     assert found.is_kept or not found.is_proved
