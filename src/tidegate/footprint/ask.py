@@ -54,21 +54,37 @@ class Found:
 Answer = dict[Pairs, Found]
 
 
+# What was asked in this process, and how often isl gave up on it: changed programs ask the same again.
+_ANSWERS: dict[Question, tuple[Answer, int]] = {}
+MOST_REMEMBERED = 20_000
+
+
+def forget_answers() -> None:
+    """Forgets what other programs of this process have asked."""
+    _ANSWERS.clear()
+
+
 class Judge:
     """Answers questions and remembers them."""
 
     def __init__(self) -> None:
-        self.known: dict[Question, Answer] = {}
-        self.points: dict[tuple[tuple[Cond, ...], tuple[str, ...]], dict[str, int] | Undecided | None] = {}
+        self.points: dict[tuple[tuple[Cond, ...], tuple[str, ...], bool], dict[str, int] | Undecided | None] = {}
         self.queries = 0
         self.seconds = 0.0
         self.cheap = 0
         self.undecided = 0
 
     def answer(self, question: Question) -> Answer:
-        if question not in self.known:
-            self.known[question] = self.answer_new(question)
-        return self.known[question]
+        known = _ANSWERS.get(question)
+        if known is None:
+            if len(_ANSWERS) >= MOST_REMEMBERED:
+                _ANSWERS.clear()
+            undecided = self.undecided
+            answer = self.answer_new(question)
+            _ANSWERS[question] = (answer, self.undecided - undecided)
+            return answer
+        self.undecided += known[1]
+        return known[0]
 
     def answer_new(self, question: Question) -> Answer:
         """The same for a question that is known to be asked for the first time: comparing questions takes long."""
@@ -202,7 +218,7 @@ class Judge:
         for _ in range(MOST_STEPS):
             if least <= 0:
                 return 0
-            found = self.ask((*conds, Compare("<", Name(name), Const(least))), (name,))
+            found = self.ask((*conds, Compare("<", Name(name), Const(least))), (name,), others=False)
             if found is None:
                 return least
             if isinstance(found, Undecided):
@@ -227,12 +243,15 @@ class Judge:
             least = evaluate(rest, found)
         return ANYWHERE
 
-    def ask(self, conds: tuple[Cond, ...], order: tuple[str, ...]) -> dict[str, int] | Undecided | None:
+    def ask(
+        self, conds: tuple[Cond, ...], order: tuple[str, ...], *, others: bool = True
+    ) -> dict[str, int] | Undecided | None:
+        """`others`: whether other names have to be as small as they can be."""
         used = {name for cond in conds for name in names(cond)}
-        key = (conds, tuple(name for name in order if name in used))
+        key = (conds, tuple(name for name in order if name in used), others)
         if key not in self.points:
             began = time.perf_counter()
-            self.points[key] = find_point(*key)
+            self.points[key] = find_point(conds, key[1], others=others)
             self.queries += 1
             self.seconds += time.perf_counter() - began
         return self.points[key]

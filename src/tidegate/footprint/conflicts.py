@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from tidegate.footprint.ask import Answer, Found, Judge
+from tidegate.footprint.ask import Answer, Found, Judge, forget_answers
 from tidegate.footprint.boxes import bytes_at, first_run, reach
 from tidegate.footprint.forms import Form, Forms, Open, absolute, together
 from tidegate.footprint.meetings import ANYWHERE, KINDS, Lanes, Meeting, Pairs, Witness
@@ -34,6 +34,7 @@ MOST_REMEMBERED = 20_000
 def forget_meetings() -> None:
     """Forgets what other programs of this process have asked."""
     _MET.clear()
+    forget_answers()
 
 
 class Conflicts:

@@ -26,7 +26,9 @@ from tidegate.graph.flow import Flow
 from tidegate.index import WAVE, Binary, Compare, Cond, Const, Index, Name, Select, names
 from tidegate.language.types import FLAG
 
-CARRIED, ALONE = -1, -2  # roles of counters; a loop that is in one iteration on both sides has a number from 0 on
+# Roles of counters. A loop that is in one iteration on both sides has a number from 0 on if both speak of it, and is
+# `HELD` if one does: in which round of it they meet is not asked (test_plans_do_not_depend_on_earlier_kernels).
+CARRIED, ALONE, HELD = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,16 +195,17 @@ class Forms:
                 there = other.counters[other.loops.index(each)] if each in other.loops else None
                 if each == loop:
                     role = CARRIED
-                elif there is not None and each in same:
-                    role = shared.setdefault(each, len(shared))
+                elif each in same:
+                    role = shared.setdefault(each, len(shared)) if there is not None else HELD
                 else:
                     role = ALONE
                 longest = self.longest(each, counter, there)
                 roles.append((role, longest))
                 if is_free and counter.reach >= 0:
                     # Later iterations meet alike; but y's first one counts if its loop is its own.
-                    is_free = counter.only_above and longest is None and (role != ALONE or form is x)
-                    if role != ALONE and there is not None and there.reach >= 0:
+                    is_alone = role in (ALONE, HELD)
+                    is_free = counter.only_above and longest is None and (not is_alone or form is x)
+                    if not is_alone and there is not None and there.reach >= 0:
                         is_free = is_free and there.only_above
             numbers.append(form.always if is_free else form.number)
         return numbers[0], numbers[1], shift, tuple(roles), loop >= 0

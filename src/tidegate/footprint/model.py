@@ -65,6 +65,7 @@ class Touch:
     loops: tuple[int, ...]  # around it, outermost first
     is_async: bool = False
     lanes: str = ""  # the name of its map from bytes to lanes, see `Access`
+    lanes_from: int = 0
 
     @property
     def places(self) -> View:

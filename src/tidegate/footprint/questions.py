@@ -220,7 +220,7 @@ def lanes_between(x: Touch, y: Touch) -> Lanes:
     Program order orders no asynchronous access, whichever lane it belongs to. Where bytes were widened, a map says
     nothing, unless one lane does it all.
     """
-    if not x.lanes or x.lanes != y.lanes or x.is_async or y.is_async:
+    if not x.lanes or (x.lanes, x.lanes_from) != (y.lanes, y.lanes_from) or x.is_async or y.is_async:
         return Lanes.UNKNOWN
     if x.lanes == g.ONE_LANE:
         return Lanes.ONE

@@ -104,7 +104,8 @@ class _Finish:
         lost = any(old.limit is not None and new is None for old, new in zip(foot.extents, limits, strict=True))
         may = foot.may or lost or bool(reason)
         shape = Shape(view, spans, foot.width)
-        return Touch(node, action.effect, shape, may, not reason, facts, loops, action.is_async, action.lanes)
+        lanes = (action.lanes, action.lanes_from)
+        return Touch(node, action.effect, shape, may, not reason, facts, loops, action.is_async, *lanes)
 
     def closed(self, raw: Raw) -> tuple[View, tuple[Index | None, ...]]:
         key = (id(raw.view), raw.limits)
@@ -141,7 +142,7 @@ class _Finish:
         shape = touch.shape
         place, facts = self.number(shape.places), self.number(touch.facts)
         bytes_ = (place, shape.extents, shape.width, touch.may, touch.exact)
-        key = (*bytes_, self.flow.loop_of[node], facts, touch.is_async, touch.lanes)
+        key = (*bytes_, self.flow.loop_of[node], facts, touch.is_async, touch.lanes, touch.lanes_from)
         return self.classes.setdefault(key, len(self.classes))
 
     def number(self, value: View | tuple[Cond, ...]) -> int:

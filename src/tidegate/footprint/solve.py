@@ -10,6 +10,7 @@ Cost    linear in the names of a loop that somebody asks for; orbits end after `
     %s + 4                                    start + #2 * 4
     select(%s + 1 == 3, 0, %s + 1)            (start + #2) mod 3     if the start lies in 0..2
     %t, where the next %t is %s               start of %s, start of %t, and so on in turn
+    %s * 2, in a loop of 3 trips              start, start * 2, start * 4, start * 8
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from math import lcm
 from tidegate.footprint.arithmetic import both
 from tidegate.footprint.heads import Heads
 from tidegate.footprint.sequences import MOST_PERIOD, follows, period_in, rotation_of, sequence
-from tidegate.footprint.values import Spot, Value, View, is_head, iteration
+from tidegate.footprint.values import Spot, Value, View, is_head, iteration, size_of
 from tidegate.footprint.walk import Walk
 from tidegate.index import (
     TRUE,
@@ -35,6 +36,8 @@ from tidegate.index import (
 )
 
 MOST_STEPS = 96
+MOST_TRIPS = 12  # of a loop in which a name gets one value for each
+MOST_SIZE = 40  # of such a value
 
 
 class Solver(Heads):
@@ -156,7 +159,7 @@ class Solver(Heads):
             found = self.advancing(symbol, start, after) or self.rotating(symbol, start, after)
             if found is not None:
                 return found
-        return self.chain(symbol) or self.behind(symbol, own) or self.orbit(symbol)
+        return self.chain(symbol) or self.behind(symbol, own) or self.orbit(symbol) or self.trip_by_trip(symbol)
 
     def advancing(self, symbol: str, start: Value | None, after: Value) -> Value | None:
         """A constant is added in every iteration."""
@@ -264,8 +267,28 @@ class Solver(Heads):
                 return None
         return None
 
-    def together(self, symbol: str) -> dict[str, Index]:
-        """The names that a name depends on, with their next values; those that advance evenly are replaced."""
+    def trip_by_trip(self, symbol: str) -> Value | None:
+        """In a loop of few trips, one value for each: `%off * 2` from 1 on is 1, 2, 4, 8 in three trips."""
+        loop = self.walk.heads[symbol][0]
+        most, nexts = self.flow.loops[loop].most, self.together(symbol, alone=False)
+        now = {each: self.start(each) for each in nexts}
+        if most is None or most > MOST_TRIPS or not nexts:
+            return None
+        values: list[Value | None] = []
+        for trip in range(most + 1):  # the head is passed once more, on the way out
+            known = {each: value for each, value in now.items() if value is not None and not isinstance(value, tuple)}
+            if len(known) < len(now) or size_of(known[symbol], MOST_SIZE) > MOST_SIZE:
+                return None
+            values.append(known[symbol])
+            by = {**known, iteration(loop): Const(trip)}
+            now = {each: self.math.put(after, by) for each, after in nexts.items()}
+        return sequence(self.book, loop, values, most)
+
+    def together(self, symbol: str, *, alone: bool = True) -> dict[str, Index]:
+        """The names that a name depends on, with their next values; those that advance evenly are replaced.
+
+        `alone`: they depend on one another only; else also on what is the same in all iterations.
+        """
         loop = self.walk.heads[symbol][0]
         found: dict[str, Index] = {}
         work = [symbol]
@@ -287,7 +310,9 @@ class Solver(Heads):
                     work.append(name)
             found[each] = self.math.put(after, by)
         inner = {iteration(loop), *found}
-        return found if all(name in inner for each in found.values() for name in names(each)) else {}
+        others = {name for each in found.values() for name in names(each)} - inner
+        fits = not others if alone else not any(self.is_opaque(name, (loop,)) for name in others)
+        return found if fits else {}
 
     def evenly(self, symbol: str) -> Index | None:
         start, after = self.start(symbol), self.next(symbol)

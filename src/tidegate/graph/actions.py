@@ -12,16 +12,20 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tidegate.graph import model as g
 from tidegate.graph.lanes import lanes_of
-from tidegate.graph.memory import footprint_of, view_of
-from tidegate.index import names
+from tidegate.graph.memory import bytes_before, footprint_of, view_of
+from tidegate.graph.parts import Parts
+from tidegate.index import Cond, Const, names
 from tidegate.language import ops
 from tidegate.language.ops import Op, Place, Value
 from tidegate.language.syntax import form_of
 from tidegate.language.types import Lds, Tile, Type
 from tidegate.targets import Target
+
+LocalOp = ops.LocalRead | ops.LocalWrite | ops.AtomicAdd
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +38,20 @@ class Actions:
     tiles: Container[str]
     own_maps: Container[str]
     read: Container[str]
+    parts: Parts
 
-    def of(self, op: Op, *, some_lanes: bool) -> g.Action:
-        """The action; `some_lanes`: lanes may be switched off here."""
+    def of(self, op: Op, *, some_lanes: bool, conds: tuple[Cond, ...] = ()) -> g.Action:
+        """The action; `some_lanes`: lanes may be switched off here; `conds`: all that are not satisfy these."""
         match op:
             case ops.LocalRead():
-                return g.Access("read", self.footprint(op, op.result, some_lanes), lanes=self.lanes(op))
+                return g.Access("read", **self.bytes(op, op.result, some_lanes, conds))
             case ops.LocalWrite():
-                return g.Access("write", self.footprint(op, op.tile, some_lanes), lanes=self.lanes(op))
+                return g.Access("write", **self.bytes(op, op.tile, some_lanes, conds))
             case ops.AtomicAdd():
-                foot, lanes = self.footprint(op, op.tile, some_lanes), self.lanes(op)
+                touched = self.bytes(op, op.tile, some_lanes, conds)
                 base, fetches = op.place.base.type, op.result is not None and op.result.name in self.read
                 element = base.dtype.name if isinstance(base, Lds) else ""
-                return g.Access("atomic", foot, operator="add", fetches=fetches, element=element, lanes=lanes)
+                return g.Access("atomic", operator="add", fetches=fetches, element=element, **touched)
             case ops.GatherToLds() | ops.TensorLoadToLds():
                 told = g.Ref(op.mbarrier.base.name, op.mbarrier.slot) if op.mbarrier is not None else None
                 return self.copy("write", op, op.dest, some_lanes, told)
@@ -86,17 +91,23 @@ class Actions:
                 return g.Sync(op)
         raise AssertionError(f"`{type(op).__name__}` is not one point")
 
-    def footprint(
-        self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd, tile: Value, some_lanes: bool
-    ) -> g.Footprint:
-        may = op.mask is not None or self.is_scattered(op) or some_lanes
-        return footprint_of(op.place, tile.type, self.buffers, op.bounds, may)
+    def bytes(self, op: LocalOp, tile: Value, some_lanes: bool, conds: tuple[Cond, ...]) -> dict[str, Any]:
+        """The footprint, and which lane touches which byte; nobody knows where each element has an index of its own."""
+        if self.is_scattered(op):
+            return {"footprint": footprint_of(op.place, tile.type, self.buffers, op.bounds, True)}
+        may, lanes = op.mask is not None or some_lanes, lanes_of(op, self.own_maps)
+        assert isinstance(tile.type, Tile)
+        part = self.parts.of(tile.type, op.mask, conds) if may and not op.bounds else None
+        if part is None:
+            return {"footprint": footprint_of(op.place, tile.type, self.buffers, op.bounds, may), "lanes": lanes}
+        assert isinstance(op.place.base.type, Lds)
+        before = bytes_before(part, op.place.base.type)
+        foot = footprint_of(op.place, tile.type, self.buffers, (), not part.exact, part)
+        if not isinstance(before, Const):
+            return {"footprint": foot}
+        return {"footprint": foot, "lanes": lanes, "lanes_from": before.value if lanes else 0}
 
-    def lanes(self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd) -> str:
-        """Which lane touches which byte; nobody knows where each element has an index of its own."""
-        return "" if self.is_scattered(op) else lanes_of(op, self.own_maps)
-
-    def is_scattered(self, op: ops.LocalRead | ops.LocalWrite | ops.AtomicAdd) -> bool:
+    def is_scattered(self, op: LocalOp) -> bool:
         """Whether each element has an index of its own."""
         return any(name in self.tiles for index in op.place.index for name in names(index))
 

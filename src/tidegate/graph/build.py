@@ -25,6 +25,7 @@ from tidegate.graph.drafts import Around, Drafts, Path
 from tidegate.graph.lanes import tiles_with_own_maps
 from tidegate.graph.loops import DEFAULT_TRIPS
 from tidegate.graph.memory import issues_of
+from tidegate.graph.parts import Parts
 from tidegate.index import (
     INDEX_TYPES,
     ONE,
@@ -36,6 +37,7 @@ from tidegate.index import (
     Flag,
     Index,
     Name,
+    Not,
     Select,
     constant,
     count_trips,
@@ -63,6 +65,10 @@ class KernelGraph:
     paths: tuple[Path, ...]
 
 
+# That some lanes are switched off, and nobody knows which.
+ANY_LANES = Flag("lanes")
+
+
 def build_graph(kernel: Kernel, target: Target) -> KernelGraph:
     """The graph of one kernel on one target."""
     with no_collecting():
@@ -78,7 +84,14 @@ def _build(kernel: Kernel, target: Target) -> KernelGraph:
         target=target,
         facts=facts,
         unknown=tiles | lanes,
-        actions=Actions(target, buffers, tiles, tiles_with_own_maps(kernel), names_in_block(kernel.body)),
+        actions=Actions(
+            target,
+            buffers,
+            tiles,
+            tiles_with_own_maps(kernel),
+            names_in_block(kernel.body),
+            Parts(kernel, facts, target.lanes or 64),
+        ),
     )
     top = Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))
     builder.block(kernel.body, (), top)
@@ -166,7 +179,8 @@ class _Builder(Drafts):
         """An operation that is one point, and another if elements of its tile serve as indices."""
         some_lanes = max(around.under, self.gone) == Variation.DIVERGENT
         is_unknown = isinstance(op, ops.Let) and op.result.name in self.unknown
-        action = g.Compute() if is_unknown else self.actions.of(op, some_lanes=some_lanes)
+        conds = around.lanes if self.gone != Variation.DIVERGENT else (*around.lanes, ANY_LANES)
+        action = g.Compute() if is_unknown else self.actions.of(op, some_lanes=some_lanes, conds=conds)
         if isinstance(action, g.Havoc):
             action = replace(
                 action, agree=self.facts.variation.get(action.names[0], Variation.UNIFORM) == Variation.UNIFORM
@@ -207,8 +221,9 @@ class _Builder(Drafts):
         own = Name(f"#{len(around.counters)}")
         known = (*around.conds, Compare(">=", own, lower), Compare("<", own, upper))
         counters = {**around.counters, counter: own}
-        inside = Around(number, around.weight * expect, max(around.under, varies), known, counters)
         lanes_agree = varies != Variation.DIVERGENT
+        lanes = around.lanes if lanes_agree else (*around.lanes, ANY_LANES)
+        inside = Around(number, around.weight * expect, max(around.under, varies), known, counters, lanes)
         counted = (counter, op.lower, op.upper, step) if lanes_agree else ()
         self.loops.append(g.Loop(0, around.loop, least, most, expect, *counted))
         test = g.Branch(Compare("<", Name(counter), op.upper) if lanes_agree else None)
@@ -258,10 +273,11 @@ class _Builder(Drafts):
 
     def divergent_arms(self, op: ops.Conditional, path: Path, around: Around) -> None:
         """Lanes disagree: the wave runs one arm after the other, and may skip either of them."""
-        inside = replace(around, weight=around.weight / 2, under=Variation.DIVERGENT)
         ends: list[int] = []
         uses = tuple(uses_of(op))
         for arm, label in enumerate(("conditional", "otherwise")):
+            lanes = (*around.lanes, Not(op.cond) if arm else op.cond)
+            inside = replace(around, weight=around.weight / 2, under=Variation.DIVERGENT, lanes=lanes)
             choice = self.add(g.Branch(None), path, op.at, label=label, around=around, uses=uses, insertable=not arm)
             ends += self.arm(op, arm, path, inside)
             self.pending = [*self.pending, choice]

@@ -30,6 +30,7 @@ class Around:
     under: Variation
     conds: tuple[Cond, ...]  # counters are named by their depth here, so that equal nests ask isl equal questions
     counters: dict[str, Index] = field(default_factory=dict)
+    lanes: tuple[Cond, ...] = ()  # what holds of all lanes that are not switched off
 
     def plain(self, index: Index) -> Index:
         return substitute(index, self.counters)

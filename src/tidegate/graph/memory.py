@@ -9,9 +9,11 @@ Cost    constant per access
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 from functools import lru_cache
 
 from tidegate.graph.model import Extent, Footprint, Issue, Ref
+from tidegate.graph.parts import Part
 from tidegate.index import ZERO, Index, Inexact, add, combine, scale
 from tidegate.language import ops
 from tidegate.language.fit import CLASS_OF
@@ -21,9 +23,17 @@ from tidegate.targets import Target
 
 
 def footprint_of(
-    place: Place, tile: Type, buffers: Container[str], bounds: tuple[Index, ...] = (), may: bool = False
+    place: Place,
+    tile: Type,
+    buffers: Container[str],
+    bounds: tuple[Index, ...] = (),
+    may: bool = False,
+    part: Part | None = None,
 ) -> Footprint:
-    """The bytes of a tile at a place, below `bounds`. Copies have none here: what they clip arrives as zeros."""
+    """The bytes of a tile at a place, below `bounds`. Copies have none here: what they clip arrives as zeros.
+
+    `part`: the elements that take part, where not all do; then there are no bounds.
+    """
     base = place.base.type
     assert isinstance(base, Lds)
     assert isinstance(tile, Tile)
@@ -32,9 +42,25 @@ def footprint_of(
     extents: list[Extent] = []
     for axis, stride in enumerate(steps):
         size = tile.shape[axis - missing] if axis >= missing else 1
-        extents.append(Extent(size, stride, _limit(place, bounds, axis)))
+        limit = _limit(place, bounds, axis)
+        if part is not None and axis >= missing:
+            along = part.axes[axis - missing]
+            size, stride, limit = along.count, stride * along.step, along.below
+        extents.append(Extent(size, stride, limit))
     merged, width = _merge(extents, base.dtype.bytes)
-    return Footprint(view_of(place, buffers), merged, width, may)
+    where = view_of(place, buffers)
+    if part is not None:
+        where = replace(where, offset=add(where.offset, bytes_before(part, base)))
+    return Footprint(where, merged, width, may)
+
+
+def bytes_before(part: Part, base: Lds) -> Index:
+    """How far the first element that takes part lies behind the place of its tile."""
+    steps = strides(base.shape, base.dtype.bytes)[len(base.shape) - len(part.axes) :]
+    found: Index = ZERO
+    for along, step in zip(part.axes, steps, strict=True):
+        found = add(found, scale(along.first, step))
+    return found
 
 
 def _limit(place: Place, bounds: tuple[Index, ...], axis: int) -> Index | None:

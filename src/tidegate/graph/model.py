@@ -134,7 +134,11 @@ class Access:
     as_one: bool = False  # the waves carry it out together: no two of them conflict in one execution of it
     element: str = ""  # of an atomic, the type of its elements; where it is not known, nothing commutes with it
     lanes: str = ""  # a name for which lane touches which byte; empty: nothing is known
+    lanes_from: int = 0  # how many bytes of that map lie before where the access starts: others have them
 
+
+# Operators of atomics whose order makes no difference to what they leave. An exchange is none of them.
+COMMUTING = frozenset({"add", "fadd", "and", "or", "xor", "min", "max", "umin", "umax"})
 
 # One lane of the wave does all of it, and always the same one.
 ONE_LANE = "one"

@@ -221,7 +221,9 @@ class _Reader(Parser):
         token = self.name() if cursor.accept("token") else ""
         as_one = cursor.accept("as_one")
         lanes = cursor.expect_kind("string", "a name in quotes")[1:-1] if cursor.accept("lanes") else ""
-        return g.Access(effect, foot, is_async, proxy, operator, fetches, mbarrier, token, as_one, element, lanes)
+        before = cursor.integer("the number after `from`") if lanes and cursor.accept("from") else 0
+        told = (operator, fetches, mbarrier, token, as_one, element, lanes, before)
+        return g.Access(effect, foot, is_async, proxy, *told)
 
     def footprint(self) -> g.Footprint:
         place = self.ref()

@@ -148,7 +148,7 @@ def _show_access(access: g.Access) -> str:
     if access.as_one:
         text += " as_one"
     if access.lanes:
-        text += f' lanes "{access.lanes}"'
+        text += f' lanes "{access.lanes}"' + (f" from {access.lanes_from}" if access.lanes_from else "")
     return text
 
 

@@ -33,6 +33,7 @@ from tidegate.language import ops
 from tidegate.language.bounds import find_outside
 from tidegate.language.facts import Facts, Variation, find_facts
 from tidegate.language.fit import find_misfits
+from tidegate.language.lifetimes import find_lifetime_mistakes
 from tidegate.language.ops import (
     Block,
     Conditional,
@@ -65,6 +66,7 @@ def check(kernel: Kernel, target: Target) -> list[Finding]:
     if any(each.is_bad_input for each in findings):
         return sort_findings(findings)
     findings += find_misfits(kernel, target)
+    findings += find_lifetime_mistakes(kernel, facts)
     findings += find_protocol_mistakes(kernel, facts, target.barrier.wave_end == "leaves")
     return sort_findings(findings)
 

@@ -8,11 +8,11 @@ Cost    linear: dependences are collected once, then followed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index, is_inexact, names
+from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index, Name, children, evaluate, holds, is_inexact, names
 from tidegate.language.ops import (
     Block,
     Conditional,
@@ -47,10 +47,12 @@ class Facts:
     variation: dict[str, Variation]
     inexact: frozenset[str]
     lets: dict[str, Index]
+    waves: int
 
     def of(self, expr: Index | Cond) -> Variation:
         """How an expression varies: as its most varying name."""
-        return max((self.variation.get(name, Variation.UNIFORM) for name in names(expr)), default=Variation.UNIFORM)
+        used = varying_names(expr, self.waves)
+        return max((self.variation.get(name, Variation.UNIFORM) for name in used), default=Variation.UNIFORM)
 
     def is_inexact(self, expr: Index | Cond) -> bool:
         return is_inexact(expr) or any(name in self.inexact for name in names(expr))
@@ -58,7 +60,7 @@ class Facts:
 
 def find_facts(kernel: Kernel) -> Facts:
     """One walk collects which name depends on which; then what varies and what is inexact spreads."""
-    collector = _Collector({}, set(), {}, [], _written_arrays(kernel))
+    collector = _Collector({}, set(), {}, [], _written_arrays(kernel), kernel.waves)
     collector.block(kernel.body)
     users: dict[str, list[str]] = {}
     for name, sources in collector.depends.items():
@@ -69,7 +71,29 @@ def find_facts(kernel: Kernel) -> Facts:
     for level in (Variation.DIVERGENT, Variation.PER_WAVE):
         for name in _reach([each for each, found in variation.items() if found == level], users):
             variation[name] = max(level, variation.get(name, level))
-    return Facts(variation, frozenset(_reach(collector.inexact, users)), collector.lets)
+    return Facts(variation, frozenset(_reach(collector.inexact, users)), collector.lets, kernel.waves)
+
+
+def varying_names(expr: Index | Cond, waves: int) -> Iterator[str]:
+    """The names in an expression, without `wave` where all waves find one value: of 4 waves, `wave // 4` is 0."""
+    used = set(names(expr))
+    if WAVE not in used:
+        yield from used
+    elif used != {WAVE} or not _is_one(expr, waves):
+        if isinstance(expr, Name):
+            yield expr.name
+        for part in children(expr):
+            yield from varying_names(part, waves)
+
+
+def _is_one(expr: Index | Cond, waves: int) -> bool:
+    """Whether an expression over the wave alone has one value."""
+    try:
+        if isinstance(expr, INDEX_TYPES):
+            return len({evaluate(expr, {WAVE: wave}) for wave in range(waves)}) == 1
+        return len({holds(expr, {WAVE: wave}) for wave in range(waves)}) == 1
+    except ZeroDivisionError:
+        return False
 
 
 def _written_arrays(kernel: Kernel) -> set[str]:
@@ -100,6 +124,7 @@ class _Collector:
     lets: dict[str, Index]
     tiles: list[str]
     written: set[str]  # global arrays that the kernel itself writes
+    waves: int
     racy: list[str] = field(default_factory=list)  # numbers read from them: two waves may see two values
 
     def block(self, block: Block) -> None:
@@ -119,13 +144,13 @@ class _Collector:
             case View():
                 self.add(op.result, [op.place.base, op.place.slot, *op.place.index])
             case SelectView():
-                self.add(op.result, [op.then, op.otherwise], names(op.cond))
+                self.add(op.result, [op.then, op.otherwise], self.names(op.cond))
             case Iterate():
                 self.loop(op)
             case Conditional():
                 for position, result in enumerate(op.results):
                     arms = [block.yields[position] for block in (op.then, op.otherwise) if position < len(block.yields)]
-                    self.add(result, arms, names(op.cond))
+                    self.add(result, arms, self.names(op.cond))
             case Specialize():
                 pass
             case _:
@@ -136,7 +161,7 @@ class _Collector:
             self.block(inner)
 
     def loop(self, op: Iterate) -> None:
-        bounds = [*names(op.lower), *names(op.upper), *names(op.step)]
+        bounds = [name for each in (op.lower, op.upper, op.step) for name in self.names(each)]
         self.add(op.counter, [op.lower, op.step])
         for position, each in enumerate(op.carried):
             sources: list[Operand] = [each.init]
@@ -146,12 +171,15 @@ class _Collector:
         for result, each in zip(op.results, op.carried, strict=False):
             self.add(result, [each.value, each.init], bounds)
 
+    def names(self, expr: Index | Cond) -> Iterator[str]:
+        return varying_names(expr, self.waves)
+
     def add(self, value: Value, sources: Iterable[Operand], more: Iterable[str] = ()) -> None:
         found = self.depends.setdefault(value.name, set())
         found.update(more)
         for source in sources:
             if isinstance(source, INDEX_TYPES):
-                found.update(names(source))
+                found.update(self.names(source))
                 if is_inexact(source) and value.type == INDEX:
                     self.inexact.add(value.name)
             else:

@@ -9,14 +9,13 @@ Cost    linear in the kernel
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tidegate.diag import Finding, Label, Span
 from tidegate.language import ops
-from tidegate.language.layout import bytes_of, lay_out
+from tidegate.language.layout import lay_out
 from tidegate.language.ops import Kernel, Op, Value, walk_ops
 from tidegate.language.types import BarrierObject, DType, Lds, Tile
-from tidegate.language.uses import uses_of
 from tidegate.targets import Target
 
 # How many places of one mistake are shown.
@@ -53,7 +52,6 @@ def find_misfits(kernel: Kernel, target: Target) -> Iterator[Finding]:
     found += _waits_apart(kernel.body, target, title)
     yield from once(found)
     yield from object_misfits(objects, target, title)
-    yield from _lifetimes(kernel)
     yield from _size(kernel, target)
     yield from wave_misfits(kernel.waves, kernel.at, target, title)
 
@@ -239,125 +237,6 @@ def _size(kernel: Kernel, target: Target) -> Iterator[Finding]:
         tuple(lines),
         "use smaller tiles, fewer slots, or reuse bytes with `at`",
     )
-
-
-def _lifetimes(kernel: Kernel) -> Iterator[Finding]:
-    """Live buffers do not overlap unless the text says so by `dealloc`; nothing is used after it."""
-    walker = _Lives(lay_out(kernel).offsets, {})
-    walker.block(kernel.body, {}, {})
-    yield from walker.findings.values()
-
-
-@dataclass(slots=True)
-class _Lives:
-    """Walks regions with what is live and what was given back: after a conditional, what was so in either arm."""
-
-    offsets: dict[str, int]
-    roots: dict[str, set[str]]  # the buffers that a view, or a name that carries one, may lie in
-    findings: dict[tuple[str, Span], Finding] = field(default_factory=dict)
-    again: bool = False  # whether a loop around runs for the second time
-
-    def block(self, block: ops.Block, live: dict[str, ops.Alloc | ops.NewBarrier], dead: dict[str, Span]) -> None:
-        for op in block.ops:
-            self.op(op, live, dead)
-        for operand in block.yields:
-            if isinstance(operand, Value):
-                self.use(operand.name, block.at, dead)
-
-    def op(self, op: Op, live: dict[str, ops.Alloc | ops.NewBarrier], dead: dict[str, Span]) -> None:
-        for name in dict.fromkeys(uses_of(op)) if dead else ():
-            self.use(name, op.at, dead)
-        match op:
-            case ops.Dealloc():
-                for name in self.roots.get(op.buffer.name, {op.buffer.name}):
-                    live.pop(name, None)
-                    dead.setdefault(name, op.at)
-            case ops.Alloc() if isinstance(op.result.type, Lds):
-                if op.offset is not None:
-                    for finding in _overlaps(op, live, self.offsets):
-                        self.findings[finding.code + finding.message, op.at] = finding
-                live[op.result.name] = op
-                dead.pop(op.result.name, None)
-            case ops.NewBarrier() if op.result.name in self.offsets:
-                live[op.result.name] = op
-            case ops.View():
-                self.alias(op.result, op.place.base)
-            case ops.SelectView():
-                self.alias(op.result, op.then, op.otherwise)
-            case ops.Iterate():
-                self.loop(op, live, dead)
-            case ops.Conditional():
-                self.arms([op.then, op.otherwise], live, dead)
-                for place, result in enumerate(op.results):
-                    self.alias(result, *(arm.yields[place] for arm in (op.then, op.otherwise)))
-            case ops.Specialize():
-                self.arms([*(group.body for group in op.groups), ops.Block()], live, dead)
-
-    def loop(self, op: ops.Iterate, live: dict[str, ops.Alloc | ops.NewBarrier], dead: dict[str, Span]) -> None:
-        """The body twice: what a trip gives back is gone in the next. Inner loops of the second time go once."""
-        outermost = not self.again
-        for again in (False, True) if outermost else (True,):
-            self.again = again or self.again
-            for place, each in enumerate(op.carried):
-                self.alias(each.value, each.init, op.body.yields[place])
-            self.block(op.body, live, dead)
-        self.again = not outermost
-        for result, each in zip(op.results, op.carried, strict=True):
-            self.alias(result, each.value, each.init)
-
-    def arms(self, blocks: list[ops.Block], live: dict[str, ops.Alloc | ops.NewBarrier], dead: dict[str, Span]) -> None:
-        """Arms may run side by side in different waves: what one allocates is live in the others."""
-        start, before = dict(live), dict(dead)
-        for block in blocks:
-            own_live, own_dead = {**live, **start}, dict(before)
-            self.block(block, own_live, own_dead)
-            live.update(own_live)
-            dead.update(own_dead)
-        for name in dead:
-            live.pop(name, None)
-
-    def alias(self, name: Value, *sources: ops.Operand) -> None:
-        if isinstance(name.type, Lds):
-            found = self.roots.setdefault(name.name, set())
-            for source in sources:
-                if isinstance(source, Value):
-                    found |= self.roots.get(source.name, {source.name})
-
-    def use(self, name: str, at: Span, dead: dict[str, Span]) -> None:
-        for root in sorted(self.roots.get(name, {name})):
-            if root in dead:
-                of = "" if root == name else f", a view of `{root[1:]}`,"
-                same = dead[root] == at
-                self.findings.setdefault(
-                    (name, at),
-                    Finding(
-                        "TG309",
-                        f"`{name[1:]}`{of} is used after its memory was given back",
-                        (Label(at, "used here again in the next trip" if same else "used here"),)
-                        + (() if same else (Label(dead[root], "given back here"),)),
-                        help="move the `dealloc` behind the last use",
-                    ),
-                )
-
-
-def _overlaps(op: ops.Alloc, live: dict[str, ops.Alloc | ops.NewBarrier], offsets: dict[str, int]) -> Iterator[Finding]:
-    start, end = _bytes(op.result, offsets)
-    for other in live.values():
-        low, high = _bytes(other.result, offsets)
-        if other is not op and start < high and low < end:
-            yield Finding(
-                "TG308",
-                f"`{op.result.name[1:]}` lies on the bytes of `{other.result.name[1:]}`, which is live",
-                (Label(op.at, f"bytes {start}..{end}"), Label(other.at, f"bytes {low}..{high}")),
-                help=f"put `dealloc {other.result.name}` before it, or choose another offset"
-                if isinstance(other, ops.Alloc)
-                else "choose another offset",
-            )
-
-
-def _bytes(value: Value, offsets: dict[str, int]) -> tuple[int, int]:
-    start = offsets[value.name]
-    return start, start + bytes_of(value.type)
 
 
 def _at(code: str, message: str, at: Span, help: str = "") -> Finding:

@@ -30,8 +30,11 @@ from tidegate.index import (
     constant,
     names,
 )
+from tidegate.language.linear import System, as_system
 
 MAX_OPERATIONS = 400_000
+# Ways to make all choices of a system, if all are needed, and if one is; beyond, isl reads text and joins what it can.
+MOST_JOINED, MOST_PIECES = 24, 300
 # Below minus this, a value is taken to have no least.
 LOWEST = 1 << 40
 
@@ -44,17 +47,22 @@ UNDECIDED: Final = Undecided()
 Point = dict[str, int]
 
 
-def find_point(conds: Sequence[Cond], order: Sequence[str]) -> Point | Undecided | None:
-    """A point that satisfies all conditions. Names that occur in them but not in `order` come last."""
-    question, found = _question(conds, order)
-    answer = _solve(question, len(found))
+def find_point(conds: Sequence[Cond], order: Sequence[str], *, others: bool = True) -> Point | Undecided | None:
+    """A point that satisfies all conditions. Names that occur in them but not in `order` come last.
+
+    Without `others` these have any value: the least ones take isl longer than the question itself.
+    """
+    system, found = as_system(conds, order)
+    question = system if system and system.ways <= MOST_JOINED else _question(conds, order)[0]
+    answer = _solve(question, len(found), len(found) if others else len(order))
     return dict(zip(found, answer, strict=True)) if isinstance(answer, tuple) else answer
 
 
 def has_point(conds: Sequence[Cond]) -> bool:
     """Whether there may be such a point at all: much cheaper than to find one. Yes, if isl gives up."""
-    question, _ = _question(conds, ())
-    return _may_hold(question)
+    system, _ = as_system(conds, ())
+    found = _may_hold(system) if system else None
+    return found if found is not None else bool(_may_hold(_question(conds, ())[0]))
 
 
 def _question(conds: Sequence[Cond], order: Sequence[str]) -> tuple[str, list[str]]:
@@ -71,32 +79,49 @@ def _question(conds: Sequence[Cond], order: Sequence[str]) -> tuple[str, list[st
 
 
 @lru_cache(maxsize=20_000)
-def _solve(question: str, count: int) -> tuple[int, ...] | Undecided | None:
-    """Questions are equal if they differ in names only: in the text, names are numbered."""
+def _solve(question: System | str, count: int, least: int) -> tuple[int, ...] | Undecided | None:
+    """Questions are equal if they differ in names only: names are numbered."""
     import islpy as isl
 
     context = _context()
     context.reset_operations()
     context.set_max_operations(MAX_OPERATIONS)
     try:
-        points = isl.Set.read_from_str(context, question)
-        if points.is_empty():
+        points = isl.Set.read_from_str(context, question) if isinstance(question, str) else _joined(context, question)
+        if points is None or points.is_empty():
             return None
-        return _least(points, count)
+        return _least(points, count, least)
     except isl.Error:
         # Too many operations; islpy reports that as a syntax error if it happens while reading.
         return UNDECIDED
 
 
+def _joined(context: Any, system: System) -> Any:
+    """All points of a system; None if there is none. Variables that stand for no name come last."""
+    found = None
+    for piece in system.pieces(context):
+        if piece is not None:
+            found = piece.to_set() if found is None else found.union(piece.to_set())
+    return found
+
+
 @lru_cache(maxsize=20_000)
-def _may_hold(question: str) -> bool:
+def _may_hold(question: System | str) -> bool | None:
+    """None if there are too many ways to look at them one by one."""
     import islpy as isl
 
     context = _context()
     context.reset_operations()
     context.set_max_operations(MAX_OPERATIONS)
     try:
-        return not isl.Set.read_from_str(context, question).is_empty()
+        if isinstance(question, str):
+            return not isl.Set.read_from_str(context, question).is_empty()
+        for step, piece in enumerate(question.pieces(context)):
+            if piece is not None:
+                return True
+            if step > MOST_PIECES:
+                return None
+        return False
     except isl.Error:
         return True
 
@@ -108,8 +133,9 @@ def _context() -> Any:
     return isl.Context()
 
 
-def _least(points: Any, count: int) -> tuple[int, ...]:
-    """The least point, coordinate by coordinate; of one that has no least value, any. Where isl gives up, any point.
+def _least(points: Any, count: int, least: int) -> tuple[int, ...]:
+    """The least point, coordinate by coordinate, of the first ones; of one that has no least value, any. Where isl
+    gives up, any point.
 
     isl's own `lexmin` describes the minimum in general, which may take minutes where one point takes milliseconds.
     """
@@ -117,7 +143,7 @@ def _least(points: Any, count: int) -> tuple[int, ...]:
 
     best = _coordinates(points.sample_point(), count)
     try:
-        for place in range(count):
+        for place in range(least):
             points, best = _lowered(points, place, count, best)
     except isl.Error:
         pass

@@ -74,6 +74,17 @@ def trips_of(op: Iterate, facts: Facts, around: Conds) -> dict[str, Conds] | Non
     return {kind: conds for kind, conds in kinds.items() if _possible((*around, *conds))}
 
 
+def rounds_of(op: Iterate, facts: Facts, around: Conds) -> list[Conds]:
+    """What holds in the first trip, and what in all later ones; without trips that never happen."""
+    kinds = trips_of(op, facts, around)
+    if kinds is None:
+        return [(), ()]
+    counter, lower = Name(op.counter.name), plain(op.lower, facts)
+    inside = inside_conds(op, facts)
+    found = [(*inside, Compare("==", counter, lower))] if {ONLY, FIRST} & kinds.keys() else []
+    return [*found, (*inside, Compare(">", counter, lower))] if FIRST in kinds else found
+
+
 def decide(cond: Cond, facts: Facts, around: Conds) -> bool | None:
     """Whether the condition is always true or always false here, for every wave; None if it may be either."""
     if facts.is_inexact(cond) or facts.of(cond) == Variation.DIVERGENT:
