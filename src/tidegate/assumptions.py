@@ -19,7 +19,7 @@ from tidegate import index as ix
 from tidegate.graph import model as g
 from tidegate.language import ops
 from tidegate.language.ops import Kernel, walk_ops
-from tidegate.language.types import Tile
+from tidegate.language.types import DTYPES, Tile
 from tidegate.language.uses import places_of
 from tidegate.targets import Target
 
@@ -70,6 +70,12 @@ AS_ONE = Assumption(
     "copies of one value agree",
     "Waves and lanes that write the same bytes in one operation of the whole workgroup write the same values.",
 )
+FLOAT_SUMS = Assumption(
+    "float-sums",
+    "float sums round in any order",
+    "Atomic additions of floats whose results are not used may be carried out in any order: the last bits of a sum may "
+    "differ between runs.",
+)
 WHERE = Assumption(
     "where",
     "`where` holds",
@@ -92,7 +98,19 @@ NAMED_WAVE_END = Assumption(
 )
 # What is assumed of every program of another compiler that has anything to order.
 OF_HOSTS = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, AS_ONE, LAUNCH)
-ALL = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, LANE_MAP, SCATTER, AS_ONE, WHERE, UNIFORM, LAUNCH, NAMED_WAVE_END)
+ALL = (
+    NO_ALIAS,
+    IN_RANGE,
+    COMPILER_ORDER,
+    LANE_MAP,
+    SCATTER,
+    AS_ONE,
+    FLOAT_SUMS,
+    WHERE,
+    UNIFORM,
+    LAUNCH,
+    NAMED_WAVE_END,
+)
 
 # What keeps lanes of a wave apart from what they did before: nothing behind it leans on a lane map.
 MEETINGS = (
@@ -106,16 +124,20 @@ MEETINGS = (
 
 
 def find_assumptions(
-    graph: g.SyncGraph, target: Target, *, kernel: Kernel | None = None, in_range: bool = True
+    graph: g.SyncGraph, target: Target, *, kernel: Kernel | None = None, in_range: bool = True, leans: bool = True
 ) -> tuple[Assumption, ...]:
-    """`kernel`: what the graph was built from. `in_range`: whether accesses were shown to stay in their buffers."""
+    """`kernel`: what the graph was built from. `in_range`: whether accesses were shown to stay in their buffers.
+
+    `leans`: whether a proof may have relied on which lane touches which byte; a proof knows that it has not.
+    """
     used = {
         NO_ALIAS: _reads_and_writes_global(graph),
         IN_RANGE: not in_range or _has_inexact(graph, kernel),
         COMPILER_ORDER: _has_synchronization(graph),
-        LANE_MAP: kernel is not None and _leans_on_lanes(graph),
+        LANE_MAP: kernel is not None and leans and _leans_on_lanes(graph),
         SCATTER: kernel is not None and _scatters(kernel),
         AS_ONE: any(isinstance(each.action, g.Access) and _writes_as_one(each.action) for each in graph.points),
+        FLOAT_SUMS: any(isinstance(each.action, g.Access) and _adds_floats(each.action) for each in graph.points),
         WHERE: bool(graph.where),
         UNIFORM: any(_is_declared_uniform(graph, point) for point in graph.points),
         LAUNCH: kernel is None,
@@ -212,6 +234,12 @@ def _may_share(graph: g.SyncGraph, one: g.Access, other: g.Access) -> bool:
 
 def _writes_as_one(access: g.Access) -> bool:
     return access.as_one and access.effect != "read"
+
+
+def _adds_floats(access: g.Access) -> bool:
+    """Whether it commutes with its like, though rounding does not."""
+    is_sum = access.effect == "atomic" and access.operator in ("add", "fadd") and not access.fetches
+    return is_sum and access.element in DTYPES and DTYPES[access.element].is_float
 
 
 def _scatters(kernel: Kernel) -> bool:

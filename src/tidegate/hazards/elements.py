@@ -1,8 +1,8 @@
 """Whether two atomics do the same to the same elements, so that their order makes no difference.
 
 Needs   a graph
-Gives   for a pair of atomics, whether they commute: one operator, one type of elements, at the same boundaries, and
-        nobody uses what they fetch
+Gives   for a pair of atomics, whether they commute: one operator that commutes, one type of elements, at the same
+        boundaries, and nobody uses what they fetch
 Keeps   an address is a constant and any multiple of the greatest common divisor of all that is added to it; what is
         not known is a multiple of 1. An atomic without a type commutes with none, not even with itself in another wave
 Cost    linear in the expressions of atomics and views, once
@@ -34,7 +34,9 @@ class Elements:
             self.follow_views(graph)
 
     def commute(self, one: g.Access, other: g.Access) -> bool:
-        if (one.operator, one.element) != (other.operator, other.element) or one.fetches or other.fetches:
+        if (one.operator, one.element) != (other.operator, other.element) or one.operator not in g.COMMUTING:
+            return False
+        if one.fetches or other.fetches:
             return False
         first, second = self.begin(one), self.begin(other)
         return first is not None and first == second

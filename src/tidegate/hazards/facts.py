@@ -22,7 +22,7 @@ ACROSS = Pairs.WITHIN | Pairs.BACK | Pairs.FORTH
 class PairFacts:
     """What depends on the ends of a pair, and on nothing between them."""
 
-    def __init__(self, flow: Flow, target: Target, stagger: int = 0, atomics: str = "order") -> None:
+    def __init__(self, flow: Flow, target: Target, stagger: int = 0, atomics: str = "commute") -> None:
         self.flow, self.target, self.atomics = flow, target, atomics
         self.by_arrival = target.barrier.performs == "ordinary"
         self.stagger = Stagger(flow, stagger)

@@ -40,14 +40,14 @@ class Hazards:
     footprints: Footprints
     conflicts: Conflicts
     stagger: Stagger
-    atomics: str = "order"
+    atomics: str = "commute"
 
 
 def find_hazards(
     flow: Flow,
     target: Target,
     *,
-    atomics: str = "order",
+    atomics: str = "commute",
     stagger: int = 0,
     ordered: frozenset[tuple[int, int]] = frozenset(),
 ) -> Hazards:

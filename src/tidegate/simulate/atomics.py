@@ -8,12 +8,14 @@ Cost    constant
 
 from __future__ import annotations
 
+from tidegate.graph.model import COMMUTING
 from tidegate.simulate.steps import Touch
 
 
 def commute(one: Touch, other: Touch) -> bool:
     """Whether they do the same to the same elements, and nobody looks at what was there before."""
-    return one.operator == other.operator and not (one.fetches or other.fetches) and not why_apart(one, other)
+    alike = one.operator == other.operator in COMMUTING
+    return alike and not (one.fetches or other.fetches) and not why_apart(one, other)
 
 
 def why_apart(one: Touch, other: Touch) -> str:

@@ -18,6 +18,7 @@ from math import prod
 
 from tidegate.graph import model as g
 from tidegate.index import (
+    WAVE,
     WORKGROUP,
     Compare,
     Cond,
@@ -78,10 +79,17 @@ class Configurations:
     candidates: dict[str, tuple[int, ...]] = field(default_factory=dict)
     differ: frozenset[str] = frozenset()
     most_trips: int = 4
+    total: int = 0  # configurations, of which `runs` may be some
+    sampled: str = ""  # in words, where they are only some
 
 
 def find_configurations(graph: g.SyncGraph, seed: int = 0, sizes: Mapping[str, int] | None = None) -> Configurations:
     return _Finder(graph, random.Random(seed), sizes or {}).find()
+
+
+def find_few(graph: g.SyncGraph, seed: int, fixed: Mapping[str, int]) -> Configurations:
+    """Those around given sizes, numbers and flags: other sizes are as by default, and as small as can be."""
+    return _Finder(graph, random.Random(seed), fixed).find(few=True)
 
 
 def find_open(graph: g.SyncGraph) -> Configurations:
@@ -93,9 +101,10 @@ def find_open(graph: g.SyncGraph) -> Configurations:
 
 class _Finder:
     def __init__(self, graph: g.SyncGraph, rng: random.Random, fixed: Mapping[str, int]) -> None:
-        self.graph, self.rng = graph, rng
+        self.graph, self.rng, self.fixed = graph, rng, fixed
         assigned = assigned_names(graph)
         self.flags = [v.name for v in graph.free if v.type == FLAG and v.name not in assigned]
+        self.open = [name for name in self.flags if name not in fixed]
         self.numbers = [v.name for v in graph.free if v.type != FLAG and v.name not in assigned]
         self.trips = TripCounts(graph, self.numbers, fixed)
         self.used = {name for expr in expressions_in(graph) for name in names(expr)}
@@ -104,9 +113,10 @@ class _Finder:
         needed = (self.trips.trips_needed(each) for each in range(len(graph.loops)))
         self.found.most_trips = max(needed, default=4)
 
-    def find(self) -> Configurations:
+    def find(self, *, few: bool = False) -> Configurations:
         found = self.found
-        sizes, flags, numbers = self.trips.sizes(), self.all_flags(), self.all_numbers()
+        sizes = self.trips.least_sizes() if few else self.trips.sizes()
+        flags, numbers = self.all_flags(), self.all_numbers()
         start = dict.fromkeys((each.name for each in self.graph.free), 0)
         envs = [
             {**start, **size, **number, **flag, **group}
@@ -116,12 +126,16 @@ class _Finder:
             for group in self.workgroups(size)
         ]
         envs = [env for env in envs if self.is_assumed(env)]
+        found.total = len(envs)
         if len(envs) > MOST_CONFIGURATIONS:
-            found.bounded.append(f"{MOST_CONFIGURATIONS} of {len(envs):,} configurations, at random")
-            envs = [envs[0], *self.rng.sample(envs[1:], MOST_CONFIGURATIONS - 1)]
+            found.sampled = f"{MOST_CONFIGURATIONS} of {len(envs):,} configurations, at random"
+            found.bounded.append(found.sampled)
+            picked = sorted(self.rng.sample(range(1, len(envs)), MOST_CONFIGURATIONS - 1))
+            envs = [envs[0], *(envs[each] for each in picked)]
         hidden = frozenset(name for name in start if name not in self.used)
         found.runs = [Configuration(tuple(env.items()), frozenset(self.flags), hidden) for env in envs]
-        self.say_trips(envs)
+        if not few:
+            self.say_trips(envs)
         self.leave_open()
         found.bounded[:0] = self.trips.bounded
         return found
@@ -138,11 +152,16 @@ class _Finder:
         """How often each loop runs in these configurations."""
         loops = self.trips.loops
         for loop in loops:
-            every = (loop.trips({**env, "wave": wave}) for env in envs for wave in range(self.graph.waves))
-            numbers = {each for each in every if each is not None}
-            shown = _trips(_spans(numbers)) if numbers else f"up to {loop.most} trips"
+            by_wave = any(WAVE in names(side) for side in (loop.lower, loop.upper))
+            waves = range(self.graph.waves if by_wave else 1)
+            numbers = {loop.trips({**env, WAVE: wave}) for env in envs for wave in waves} - {None}
+            shown = (
+                _trips(_spans({each for each in numbers if each is not None}))
+                if numbers
+                else f"up to {loop.most} trips"
+            )
             self.found.covered.append(f"loop over `{loop.name}`: {shown}")
-        if loops:
+        if not all(self.is_fixed(loop.number) for loop in loops):
             self.found.bounded.append("no more trips than that")
         in_bounds = {name for loop in loops for side in (loop.lower, loop.upper) for name in names(side)}
         others = [name for name in self.trips.names if name in self.used and name not in in_bounds]
@@ -152,6 +171,19 @@ class _Finder:
         for each in self.graph.loops:
             if each.counter and each.most is not None:
                 self.found.covered.append(f"loop over `{each.counter}`: {_trips(str(each.most))}")
+
+    def is_fixed(self, number: int) -> bool:
+        """Whether nothing but the wave and the loops around it decide how often a loop runs: every run shows it all."""
+        loop = self.graph.loops[number]
+        if loop.most is not None:
+            return True
+        around: set[str] = set()
+        parent = loop.parent
+        while parent >= 0 and self.is_fixed(parent):
+            around.add(self.graph.loops[parent].counter)
+            parent = self.graph.loops[parent].parent
+        used = {name for side in (loop.lower, loop.upper) for name in names(side)}
+        return bool(loop.counter) and parent < 0 and used <= {WAVE, *around}
 
     def leave_open(self) -> None:
         """What runs decide themselves: numbers that nobody knows, and free choices that end loops."""
@@ -170,18 +202,19 @@ class _Finder:
     # --- what comes from outside ---
 
     def all_flags(self) -> list[Values]:
-        if not self.flags:
-            return [{}]
-        if 2 ** len(self.flags) <= MOST_COMBINATIONS:
-            self.found.covered.append(f"flags {', '.join(f'`{each}`' for each in self.flags)}: every combination")
-            return [dict(zip(self.flags, way, strict=True)) for way in product((0, 1), repeat=len(self.flags))]
-        self.found.bounded.append(f"{MOST_COMBINATIONS} of {2 ** len(self.flags):,} combinations of flags, at random")
-        return [{name: self.rng.randrange(2) for name in self.flags} for _ in range(MOST_COMBINATIONS)]
+        known, flags = {name: self.fixed[name] for name in self.flags if name in self.fixed}, self.open
+        if not flags:
+            return [known]
+        if 2 ** len(flags) <= MOST_COMBINATIONS:
+            self.found.covered.append(f"flags {', '.join(f'`{each}`' for each in flags)}: every combination")
+            return [{**known, **dict(zip(flags, way, strict=True))} for way in product((0, 1), repeat=len(flags))]
+        self.found.bounded.append(f"{MOST_COMBINATIONS} of {2 ** len(flags):,} combinations of flags, at random")
+        return [{**known, **{name: self.rng.randrange(2) for name in flags}} for _ in range(MOST_COMBINATIONS)]
 
     def all_numbers(self) -> list[Values]:
         if not self.numbers:
             return [{}]
-        values = {name: self.values_for(name) for name in self.numbers}
+        values = {name: (self.fixed[name],) if name in self.fixed else self.values_for(name) for name in self.numbers}
         self.found.bounded.append(f"numbers from outside: {_show_values(values)}")
         count = prod(map(len, values.values()))
         if count <= MOST_COMBINATIONS:

@@ -54,6 +54,7 @@ class Asked:
     prices: Prices
     sizes: Mapping[str, int]
     trips: int | None = None
+    most_points: int = MOST_POINTS  # that one wave may pass
 
 
 @dataclass(slots=True)
@@ -63,6 +64,7 @@ class Walked:
     steps: tuple[c.Step, ...] = ()
     ran: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     missing: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    points: int = 0  # that were passed
 
 
 class Walker:
@@ -92,14 +94,15 @@ class Walker:
 
     def walk(self) -> Walked:
         at = next(each.entry for each in self.graph.programs if each.first <= self.wave < each.last)
-        for _ in range(MOST_POINTS):
+        for _ in range(self.asked.most_points):
             point = self.graph.points[at]
+            self.found.points += 1
             self.step(at, point)
             if isinstance(point.action, g.End):
                 break
             at = self.next(at, point)
         else:
-            raise NoEstimate(f"@{self.graph.name}: wave {self.wave} passes more than {MOST_POINTS:,} points")
+            raise NoEstimate(f"@{self.graph.name}: wave {self.wave} passes more than {self.asked.most_points:,} points")
         self.found.steps = tuple(self.steps)
         return self.found
 

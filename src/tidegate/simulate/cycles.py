@@ -17,7 +17,7 @@ The two runs have larger sizes where the bounds of the loop depend on sizes; els
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.cost import Do, Event, Played, Program, Stuck, play, prices_of
@@ -105,6 +105,33 @@ def estimate(
     lost = [Lost(where, reason, cycles / waves) for (reason, where), cycles in whole.stalls.items()]
     lost.sort(key=lambda each: (-each.cycles, each.point, each.reason))
     return Estimate(whole.cycles + missing, loops, tuple(lost), whole.cycles, workgroups, whole.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long a graph is played: every loop so often, and so many draws."""
+
+    trips: int
+    draws: int
+
+
+def affordable(graph: g.SyncGraph, target: Target, efforts: Sequence[Effort], most: int) -> Effort | None:
+    """The first that takes at most so many points of all waves in all draws; None if each takes more."""
+    for each in efforts:
+        points = most // (graph.waves * each.draws)
+        try:
+            Walker(Asked(graph, prices_of(target), {}, each.trips, points), 0, Limits()).walk()
+        except NoEstimate:
+            continue
+        return each
+    return None
+
+
+def whole_cycles(graph: g.SyncGraph, target: Target, effort: Effort) -> float:
+    """The cycles of one workgroup whose tiles lie in the cache: a part of what `estimate` says, sooner. Raises
+    `NoEstimate`."""
+    asked = Asked(graph, prices_of(target, cached=True), {}, effort.trips)
+    return _Model(asked, 1, effort.draws).run(Limits())[0].cycles
 
 
 def iteration(

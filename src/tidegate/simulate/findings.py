@@ -65,6 +65,14 @@ def code_of(clash: Clash) -> str:
     return "TG104" if clash.kind == "inversion" else _hazard(clash)
 
 
+def cause_of(clash: Clash, statements: Sequence[Statement]) -> str:
+    """The same for clashes on one buffer that one wait, or one barrier between two phases, would end."""
+    memory = (statements[clash.second.touch.where].memory, statements[clash.first.touch.where].memory)
+    left = clash.left
+    missing = (left.where, left.counter) if left is not None else (clash.first.phase, clash.second.phase)
+    return f"{code_of(clash)} {clash.why} {memory} {missing}"
+
+
 def _hazard(clash: Clash) -> str:
     if clash.first.touch.effect == "read":
         return "TG102"
@@ -89,7 +97,8 @@ class _Clash:
         missing = f"hazard: {HAZARDS[_hazard(clash)]}, {self.missing()}"
         own = (missing, texts, self.left_in_flight(), self.not_counted(), self.elements())
         notes_ = tuple(filter(None, (*own, *notes)))
-        return Finding(code, self.message(code), labels, notes_, self.help(code), self.witness())
+        cause = cause_of(clash, self.statements)
+        return Finding(code, self.message(code), labels, notes_, self.help(code), self.witness(), cause)
 
     def witness(self) -> Facts:
         """The same for programs."""

@@ -14,14 +14,14 @@ Cost    the steps of all runs; small trip counts keep them few
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
 from tidegate.simulate.choices import Choices
-from tidegate.simulate.configurations import Configuration, Configurations, find_configurations
+from tidegate.simulate.configurations import Configuration, Configurations, find_configurations, find_few
 from tidegate.simulate.explore import (
     MOST_STATES,
     Blind,
@@ -32,14 +32,14 @@ from tidegate.simulate.explore import (
     order_varies,
     run_once,
 )
-from tidegate.simulate.findings import clash_finding, hang_finding
+from tidegate.simulate.findings import cause_of, clash_finding, hang_finding
 from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
 from tidegate.simulate.position import shape_of
 from tidegate.simulate.queues import Rules, rules_of
 from tidegate.simulate.races import Clash, Verdicts, Watch, in_order
 from tidegate.simulate.regions import Regions
-from tidegate.simulate.statements import crosses_proxies, is_early_end, meets_all, statements_of
+from tidegate.simulate.statements import crosses_proxies, ends_behind_branches, is_early_end, meets_all, statements_of
 from tidegate.simulate.steps import Step
 from tidegate.simulate.unroll import MOST_POINTS, Endless, Misstep, Surroundings, unroll
 from tidegate.targets import Target
@@ -52,8 +52,12 @@ RANDOM_ORDERS = 16
 LONGEST_EXPLORED, FEW_ORDERS = 2_000, 4
 # A state that is remembered costs as much as so many steps.
 STATE_COSTS = 40
-# Steps after which no further configuration is begun.
-MOST_STEPS = 500_000
+# Steps after which no further configuration is begun. A point that a wave passes, a step that it takes and two accesses
+# that are compared count alike: each takes some ten microseconds.
+MOST_STEPS, FEW_STEPS = 500_000, 90_000
+# Where everything that is wanted has been seen, so many steps are enough.
+ENOUGH_STEPS = 20_000
+MOST_ALIKE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,24 @@ class Limits:
     """How far to go. `states`: of one run with barrier objects, before orders are drawn at random."""
 
     states: int = 5_000
-    sizes: tuple[tuple[str, int], ...] = ()  # that are fixed; the others are chosen
+    sizes: tuple[tuple[str, int], ...] = ()  # that are fixed, and free numbers and flags; the others are chosen
     steps: int = MOST_STEPS
     seed: int = 0
     count: int = 0  # states that may be visited to count the orders of one run; 0: do not count
+    # Pairs of points to be shown, and whether in one wave; None: whatever there is.
+    wanted: frozenset[tuple[int, int, bool]] | None = None
+    shown: frozenset[tuple[int, int]] = frozenset()  # pairs of points of which nothing more is said
+    alike: int = MOST_ALIKE  # findings of one cause that are written out; others are counted; 0: all are
+    replays: int = 20  # further judgements, each with what the witness of one suspect names
+    few: bool = False  # whether to keep to what is fixed, and to few sizes beside it
+    enough: int = ENOUGH_STEPS  # steps, after which it may end where all of these were seen
+    sample: bool = False  # and where only some configurations are run in any case
 
 
+# Of a command that answers at once, and of one that may take minutes.
+AT_ONCE = Limits(steps=FEW_STEPS)
+# Of one of many programs that differ little from one that was judged.
+A_TRIAL = Limits(steps=10_000, enough=2_000, replays=3)
 EXPLORE = Limits(states=10 * MOST_STATES, steps=100 * MOST_STEPS, count=4_000)
 
 
@@ -86,6 +102,7 @@ class Judgement:
     steps: int = 0
     at_the_barrier: list[Finding] = field(default_factory=list)  # hangs in which all wait at the workgroup's barrier
     pairs: set[tuple[int, int]] = field(default_factory=set)  # points whose accesses clash
+    cost: int = 0  # steps, as `Limits` counts them
     late: set[int] = field(default_factory=set)  # points whose counts let a copy go on that they name
 
 
@@ -116,26 +133,34 @@ class _Judge:
         self.result = Judgement()
         self.found: dict[tuple[str, int, int], Finding] = {}
         self.clashes: dict[tuple[str, int, int], tuple[Clash, Configuration]] = {}
+        self.seen: set[tuple[int, int, bool]] = set()  # pairs of points that clash, and whether in one wave
+        self.alike: dict[str, set[tuple[str, int, int]]] = {}  # clashes by cause
         self.verdicts = Verdicts()  # of all runs: what is safe at waits
         self.meetings = Meetings(
             frozenset(n for n, point in enumerate(graph.points) if point.under == "divergent"),
             frozenset(n for n, point in enumerate(graph.points) if is_early_end(point)),
             self.rules.wave_end_leaves,
+            ends_behind_branches(graph),
             {each.name: frozenset(each.waves) for each in graph.objects if each.waves},
         )
 
     def judge(self, progress: Progress | None) -> Judgement:
-        found = find_configurations(self.graph, self.limits.seed, dict(self.limits.sizes))
+        find = find_few if self.limits.few else find_configurations
+        found = find(self.graph, self.limits.seed, dict(self.limits.sizes))
         result = self.result
         result.covered, result.bounded = found.covered, found.bounded
         for number, configuration in enumerate(found.runs):
+            if self.has_enough(found):
+                self.cut_short(found, f"{number} of {found.total:,} configurations, the smallest")
+                break
             if self.cost > self.limits.steps:
-                self.bound(f"{number} of {len(found.runs)} configurations: the others take too many steps")
+                self.cut_short(found, f"{number} of {found.total:,} configurations: {self.reached()}")
                 break
             if progress is not None:
                 progress(number, len(found.runs))
             self.run(configuration, found)
             result.configurations += 1
+        result.cost = self.cost
         result.covered.append(self.orders())
         mistakes = self.meetings.found()
         if any(each.code in ("TG202", "TG204", "TG207") for each in mistakes):
@@ -147,11 +172,31 @@ class _Judge:
             result.bounded.append("no sizes that satisfy the assumptions leave anything to run")
         for key, (clash, configuration) in self.clashes.items():
             self.found[key] = self.clash_finding(clash, configuration)
-        result.findings = [*map(self.mistake_finding, mistakes), *self.found.values()]
+        result.findings = [*map(self.mistake_finding, mistakes), *self.with_counts(self.found.values())]
         if not result.runs and self.endless:
             message = f"`@{self.graph.name}` does not come to an end: {self.endless}"
             result.findings.append(Finding("TG221", message, (), ("no run of it ends, so that none is judged",)))
         return result
+
+    def reached(self) -> str:
+        return f"the bound of {self.limits.steps:,} steps was reached"
+
+    def has_enough(self, found: Configurations) -> bool:
+        """Whether more runs tell nothing that is worth their time: the pairs that are wanted were seen, or only some of
+        all configurations are run anyway. Which counts are safe at a wait takes all runs to know."""
+        limits, seen = self.limits, self.seen
+        if self.cost < limits.enough:
+            return False
+        if limits.sample and found.bounded:
+            return True
+        if limits.wanted is None or self.clashes:
+            return False
+        return all((x, y, own) in seen or (y, x, own) in seen for x, y, own in limits.wanted)
+
+    def cut_short(self, found: Configurations, text: str) -> None:
+        bounded = self.result.bounded
+        place = bounded.index(found.sampled) if found.sampled in bounded else len(bounded)
+        bounded[place : place + 1] = [text]
 
     def orders(self) -> str:
         result = self.result
@@ -178,13 +223,10 @@ class _Judge:
         )
         for choices in self.ways():
             if self.cost > self.limits.steps:
-                self.bound(f"{self.limits.steps:,} steps: what would take more is not run")
+                self.bound(f"free choices: {self.reached()}")
                 return
             try:
-                waves = [
-                    unroll(around, wave, choices, lambda finding: self.add(finding, configuration))
-                    for wave in range(self.graph.waves)
-                ]
+                waves = self.unrolled(around, choices, configuration)
             except Misstep as misstep:
                 self.add(misstep.finding, configuration)
                 self.bound("runs in which an index has no value are not judged")
@@ -194,9 +236,25 @@ class _Judge:
                 self.cost += MOST_POINTS
                 self.bound(f"{endless}: runs that do not end are not judged")
                 continue
+            self.cost += around.passed.points
+            around.passed.points = 0
+            if waves is None:
+                self.bound(f"runs in which all waves pass more than {most_points(self.limits):,} points are not judged")
+                continue
             self.result.runs += 1
             self.meetings.look(waves)
             self.judge_run(waves, configuration)
+
+    def unrolled(
+        self, around: Surroundings, choices: Choices, configuration: Configuration
+    ) -> list[tuple[Step, ...]] | None:
+        """What each wave does; None if that takes more points than a run may have."""
+        found: list[tuple[Step, ...]] = []
+        for wave in range(self.graph.waves):
+            if around.passed.points > most_points(self.limits):
+                return None
+            found.append(unroll(around, wave, choices, lambda finding: self.add(finding, configuration)))
+        return found
 
     def ways(self) -> Iterator[Choices]:
         """The ways to decide what is left open: all in order, or some and then some at random."""
@@ -221,10 +279,12 @@ class _Judge:
             self.cost += explored.steps + STATE_COSTS * explored.states
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
+        self.cost += verdicts.compared
         verdicts.settle()
         for clash in in_order(verdicts.clashes.values()):
             self.result.pairs.add(clash.statements[1:])
-            if clash.statements not in self.found:
+            self.seen.add((*clash.statements[1:], clash.kind == "own"))
+            if clash.statements not in self.found and self.is_written_out(clash):
                 self.found[clash.statements] = self.clash_finding(clash, configuration)
                 if clash.left is not None:  # to be said again when it is known what is safe in all runs
                     self.clashes[clash.statements] = (clash, configuration)
@@ -263,6 +323,20 @@ class _Judge:
         return start_machine(self.rules, [Listed(steps) for steps in waves], watch)
 
     # --- what was found ---
+
+    def is_written_out(self, clash: Clash) -> bool:
+        """Whether there are still few findings of its cause; else it is counted."""
+        if clash.statements[1:] in self.limits.shown:
+            return False
+        alike = self.alike.setdefault(cause_of(clash, self.statements), set())
+        alike.add(clash.statements)
+        return not self.limits.alike or len(alike) <= self.limits.alike
+
+    def with_counts(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """The first of each cause stands for those that were only counted."""
+        for each in findings:
+            more = len(self.alike.pop(each.cause, ())) - self.limits.alike if self.limits.alike else 0
+            yield replace(each, count=1 + more) if more > 0 else each
 
     def clash_finding(self, clash: Clash, configuration: Configuration) -> Finding:
         where, safe = self.where(configuration), self.verdicts.safe
@@ -317,6 +391,11 @@ MESSAGES = {
     "TG208": "a signal is left over on one path only",
     "TG211": "a wave comes to a barrier that is not for it",
 }
+
+
+def most_points(limits: Limits) -> int:
+    """Points that all waves of a run may pass together; one wave may always pass `MOST_POINTS`."""
+    return max(FEW_STEPS, limits.steps)
 
 
 def _show(number: int) -> str:

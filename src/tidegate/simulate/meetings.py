@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.simulate.barriers import WORKGROUP, Barrier
-from tidegate.simulate.steps import Arrive, Await, Depart, End, Step
+from tidegate.simulate.program_order import Key
+from tidegate.simulate.steps import Arrive, Await, Depart, End, Issue, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Meetings:
     divergent: frozenset[int]
     early: frozenset[int]
     leaves: bool
+    doors: frozenset[int] = frozenset()  # ends to which a branch leads at once: who takes it may end early
     participants: Mapping[str, frozenset[int]] = field(default_factory=dict)  # of objects that say so
     mistakes: dict[tuple[str, int], Mistake] = field(default_factory=dict)
     left_over: dict[int, Mistake] = field(default_factory=dict)
@@ -118,8 +120,27 @@ class Meetings:
             for number, steps in enumerate(waves)
             if not (self.leaves and isinstance(steps[-1], End) and steps[-1].where in self.early)
         ]
+        if self.leaves and stay:
+            longest = max(stay, key=lambda number: len(arrivals[number]))
+            stay = [number for number in stay if not self._ends_early(waves[number], waves[longest])]
         for number in stay[1:]:
             self._compare(stay[0], arrivals[stay[0]], number, arrivals[number])
+
+    def _ends_early(self, steps: Sequence[Step], others: Sequence[Step]) -> bool:
+        """Whether a wave ends while another goes on to barriers, and does nothing that the other does behind these.
+
+        It has an end of its own, or a branch leads it to the end at once. A wave that skips a barrier and then comes
+        to the statements behind it has not ended: it does not meet the others where it should. Neither has one that
+        ends where all do and has met them at other statements than they mean to.
+        """
+        mine, theirs = ([n for n, each in enumerate(way) if _arrives(each)] for way in (steps, others))
+        own_end = _where(steps[-1]) != _where(others[-1])
+        if len(mine) >= len(theirs) or not (own_end or _where(steps[-1]) in self.doors):
+            return False
+        behind = {_key(each) for each in steps[mine[-1] + 1 if mine else 0 : -1]}
+        if any(_key(each) in behind for each in others[theirs[len(mine)] + 1 : -1]):
+            return False
+        return own_end or all(_where(steps[a]) == _where(others[b]) for a, b in zip(mine, theirs, strict=False))
 
     def _compare(self, one: int, ours: Sequence[Arrive], other: int, theirs: Sequence[Arrive]) -> None:
         if len(ours) == len(theirs):
@@ -135,6 +156,19 @@ class Meetings:
         pairs = zip(ours, theirs, strict=False)
         apart = next((place for place, (a, b) in enumerate(pairs) if a.where != b.where), min(len(ours), len(theirs)))
         self._add(Mistake("TG202", longer[min(apart, len(longer) - 1)].where, what))
+
+
+def _arrives(step: Step) -> bool:
+    return isinstance(step, Arrive) and step.barrier == WORKGROUP
+
+
+def _where(step: Step) -> int:
+    return step.touch.where if isinstance(step, Issue) else step.where
+
+
+def _key(step: Step) -> tuple[int, Key]:
+    """A statement in its iterations."""
+    return _where(step), step.touch.key if isinstance(step, Issue) else step.key
 
 
 def _times(count: int) -> str:

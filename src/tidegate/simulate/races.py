@@ -136,6 +136,7 @@ class Verdicts:
     pairs: dict[tuple[Id, Id], _Seen] = field(default_factory=dict)
     raced: set[tuple[Id, Id]] = field(default_factory=set)
     safe: dict[tuple[int, str], int] = field(default_factory=dict)  # wait and counter → with which nothing clashed
+    compared: int = 0  # accesses with one another
     late: set[int] = field(default_factory=set)  # waits whose counts let a copy go on that they are said to be for
 
     def add(self, clash: Clash) -> None:
@@ -204,12 +205,22 @@ class Watch:
             held = self.records.setdefault(region.space, {})
             for other, group in held.items():
                 if group.may_clash(party) and self.regions.common(region, other) is not None:
+                    self.verdicts.compared += len(group.records)
                     for record in group.records.values():
-                        self.meet(record, party, clock, now)
+                        if not self.is_known(record, party):
+                            self.meet(record, party, clock, now)
             group = held.setdefault(region, Group())
             if not self.varies:
                 self._replace(group, party, region)
             group.add(Record(party, now))
+
+    def is_known(self, record: Record, party: Party) -> bool:
+        """Whether two accesses of one wave can show nothing that an easier witness has not shown."""
+        first = record.party
+        if first.wave != party.wave or record.left:
+            return False
+        known = self.verdicts.clashes.get(("own", first.touch.where, party.touch.where))
+        return known is not None and known.rank <= (first.phase + party.phase, party.wave, party.wave)
 
     def _replace(self, group: Group, party: Party, region: Region) -> None:
         """Forgets the same access of an earlier iteration: whoever clashes with that one clashes with this one.

@@ -17,6 +17,13 @@ def is_early_end(point: g.Point) -> bool:
     return isinstance(point.action, g.End) and point.label == "exit"
 
 
+def ends_behind_branches(graph: g.SyncGraph) -> frozenset[int]:
+    """Ends to which a branch leads at once."""
+    branches = (point for point in graph.points if isinstance(point.action, g.Branch | g.Dispatch))
+    found = (each for point in branches for each in point.successors)
+    return frozenset(each for each in found if isinstance(graph.points[each].action, g.End))
+
+
 def meets_all(point: g.Point) -> bool:
     """Whether waves meet at the workgroup's barrier here."""
     match point.action:

@@ -114,6 +114,12 @@ class TripCounts:
         found = [sizes for conds in questions if (sizes := self.solve(conds)) is not None]
         return list({tuple(each.items()): each for each in (*found, default)}.values())
 
+    def least_sizes(self) -> list[Values]:
+        """The default ones, and the least that satisfy all assumptions."""
+        default = {size.name: self.fixed.get(size.name, size.default) for size in self.graph.sizes}
+        least = self.solve([])
+        return [default] if least is None or least == default else [default, least]
+
     def depends(self) -> bool:
         """Whether anything that a wave does depends on a size."""
         used = {name for expr in expressions_in(self.graph) for name in names(_substitute(expr, self.meaning))}
@@ -298,7 +304,7 @@ class TripCounts:
         return all(name in known for name in names(expr))
 
     def solve(self, conds: Sequence[Cond]) -> Values | None:
-        point = find_point([*self.always, *conds], self.names)
+        point = find_point([*self.always, *conds], self.names, others=False)
         if not isinstance(point, dict):
             return None
         return {name: point[name] for name in self.names}

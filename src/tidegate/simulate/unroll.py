@@ -58,6 +58,13 @@ class Endless(Exception):
         super().__init__(f"wave {wave} {how}")
 
 
+@dataclass(slots=True)
+class Passed:
+    """How many points all waves have passed."""
+
+    points: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all waves of a run share."""
@@ -71,6 +78,7 @@ class Surroundings:
     differ: frozenset[str] = frozenset()  # unknown numbers of which each wave has its own
     most_trips: int = 4  # of loops that only free choices end
     used: dict[int, Sequence[str]] = field(default_factory=dict)  # names in expressions, kept from wave to wave
+    passed: Passed = field(default_factory=Passed)
 
 
 def unroll(
@@ -102,6 +110,7 @@ class _Walker:
 
     def steps(self) -> Iterator[Step]:
         for _ in range(MOST_POINTS):
+            self.around.passed.points += 1
             number = self.position.point
             point = self.graph.points[number]
             try:
@@ -251,7 +260,7 @@ class _Walker:
             access.element,
             self.memory.grid(access.footprint, access.element) if access.element else None,
             access.lanes,
-            first,
+            None if first is None else first - access.lanes_from,
         )
 
     def anything(self, point: g.Point, number: int, reaches: tuple[str, ...]) -> Iterator[Step]:

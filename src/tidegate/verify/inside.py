@@ -84,7 +84,7 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
     paths, start = meet.paths, meet.paths.start(touch.node)
     assert spot.start is not None
     place = paths.index_at(spot.start, touch.node, start, U)
-    if place is None or why_not_affine(place):
+    if place is None:
         return False
     conds = [*meet.facts(touch, start, U), Compare(">=", Name(U), ZERO), Compare("<", Name(U), Const(meet.graph.waves))]
     if spot.cond != TRUE:
@@ -98,10 +98,13 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
             conds.append(Compare("<", step, limit))
         place = Binary("+", place, Binary("*", step, Const(span.stride)))
     last = Const(meet.buffers[spot.buffer].bytes - touch.width)
-    low, high = meet.bounds(place, conds)
-    if (low is None or low < 0) and meet.holds([*conds, Compare("<", place, ZERO)]):
+    low, high = meet.bounds(place, conds, meet.ranges_in(touch, touch, start))
+    least, most = low is not None and low >= 0, high is not None and high <= last.value
+    if why_not_affine(place):
+        return least and most  # a swizzle `(… xor …) mod rows` stays inside, whatever isl can say of it
+    if not least and meet.holds([*conds, Compare("<", place, ZERO)]):
         return False
-    return (high is not None and high <= last.value) or not meet.holds([*conds, Compare(">", place, last)])
+    return most or not meet.holds([*conds, Compare(">", place, last)])
 
 
 def _values(flow: Flow) -> Iterator[str]:

@@ -11,10 +11,10 @@ Cost    one question to isl, unless intervals are apart; the same question is as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
 
-from tidegate.footprint.arithmetic import ANY, Arithmetic, Range
+from tidegate.footprint.arithmetic import ANY, Arithmetic, Range, both
 from tidegate.footprint.model import Footprints, Touch
 from tidegate.footprint.values import Spot
 from tidegate.graph import model as g
@@ -32,52 +32,20 @@ from tidegate.index import (
     names,
     why_not_affine,
 )
-from tidegate.language.points import UNDECIDED, Undecided, find_point, has_point
+from tidegate.language.points import Undecided, find_point, has_point
+from tidegate.verify.asked import BYTE, Point, Question, Waves
 from tidegate.verify.conds import Conds
 from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
+from tidegate.verify.tables import Box, RangesOf, make_table
 
-BYTE = "byte'"
 NO_COND: Conds = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Waves:
-    """Which pairs of waves: of which halves (empty: any), and whether one and the same, in two of its lanes."""
-
-    x: str = ""
-    y: str = ""
-    same: bool = False
-    one_lane: bool = False  # of the same wave, and one lane of it does both
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Where two accesses meet. `sure`: nothing was widened or left undecided on the way to it."""
-
-    values: tuple[tuple[str, int], ...]
-    buffer: str
-    byte: int
-    sure: bool
-
-    def __getitem__(self, name: str) -> int:
-        return dict(self.values).get(name, 0)
-
-    @property
-    def waves(self) -> tuple[int | None, int | None]:
-        """The waves of x and of y, if that matters."""
-        return self.value(U), self.value(V)
-
-    def value(self, name: str) -> int | None:
-        """The value of a name that the question was about."""
-        return dict(self.values).get(name)
 
 
 class Meet:
     """Questions about one flow; answers are kept."""
 
-    def __init__(self, paths: Paths, witnesses: bool = True) -> None:
+    def __init__(self, paths: Paths) -> None:
         self.paths, self.flow = paths, paths.flow
-        self.witnesses = witnesses  # whether to say where; else only that there is a point
         self.footprints: Footprints = paths.footprints
         self.graph = self.flow.graph
         self.buffers = {each.name: each for each in self.graph.buffers}
@@ -88,6 +56,8 @@ class Meet:
         self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
         self.held: dict[object, list[Cond]] = {}
         self.may: dict[object, bool] = {}
+        self.apart: set[object] = set()  # pairs of one wave that touch no byte twice, whatever lanes do
+        self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
 
     def find(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
         """x in these iterations, y in its own; one of the ways must be possible. The first point found."""
@@ -101,29 +71,88 @@ class Meet:
             self.known[key] = self.ask_about(x, y, iterations, ways, waves) if may else None
         return self.known[key]
 
+    def ask_lanes(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> None:
+        """Notes whether two accesses of a wave that do not meet would, if nothing were known of their lanes."""
+        if self.leans or not x.lanes or x.lanes != y.lanes:
+            return
+        key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, tuple(ways))
+        if key in self.apart:
+            return
+        self.apart.add(key)
+        for question in self.questions(x, y, iterations, waves, by_lanes=False):
+            for way in ways:
+                given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
+                if given is not None and self.holds(given[0]):
+                    self.leans = True
+                    return
+
     def may_meet(self, x: Touch, y: Touch, iterations: Iterations, waves: Waves) -> bool:
         """Whether they meet at all, whatever happens between them."""
         key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, waves)
         if key not in self.may:
             self.asked += 1
-            self.may[key] = any(self.holds(conds) for conds, _, _ in self.questions(x, y, iterations, waves))
+            asked = (each.with_way(()) for each in self.questions(x, y, iterations, waves))
+            self.may[key] = any(self.holds(found[0]) for found in asked if found is not None)
         return self.may[key]
 
     def questions(
-        self, x: Touch, y: Touch, iterations: Iterations, waves: Waves
-    ) -> Iterator[tuple[list[Cond], bool, Spot]]:
-        """For each pair of places: when they meet there, whether that is exact, and where."""
+        self, x: Touch, y: Touch, iterations: Iterations, waves: Waves, *, by_lanes: bool = True
+    ) -> Iterator[Question]:
+        """One for each pair of places. `by_lanes`: whether accesses of a wave that keep to their lanes do not meet."""
+        facts = (*self.facts(x, iterations, U), *self.facts(y, self.paths.start(y.node), V))
         for one in x.places:
             for other in y.places:
                 shift = self.shift(one, other)
                 if shift is None:
                     continue
+                tried = self.tried(x, y, one, other, shift, iterations, waves, by_lanes)
+                if tried is not None:
+                    yield tried
+                    continue
                 conds, sure = self.bytes_meet(x, y, one, other, shift, iterations)
-                if conds is not None and waves.same:
+                if conds is not None and waves.same and by_lanes:
                     conds = self.in_two_lanes(conds, x, y, one, other, shift, iterations)
                 if conds is not None:
-                    facts = (*self.facts(x, iterations, U), *self.facts(y, self.paths.start(y.node), V))
-                    yield [*conds, *facts, *self.pair_of(waves)], sure, one
+                    yield Question((*conds, *facts, *self.pair_of(waves)), sure, one)
+
+    def tried(
+        self,
+        x: Touch,
+        y: Touch,
+        one: Spot,
+        other: Spot,
+        shift: int,
+        iterations: Iterations,
+        waves: Waves,
+        by_lanes: bool,
+    ) -> Question | None:
+        """The question with a table, if it is not affine and there can be one."""
+        if any(span.limit is not None for touch in (x, y) for span in touch.extents):
+            return None
+        start = self.paths.start(y.node)
+        sides = ((x, one, iterations, U, 0), (y, other, start, V, shift))
+        boxes: list[Box] = []
+        conds: list[Cond | None] = []
+        for touch, spot, at, wave, by in sides:
+            place = None if spot.start is None else self.paths.index_at(spot.start, touch.node, at, wave)
+            if place is None:
+                return None
+            steps = tuple((span.count, span.stride) for span in touch.extents)
+            boxes.append(Box(Binary("+", place, Const(by)), steps, touch.width))
+            conds += [self.paths.put_at(cond, touch.node, at, wave) for cond in (*touch.facts, spot.cond)]
+        known = [cond for cond in conds if cond is not None]
+        if not any(map(why_not_affine, known)) and not any(why_not_affine(box.start) for box in boxes):
+            return None
+        pairs = reduce(both, self.pair_of(waves))
+        keeps = by_lanes and waves.same and x.lanes == y.lanes != "" and not (x.is_async or y.is_async)
+        apart = y.lanes_from - x.lanes_from if keeps else None
+        ranges = self.ranges_in(x, y, iterations)
+        table = make_table((boxes[0], boxes[1]), known, (U, V), ranges, pairs, apart)
+        if table is None:
+            return None
+        sure = len(known) == len(conds) and not (x.may or y.may)
+        more = (*self.trips_of(x, iterations), *self.trips_of(y, start))
+        return Question((*known, *more), sure, one, table)
 
     def anywhere(self, x: Touch) -> Iterations:
         """Iterations of which nothing is known."""
@@ -133,18 +162,19 @@ class Meet:
         self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves
     ) -> Point | None:
         self.asked += 1
-        for conds, sure, spot in self.questions(x, y, iterations, waves):
+        for question in self.questions(x, y, iterations, waves):
             for way in ways:
-                asked = [*conds, *map(self.paths.book.conds.__getitem__, sorted(way))]
-                if not self.holds(asked):
-                    continue
-                found = self.ask(asked) if self.witnesses else UNDECIDED
-                if found is None:
-                    continue
-                if isinstance(found, Undecided):
-                    return Point((), spot.buffer, 0, sure=False)
-                return Point(tuple(found.items()), spot.buffer, found.get(BYTE, 0), sure)
+                given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
+                if given is not None and self.holds(given[0]):
+                    return Point(question.spot.buffer, given[1], partial(self.witness, question, way, given[0]))
         return None
+
+    def witness(self, question: Question, way: Conds, asked: Sequence[Cond]) -> dict[str, int] | Undecided | None:
+        """The point that shows a meeting, with the waves that a table has for it."""
+        found = self.ask(asked)
+        if isinstance(found, dict):
+            found.update(question.waves_at(found, map(self.paths.book.conds.__getitem__, sorted(way))))
+        return found
 
     def shift(self, one: Spot, other: Spot) -> int | None:
         """Where the second buffer begins, seen from the first."""
@@ -180,7 +210,8 @@ class Meet:
         if first is None or second is None:
             return conds
         same_wave = {V: Name(U)}
-        apart = self.paths.math.put(Binary("-", Binary("+", second, Const(shift)), first), same_wave)
+        by = shift - y.lanes_from + x.lanes_from
+        apart = self.paths.math.put(Binary("-", Binary("+", second, Const(by)), first), same_wave)
         if isinstance(apart, Const):
             return conds if apart.value else None
         return conds if why_not_affine(apart) else [*conds, Compare("!=", apart, ZERO)]
@@ -227,15 +258,36 @@ class Meet:
         return found, sure and not touch.may
 
     def by_wave(self, place: Index, wave: str, name: str) -> tuple[Index | None, list[Cond]]:
-        """A place that is affine once the wave is a number, as a new name with one case for each wave."""
+        """A place that is affine once the wave is a number, as a new name with one case for each wave.
+
+        A swizzle is affine in the bits of the wave, and needs no cases.
+        """
+        places = [self.paths.math.put(place, {wave: Const(number)}) for number in range(self.graph.waves)]
+        if any(map(why_not_affine, places)):
+            return None, []
+        by_bits = self.by_bits(places, wave)
+        if by_bits is not None:
+            return by_bits, []
         cases: Cond | None = None
-        for number in range(self.graph.waves):
-            known = self.paths.math.put(place, {wave: Const(number)})
-            if why_not_affine(known):
-                return None, []
+        for number, known in enumerate(places):
             case = Logic("and", Compare("==", Name(wave), Const(number)), Compare("==", Name(name), known))
             cases = case if cases is None else Logic("or", cases, case)
         return Name(name), [cases] if cases is not None else []
+
+    def by_bits(self, places: Sequence[Index], wave: str) -> Index | None:
+        """The sum of what each bit of the wave adds to the place of wave 0; None if they do not add up."""
+        apart = [self.paths.math.put(Binary("-", each, places[0]), {}) for each in places]
+        added = [each.value for each in apart if isinstance(each, Const)]
+        if len(added) < len(apart):
+            return None
+        bits = [1 << bit for bit in range((len(added) - 1).bit_length())]
+        if any(value != sum(added[bit] for bit in bits if number & bit) for number, value in enumerate(added)):
+            return None
+        found = places[0]
+        for bit in bits:
+            on = Binary("mod", Binary("//", Name(wave), Const(bit)), Const(2))
+            found = Binary("+", found, Binary("*", on, Const(added[bit])))
+        return found
 
     def reach(self, conds: list[Cond], spot: Spot, shift: int) -> tuple[int, int]:
         """The bytes between which an access lies at most: intervals keep many apart."""
@@ -251,9 +303,10 @@ class Meet:
                 high = min(high, bound[1] - 1)
         return low, high
 
-    def bounds(self, index: Index, conds: Sequence[Cond]) -> Range:
-        """Between which values an index lies, as far as single conditions tell."""
-        math = self.math_under(conds)
+    def bounds(self, index: Index, conds: Sequence[Cond], ranges: Callable[[str], Range]) -> Range:
+        """Between which values an index lies, as far as single conditions and ranges of names tell."""
+        steps = self.math_under(conds).ranges
+        math = Arithmetic(RangesOf(lambda name: steps[name] if name in steps else ranges(name)))
         return math.bounds(math.put(index, {}))
 
     def math_under(self, conds: Sequence[Cond]) -> Arithmetic:
@@ -269,13 +322,28 @@ class Meet:
         """What holds wherever an access is reached."""
         key = (touch.facts, self.flow.loop_of[touch.node], iterations, wave)
         if key not in self.held:
-            found = [self.paths.at(fact, touch.node, iterations, wave) for fact in touch.facts]
-            for loop, step in zip(self.paths.around[touch.node], iterations, strict=True):
-                most = self.flow.loops[loop].most
-                if most is not None and step[0] != WILD and loop not in self.paths.trips:
-                    found.append(Compare("<", value_of(step), Const(most)))
-            self.held[key] = [cond for cond in found if cond is not None]
+            found = (self.paths.at(fact, touch.node, iterations, wave) for fact in touch.facts)
+            known = [cond for cond in found if cond is not None]
+            self.held[key] = [*known, *self.trips_of(touch, iterations)]
         return self.held[key]
+
+    def trips_of(self, touch: Touch, iterations: Iterations) -> Iterator[Cond]:
+        """That iterations lie below a number of trips that only the graph states."""
+        for loop, step in zip(self.paths.around[touch.node], iterations, strict=True):
+            most = self.flow.loops[loop].most
+            if most is not None and step[0] != WILD and loop not in self.paths.trips:
+                yield Compare("<", value_of(step), Const(most))
+
+    def ranges_in(self, x: Touch, y: Touch, iterations: Iterations) -> Callable[[str], Range]:
+        """What is known of names: with iterations x's and y's, which end with their loops."""
+        known: dict[str, Range] = dict.fromkeys((U, V), (0, self.graph.waves - 1))
+        for touch, steps in ((x, iterations), (y, self.paths.start(y.node))):
+            for loop, (base, offset) in zip(self.paths.around[touch.node], steps, strict=True):
+                most = self.flow.loops[loop].most
+                low, high = known.get(base, (0, None))
+                if base != WILD and most is not None:
+                    known[base] = (low, most - offset if high is None else min(high, most - offset))
+        return lambda name: known[name] if name in known else self.range_of(name)
 
     def pair_of(self, waves: Waves) -> Iterable[Cond]:
         count, u, v = self.graph.waves, Name(U), Name(V)

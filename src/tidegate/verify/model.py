@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.verify.meet import Point
+from tidegate.verify.asked import Point
 from tidegate.verify.paths import Iterations
 
 
@@ -28,12 +28,16 @@ class Suspect:
     nodes: tuple[int, int]
     iterations: Iterations
     point: Point
-    exact: bool
+    straight: bool  # whether neither the path nor the footprints were widened
+
+    @property
+    def exact(self) -> bool:
+        return self.straight and self.point.sure
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """`undecided` says why nothing was asked; then there are no suspects, and nothing is proved."""
+    """`undecided` says why not everything was asked; then suspects are those found by then, and nothing is proved."""
 
     suspects: tuple[Suspect, ...] = ()
     undecided: tuple[str, ...] = ()
@@ -43,6 +47,8 @@ class Verification:
     classes: int = 0
     questions: int = 0
     queries: int = 0
+    leans_on_lanes: bool = False  # whether two accesses of a wave are kept apart by which lane touches which byte
+    visits: int = 0  # steps back along paths
 
     @property
     def is_proved(self) -> bool:

@@ -76,6 +76,10 @@ class Paths:
 
     def at(self, cond: Cond, node: int, iterations: Iterations, wave: str | None) -> Cond | None:
         """A condition as it is in these iterations; None if it says nothing. `wave`: the name of whose it is."""
+        return None if why_not_affine(cond) else self.put_at(cond, node, iterations, wave)
+
+    def put_at(self, cond: Cond, node: int, iterations: Iterations, wave: str | None) -> Cond | None:
+        """The same, affine or not."""
         by: dict[str, Index] = {}
         for name in names(cond):
             if name in by:
@@ -84,8 +88,6 @@ class Paths:
             if found is None:
                 return None
             by[name] = found
-        if why_not_affine(cond):
-            return None
         return self.math.put_cond(cond, by)
 
     def index_at(self, index: Index, node: int, iterations: Iterations, wave: str | None) -> Index | None:

@@ -23,6 +23,7 @@ from tidegate.verify.events import WORKGROUP, Arrive, Depart, Event
 from tidegate.verify.meet import Meet
 from tidegate.verify.parting import Parting
 from tidegate.verify.paths import value_of
+from tidegate.verify.reach import Reach
 from tidegate.verify.search import Met, Search
 from tidegate.verify.state import State
 
@@ -75,6 +76,7 @@ class _Turns:
 
     def __init__(self, flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet) -> None:
         self.flow, self.meet, self.paths = flow, meet, meet.paths
+        self.reach = Reach(meet.paths)
         self.halves = {  # a whole barrier is both, in the right order
             node: next(event for event in each if isinstance(event, Arrive | Depart))
             for node, each in events.items()
@@ -116,7 +118,13 @@ class _Turns:
             bound = self.paths.index_at(trips, start, self.paths.start(start), None) if trips is not None else None
             if bound is not None and start != self.flow.loops[loop].head:
                 conds.append(Compare("<", value_of(step), bound))
-        return any(self.meet.holds([*conds, *(book.conds[each] for each in sorted(way))]) for way in met.ways)
+        # The search stops at the signal or wait that it meets: the guard of that one is asked as well, so that
+        # `if k + 1 < N { signal }` is not met in the last iteration.
+        guards = self.reach.ways_to(met.node, met.iterations) or [frozenset()]
+        ways = {way | guard for way in met.ways for guard in guards}
+        return any(
+            self.meet.holds([*conds, *(book.conds[each] for each in sorted(way))]) for way in sorted(ways, key=sorted)
+        )
 
 
 def _ahead(flow: Flow, events: dict[int, tuple[Event, ...]]) -> Protocol:

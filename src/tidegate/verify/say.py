@@ -66,7 +66,13 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
     )
     memory = suspect.point.buffer.removeprefix("%")
     message = f"two accesses to `{memory}` that may not be in order"
-    return Finding("TG106", message, labels, tuple(filter(None, notes)), witness=(("point", witness),))
+    cause = cause_of(suspect)
+    return Finding("TG106", message, labels, tuple(filter(None, notes)), "", (("point", witness),), cause)
+
+
+def cause_of(suspect: Suspect) -> str:
+    """The same for pairs on one buffer that one barrier may order."""
+    return f"TG106 {suspect.point.buffer} {suspect.why} {suspect.within_a_wave}"
 
 
 # --- stale counts -------------------------------------------------------------------------------------------------

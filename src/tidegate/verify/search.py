@@ -3,7 +3,7 @@
 Needs   edges, and for each node what it does to a state
 Gives   for every node that is met, in which states, in which iterations and under which conditions
 Keeps   every path that a wave can take is followed. Nothing else is, but for what `loose` says: conditions that were
-        dropped, because a loop goes round unchanged or because there were too many of them
+        dropped, because a loop goes round unchanged, because there were too many of them, or because the search is long
 Cost    each node once for each state and iteration in which it is met; one that changes nothing is gone round once
 """
 
@@ -22,7 +22,9 @@ from tidegate.verify.state import State, is_weaker
 MOST_ROUNDS = 80  # that are told apart while the state changes
 MOST_GUARDED = 4  # and while only conditions do
 MOST_WAYS = 12  # conditions under which one node is met in one state
-MOST_EFFORT = 150_000  # visits of nodes in all searches of a flow
+MOST_EFFORT = 100_000  # visits of nodes in all searches of a flow
+# Visits in one search, after which conditions are dropped sooner: in a flow of few steps so far, and of many.
+PATIENCE, LITTLE_PATIENCE = 1_500, 100
 COMPARISONS = 20  # sets of conditions that are compared in the time of a visit
 
 
@@ -59,7 +61,7 @@ class Search:
         self.waiting: dict[Key, _Waiting] = {}
         self.done: dict[tuple[int, Iterations], list[tuple[State, Conds]]] = {}
         self.queue: list[tuple[int, int, int, Key]] = []
-        self.count = 0
+        self.count = self.visits = 0
         self.turned: dict[tuple[int, int, Iterations, State], tuple[int, Conds]] = {}
         self.unchanged: dict[tuple[int, State], bool] = {}
         self.met: list[Met] = []
@@ -73,7 +75,7 @@ class Search:
             waiting = self.waiting.pop(key, None)
             if waiting is None:
                 continue
-            ways, loose = _simplified(waiting.ways, self.paths.book)
+            ways, loose = _simplified(waiting.ways, self.paths.book, 1 if self.is_long() else MOST_WAYS)
             node, state, iterations = key
             known = self.done.setdefault((node, iterations), [])
             # Whoever knew less, and had less asked of it, has met all that is met from here.
@@ -83,6 +85,9 @@ class Search:
             if ways:
                 known += [(state, way) for way in ways]
                 self.visit(key, tuple(ways), waiting.loose or loose, turns)
+
+    def is_long(self) -> bool:
+        return self.visits > (PATIENCE if self.paths.effort < MOST_EFFORT // 3 else LITTLE_PATIENCE)
 
     def put(
         self, node: int, state: State, iterations: Iterations, ways: Iterable[Conds], loose: bool, turns: int
@@ -98,9 +103,10 @@ class Search:
 
     def visit(self, key: Key, ways: tuple[Conds, ...], loose: bool, turns: int) -> None:
         node, state, iterations = key
+        self.visits += 1
         self.paths.effort += 1
         if self.paths.effort > MOST_EFFORT:
-            raise TooMuch(f"more than {MOST_EFFORT:,} steps back along its paths")
+            raise TooMuch(f"the bound of {MOST_EFFORT:,} steps back along its paths was reached")
         self.met.append(Met(node, state, iterations, ways, loose))
         after = self.step(node, state)
         if after is None:
@@ -161,7 +167,8 @@ class Search:
             asked = any(
                 book.about(cond, base) and not is_lower_bound(book.conds[cond], base) for cond in common - asked_then
             )
-            if not asked or first - offset >= MOST_GUARDED or -offset >= MOST_ROUNDS:
+            most = 1 if self.is_long() else MOST_GUARDED
+            if not asked or first - offset >= most or -offset >= MOST_ROUNDS:
                 self.any_earlier(before, replace(here, loose=here.loose or asked), loop, first, turns)
                 return
         self.go(before, here, None, turns)
@@ -185,7 +192,7 @@ class Search:
         return self.unchanged[key]
 
 
-def _simplified(ways: list[Conds], book: CondBook) -> tuple[list[Conds], bool]:
+def _simplified(ways: list[Conds], book: CondBook, most: int) -> tuple[list[Conds], bool]:
     """Ways of which one holds if and only if one of the given ones does; or, if there are too many, what all ask."""
     if len(ways) == 1:
         return ways, False
@@ -203,6 +210,6 @@ def _simplified(ways: list[Conds], book: CondBook) -> tuple[list[Conds], bool]:
                     break
             if changed:
                 break
-    if len(found) <= MOST_WAYS:
+    if len(found) <= most:
         return found, False
     return [frozenset.intersection(*found)], True

@@ -24,7 +24,8 @@ from tidegate.targets import Target
 
 # name → counter and copy (a point) → the least that is younger
 Alive = dict[str, dict[tuple[str, int], int]]
-MOST_TRIPS, MOST_STATES = 8, 20_000  # of a loop; beyond that trips are not told apart
+# Of a loop; beyond that trips are not told apart. As many as a counter tells, or fewer where states become too many.
+MOST_TRIPS, MOST_STATES = (64, 8), 20_000
 OPEN = -1  # in the place of that: a copy whose group is not closed
 
 
@@ -120,7 +121,8 @@ State = tuple[int, tuple[int, ...]]
 
 def _solve(flow: Flow, rules: _Rules) -> list[Alive]:
     """What names stand for before each node."""
-    found = _follow(flow, rules, MOST_TRIPS) or _follow(flow, rules, 0) or {}
+    tried = (_follow(flow, rules, most) for most in (*MOST_TRIPS, 0))
+    found = next((each for each in tried if each is not None), {})
     before: list[Alive] = [{} for _ in flow.origin]
     for (node, _), alive in found.items():
         _join(before[node], alive)

@@ -28,10 +28,11 @@ from tidegate.graph.flow import Flow, flow_of
 from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
+from tidegate.verify.asked import Waves
 from tidegate.verify.conds import Conds
 from tidegate.verify.events import Access, events_of, rules_of
 from tidegate.verify.inside import find_doubts
-from tidegate.verify.meet import Meet, Waves
+from tidegate.verify.meet import Meet
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.parting import between, find_parting
 from tidegate.verify.paths import WILD, Iterations, Paths
@@ -102,7 +103,7 @@ class _Verifier:
         self.events = events_of(flow, target, self.rules)
         self.footprints = find_footprints(flow)
         self.paths = Paths(flow, self.footprints)
-        self.meet = Meet(self.paths, witnesses)
+        self.meet = Meet(self.paths)
         self.witnesses = witnesses
         self.reach = Reach(self.paths)
         self.parting = find_parting(flow, self.footprints)
@@ -126,7 +127,8 @@ class _Verifier:
                     break  # enough to see that it is wrong
             self.at_once()
         except TooMuch as reason:
-            return Verification(undecided=(str(reason),))
+            found, why = tuple(self.suspects.values()), (str(reason),)
+            return Verification(found, why, queries=self.meet.queries, visits=self.paths.effort)
         wild = any(not loop.reducible for loop in self.flow.loops)
         return Verification(
             tuple(self.suspects.values()),
@@ -136,6 +138,8 @@ class _Verifier:
             classes=len(set(self.footprints.classes.values())),
             questions=self.meet.asked,
             queries=self.meet.queries,
+            leans_on_lanes=self.meet.leans,
+            visits=self.paths.effort,
         )
 
     # --- stretches of code ---
@@ -285,6 +289,8 @@ class _Verifier:
     def ask(self, found: _Found, second: int, waves: Waves) -> None:
         x, y = self.footprints.accesses[found.node], self.footprints.accesses[second]
         point = self.meet.find(x, y, found.iterations, found.ways, waves)
+        if point is None and waves.same and self.witnesses:
+            self.meet.ask_lanes(x, y, found.iterations, found.ways, waves)
         if point is None or not self.can_be(found, x, y, waves):
             return
         origin = self.flow.origin
@@ -298,11 +304,7 @@ class _Verifier:
             (found.node, second),
             found.iterations,
             point,
-            point.sure
-            and not found.loose
-            and self.is_exact(x)
-            and self.is_exact(y)
-            and not self.is_wild(found, second),
+            not found.loose and self.is_exact(x) and self.is_exact(y) and not self.is_wild(found, second),
         )
 
     def can_be(self, found: _Found, x: Touch, y: Touch, waves: Waves) -> bool:
@@ -371,5 +373,5 @@ def conflict(x: Access, y: Access) -> bool:
         return False
     if x.effect != "atomic" or y.effect != "atomic" or x.fetches or y.fetches:
         return True
-    same = x.operator == y.operator and x.element == y.element != ""
+    same = x.operator == y.operator in g.COMMUTING and x.element == y.element != ""
     return not (same and x.grid is not None and x.grid == y.grid)
