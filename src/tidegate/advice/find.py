@@ -16,23 +16,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from tidegate.advice.model import Advice, Less, Piece, Proof
-from tidegate.advice.pieces import find_pieces
+from tidegate.advice.model import Advice, Less, Proof
 from tidegate.advice.say import say_less
 from tidegate.advice.trials import MOST_POINTS, Trials
-from tidegate.advice.weaker import Waiting, find_stores, things_of, waits_for, weaker, with_count, without_thing
-from tidegate.explanation.barriers import SINGLE, STAGGER
+from tidegate.advice.weaker import Waiting, things_of, weaker, with_count, without_thing
 from tidegate.graph import model as g
 from tidegate.graph.flow import flow_of
 from tidegate.hazards.find import find_hazards
-from tidegate.language.ops import Fence, SharedMemoryBarrier, SyncOp, WaitCount
+from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount
 from tidegate.passes import Checked
+from tidegate.placement.groups import SINGLE, STAGGER, WAITS
+from tidegate.placement.pieces import Piece, find_pieces, removal_order
 from tidegate.placement.redundant import find_redundant
+from tidegate.placement.stores import find_stores, waits_for
 from tidegate.placement.walks import Walks
 from tidegate.simulate.judge import Limits
 from tidegate.targets import Target
-
-WAITS = (SINGLE[WaitCount], SINGLE[Fence])  # what meets nobody
 
 # Called with the number of pieces done and of all.
 Progress = Callable[[int, int], None]
@@ -44,6 +43,8 @@ def advise(checked: Checked, target: Target, limits: Limits | None = None, progr
         return Advice(why_not="nothing was judged")
     if any(each.severity == "error" for each in checked.findings):
         return Advice(why_not="there are findings")
+    if checked.unmodelled:  # what would be proved is not the program
+        return Advice(why_not="; ".join(checked.unmodelled))
     return _Adviser(checked, checked.graph, target, limits, progress or (lambda *_: None)).advise()
 
 
@@ -77,9 +78,7 @@ class _Adviser:
         return Advice(findings, self.less, self.trials.count, self.trials.left_out)
 
     def order(self, piece: Piece) -> tuple[object, ...]:
-        """Barriers before waits, the dearest first; of two that weigh the same, the one that drains stays."""
-        drains = any(isinstance(self.op(point), SharedMemoryBarrier) for point in piece.points)
-        return (piece.kind != STAGGER, piece.kind in WAITS, -piece.weight, drains, piece.points)
+        return removal_order(piece, self.graph)
 
     def op(self, point: int) -> object:
         action = self.graph.points[point].action

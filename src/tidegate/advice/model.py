@@ -1,7 +1,7 @@
 """What can be less, and who says so.
 
 Needs   findings
-Gives   `Piece`, what is changed as a whole; `Proof`; `Less`, one piece of advice; `Advice` for one program
+Gives   `Proof`; `Less`, one piece of advice; `Advice` for one program
 Keeps   frozen, but for what is gathered in `Advice`
 """
 
@@ -11,19 +11,7 @@ from dataclasses import dataclass, field
 
 from tidegate.diag import Finding
 from tidegate.language.ops import SyncOp
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Synchronization that can only be changed as a whole: one barrier, wait or fence, a pair, a stagger, an object.
-
-    What one line of a Python kernel traces again and again is one piece too.
-    """
-
-    kind: str
-    points: tuple[int, ...]
-    pinned: bool
-    weight: float
+from tidegate.placement.pieces import Piece
 
 
 @dataclass(frozen=True, slots=True)

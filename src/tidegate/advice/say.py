@@ -7,12 +7,13 @@ Keeps   the text depends on the advice alone
 
 from __future__ import annotations
 
-from tidegate.advice.model import Less, Piece
+from tidegate.advice.model import Less
 from tidegate.diag import Finding, Label
-from tidegate.explanation.barriers import OBJECT, STAGGER
 from tidegate.explanation.changes import show_sync
 from tidegate.graph import model as g
 from tidegate.language.show import show_op
+from tidegate.placement.groups import OBJECT, STAGGER, how_often
+from tidegate.placement.pieces import Piece
 
 PROVED, SHOWN = "proved {}: {}", "as far as the simulator shows {}, nothing goes wrong: {}"
 
@@ -54,7 +55,7 @@ def _words(less: Less) -> tuple[str, str, str]:
     """The message, what is said of the place, and the way out."""
     kind = less.piece.kind
     name = f"this {kind}"
-    weight = f"weight {less.piece.weight:g}"
+    weight = how_often(less.piece.tally, less.piece.weight)
     instead = f"write `{next(show_op(less.op))}`" if less.op is not None else ""
     match less.code:
         case "TG402":

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tidegate.advice.model import Piece, Proof
+from tidegate.advice.model import Proof
 from tidegate.graph import model as g
 from tidegate.graph.fit import find_graph_misfits
 from tidegate.language.ops import SyncOp
 from tidegate.passes import Checked
+from tidegate.placement.pieces import Piece
 from tidegate.simulate.judge import Limits, judge
 from tidegate.targets import Target
 from tidegate.verify.say import what_is_proved

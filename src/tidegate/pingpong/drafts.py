@@ -25,8 +25,8 @@ from tidegate.synchronize import Synchronized, SyncOptions, propose, write_progr
 from tidegate.targets import Target
 
 # What stands in a kernel that was arranged was put there: waits are made as loose as they can be.
-ARRANGED = SyncOptions(strategy="minimal", tighten_waits=True, judge=False)
-AS_IT_IS = SyncOptions(judge=False)
+ARRANGED = SyncOptions(strategy="minimal", tighten_waits=True, judge=False, least=False, loosen=False)
+AS_IT_IS = SyncOptions(judge=False, least=False, loosen=False)
 ONLY_RUN = "not proved for all trip counts: no race, inversion or hang in what was run"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tidegate.graph.barriers import tally
 from tidegate.language.ops import Kernel
 from tidegate.pingpong.drafts import draft_clusters, draft_kernel, prove
 from tidegate.pingpong.model import Candidate
@@ -19,7 +20,6 @@ from tidegate.schedule.clusters import Arrangement, arrange, arrange_all
 from tidegate.schedule.emit import reordered
 from tidegate.schedule.model import ASYNC_TWO, NONE, TWO, Declined
 from tidegate.schedule.slices import split_products
-from tidegate.synchronize.stages import MEETING
 from tidegate.targets import Target
 
 
@@ -101,5 +101,5 @@ def _rank(found: Candidate | Declined) -> tuple[bool, float, int]:
     """
     if isinstance(found, Declined) or found.price is None or found.arrangement is None:
         return True, float("inf"), 0
-    barriers = sum(isinstance(getattr(each.action, "op", None), MEETING) for each in found.graph.points)
-    return found.price.barriers != len(found.arrangement.phases), round(found.price.cycles, 3), barriers
+    is_odd = found.price.barriers != len(found.arrangement.phases)
+    return is_odd, round(found.price.cycles, 3), tally(found.graph).barriers

@@ -13,12 +13,12 @@ from dataclasses import fields, replace
 
 from tidegate.cost import prices_of
 from tidegate.graph import model as g
+from tidegate.graph.barriers import is_barrier
 from tidegate.language.ops import SetWavePrio
 from tidegate.pingpong.model import Candidate, Price
 from tidegate.schedule.body import heaviest_loop
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import FEW, MOST, iteration
-from tidegate.synchronize.stages import MEETING
 from tidegate.targets import Cost, Target
 
 # Costs may be off by so much.
@@ -47,7 +47,7 @@ def price_of(graph: g.SyncGraph, target: Target, draws: int = 4) -> Price | None
     prices = prices_of(target)
     work = sum(prices.mma(each.work.ops, each.work.dtype).busy for each in own if each.role == "mma")
     busy = work * graph.waves / min(prices.simds, graph.waves) / found.cycles if found.cycles else 0.0
-    barriers = sum(isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING) for each in own)
+    barriers = sum(is_barrier(each.action) for each in own)
     return Price(found.cycles, busy, barriers, found.lost.get("barrier", 0.0))
 
 

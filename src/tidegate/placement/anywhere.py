@@ -63,9 +63,9 @@ def serve(walks: Walks, hazards: Iterable[Hazard], slots: Slots, chosen: Chosen)
     return True
 
 
-def drop_needless(walks: Walks, hazards: Sequence[Hazard], slots: Slots, chosen: Chosen) -> None:
-    """Takes away what no hazard needs, the dearest first."""
-    for point in sorted(chosen, key=lambda each: (-slots.weight[each], each)):
+def drop_needless(walks: Walks, hazards: Sequence[Hazard], slots: Slots, chosen: Chosen, last: int = -1) -> None:
+    """Takes away what no hazard needs, the dearest first, what stands before the point `last` after all others."""
+    for point in sorted(chosen, key=lambda each: (each == last, -slots.weight[each], each)):
         while chosen[point]:
             chosen[point] -= 1
             before = slots.before(+chosen)

@@ -58,9 +58,17 @@ class Drains:
     counts: dict[tuple[int, str], set[int]] = field(default_factory=dict)  # point and counter → counts asked for
 
 
-def find_drains(walks: Walks, hazards: Sequence[Hazard], meets: Meets, slots: Container[int]) -> Drains:
-    """Hazards between waves first: what they drain may be enough for those within one."""
-    return _Finder(walks, meets, slots).find(sorted(hazards, key=lambda each: each.demand == 0))
+def find_drains(
+    walks: Walks, hazards: Sequence[Hazard], meets: Meets, slots: Container[int], partly: Sequence[Hazard] = ()
+) -> Drains:
+    """Hazards between waves first: what they drain may be enough for those within one.
+
+    `partly`: hazards that only some walks follow, nobody knows which: every barrier between their ends drains for them.
+    """
+    finder = _Finder(walks, meets, slots)
+    for hazard in partly:
+        finder.ask_all(hazard)
+    return finder.find(sorted(hazards, key=lambda each: each.demand == 0))
 
 
 def put_before(walks: Walks, meets: Meets, drains: Drains) -> dict[int, tuple[Event, ...]]:
@@ -119,6 +127,18 @@ class _Finder:
                 self.drains.served.append((hazard, walk))
         self.weaken()
         return self.drains
+
+    def ask_all(self, hazard: Hazard) -> None:
+        """Asks every arrival between the ends of a hazard to drain, as if nothing were younger than its producer."""
+        flow, own = self.walks.flow, self.walks.own
+        behind = g.reached_from(flow.successors[hazard.producer], flow.successors)
+        before = g.reached_from([hazard.consumer], flow.before)
+        for node in sorted(behind & before):
+            point = flow.origin[node]
+            if any(isinstance(event, Arrive) for event in self.meets.get(point, ())):
+                self.ask(hazard, point, True, 0)
+            if self.walks.uniform[node] and any(isinstance(event, Arrive) for event in own.get(node, ())):
+                self.ask(hazard, point, False, 0)
 
     def serve(self, hazard: Hazard, walk: Walk) -> bool:
         """Puts in something more for a walk; whether there is anything."""
@@ -209,8 +229,16 @@ class _Finder:
     def at_arrival(self, hazard: Hazard, walk: Walk) -> bool:
         """Asks the last arrival on a walk that is early enough to drain; an earlier one if that is not enough."""
         arrivals = self.arrivals(hazard, walk)
-        early = arrivals[: max(0, len(arrivals) - hazard.demand + 1)]
+        left = range(len(arrivals), 0, -1)  # arrivals from each of them on
+        early = [
+            each for each, count in zip(arrivals, left, strict=True) if count >= self.arrivals_from(hazard, each[0])
+        ]
         return any(self.ask(hazard, *each) for each in reversed(early)) or self.fence_at(hazard, walk)
+
+    def arrivals_from(self, hazard: Hazard, point: int) -> int:
+        """How many arrivals a producer takes that is drained at one: fewer where no stagger is open yet."""
+        nodes = self.walks.nodes[point] if hazard.demand > 1 else ()
+        return min(hazard.demand, max((self.walks.need(hazard.pairs, node) for node in nodes), default=1))
 
     def need(self, hazard: Hazard, younger: int) -> Need:
         """What performs a producer for certain where so much is younger than it."""

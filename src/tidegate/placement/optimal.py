@@ -31,6 +31,7 @@ class Optimum:
     rounds: int
     cuts: int
     proven: bool
+    judged: bool = False  # whether the bound holds for whatever can be proved, not for what serves the hazards alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,62 +49,29 @@ def place_optimally(
     return _Program(walks, hazards, slots, start, effort or Effort(TIME_LIMIT)).solve()
 
 
-class _Program:
-    def __init__(self, walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, effort: Effort) -> None:
-        self.walks, self.hazards, self.slots, self.start = walks, hazards, slots, start
-        self.effort, self.ends = effort, time.monotonic() + effort.seconds
+class Master:
+    """The integer program: rows that every plan has to meet, and the cheapest barriers that meet them."""
+
+    def __init__(self, slots: Slots, most: int, effort: Effort) -> None:
+        self.slots, self.most = slots, most
+        self.ends = time.monotonic() + effort.seconds
         self.columns: dict[int, int] = {}  # point → column
         self.told = 0  # columns that the solver knows
         self.rows: dict[Row, None] = {}
         self.told_rows = 0
-        self.most = max((each.demand for each in hazards), default=1)
         self.solver = _new_solver(effort)
         positive = [weight for weight in slots.weight.values() if weight > 0]
         # Of equal weights the fewest barriers: a share of the least weight that all of them together cannot reach.
         self.tie = min(positive, default=1.0) / (1000 * (len(slots.weight) + 1))
 
-    def solve(self) -> Optimum:
-        bound, rounds = 0.0, 0
-        chosen: Chosen = Counter()
-        while True:
-            cut = self.cuts(chosen)
-            if not cut:
-                return self.found(chosen, None, rounds)
-            rounds += 1
-            left = self.ends - time.monotonic()
-            if left <= 0 or rounds > self.effort.rounds:
-                return self.found(self.start, bound, rounds)
-            solved = self.run(left)
-            if solved is None:
-                return self.found(self.start, bound, rounds)
-            chosen, bound = solved
-
-    def found(self, chosen: Chosen, bound: float | None, rounds: int) -> Optimum:
-        weight = self.slots.cost(chosen)[0]
-        proven = bound is None or bound >= weight - 1e-9
-        return Optimum(chosen, weight, weight if proven else max(0.0, bound or 0.0), rounds, len(self.rows), proven)
-
-    def cuts(self, chosen: Mapping[int, int]) -> int:
-        """Adds a row for each hazard that is not served; how many."""
-        before = self.slots.before(chosen)
-        added = 0
-        for hazard in self.hazards:
-            walk = self.walks.unserved(hazard, before, drained=True)
-            if walk is not None:
-                added += self.cut(hazard, walk, chosen)
-        return added
-
-    def cut(self, hazard: Hazard, walk: Walk, chosen: Mapping[int, int]) -> int:
-        behind = walk.where_it_helps(hazard)
-        passed = Counter(point for node in behind if (point := self.walks.flow.origin[node]) in self.slots.weight)
-        stands = walk.met - sum(chosen.get(point, 0) * count for point, count in passed.items())
-        row = (tuple(sorted(passed.items())), hazard.demand - stands)
+    def add(self, row: Row) -> bool:
+        """Adds a row; whether it is new."""
         if row in self.rows:
-            return 0
+            return False
         self.rows[row] = None
         for point, _ in row[0]:
             self.columns.setdefault(point, len(self.columns))
-        return 1
+        return True
 
     def tell(self) -> None:
         """Tells the solver what is new: columns all at once, since each call takes as long as a search."""
@@ -120,20 +88,64 @@ class _Program:
             self.solver.addRow(least, 1e30, len(places), places, [float(count) for _, count in passed])
         self.told, self.told_rows = len(self.columns), len(self.rows)
 
-    def run(self, seconds: float) -> tuple[Chosen, float] | None:
-        """The best barriers for the rows so far, and their weight as a bound; None if there was no time."""
+    def solve(self) -> Chosen | None:
+        """The cheapest barriers for the rows so far; None if there was no time, or the rows exclude each other."""
         import highspy
 
+        left = self.ends - time.monotonic()
+        if left <= 0:
+            return None
         self.tell()
-        if seconds != float("inf"):
-            self.solver.setOptionValue("time_limit", self.solver.getRunTime() + seconds)
+        if left != float("inf"):
+            self.solver.setOptionValue("time_limit", self.solver.getRunTime() + left)
         self.solver.run()
         if self.solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         values = self.solver.getSolution().col_value
-        chosen = Counter({point: round(values[column]) for point, column in self.columns.items()})
-        chosen = +chosen
-        return chosen, self.slots.cost(chosen)[0]
+        return +Counter({point: round(values[column]) for point, column in self.columns.items()})
+
+
+def row_of(walks: Walks, slots: Slots, hazard: Hazard, walk: Walk, chosen: Mapping[int, int]) -> Row:
+    """What a walk on which a hazard is not served asks for, beside what stands in the program."""
+    behind = walk.where_it_helps(hazard)
+    passed = Counter(point for node in behind if (point := walks.flow.origin[node]) in slots.weight)
+    stands = walk.met - sum(chosen.get(point, 0) * count for point, count in passed.items())
+    return tuple(sorted(passed.items())), hazard.demand - stands
+
+
+class _Program:
+    def __init__(self, walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, effort: Effort) -> None:
+        self.walks, self.hazards, self.slots, self.start = walks, hazards, slots, start
+        self.effort = effort
+        self.master = Master(slots, max((each.demand for each in hazards), default=1), effort)
+
+    def solve(self) -> Optimum:
+        bound, rounds = 0.0, 0
+        chosen: Chosen = Counter()
+        while True:
+            if not self.cuts(chosen):
+                return self.found(chosen, None, rounds)
+            rounds += 1
+            solved = self.master.solve() if rounds <= self.effort.rounds else None
+            if solved is None:
+                return self.found(self.start, bound, rounds)
+            chosen, bound = solved, self.slots.cost(solved)[0]
+
+    def found(self, chosen: Chosen, bound: float | None, rounds: int) -> Optimum:
+        weight = self.slots.cost(chosen)[0]
+        proven = bound is None or bound >= weight - 1e-9
+        cuts = len(self.master.rows)
+        return Optimum(chosen, weight, weight if proven else max(0.0, bound or 0.0), rounds, cuts, proven)
+
+    def cuts(self, chosen: Mapping[int, int]) -> int:
+        """Adds a row for each hazard that is not served; how many."""
+        before = self.slots.before(chosen)
+        added = 0
+        for hazard in self.hazards:
+            walk = self.walks.unserved(hazard, before, drained=True)
+            if walk is not None:
+                added += self.master.add(row_of(self.walks, self.slots, hazard, walk, chosen))
+        return added
 
 
 def _new_solver(effort: Effort) -> Any:

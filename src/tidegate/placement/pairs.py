@@ -19,7 +19,7 @@ barriers. A copy has to be waited for before the signal, so a barrier that serve
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.graph import model as g
@@ -41,13 +41,17 @@ def split(
     hazards: Sequence[Hazard],
     meets: Mapping[int, Sequence[Event]],
     names: tuple[str, ...] = (),
+    paid: frozenset[int] = frozenset(),
 ) -> dict[int, tuple[Event, ...]]:
-    """The same barriers as pairs, some of them on barriers of their own. What cannot be taken apart stays."""
+    """The same barriers as pairs, some of them on barriers of their own. What cannot be taken apart stays.
+
+    `paid`: loops whose pair may reach round their end even if the pair around the loop is one arrival more.
+    """
     whole = {point: tuple(events) for point, events in meets.items()}
     if found.regions is None or walks.flow.closed or not take_turns(walks, {}):
         return whole
     splitter = _Splitter(
-        found.regions, walks, slots, hazards, whole, names if ends_once(walks) and not walks.halves else ()
+        found.regions, walks, slots, hazards, whole, names if ends_once(walks) and not walks.halves else (), paid
     )
     splitter.run()
     result = {point: events for point, events in splitter.events.items() if events}
@@ -78,8 +82,9 @@ class _Splitter:
         hazards: Sequence[Hazard],
         meets: Mapping[int, tuple[Event, ...]],
         names: tuple[str, ...],
+        paid: frozenset[int],
     ) -> None:
-        self.regions, self.walks, self.slots = regions, walks, slots
+        self.regions, self.walks, self.slots, self.paid = regions, walks, slots, paid
         self.events: dict[int, tuple[Event, ...]] = dict(meets)
         self.before = slots_before(slots, self.events)
         self.weight = 0.0  # of signals, from here on
@@ -221,13 +226,27 @@ class _Splitter:
     # --- round a loop ---
 
     def wrap(self, pair: _Pair, around_it: list[_Pair]) -> None:
-        """Moves the signal of a loop's first pair to the end of the iteration before, if that leaves more between."""
+        """Takes a loop's first or last pair round its end, if that leaves more between: the signal of the first moves
+        to the end of the iteration before, the wait of the last to the start of the one behind."""
         region = self.regions.regions[pair.region]
-        if region.loop < 0 or self.meets_between(region.first - 1, self.place(pair.signal)):
+        around = self.outside(region) if region.loop >= 0 else None
+        if around is None:
             return
-        around = self.outside(region)
-        if around is None or not self.after_last(region):
+        is_first = not self.meets_between(region.first - 1, self.place(pair.signal))
+        if is_first and self.goes_round(region, pair, around, around_it, self.signal_earlier):
             return
+        if not self.meets_between(self.place(pair.wait), region.last):
+            self.goes_round(region, pair, around, around_it, self.wait_later)
+
+    def goes_round(
+        self,
+        region: Region,
+        pair: _Pair,
+        around: tuple[int, int],
+        around_it: list[_Pair],
+        move: Callable[[Region, _Pair, Sequence[Hazard]], int],
+    ) -> bool:
+        """Moves one half of a pair, and puts a pair around the loop. Undone if that is not better, or costs more."""
         beside = sorted(around_it, key=lambda each: abs(self.place(each.wait) - region.first))[:4]
         hazards = list(dict.fromkeys(h for each in (pair, *beside) for h in self.served_near(each)))
         weight, changes = self.weight, len(self.undo)
@@ -235,20 +254,52 @@ class _Splitter:
         self.take(pair)
         self.put(prologue, (*self.events.get(prologue, ()), UP))
         self.put(epilogue, (DOWN, *self.events.get(epilogue, ())))
-        self.put(pair.wait, (DOWN, *self.events.get(pair.wait, ())))
-        signal = self.earliest_signal(region, hazards)
-        old = self.place(pair.wait) - self.place(pair.signal)
-        if signal is not None:
-            self.put(signal, (*self.events.get(signal, ()), UP))
+        if move(region, pair, hazards) > self.slack(pair):
             gone = self.drop_others(beside, hazards)
-            new = region.last - self.place(signal) + self.place(pair.wait) - region.first
-            if self.weight <= weight and new > old and self.all_served(hazards):
+            if (self.weight <= weight or region.loop in self.paid) and self.all_served(hazards):
                 for each in gone:
                     around_it.remove(each)
                 self.pull_around(region.parent, prologue, epilogue, hazards)
-                return
+                return True
         for point, events in reversed(self.undo[changes:]):
             self.put(point, events)
+        return False
+
+    def signal_earlier(self, region: Region, pair: _Pair, hazards: Sequence[Hazard]) -> int:
+        """Puts a pair's signal at the end of a body, as early as everything stays served there; what lies between the
+        two then, or -1."""
+        self.put(pair.wait, (DOWN, *self.events.get(pair.wait, ())))
+        best = None
+        for point in self.upwards(region.number, region.last):
+            if not self.holds(point, (*self.events.get(point, ()), UP), hazards):
+                break
+            best = point
+        if best is None:
+            return -1
+        self.put(best, (*self.events.get(best, ()), UP))
+        return region.last - self.place(best) + self.place(pair.wait) - region.first
+
+    def wait_later(self, region: Region, pair: _Pair, hazards: Sequence[Hazard]) -> int:
+        """Puts a pair's wait at the start of a body, as late as everything stays served there; what lies between the
+        two then, or -1."""
+        self.put(pair.signal, (*self.events.get(pair.signal, ()), UP))
+        best = None
+        for point in self.downwards(region.number, region.first - 1):
+            if not self.holds(point, (DOWN, *self.events.get(point, ())), hazards):
+                break
+            best = point
+        if best is None:
+            return -1
+        self.put(best, (DOWN, *self.events.get(best, ())))
+        return region.last - self.place(pair.signal) + self.place(best) - region.first
+
+    def holds(self, point: int, events: tuple[Event, ...], hazards: Sequence[Hazard]) -> bool:
+        """Whether hazards are served with other events before a point; what stands there stays."""
+        kept = self.events.get(point, ())
+        self.put(point, events)
+        served = self.all_served(hazards)
+        self.put(point, kept)
+        return served
 
     def pull_around(self, parent: int, prologue: int, epilogue: int, hazards: Sequence[Hazard]) -> None:
         """Moves the signal before a loop up, and the wait behind it down."""
@@ -287,22 +338,6 @@ class _Splitter:
         before = self.upwards(region.parent, region.first)
         behind = self.downwards(region.parent, region.last - 1)
         return (before[0], behind[0]) if before and behind else None
-
-    def after_last(self, region: Region) -> list[int]:
-        """Points of a body behind the last barrier in it."""
-        return self.upwards(region.number, region.last)
-
-    def earliest_signal(self, region: Region, hazards: Sequence[Hazard]) -> int | None:
-        """The earliest point at the end of a body from which on a signal serves everything."""
-        best = None
-        for point in self.after_last(region):
-            self.put(point, (*self.events.get(point, ()), UP))
-            works = self.all_served(hazards)
-            self.put(point, self.events[point][:-1])
-            if not works:
-                break
-            best = point
-        return best
 
     def take(self, pair: _Pair) -> None:
         """Takes a pair away."""

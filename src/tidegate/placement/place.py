@@ -19,23 +19,28 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.collecting import no_collecting
 from tidegate.graph import model as g
+from tidegate.graph.barriers import tally_inserted
 from tidegate.graph.flow import Flow, uniform_nodes
 from tidegate.graph.plan import Change, Delete, Edit, Move, Plan
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Unplaced
 from tidegate.language.ops import Signal, Wait
 from tidegate.placement.anywhere import Chosen, Slots, exchange, place_anywhere
-from tidegate.placement.drains import MOST_TRIES, Drains, Meets, find_drains, has_wait, meetings, put_before
+from tidegate.placement.drains import MOST_TRIES, Drains, Meets, find_drains, meetings, put_before
 from tidegate.placement.edits import make_plan
-from tidegate.placement.events import MEET, Drain, ProxyFence
+from tidegate.placement.events import MEET, Arrive
+from tidegate.placement.exact import find_exact
+from tidegate.placement.least import Judge, find_least
 from tidegate.placement.need import ORDINARY, drain_ops
 from tidegate.placement.nests import place_in_nest
 from tidegate.placement.optimal import TIME_LIMIT, Effort, Optimum, place_optimally
 from tidegate.placement.pairs import split
 from tidegate.placement.redundant import find_redundant
+from tidegate.placement.staggered import before_staggers, bound_before_staggers
 from tidegate.placement.tighten import tighten
 from tidegate.placement.together import place_late
-from tidegate.placement.walks import Before, Walks
+from tidegate.placement.walks import Walks
+from tidegate.placement.wanted import Wanted
 from tidegate.targets import Target
 
 MOST_POLISHED = 20_000  # hazards times places, beyond which what is served without waste is good enough
@@ -54,7 +59,10 @@ class Options:
     taken: frozenset[str] = frozenset()  # names that these must not have
     tighten_waits: bool = False  # whether counts that stand in the program may become others
     keep_waits: bool = False  # whether a copy that is waited for is left to that wait, rather than waited for earlier
+    paid: frozenset[int] = frozenset()  # loops whose pair may reach round their end for one arrival more
+    barriers: tuple[tuple[int, int], ...] = ()  # how many before which point, where somebody has chosen them
     waits: str = "merged"  # how far waits may be moved for the sake of a barrier, see `together`
+    judge: Judge | None = None  # asked whether cheaper barriers than the hazards ask for are enough
 
 
 @dataclass(slots=True)
@@ -63,12 +71,17 @@ class Placed:
 
     plan: Plan
     strategy: str
-    weight: float
+    weight: float  # of the barriers that the plan inserts
     hazards: tuple[Hazard, ...]
     unplaced: tuple[Unplaced, ...]
     serves: dict[int, tuple[Hazard, ...]] = field(default_factory=dict)  # point → hazards served there
     optimum: Optimum | None = None
+    chosen: tuple[tuple[int, int], ...] = ()  # how many barriers before which point, before any was pulled apart
     notes: tuple[str, ...] = ()
+    is_searched: bool = False  # whether the judge proves fewer barriers than the hazards ask for
+    exact: frozenset[tuple[int, str]] = frozenset()  # point and counter of counts that a run shows to be the largest
+    waits: str = "merged"  # how far waits were moved for the sake of a barrier
+    keeps_waits: bool = False  # whether waits that stood in the program decided where barriers go
 
 
 def place(found: Hazards, target: Target, options: Options | None = None) -> Placed:
@@ -145,35 +158,30 @@ class _Placer:
         self.flow = found.flow
         self.walks = Walks(found.flow, target, found.stagger)
         self.slots = find_slots(found.flow)
-        self.waits_stand = any(
-            isinstance(event, Drain) and (event.counts or event.copies or event.tokens)
-            for events in self.walks.own.values()
-            for event in events
-        )
-        self.all_fence = all(
-            self.walks.uniform[node] or not isinstance(event, ProxyFence)
-            for node, events in self.walks.own.items()
-            for event in events
-        )
+        self.wanted = Wanted(self.walks, self.slots, options.keep_waits)
         self.unplaced = list(found.unplaced)
         self.notes: list[str] = []
         self.optimum: Optimum | None = None
+        self.is_searched = False  # whether barriers are fewer than the hazards ask for
 
     def place(self) -> Placed:
         strategy = self.options.strategy or default_strategy(self.target)
         self.walks.remembers = not self.options.remove_redundant
-        hazards = self.servable()
+        hazards, unplaced = self.wanted.find(self.found.hazards)
+        self.unplaced += unplaced
         between = [each for each in hazards if each.demand]
         removed = self.remove(between, {})
         chosen = self.choose(strategy, self.left(between))
         removed |= self.remove(between, chosen)
+        hazards, partly = self.served_by(chosen, hazards)
+        between = [each for each in between if each not in partly]
         meets: Meets = {point: MEET * count for point, count in sorted(chosen.items())}
         whole = meets
         if strategy == "intersecting" and can_split(self.target):
-            meets = split(self.found, self.walks, self.slots, between, whole, self.free_names())
-        drains = find_drains(self.walks, hazards, meets, self.slots.weight)
+            meets = split(self.found, self.walks, self.slots, between, whole, self.free_names(), self.options.paid)
+        drains = find_drains(self.walks, hazards, meets, self.slots.weight, partly)
         if drains.failed and meets is not whole:
-            undivided = find_drains(self.walks, hazards, whole, self.slots.weight)
+            undivided = find_drains(self.walks, hazards, whole, self.slots.weight, partly)
             if len(undivided.failed) < len(drains.failed):  # a drain would have to stand where no signal does
                 meets, drains = whole, undivided
         chosen, meets, drains = self.without_needless(hazards, chosen, meets, drains)
@@ -182,12 +190,30 @@ class _Placer:
         serves = self.serves(drains)
         plan = make_plan(self.flow, self.target, meets, drains, serves, removed)
         self.walks.remembers = False
+        exact = find_exact(self.walks, meets, drains)
         if self.options.tighten_waits:
             plan = self.tightened(plan, hazards, meets, drains)
-        weight = self.slots.cost(chosen)[0]
+        weight = tally_inserted(plan, self.flow.graph).weight
         return Placed(
-            plan, strategy, weight, tuple(hazards), tuple(self.unplaced), serves, self.optimum, tuple(self.notes)
+            plan,
+            strategy,
+            weight,
+            tuple(hazards),
+            tuple(self.unplaced),
+            serves,
+            self.optimum,
+            tuple(sorted((+chosen).items())),
+            tuple(self.notes),
+            self.is_searched,
+            exact,
+            self.options.waits,
+            self.options.keep_waits and self.wanted.waits_stand,
         )
+
+    def weight(self, meets: Meets) -> float:
+        """How often waves arrive at what is put in: a pair around a loop counts as well."""
+        arrivals = {point: sum(isinstance(each, Arrive) for each in events) for point, events in meets.items()}
+        return self.slots.cost(arrivals)[0]
 
     def tightened(self, plan: Plan, hazards: Sequence[Hazard], meets: Meets, drains: Drains) -> Plan:
         """With what stands in the program as loose as it can be; what is changed anyway stays as it is planned."""
@@ -219,62 +245,6 @@ class _Placer:
 
     # --- hazards ---
 
-    def servable(self) -> list[Hazard]:
-        """Hazards that barriers at all the places there are would serve. The others are reported."""
-        everywhere = self.slots.before(dict.fromkeys(self.slots.weight, 1))
-        most = max((each.demand for each in self.found.hazards), default=1)
-        if most > 1:
-            everywhere = self.slots.before(dict.fromkeys(self.slots.weight, most))
-        kept: list[Hazard] = []
-        seen: set[tuple[object, ...]] = set()
-        for hazard in self.found.hazards:
-            key = (hazard.producer, hazard.consumer, hazard.loop, hazard.distance, hazard.demand, hazard.rounds)
-            if key in seen:
-                continue  # they meet in several buffers
-            seen.add(key)
-            if hazard.demand and not self.may_be_served(hazard, everywhere):
-                why = "no barrier that all waves come to can stand between them"
-                self.unplaced.append(Unplaced(hazard, why))
-            else:
-                kept.append(self.as_waited_for(self.as_met(hazard, everywhere)))
-        return kept
-
-    def as_waited_for(self, hazard: Hazard) -> Hazard:
-        """A copy for which a wait stands on every walk needs a barrier behind that, not an earlier wait."""
-        if not (self.options.keep_waits and self.waits_stand and hazard.performed.is_async and hazard.demand):
-            return hazard
-        # Behind some barriers of several, or out of the way of all waves, a fence may come to count through new ones.
-        counts_anyway = not hazard.performed.needs_fence or (hazard.demand == 1 and self.all_fence)
-        if counts_anyway and self.flow.origin[hazard.consumer] in self.slots.nodes:
-            lacks = self.walks.lacks_barriers_alone(hazard)
-        else:
-            met = dict.fromkeys(self.last_place(hazard.consumer), MEET * hazard.demand)
-            lacks = self.walks.is_served(hazard, met) and not self.walks.is_served(hazard)
-        return replace(hazard, performed=replace(hazard.performed, is_waited_for=True)) if lacks else hazard
-
-    def last_place(self, node: int) -> Sequence[int]:
-        """The nodes of the last point on the way to a node before which a barrier can stand: its own, or one behind."""
-        while self.flow.origin[node] not in self.slots.nodes:
-            before = self.flow.before[node]
-            if len(before) != 1:
-                return ()
-            (node,) = before
-        return self.slots.nodes[self.flow.origin[node]]
-
-    def as_met(self, hazard: Hazard, everywhere: Before) -> Hazard:
-        """A hazard within one wave for which the target has no wait asks for a barrier, as those between waves do."""
-        if hazard.demand or not hazard.performed.drainable or has_wait(self.target, hazard):
-            return hazard
-        met = replace(hazard, demand=1)
-        if self.walks.is_served(hazard):  # perhaps by something that not all waves come to
-            return met if self.walks.is_served(met) else hazard
-        return met if self.may_be_served(met, everywhere) else hazard
-
-    def may_be_served(self, hazard: Hazard, everywhere: Before) -> bool:
-        """A barrier may stand right before the consumer, or somewhere on every walk to it."""
-        stands = self.flow.origin[hazard.consumer] in self.slots.weight
-        return stands or self.walks.is_served(hazard, everywhere, drained=True)
-
     def left(self, hazards: Sequence[Hazard]) -> list[Hazard]:
         """What the barriers that stand in the program do not serve, even if they drain."""
         if not any(self.walks.own.values()):
@@ -297,14 +267,45 @@ class _Placer:
     # --- strategies ---
 
     def choose(self, strategy: str, hazards: Sequence[Hazard]) -> Chosen:
+        if self.options.barriers:
+            self.is_searched = self.options.judge is not None
+            return Counter(dict(self.options.barriers))
         if self.options.waits == "merged":
             chosen = self.fewest(hazards)
         else:
             chosen = place_late(self.walks, hazards, self.slots, self.options.waits, self.fewest)
+        chosen = before_staggers(self.walks, hazards, self.slots, chosen)
         if strategy == "optimal":
-            self.optimum = place_optimally(self.walks, hazards, self.slots, chosen, Effort(self.options.seconds))
+            effort = Effort(self.options.seconds)
+            found = place_optimally(self.walks, hazards, self.slots, chosen, effort)
+            self.optimum = bound_before_staggers(found, self.walks, hazards, self.slots, chosen, effort)
             chosen = self.optimum.chosen
-        return chosen
+        return self.proved_least(strategy, hazards, chosen)
+
+    def proved_least(self, strategy: str, hazards: Sequence[Hazard], chosen: Chosen) -> Chosen:
+        """Cheaper barriers that the judge proves, if there is one: some hazards follow walks that no run takes."""
+        judge, staggered = self.options.judge, self.walks.stagger.matters or any(each.demand > 1 for each in hazards)
+        if judge is None or staggered or self.options.waits != "merged":
+            return chosen
+        effort = Effort(self.options.seconds) if strategy == "optimal" else POLISHING
+        found = find_least(self.walks, hazards, self.slots, chosen, judge, effort)
+        if self.optimum is not None:
+            weight = self.slots.cost(found.chosen)[0]
+            self.optimum = replace(
+                self.optimum, chosen=found.chosen, weight=weight, bound=found.bound, proven=found.is_least, judged=True
+            )
+        self.is_searched = found.chosen != chosen
+        return found.chosen
+
+    def served_by(self, chosen: Chosen, hazards: Sequence[Hazard]) -> tuple[list[Hazard], list[Hazard]]:
+        """Hazards that are served, and those that no run follows on some walk, as the judge has shown."""
+        served, partly = list[Hazard](), list[Hazard]()
+        before = self.slots.before(chosen) if self.is_searched else {}
+        for hazard in hazards:
+            is_served = not self.is_searched or not hazard.demand
+            is_served = is_served or self.walks.is_served(hazard, before, drained=True)
+            (served if is_served else partly).append(hazard)
+        return served, partly
 
     def fewest(self, hazards: Sequence[Hazard]) -> Chosen:
         """Exact for nests; anything else is served without waste."""

@@ -44,6 +44,7 @@ class Producer:
         self.most = walks.most_younger(self.counter)
         fence = walks.target.fence
         self.between_lanes = hazard.demand == 0
+        self.places_matter = self.drained and hazard.demand > 1
         self.lanes_to_meet = int(not hazard.performed.in_one_lane)
         self.fence_performs = fence.wave_performs == "ordinary" and not hazard.performed.is_async
 
@@ -75,7 +76,8 @@ class Producer:
     def perform(self, state: State, node: int) -> State:
         """Where waves are staggered, what is needed depends on where the producer is performed.
 
-        A barrier that is only taken to drain will do so somewhere on the way: then the place of the consumer decides.
+        A barrier that is only taken to drain will do so somewhere on the way: then the place of the consumer decides,
+        or that of the first arrival (`at_first_arrival`).
         """
         need = self.hazard.demand
         if self.between_lanes:
@@ -114,6 +116,8 @@ class Producer:
     def pass_event(self, state: State, event: Event, all_pass: bool, at: At) -> State:
         """The state after an event, the same object if that changes nothing."""
         if isinstance(event, Arrive):
+            if self.places_matter and all_pass and not state.met and not state.arrived:
+                state = self.at_first_arrival(state, at[0])
             if not state.performed and self.hazard.performed.by_arrival and self.counts_here(state, all_pass):
                 state = self.perform(state, at[0])
             if all_pass and state.performed and event.barrier not in state.arrived:
@@ -138,6 +142,12 @@ class Producer:
         elif self.unit == "groups" and not state.performed:
             state = self.with_younger(state, 1)
         return state
+
+    def at_first_arrival(self, state: State, node: int) -> State:
+        """The first barrier behind a producer drains it. Where it stands before a stagger opens, nobody is held back
+        yet, and it needs no second one behind."""
+        need = min(self.hazard.demand, self.walks.need(self.hazard.pairs, node))
+        return state if need == state.need else _changed(state, need=need)
 
     def meet_lanes(self, state: State) -> State:
         """Lanes of one wave meet, whichever way the wave has come."""

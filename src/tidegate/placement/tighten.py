@@ -23,7 +23,8 @@ from tidegate.placement.need import copy_counters
 from tidegate.placement.walks import Walk, Walks
 
 Waiting = SharedMemoryBarrier | WaitCount
-LOOSER = "the loosest that is safe"
+LOOSER = "as loose as all ways from the copies allow"
+NEEDLESS = "the copies are complete without it"
 
 
 def tighten(walks: Walks, hazards: Sequence[Hazard], before: Mapping[int, Sequence[Event]]) -> list[Edit]:
@@ -36,7 +37,7 @@ def tighten(walks: Walks, hazards: Sequence[Hazard], before: Mapping[int, Sequen
         if op is not None and number in walks.nodes:
             new = tightener.loosest(number, op)
             if new is None:
-                edits.append(Delete(number, ("the copies are complete without it",)))
+                edits.append(Delete(number, (NEEDLESS,)))
             elif new != op:
                 edits.append(Change(number, new, (LOOSER,)))
     return edits

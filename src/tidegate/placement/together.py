@@ -59,7 +59,7 @@ def _latest(walks: Walks, copies: Sequence[Hazard], slots: Slots) -> Chosen:
         before = slots.before(chosen)
         if walks.is_served(hazard, before, drained=True) and _stands_before(walks, hazard, chosen):
             continue
-        point = _start_of_run(walks, hazard)
+        point = start_of_run(walks, hazard)
         if point in slots.weight:
             chosen[point] = 1
     serve(walks, copies, slots, chosen)
@@ -67,10 +67,10 @@ def _latest(walks: Walks, copies: Sequence[Hazard], slots: Slots) -> Chosen:
 
 
 def _stands_before(walks: Walks, hazard: Hazard, chosen: Chosen) -> bool:
-    return chosen[_start_of_run(walks, hazard)] > 0
+    return chosen[start_of_run(walks, hazard)] > 0
 
 
-def _start_of_run(walks: Walks, hazard: Hazard) -> int:
+def start_of_run(walks: Walks, hazard: Hazard) -> int:
     """The first of the light points in front of a consumer: a wait there is not earlier than before the consumer."""
     flow = walks.flow
     node = hazard.consumer

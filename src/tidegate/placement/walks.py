@@ -72,6 +72,10 @@ class Walks(Ways):
             self.asked[key] = _Search(self, hazard, before, drained).run()
         return self.asked[key]
 
+    def all_unserved(self, hazard: Hazard, before: Before) -> Iterator[Walk]:
+        """Walks on which the hazard is not served, one for each state in which walks come to the consumer."""
+        return _Search(self, hazard, before, False).unserved()
+
     def lacks_barriers_alone(self, hazard: Hazard) -> bool:
         """Whether what stands in the program does not serve a hazard, but performs its producer on all those walks, and
         fences it where that has to be. Barriers right before the consumer would serve it, then."""
@@ -176,6 +180,7 @@ class _Search(Producer):
         came: Came = {origin: (0, None)}
         levels: list[deque[tuple[Key, State]]] = [deque([(origin, start)])]
         consumer, before, own = hazard.consumer, self.before, self.own
+        further = {} if self.drained else self.walks.further_trips(hazard)
         for level in levels:  # more are added on the way
             while level:
                 here, state = level.popleft()
@@ -183,8 +188,10 @@ class _Search(Producer):
                     continue
                 for first, successor, there, rounds in self.steps(here, state.own):
                     moved: State | None = state
-                    if successor in before:
-                        moved = self.pass_events(state, before[successor], successor, rounds)
+                    if here[0] in further and self.walks.head_of[here[0]] not in self.walks.loops_at[first]:
+                        moved = self.with_younger(state, further[here[0]])
+                    if moved is not None and successor in before:
+                        moved = self.pass_events(moved, before[successor], successor, rounds)
                     if moved is not None and successor == consumer and self.far_enough(rounds):
                         yield self.trace(came, here, first, moved)
                         continue

@@ -8,7 +8,8 @@ Cost    linear in the nodes times the depth of loops; what a counter hurries pas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 
 from tidegate.footprint.meetings import Pairs
 from tidegate.graph import model as g
@@ -61,6 +62,7 @@ class Ways:
         self.entered = {number for number in self.tested if flow.loops[number].least >= 1}
         self.caps = self._caps()
         self.hurried: dict[str, list[int]] = {}
+        self.further: dict[str, dict[int, int]] = {}
 
     def need(self, pairs: Pairs, node: int) -> int:
         """Barriers that a producer which is performed at a node needs before a consumer in another wave."""
@@ -121,16 +123,63 @@ class Ways:
 
     def younger_on(self, hazard: Hazard, nodes: Sequence[int]) -> tuple[int, ...]:
         """Before each node of a walk, what is younger than the producer, whatever has performed it by then."""
-        name, unit = self.counted_on(hazard.performed)
-        most, found, younger = self.most_younger(name), [], 0
+        name, _ = self.counted_on(hazard.performed)
+        most, found, younger, further = self.most_younger(name), [], 0, self.further_trips(hazard)
+        last = -1
         for node in nodes:
-            found.append(younger)
-            if unit == "groups":
-                younger += sum(isinstance(each, Commit) for each in self.own.get(node, ()))
-            elif unit == "instructions":
-                younger += self.issued_at(node, name)
+            if last in further and self.head_of[last] not in self.loops_at[node]:
+                younger += further[last]
             younger = min(most, younger)
+            found.append(younger)
+            younger += self.younger_at(node, name)
+            last = node
         return tuple(found)
+
+    def further_trips(self, hazard: Hazard) -> dict[int, int]:
+        """By head, of loops that lie between the ends of a hazard: what their trips but one are certain to count.
+
+        A walk goes through such a loop once, though it may run for longer: whatever else happens in the other trips
+        serves the hazard all the more.
+        """
+        name, _ = self.counted_on(hazard.performed)
+        own = self.loops_at[hazard.producer] | self.loops_at[hazard.consumer]
+        trips = ((loop, count) for loop, count in self.least_trips(name).items() if loop not in own)
+        return {self.flow.loops[loop].head: (self.flow.loops[loop].least - 1) * count for loop, count in trips}
+
+    def least_trips(self, counter: str) -> dict[int, int]:
+        """By loop, if it runs more than once for certain, the least that one trip counts, if it counts anything."""
+        if counter not in self.further:
+            found: dict[int, int] = {}
+            several = (each for each in self.entered if counter and self.flow.loops[each].least > 1)
+            for loop in sorted(several, key=lambda each: -len(self.around[each])):  # inner loops first
+                if least := self._least_trip(loop, counter, found):
+                    found[loop] = least
+            self.further[counter] = found
+        return self.further[counter]
+
+    def _least_trip(self, loop: int, counter: str, inner: Mapping[int, int]) -> int:
+        head, best, queue = self.flow.loops[loop].head, dict[int, int](), [(0, self.flow.loops[loop].head)]
+        while queue:
+            younger, node = heappop(queue)
+            here = self.head_of.get(node, -1)
+            whole = here != loop and here in inner  # all its trips at once
+            there = younger + self.younger_at(node, counter)
+            there += inner[here] * self.flow.loops[here].least if whole else 0
+            for after in self.flow.successors[node]:
+                if loop not in self.loops_at[after] or (whole and here in self.loops_at[after]):
+                    continue
+                if there < best.get(after, there + 1):
+                    best[after] = there
+                    if after != head:
+                        heappush(queue, (there, after))
+        return best.get(head, 0)
+
+    def younger_at(self, node: int, counter: str) -> int:
+        """What counts on a counter at a node: instructions that are certain, or groups that are closed."""
+        known = self.target.counters.get(counter)
+        if known is not None and known.unit == "groups":
+            return sum(isinstance(each, Commit) for each in self.own.get(node, ()))
+        return self.issued_at(node, counter) if known is not None else 0
 
     def issued_at(self, node: int, counter: str) -> int:
         """Instructions at a node that are certain to count on a counter."""

@@ -73,7 +73,7 @@ def find_meeting(graph: g.SyncGraph, target: Target, owned: Iterable[tuple[int, 
     """
     with no_collecting():
         flow = flow_of(graph)
-        conflicts, facts = Conflicts(flow, find_footprints(flow)), PairFacts(flow, target)
+        conflicts, facts = Conflicts(flow, find_footprints(flow)), PairFacts(flow, target, atomics="order")
     accesses = [
         (number, point) for number, point in owned if isinstance(graph.points[point].action, g.Access | g.Unknown)
     ]

@@ -19,7 +19,8 @@ from tidegate.language.ops import Kernel
 from tidegate.passes import Checked, Unit
 from tidegate.placement.place import STRATEGIES, Placed
 
-ATOMICS = ("order", "commute")
+# Atomics that leave the same in any order: left as they are, or ordered like other accesses.
+ATOMICS = ("commute", "order")
 
 
 # Whether a wait may move earlier for the sake of a barrier: where the cost model says that it pays; not at all; always.
@@ -34,7 +35,7 @@ class SyncOptions:
     """What to do, and how far to look afterwards."""
 
     strategy: str = ""
-    atomics: str = "order"
+    atomics: str = "commute"
     stagger: int = 0
     remove_redundant: bool = False
     tighten_waits: bool = False
@@ -44,6 +45,8 @@ class SyncOptions:
     bisect: int | None = None  # carry out only so many edits
     judge: bool = True
     seconds: float = 20.0  # that the strategy `optimal` may take
+    least: bool = True  # ask the verifier for fewer barriers than the hazards ask for
+    loosen: bool = True  # counts as far as they are proved; else as far as walks show
 
     def check(self) -> None:
         """Raises `BadInput` for what has no meaning."""
@@ -52,7 +55,7 @@ class SyncOptions:
             help = f"did you mean `{meant}`?" if meant else f"one of: {', '.join(STRATEGIES)}"
             _refuse(f"there is no strategy `{self.strategy}`", help)
         if self.atomics not in ATOMICS:
-            _refuse(f"atomics cannot be `{self.atomics}`", "`order` or `commute`")
+            _refuse(f"atomics cannot be `{self.atomics}`", "`commute` or `order`")
         if self.merge_waits not in MERGE_WAITS:
             _refuse(f"waits cannot be merged `{self.merge_waits}`", f"one of: {', '.join(MERGE_WAITS)}")
         if self.stagger < 0:
@@ -80,6 +83,7 @@ class Synchronized:
     placed: Placed | None = None  # None where barriers were forced
     plan: Plan = field(default_factory=Plan)
     left_out: int = 0  # edits that `bisect` left out
+    refined: bool = False  # whether edits were taken back that the verifier proves redundant
     built: KernelGraph | None = None  # as it was given, if it was a kernel
     graph: g.SyncGraph | None = None  # as it was given
     after: g.SyncGraph | None = None

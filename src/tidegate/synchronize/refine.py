@@ -17,20 +17,24 @@ from dataclasses import replace
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Edit, Insert, Plan
-from tidegate.language.ops import SharedMemoryBarrier, WaitCount, WorkgroupBarrier
+from tidegate.language.ops import Fence, SharedMemoryBarrier, WaitCount, WorkgroupBarrier
 from tidegate.targets import Target
 from tidegate.verify.verify import is_proved
 
 MOST_TRIALS = 24
 
 
-def refine(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan:
-    """The plan without what the proof does without: waits first, then barriers, those that are met most first."""
-    if not any(map(_is_tried, plan.edits)) or not _is_proved(plan, graph, target):
+def refine(plan: Plan, graph: g.SyncGraph, target: Target, *, bare: bool = False, changes: bool = True) -> Plan:
+    """The plan without what the proof does without: waits first, then barriers, those that are met most first. `bare`:
+    whether a barrier may come to drain nothing. `changes`: whether edits of what stands in the program may go, which
+    is no gain where they loosen it."""
+    bare = bare and target.barrier.performs == "nothing"  # else it costs nothing to drain
+    tried = [number for number in _in_order(plan, graph) if changes or isinstance(plan.edits[number], Insert)]
+    if not tried or not _is_proved(plan, graph, target):
         return plan
     trials = 1
-    for number in _in_order(plan, graph):
-        for less in _weaker(plan.edits[number]):
+    for number in tried:
+        for less in _weaker(plan.edits[number], bare):
             if trials >= MOST_TRIALS:
                 return _without_gaps(plan)
             trials += 1
@@ -59,14 +63,14 @@ def _in_order(plan: Plan, graph: g.SyncGraph) -> list[int]:
 
 
 def _is_tried(edit: Edit) -> bool:
-    kinds = (SharedMemoryBarrier, WorkgroupBarrier, WaitCount)
+    kinds = (SharedMemoryBarrier, WorkgroupBarrier, WaitCount, Fence)
     return (isinstance(edit, Insert) and isinstance(edit.op, kinds)) or (isinstance(edit, Change) and _waits(edit))
 
 
 def _waits(edit: Edit) -> bool:
     """Whether an edit asks for a wait for copies."""
     op = edit.op if isinstance(edit, Insert | Change) else None
-    return isinstance(op, WaitCount) or (
+    return isinstance(op, WaitCount | Fence) or (
         isinstance(op, SharedMemoryBarrier) and bool(op.counts or op.wait_async_ops or op.async_deps)
     )
 
@@ -76,8 +80,13 @@ def _weight(edit: Edit, graph: g.SyncGraph) -> float:
     return graph.points[point].weight
 
 
-def _weaker(edit: Edit) -> Iterator[Edit | None]:
+def _weaker(edit: Edit, bare: bool) -> Iterator[Edit | None]:
     """Less than an edit, the least first."""
     yield None
+    if isinstance(edit, Insert) and isinstance(edit.op, WaitCount) and len(edit.op.counts) > 1:
+        for count in edit.op.counts:
+            yield replace(edit, op=replace(edit.op, counts=tuple(each for each in edit.op.counts if each != count)))
+    if bare and isinstance(edit, Insert) and isinstance(edit.op, SharedMemoryBarrier):
+        yield replace(edit, op=WorkgroupBarrier())
     if isinstance(edit, Insert) and isinstance(edit.op, SharedMemoryBarrier) and _waits(edit):
         yield replace(edit, op=SharedMemoryBarrier())

@@ -69,13 +69,13 @@ def find_widened(result: Synchronized) -> list[Finding]:
 
 
 def count_edits(result: Synchronized) -> dict[str, Counter[str]]:
-    """How many operations of which kind were put in, changed and removed."""
-    counts: dict[str, Counter[str]] = {"put in": Counter(), "changed": Counter(), "removed": Counter()}
+    """How many operations of which kind were inserted, changed and removed."""
+    counts: dict[str, Counter[str]] = {"inserted": Counter(), "changed": Counter(), "removed": Counter()}
     assert result.graph is not None
     for edit in result.plan.edits:
         match edit:
             case Insert(_, op):
-                counts["put in"][form_of(type(op)).word] += 1
+                counts["inserted"][form_of(type(op)).word] += 1
             case Change(_, op):
                 counts["changed"][form_of(type(op)).word] += 1
             case Delete(point):

@@ -18,41 +18,44 @@ from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 from tidegate.footprint.model import show_footprints
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
+from tidegate.graph.barriers import tally, tally_inserted
 from tidegate.graph.build import build_graph
 from tidegate.graph.flow import flow_of
-from tidegate.graph.plan import Insert, Plan, show_plan
+from tidegate.graph.plan import Plan, show_plan
 from tidegate.hazards.facts import PairFacts
 from tidegate.hazards.find import Hazards, find_hazards, find_without
 from tidegate.hazards.show import show_hazards
-from tidegate.language.ops import Kernel, SharedMemoryBarrier, Signal, WorkgroupBarrier
+from tidegate.language.ops import Kernel
 from tidegate.language.uses import names_in_kernel
 from tidegate.passes import NOT_THERE, SYNC_STAGES, Checked, Show, Unit, check_stage, pick_target, run_stages
-from tidegate.placement.place import Options, Placed, place
+from tidegate.placement.place import Options, Placed, find_slots, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
 from tidegate.simulate.judge import Limits, Progress, judge
+from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.forced import force
+from tidegate.synchronize.judging import BarrierJudge
+from tidegate.synchronize.loosen import NOT_LOOSEST, Proofs, loosen
 from tidegate.synchronize.model import AS_WRITTEN, Synchronized, SyncOptions
 from tidegate.synchronize.readback import Written, read_back
+from tidegate.synchronize.redundant import remove_redundant
 from tidegate.synchronize.refine import refine
 from tidegate.synchronize.said import say_why
-from tidegate.synchronize.together import Considered, place_together, say_considered
 from tidegate.synchronize.written import write_programs
 from tidegate.targets import Target, default_target, known_targets
 
 EARLY = ("kernel", "graph")
 EXACT = "optimal"
 LATE = ("verify", "judge")
-# Where all waves of a group meet; a signal stands for itself and its wait.
-MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Signal)
 
 
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
     """Hazards and placement for one graph; nothing is judged, nothing applied."""
     options = options or SyncOptions()
     with no_collecting():
-        return _place(_find(graph, target, options), target, options, None)
+        placed = _place(_find(graph, target, options), target, options, None)
+        return _with_loose_counts(placed, graph, target, options)
 
 
 def synchronize(
@@ -156,9 +159,8 @@ def was_clean(result: Synchronized, limits: Limits | None) -> bool:
     graph = result.graph
     if graph is None or result.options.force_barriers:
         return False
-    added = any(isinstance(edit, Insert) and isinstance(edit.op, MEETING) for edit in result.plan.edits)
-    stand = any(isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING) for each in graph.points)
-    return added and stand and not judge(graph, result.unit.target, limits).findings
+    added, stand = tally_inserted(result.plan, graph).barriers, tally(graph).barriers
+    return bool(added and stand) and not judge(graph, result.unit.target, limits).findings
 
 
 def show_if(show: Show, wanted: str | None) -> Show:
@@ -172,6 +174,8 @@ def show_if(show: Show, wanted: str | None) -> Show:
 def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_after: str | None) -> None:
     graph, target, options = result.graph, result.unit.target, result.options
     assert graph is not None
+    if result.unit.origin is not None:  # `refine` takes back what proofs show to be needless
+        options = replace(options, loosen=False)
     result.hazards = found = _find(graph, target, options)
     show("footprints", show_footprints(found.footprints))
     show("hazards", show_hazards(found))
@@ -181,16 +185,46 @@ def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_aft
         plan = force(found.flow, target)
         result.notes = ("barriers were forced: what the program needs was not asked",)
     else:
-        result.placed = _place(found, target, options, limits, names_in(result.unit.kernel))
-        plan = result.placed.plan
+        result.placed, plan = _place_without_redundant(result, found, limits)
         if result.unit.origin is not None:
-            plan = refine(plan, graph, target)
+            plan = result.unit.origin.possible(plan)
+            if asks_what_is_proved(options, graph):
+                plan = refine(plan, graph, target)
+            result.refined = plan != result.placed.plan
         result.notes = (*result.placed.notes, *_notes(result.placed, found, target, options))
     result.plan = Plan(plan.edits[: options.bisect])
     result.left_out = len(plan.edits) - len(result.plan.edits)
     if options.bisect is not None:
         result.notes = (*result.notes, f"{len(result.plan.edits)} of {len(plan.edits)} edits carried out")
     show("plan", show_plan(result.plan))
+
+
+def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limits | None) -> tuple[Placed, Plan]:
+    """The plan; where redundant barriers are to go, those that the verifier proves to be so.
+
+    Where it proves nothing, and where more is asked for than it demands, hazards alone decide, as placement sees them.
+    """
+    target, options, taken = result.unit.target, result.options, names_in(result.unit.kernel)
+    by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
+    if by_proof and options.remove_redundant:
+        placed = _place(found, target, replace(options, remove_redundant=False), limits, taken)
+        less = remove_redundant(placed.plan, found.flow.graph, target)
+        if less is not None:
+            placed = _with_loose_counts(replace(placed, plan=less), found.flow.graph, target, options)
+            return placed, placed.plan
+    placed = _place(found, target, options, limits, taken)
+    if by_proof and options.least:
+        plan = refine(placed.plan, found.flow.graph, target, bare=True, changes=not options.tighten_waits)
+        placed = replace(placed, plan=plan, weight=tally_inserted(plan, found.flow.graph).weight)
+    placed = _with_loose_counts(placed, found.flow.graph, target, options)
+    return placed, placed.plan
+
+
+def asks_what_is_proved(options: SyncOptions, graph: g.SyncGraph) -> bool:
+    """Whether no more is asked for than a proof demands: no order among atomics that commute, and no stagger that does
+    not stand in the program."""
+    atomics = any(isinstance(each.action, g.Access) and each.action.effect == "atomic" for each in graph.points)
+    return not options.stagger and (options.atomics == "commute" or not atomics)
 
 
 def names_in(kernel: Kernel | None) -> frozenset[str]:
@@ -213,14 +247,24 @@ def _place(
     asked = Options(
         options.strategy, options.remove_redundant, options.seconds, taken=taken, tighten_waits=options.tighten_waits
     )
-    placed, considered = _place_and_wait(found, target, asked, options.merge_waits)
-    placed.notes = (*placed.notes, *say_considered(considered))
+    if options.least and not found.flow.graph.objects and asks_what_is_proved(options, found.flow.graph):
+        asked = replace(asked, judge=BarrierJudge(found.flow.graph, target, find_slots(found.flow).weight))
+    placed = choose_plan(found, target, asked, options.merge_waits, by_path=options.loosen)
     if len(placed.unplaced) > len(found.unplaced):
         placed = _by_optimum(found, target, asked, placed)
     if trusted:
         note = f"{trusted} pair{'s' * (trusted != 1)} of accesses left to the barrier objects between them"
         placed.notes = (*placed.notes, note)
     return placed
+
+
+def _with_loose_counts(placed: Placed, graph: g.SyncGraph, target: Target, options: SyncOptions) -> Placed:
+    """Counts as large as they are proved; if some are not shown to be, that is said where it was asked for."""
+    if not options.loosen:
+        return placed
+    found = loosen(placed.plan, Proofs(graph, target), placed.exact, standing=options.tighten_waits)
+    notes = (f"{NOT_LOOSEST}: {found.why_not}",) if found.why_not and options.tighten_waits else ()
+    return replace(placed, plan=found.plan, notes=(*placed.notes, *notes))
 
 
 def _by_optimum(found: Hazards, target: Target, asked: Options, placed: Placed) -> Placed:
@@ -230,18 +274,6 @@ def _by_optimum(found: Hazards, target: Target, asked: Options, placed: Placed) 
         return placed
     other.notes = (*other.notes, f"`{placed.strategy}` finds no place for a wait that is in time: `{EXACT}` was taken")
     return other
-
-
-def _place_and_wait(
-    found: Hazards, target: Target, asked: Options, merge: str
-) -> tuple[Placed, tuple[Considered, ...]]:
-    """The plan, with waits where they may stand."""
-    match merge:
-        case "never":
-            return place(found, target, replace(asked, keep_waits=True)), ()
-        case "always":
-            return place(found, target, asked), ()
-    return place_together(found, target, asked)
 
 
 def trust(hazards: Hazards, target: Target, limits: Limits | None) -> tuple[Hazards, int]:
@@ -273,12 +305,13 @@ def _notes(placed: Placed, found: Hazards, target: Target, options: SyncOptions)
     """What a user would want to know about how barriers were placed."""
     notes = []
     if placed.strategy == "intersecting" and not target.barrier.split:
-        notes.append(f"{target.name or 'the empty target'} has no split barriers: whole ones are put in")
+        notes.append(f"{target.name or 'the empty target'} has no split barriers: whole ones are inserted")
     same = PairFacts(found.flow, target, atomics="commute")
     commuting = sum(same.kind(each.producer, each.consumer) is None for each in placed.hazards)
     if options.atomics == "order" and commuting:
         pairs = f"{commuting} pair{'s' * (commuting != 1)} of atomics"
-        notes.append(f"{pairs} ordered that would give the same in any order: `--atomics commute` leaves them")
+        default = "`--atomics commute`, the default, leaves them"
+        notes.append(f"{pairs} ordered that would give the same in any order: {default}")
     return notes
 
 
@@ -294,7 +327,9 @@ def _apply(result: Synchronized) -> None:
     if result.built is not None:
         result.kernel = replace(apply_plan(result.plan, result.built), target=target)
         if result.options.async_deps:
-            result.kernel, notes = with_deps(result.kernel, result.unit.target, result.options.stagger)
+            result.kernel, notes = with_deps(
+                result.kernel, result.unit.target, result.options.stagger, result.options.atomics
+            )
             result.notes = (*result.notes, *notes)
         result.after = build_graph(result.kernel, result.unit.target).graph
     else:

@@ -2,149 +2,121 @@
 
 Needs   the hazards of a graph, and its target
 Gives   the plan to carry out, and what was considered, with numbers
-Keeps   a wait moves before the first barrier that needs it only if the model says that this pays by more than `MARGIN`;
-        where the model has nothing to say, waits stay. Whoever asks for a strategy by name gets that
-Cost    up to three plans and, where they differ, an estimate for each
+Keeps   the plan has the fewest cycles of all that were priced; of equal ones the least weight, then the fewest
+        barriers. So a wait moves before the first barrier that needs it only if the model says that this pays, and a
+        plan weighs more than the least only if the model says that it is faster. Where the model has nothing to say,
+        waits stay. Whoever asks for a strategy by name gets that
+Cost    up to three plans and, where they differ, an estimate for each; up to `MOST_MOVES` more for barriers that move
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph
-from tidegate.graph.flow import flow_of
-from tidegate.graph.plan import Delete, Insert, Plan
-from tidegate.hazards.find import Hazards, find_hazards
-from tidegate.language.ops import SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier
-from tidegate.placement.place import Options, Placed, place
-from tidegate.placement.together import WAITS
-from tidegate.simulate.cycle_steps import NoEstimate
-from tidegate.simulate.cycles import estimate
+from tidegate.graph.barriers import Tally
+from tidegate.graph.plan import Plan
+from tidegate.hazards.find import Hazards
+from tidegate.placement.place import Options, Placed, find_slots, place
+from tidegate.placement.together import WAITS, start_of_run
+from tidegate.placement.walks import Walks
+from tidegate.synchronize.pricing import Considered, consider
 from tidegate.targets import Target
 
-# The model is not better than that: less is no difference.
-MARGIN = 0.01
-# What is compared: loops that run for a while, and tiles that neighbours have brought into the cache.
-TRIPS = 16
-MOST_POINTS = 2_000  # beyond, waits stay where they belong and nothing is estimated
-
-WORDS = {
-    "merged": "the fewest barriers, waits as early as they ask for",
-    "late": "waits where the copies need them",
-    "latest": "each wait right before what it is for",
-}
+MOST_MOVES = 12  # plans that are priced to find better places for the fewest barriers
+# What a plan is called that is not the strategy's own: the model chose it, or there was no estimate and waits stay.
+BY_COST, UNPRICED = "cost", "late"
+NOT_PRICED = Considered("merged", Tally(0, 0, 0.0), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Considered:
-    """A plan that could have been carried out. `cycles` None: nobody could tell."""
+class Planned:
+    """A plan, and the options that lead to it again."""
 
-    waits: str
-    barriers: int  # that are put in
-    weight: float  # how often they are met, as far as anybody knows
-    cycles: float | None
-    is_taken: bool = False
+    options: Options
+    placed: Placed
+    price: Considered
 
 
-def place_together(found: Hazards, target: Target, options: Options) -> tuple[Placed, tuple[Considered, ...]]:
+def place_together(found: Hazards, target: Target, options: Options) -> tuple[Planned, tuple[Considered, ...]]:
     """The plan that is taken, and all that were considered, if there was a choice."""
     if options.strategy or not _waits_for_copies(found):
-        return place(found, target, options), ()
+        return plan_by(found, target, options), ()
     options = replace(options, keep_waits=not options.tighten_waits)
-    plans: dict[Plan, tuple[str, Placed]] = {}
+    plans: dict[Plan, tuple[Options, Placed]] = {}
     for waits in WAITS:
-        placed = place(found, target, replace(options, waits=waits))
+        by = replace(options, waits=waits)
+        placed = place(found, target, by)
         if not plans or len(placed.unplaced) <= min(len(each.unplaced) for _, each in plans.values()):
-            plans.setdefault(placed.plan, (waits, placed))
-    if len(plans) == 1:
-        return next(iter(plans.values()))[1], ()
-    graph = found.flow.graph
-    considered = [
-        (
-            Considered(waits, _barriers(placed.plan), _weight(placed.plan, graph), _cycles(placed.plan, graph, target)),
-            placed,
-        )
-        for waits, placed in plans.values()
-    ]
-    best = _best([each for each, _ in considered])
-    taken = next(placed for each, placed in considered if each is best)
-    return taken, tuple(replace(each, is_taken=each is best) for each, _ in considered)
+            plans.setdefault(placed.plan, (by, placed))
+    merged = next(iter(plans.values()))[1]
+    if len(plans) == 1 and next(_moves(merged, found, target), None) is None:
+        return Planned(options, merged, NOT_PRICED), ()
+    planned = [_priced(by.waits, found, target, by, placed) for by, placed in plans.values()]
+    planned += _moved(planned[0], found, target)
+    fewest = min(len(each.placed.unplaced) for each in planned)
+    best = _best([each for each in planned if len(each.placed.unplaced) == fewest])
+    if best is not planned[0]:
+        best.placed.strategy = BY_COST if best.price.cycles is not None else UNPRICED
+    if len(planned) == 1:
+        return best, ()
+    return best, tuple(replace(each.price, is_taken=each is best) for each in planned)
+
+
+def plan_by(found: Hazards, target: Target, options: Options) -> Planned:
+    """The plan of some options, not priced."""
+    return Planned(options, place(found, target, options), NOT_PRICED)
+
+
+def _priced(kind: str, found: Hazards, target: Target, options: Options, placed: Placed) -> Planned:
+    return Planned(options, placed, consider(kind, placed.plan, found.flow.graph, target))
 
 
 def _waits_for_copies(found: Hazards) -> bool:
     return any(each.performed.is_async and each.demand for each in found.hazards)
 
 
-def _best(considered: list[Considered]) -> Considered:
-    """Waits as late as copies need, unless another plan is certainly cheaper."""
-    best = next((each for each in considered if each.waits == "late"), considered[-1])
-    for each in considered:
-        if each.cycles is not None and best.cycles is not None and each.cycles < best.cycles * (1 - MARGIN):
-            best = each
-    return best
+def _best(planned: list[Planned]) -> Planned:
+    """The fewest cycles. Without an estimate of them all, waits as late as copies need."""
+    if any(each.price.cycles is None for each in planned):
+        return next((each for each in planned if each.options.waits == "late"), planned[0])
+    return min(planned, key=lambda each: each.price.price)
 
 
-def _cycles(plan: Plan, graph: g.SyncGraph, target: Target) -> float | None:
-    if len(graph.points) > MOST_POINTS:
-        return None
-    try:
-        return estimate(apply_to_graph(plan, graph), target, trips=TRIPS, cached=True).cycles
-    except NoEstimate:
-        return None
+# --- the fewest barriers, elsewhere -------------------------------------------------------------------------------
 
 
-def _meets(plan: Plan) -> list[int]:
-    kinds = (SharedMemoryBarrier, WorkgroupBarrier, Signal)
-    return [edit.before for edit in plan.edits if isinstance(edit, Insert) and isinstance(edit.op, kinds)]
+def _moved(least: Planned, found: Hazards, target: Target) -> list[Planned]:
+    """The same number of barriers as in the plan of least weight, each where the model says that its wait holds up
+    least; nothing if they stand well already."""
+    best, left = least, MOST_MOVES
+    improved = least.price.cycles is not None and not least.placed.unplaced
+    while improved:
+        improved = False
+        for barriers in _moves(best.placed, found, target):
+            if not left:
+                break
+            left -= 1
+            options = replace(least.options, barriers=barriers)
+            trial = _priced("moved", found, target, options, place(found, target, options))
+            if not trial.placed.unplaced and trial.price.price < best.price.price:
+                best, improved = trial, True
+                break
+    return [best] if best is not least else []
 
 
-def _barriers(plan: Plan) -> int:
-    return len(_meets(plan))
-
-
-def _weight(plan: Plan, graph: g.SyncGraph) -> float:
-    return sum(graph.points[point].weight for point in _meets(plan))
-
-
-def compare(graph: g.SyncGraph, target: Target, atomics: str = "order", stagger: int = 0) -> list[str]:
-    """A program with copies as it stands, beside what `sync` would make of it without its synchronization."""
-    copies = any(isinstance(each.action, g.Access) and each.action.is_async for each in graph.points)
-    if not copies or graph.objects or len(graph.points) > MOST_POINTS:
-        return []
-    now = _cycles(Plan(), graph, target)
-    taken_out = Plan(tuple(Delete(number) for number, point in enumerate(graph.points) if _goes(point)))
-    bare = apply_to_graph(taken_out, graph)
-    found = find_hazards(flow_of(bare), target, atomics=atomics, stagger=stagger)
-    placed, considered = place_together(found, target, Options())
-    if now is None or placed.unplaced:
-        return []
-    if not considered:
-        cycles = _cycles(placed.plan, bare, target)
-        one = Considered("merged", _barriers(placed.plan), _weight(placed.plan, bare), cycles, True)
-        considered = (one,)
-    said = (each.removeprefix("taken: ") for each in say_considered(considered))
-    lines = [
-        f"`sync` {'would take' if each.is_taken else 'considers'}: {line.removeprefix('considered: ')}"
-        for each, line in zip(considered, said, strict=True)
-    ]
-    return [f"as it stands, {now:,.0f} cycles by the cost model (loops run {TRIPS} times, tiles in the cache)", *lines]
-
-
-def _goes(point: g.Point) -> bool:
-    """Whether `sync` could put it in: not what is pinned, nor what makes a stagger."""
-    kinds = (SharedMemoryBarrier, WorkgroupBarrier, WaitCount, Signal, Wait)
-    if not isinstance(point.action, g.Sync) or not isinstance(point.action.op, kinds):
-        return False
-    return not getattr(point.action.op, "pinned", False)
-
-
-def say_considered(considered: tuple[Considered, ...]) -> list[str]:
-    """One line for each plan."""
-    lines = []
-    for each in considered:
-        cycles = f"{each.cycles:,.0f} cycles" if each.cycles is not None else "cycles unknown"
-        barriers = f"{each.barriers} barrier{'s' * (each.barriers != 1)}"
-        taken = "taken: " if each.is_taken else "considered: "
-        lines.append(f"{taken}{WORDS[each.waits]}: {barriers} put in, met {each.weight:g} times, {cycles}")
-    return lines
+def _moves(placed: Placed, found: Hazards, target: Target) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The barriers of a plan with one of them before another run of reads or writes, where it is met as often."""
+    walks, slots = Walks(found.flow, target, found.stagger), find_slots(found.flow)
+    hazards = [each for each in placed.hazards if each.demand]
+    chosen = dict(placed.chosen)
+    starts = sorted({start_of_run(walks, each) for each in hazards} & slots.weight.keys())
+    for point in sorted(chosen, key=lambda each: (-slots.weight[each], each)):
+        rest = {each: count for each, count in chosen.items() if each != point}
+        for other in starts:
+            if other in chosen or slots.weight[other] != slots.weight[point]:
+                continue
+            moved = {**rest, other: chosen[point]}
+            before = slots.before(moved)
+            if all(walks.is_served(each, before, drained=True) for each in hazards):
+                yield tuple(sorted(moved.items()))

@@ -24,9 +24,11 @@ from tidegate.hazards.show import loop_name, name_hazard
 from tidegate.language.ops import Kernel, Module, NewBarrier, Signal, Wait
 from tidegate.language.parse import parse
 from tidegate.language.show import show
+from tidegate.synchronize.by_path import BY_PATH
 from tidegate.synchronize.model import Synchronized
 
 PREPARES = "performs what a later barrier orders"
+TAKES_BACK = "for the last signal of the loop"  # of a wait behind a loop that orders nothing itself
 
 
 def write_programs(results: Sequence[Synchronized], text: str = "", file: str = "<text>") -> str:
@@ -151,12 +153,16 @@ def reasons_of(result: Synchronized, paths: Sequence[Path]) -> tuple[tuple[Reaso
     waits: dict[object, tuple[Reason, ...]] = {}
     following: tuple[int, tuple[Reason, ...]] = (-1, ())
     for edit, hazards in zip(reversed(result.plan.edits), reversed(hazards_served(result)), strict=True):
-        reasons = tuple(_reason(each, result, paths) for each in hazards) or tuple(map(Reason, _words(edit)))
+        words = _words(edit)
+        if hazards:  # their names are words, too
+            words = tuple(each for each in words if each.startswith(BY_PATH))
+        reasons = (*map(Reason, words), *(_reason(each, result, paths) for each in hazards))
         if not reasons and isinstance(edit, Insert):
             reasons = waits.get(edit.op.barrier, ()) if isinstance(edit.op, Signal) else ()
             reasons = reasons or (following[1] if following[0] == edit.before else ())
         if not reasons and not isinstance(edit, Delete):
-            reasons = (Reason(PREPARES),)
+            is_wait = isinstance(edit, Insert) and isinstance(edit.op, Wait)
+            reasons = (Reason(TAKES_BACK if is_wait else PREPARES),)
         if isinstance(edit, Insert) and isinstance(edit.op, Wait):
             waits[edit.op.barrier] = reasons
         following = (_point(edit), reasons)

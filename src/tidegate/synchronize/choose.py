@@ -1,0 +1,209 @@
+"""Which of several plans is carried out: pairs round loops, barriers with names, the default beside the least weight.
+
+Needs   the hazards of a graph, its target, what was asked for
+Gives   the plan to carry out; its notes say what else was considered
+Keeps   a plan that is proved is taken before one that is not; then the fewest cycles, then the least
+        weight, then the fewest barriers. Without a strategy by name no plan has more weight than that of least weight,
+        unless the cost model says that it is faster
+Cost    that of `together`; where barriers are pulled apart, another plan and an estimate for each loop; where there was
+        a choice, a proof of what was chosen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.flow import flow_of
+from tidegate.graph.plan import Delete, Insert, Plan
+from tidegate.hazards.find import Hazards, find_hazards
+from tidegate.language.ops import NewBarrier, SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier
+from tidegate.placement.place import Options, Placed, can_split, place
+from tidegate.placement.together import WAITS
+from tidegate.synchronize.by_path import as_if_copied, place_by_path
+from tidegate.synchronize.pricing import (
+    MARGIN,
+    MOST_POINTS,
+    Considered,
+    consider,
+    cycles_of,
+    effort_for,
+    say_considered,
+)
+from tidegate.synchronize.together import BY_COST, NOT_PRICED, Planned, place_together, plan_by
+from tidegate.targets import Target
+from tidegate.verify.verify import is_proved
+
+MOST_LOOPS = 8  # that are tried with a pair round their end
+
+
+def choose_plan(found: Hazards, target: Target, asked: Options, merge: str, *, by_path: bool = True) -> Placed:
+    """The plan that is taken. `merge`: whether a wait may move earlier for the sake of a barrier. `by_path`: whether
+    arms may get counts of their own."""
+    taken, is_choice = _noted(*_choose(found, target, asked, merge, by_path))
+    if not (is_choice or taken.is_searched or _names(taken.plan)) or _is_proved(taken.plan, found, target):
+        return taken
+    for other in _plainer(taken, found, target, asked, merge):
+        if len(other.unplaced) <= len(taken.unplaced) and _is_proved(other.plan, found, target):
+            what = "a named barrier for a pair that others stand between" if _names(taken.plan) else "a cheaper plan"
+            other.notes = (*other.notes, f"considered: {what}: it is not proved, this plan is")
+            return other
+    return taken
+
+
+def _plainer(taken: Placed, found: Hazards, target: Target, asked: Options, merge: str) -> Iterator[Placed]:
+    """Other plans, which ask less of the verifier: that serve all hazards; without names; the fewest, as they come."""
+    if asked.judge is not None:
+        asked = replace(asked, judge=None)
+        yield _noted(*_choose(found, target, asked, merge, by_path=False))[0]
+    asked = replace(asked, named=False)
+    if _names(taken.plan):
+        yield _noted(*_choose(found, target, asked, merge, by_path=False))[0]
+    yield place(found, target, replace(asked, keep_waits=merge == "never"))
+
+
+def _names(plan: Plan) -> bool:
+    return any(isinstance(edit, Insert) and isinstance(edit.op, NewBarrier) for edit in plan.edits)
+
+
+def _is_proved(plan: Plan, found: Hazards, target: Target) -> bool:
+    graph = found.flow.graph
+    return len(graph.points) <= MOST_POINTS and is_proved(apply_to_graph(plan, graph), target)
+
+
+def _choose(
+    found: Hazards, target: Target, asked: Options, merge: str, by_path: bool
+) -> tuple[Planned, tuple[Considered, ...]]:
+    """The plan by its price, and what was considered if there was another one."""
+    considered: tuple[Considered, ...] = ()
+    match merge:
+        case "never":
+            planned = plan_by(found, target, replace(asked, keep_waits=True))
+        case "always":
+            planned = plan_by(found, target, asked)
+        case _:
+            planned, considered = place_together(found, target, asked)
+    if by_path:
+        ways = WAITS if merge == "model" and not asked.strategy else (planned.options.waits,)
+        planned, more = _by_path(planned, found, target, ways)
+        if more:
+            one, taken = more
+            return planned, (*(replace(each, is_taken=False) for each in considered or (one,)), taken)
+    planned, pairs = _round_loops(planned, found, target)
+    if merge == "model" and not asked.strategy and can_split(target):
+        planned, least = _not_heavier(planned, found, target, asked)
+        if least:
+            considered, pairs = (), least
+    return planned, (*considered, *pairs)
+
+
+def _noted(planned: Planned, considered: tuple[Considered, ...]) -> tuple[Placed, bool]:
+    """The plan with what was considered as its notes, and whether there was a choice."""
+    planned.placed.notes = (*planned.placed.notes, *say_considered(considered))
+    return planned.placed, bool(considered)
+
+
+def _by_path(
+    planned: Planned, found: Hazards, target: Target, ways: tuple[str, ...]
+) -> tuple[Planned, tuple[Considered, ...]]:
+    """A plan whose arms have counts of their own, where a guarded copy would hold up every iteration otherwise. A
+    strategy that was asked for by name stays as light as it is."""
+    graph, options = found.flow.graph, planned.options
+    guarded = as_if_copied(graph, target) if not options.tighten_waits else None
+    if guarded is None or len(graph.points) > MOST_POINTS:
+        return planned, ()
+    one = consider("merged" if planned.price is NOT_PRICED else planned.price.kind, planned.placed.plan, graph, target)
+    best, price = planned, one
+    for waits in ways:
+        own = replace(options, waits=waits)
+        placed = place_by_path(found, target, guarded, partial(place, target=target, options=own))
+        if placed is None or len(placed.unplaced) > len(planned.placed.unplaced):
+            continue
+        trial = consider("by path", placed.plan, graph, target)
+        if options.strategy and trial.tally.weight > one.tally.weight:
+            continue
+        if trial.cycles is not None and price.cycles is not None and trial.cycles < price.cycles * (1 - MARGIN):
+            best, price = Planned(own, placed, trial), trial
+    if best is planned:
+        return planned, ()
+    if not options.strategy:
+        best.placed.strategy = BY_COST
+    return best, (one, replace(price, is_taken=True))
+
+
+def _round_loops(planned: Planned, found: Hazards, target: Target) -> tuple[Planned, tuple[Considered, ...]]:
+    """Pairs that reach round the end of a loop, where the model says that it pays to put one more around the loop."""
+    graph = found.flow.graph
+    if not _is_split(planned.placed.plan) or len(graph.points) > MOST_POINTS:
+        return planned, ()
+    first = best = replace(planned, price=consider("within", planned.placed.plan, graph, target))
+    tried: list[Planned] = []
+    for loop in range(min(len(found.flow.loops), MOST_LOOPS)):
+        options = replace(best.options, paid=best.options.paid | {loop})
+        placed = place(found, target, options)
+        if placed.plan == best.placed.plan or len(placed.unplaced) > len(best.placed.unplaced):
+            continue
+        placed.strategy = planned.placed.strategy
+        tried.append(Planned(options, placed, consider("carried", placed.plan, graph, target)))
+        best = min(best, tried[-1], key=lambda each: each.price.price)
+    if not tried:
+        return planned, ()
+    other = best if best is not first else min(tried, key=lambda each: each.price.price)
+    return best, tuple(replace(each.price, is_taken=each is best) for each in (first, other))
+
+
+def _is_split(plan: Plan) -> bool:
+    return any(isinstance(edit, Insert) and isinstance(edit.op, Signal) for edit in plan.edits)
+
+
+def _not_heavier(
+    planned: Planned, found: Hazards, target: Target, asked: Options
+) -> tuple[Planned, tuple[Considered, ...]]:
+    """The plan, or that of least weight if it weighs less and is not slower by the model; then both prices."""
+    least = plan_by(found, target, replace(asked, strategy="minimal"))
+    if least.placed.weight >= planned.placed.weight or len(least.placed.unplaced) > len(planned.placed.unplaced):
+        return planned, ()
+    ours = consider(planned.price.kind, planned.placed.plan, found.flow.graph, target)
+    price = consider("whole", least.placed.plan, found.flow.graph, target)
+    if price.cycles is None or ours.price < price.price:
+        return planned, ()
+    return least, (ours, replace(price, is_taken=True))
+
+
+# --- a program beside what `sync` makes of it ---------------------------------------------------------------------
+
+
+def compare(
+    graph: g.SyncGraph, target: Target, atomics: str = "commute", stagger: int = 0, *, by_path: bool = True
+) -> list[str]:
+    """A program with copies as it stands, beside what `sync` would make of it without its synchronization."""
+    copies = any(isinstance(each.action, g.Access) and each.action.is_async for each in graph.points)
+    if not copies or graph.objects or len(graph.points) > MOST_POINTS:
+        return []
+    now, effort = cycles_of(Plan(), graph, target), effort_for(graph, target)
+    taken_out = Plan(tuple(Delete(number) for number, point in enumerate(graph.points) if _goes(point)))
+    bare = apply_to_graph(taken_out, graph)
+    found = find_hazards(flow_of(bare), target, atomics=atomics, stagger=stagger)
+    planned, considered = _choose(found, target, Options(), "model", by_path)
+    if now is None or effort is None or effort != effort_for(bare, target) or planned.placed.unplaced:
+        return []
+    if not considered:
+        considered = (replace(consider("merged", planned.placed.plan, bare, target), is_taken=True),)
+    said = (each.removeprefix("taken: ") for each in say_considered(considered))
+    lines = [
+        f"`sync` {'would take' if each.is_taken else 'considers'}: {line.removeprefix('considered: ')}"
+        for each, line in zip(considered, said, strict=True)
+    ]
+    how = f"loops run {effort.trips} times, tiles in the cache"
+    return [f"as it stands, {now:,.0f} cycles by the cost model ({how})", *lines]
+
+
+def _goes(point: g.Point) -> bool:
+    """Whether `sync` could put it in: not what is pinned, nor what makes a stagger."""
+    kinds = (SharedMemoryBarrier, WorkgroupBarrier, WaitCount, Signal, Wait)
+    if not isinstance(point.action, g.Sync) or not isinstance(point.action.op, kinds):
+        return False
+    return not getattr(point.action.op, "pinned", False)

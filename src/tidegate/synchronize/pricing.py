@@ -1,0 +1,102 @@
+"""What a plan costs: cycles by the cost model, barriers that are put in, how often they are met.
+
+Needs   a plan for a graph, and its target
+Gives   a `Considered`: a plan with its price
+Keeps   plans of one graph are priced alike; a graph that is too large, or gets stuck, has no price
+Cost    an estimate for each plan
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.barriers import Tally, tally
+from tidegate.graph.plan import Plan
+from tidegate.simulate.cycle_steps import NoEstimate
+from tidegate.simulate.cycles import Effort, affordable, whole_cycles
+from tidegate.targets import Target
+
+# The model is no better than that when it compares programs of another shape: orders of a loop, a compiler's own plan.
+MARGIN = 0.01
+# What is compared: loops that run for a while, and tiles that neighbours have brought into the cache. Loops in loops
+# run less often, so that all waves together pass no more than so many points; beyond, nothing is estimated.
+EFFORTS = (Effort(16, 4), Effort(16, 1), Effort(8, 1), Effort(4, 1), Effort(2, 1))
+MOST_PASSED = 40_000
+MOST_POINTS = 2_000  # of a graph
+
+WORDS = {
+    "merged": "the fewest barriers, waits as early as they ask for",
+    "moved": "the fewest barriers, moved to where their waits hold up least",
+    "late": "waits where the copies need them",
+    "latest": "each wait right before what it is for",
+    "within": "pairs within an iteration",
+    "carried": "a pair round the end of a loop, with one more around the loop",
+    "whole": "whole barriers of the least weight",
+    "by path": "counts by path, one in each arm",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A plan that could have been carried out. `cycles` None: nobody could tell."""
+
+    kind: str  # of `WORDS`
+    tally: Tally  # of the program with the plan carried out
+    cycles: float | None
+    is_taken: bool = False
+
+    @property
+    def price(self) -> tuple[float, float, int]:
+        """Cycles as they are printed; of equal ones the least weight, then the fewest barriers."""
+        return (float("inf") if self.cycles is None else round(self.cycles)), self.tally.weight, self.tally.barriers
+
+
+def consider(kind: str, plan: Plan, graph: g.SyncGraph, target: Target) -> Considered:
+    return Considered(kind, tally(apply_to_graph(plan, graph)), cycles_of(plan, graph, target))
+
+
+class _Efforts:
+    """The effort for the graph that was asked about last: plans of one graph are priced one after the other."""
+
+    def __init__(self) -> None:
+        self.last: tuple[g.SyncGraph, Target, Effort | None] | None = None
+
+    def of(self, graph: g.SyncGraph, target: Target) -> Effort | None:
+        if self.last is None or self.last[0] is not graph or self.last[1] is not target:
+            is_small = len(graph.points) <= MOST_POINTS
+            self.last = (graph, target, affordable(graph, target, EFFORTS, MOST_PASSED) if is_small else None)
+        return self.last[2]
+
+
+_EFFORTS = _Efforts()
+
+
+def effort_for(graph: g.SyncGraph, target: Target) -> Effort | None:
+    """With which plans for a graph are compared; None if that would take too long."""
+    return _EFFORTS.of(graph, target)
+
+
+def cycles_of(plan: Plan, graph: g.SyncGraph, target: Target) -> float | None:
+    effort = effort_for(graph, target)
+    if effort is None:
+        return None
+    try:
+        return whole_cycles(apply_to_graph(plan, graph), target, effort)
+    except NoEstimate:
+        return None
+
+
+def say_considered(considered: tuple[Considered, ...]) -> list[str]:
+    """One line for each plan. Of one that is taken though another weighs less it says what that is worth."""
+    lines = []
+    lightest = min(considered, key=lambda each: (each.tally.weight, each.price), default=None)
+    for each in considered:
+        cycles = f"{each.cycles:,.0f} cycles" if each.cycles is not None else "cycles unknown"
+        taken = "taken: " if each.is_taken else "considered: "
+        lines.append(f"{taken}{WORDS[each.kind]}: {each.tally}, {cycles}")
+        if lightest and each.is_taken and lightest.tally.weight < each.tally.weight and each.cycles and lightest.cycles:
+            less = f"{1 - each.cycles / lightest.cycles:.1%}".replace("%", " %")
+            lines[-1] += f", {less} fewer than with the least weight"
+    return lines

@@ -1,0 +1,78 @@
+"""Removes the barriers that the verifier proves redundant, one after the other.
+
+Needs   a plan, its graph and target
+Gives   a plan without redundant barriers: those that stand in the program are deleted, those of the plan not inserted
+Keeps   after each step the program is proved; pinned barriers, barrier objects, staggers and waits for stores
+        stay. The order is that of
+        advice: the dearest first, of equal ones those that drain nothing, then the first in the text
+Cost    a proof for each barrier, up to `MOST_POINTS` points in all of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.barriers import weights_of
+from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
+from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
+from tidegate.placement.groups import PAIR, SINGLE
+from tidegate.placement.pieces import find_pieces
+from tidegate.placement.stores import find_stores, waits_for
+from tidegate.targets import Target
+from tidegate.verify.verify import is_proved
+
+MOST_POINTS = 100_000
+WHOLE = (SharedMemoryBarrier, WorkgroupBarrier)
+REMOVED = (*(SINGLE[each] for each in WHOLE), PAIR)
+
+
+@dataclass(frozen=True, slots=True)
+class _Barrier:
+    """One that stands in the program, by its points, or one that the plan inserts."""
+
+    points: tuple[int, ...]
+    edit: Insert | None
+    weight: float
+    drains: bool
+
+
+def remove_redundant(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan | None:
+    """The plan without redundant barriers; None if the program is not proved with the plan as it is."""
+    nothing_new = Plan(tuple(each for each in plan.edits if not isinstance(each, Insert)))
+    proved = (each for each in (nothing_new, plan) if is_proved(apply_to_graph(each, graph), target))
+    found = next(proved, None)
+    if found is None:
+        return None
+    plan = found
+    left = MOST_POINTS // len(graph.points)
+    for barrier in sorted(_barriers(plan, graph), key=lambda each: (-each.weight, each.drains, each.points))[:left]:
+        trial = _without(barrier, plan)
+        if is_proved(apply_to_graph(trial, graph), target):
+            plan = trial
+    return plan
+
+
+def _barriers(plan: Plan, graph: g.SyncGraph) -> Iterator[_Barrier]:
+    gone = {edit.point for edit in plan.edits if isinstance(edit, Delete | Move)}
+    changed = {edit.point: edit.op for edit in plan.edits if isinstance(edit, Change)}
+    stores = find_stores(graph)
+    for piece in find_pieces(graph):
+        if piece.kind in REMOVED and not piece.pinned and gone.isdisjoint(piece.points):
+            actions = ((point, graph.points[point].action) for point in piece.points)
+            ops = [changed.get(point, each.op) for point, each in actions if isinstance(each, g.Sync)]
+            if not any(waits_for(op, stores) for op in ops):
+                yield _Barrier(piece.points, None, piece.weight, any(isinstance(op, SharedMemoryBarrier) for op in ops))
+    weights = weights_of(graph)
+    for edit in plan.edits:
+        if isinstance(edit, Insert) and isinstance(edit.op, WHOLE):
+            yield _Barrier((edit.before,), edit, weights[edit.before], isinstance(edit.op, SharedMemoryBarrier))
+
+
+def _without(barrier: _Barrier, plan: Plan) -> Plan:
+    if barrier.edit is not None:
+        return Plan(tuple(each for each in plan.edits if each is not barrier.edit))
+    kept: list[Edit] = [each for each in plan.edits if not (isinstance(each, Change) and each.point in barrier.points)]
+    return Plan((*kept, *(Delete(point) for point in barrier.points)))
