@@ -23,7 +23,8 @@ from tidegate.adapters.triton.read import Ttgir
 from tidegate.adapters.triton.types import Types
 from tidegate.diag import Span
 from tidegate.graph.apply import apply_to_graph
-from tidegate.graph.model import Access, Action, Alloc, Assign, Compute, Free, Havoc, Sync, SyncGraph
+from tidegate.graph.barriers import MEETING, is_barrier, tally, tally_inserted
+from tidegate.graph.model import Access, Alloc, Assign, Compute, Free, Havoc, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Plan
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier
@@ -32,8 +33,7 @@ from tidegate.passes import Unit
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import iteration
 from tidegate.synchronize import Synchronized, SyncOptions, propose, synchronize_graph
-from tidegate.synchronize.stages import MEETING
-from tidegate.synchronize.together import MARGIN, MOST_POINTS
+from tidegate.synchronize.pricing import MARGIN, MOST_POINTS
 from tidegate.synchronize.written import PREPARES, hazards_served
 from tidegate.verify.verify import find_wrong
 
@@ -65,15 +65,15 @@ class Candidate:
 
     @property
     def barriers(self) -> int:
-        put = sum(isinstance(each, Insert) and isinstance(each.op, MEETING) for each in self.plan.edits)
+        put = tally_inserted(self.plan, self.program.built.graph).barriers
         taken = sum(isinstance(each, Delete) for each in self.plan.edits)
         return barriers_in(self.program) + put - taken
 
     @cached_property
     def in_loops(self) -> float:
         """How often barriers in loops are met, as far as anybody knows."""
-        points = (point for point in self.after.points if point.loop >= 0 and meets(point.action))
-        return sum(point.weight for point in points)
+        points = enumerate(self.after.points)
+        return tally(self.after, (number for number, point in points if point.loop >= 0)).weight
 
     @cached_property
     def priced(self) -> SyncGraph:
@@ -96,12 +96,8 @@ def barriers_in(program: TritonProgram) -> int:
     """Those that stand by themselves, and waits at which waves meet; what an operation brings along is its own."""
     built, rows = program.built, effects()
     points = zip(built.graph.points, built.before, strict=True)
-    rows_of = (rows.get(op.name, NOTHING) for point, op in points if op is not None and meets(point.action))
+    rows_of = (rows.get(op.name, NOTHING) for point, op in points if op is not None and is_barrier(point.action))
     return sum(bool(row.barrier or row.meets) for row in rows_of)
-
-
-def meets(action: Action) -> bool:
-    return isinstance(action, Sync) and isinstance(action.op, MEETING)
 
 
 # --- which ----------------------------------------------------------------------------------------------------------
@@ -124,7 +120,7 @@ def is_better(one: Candidate, other: Candidate) -> bool:
 
 
 def _loops_with_barriers(candidate: Candidate) -> list[int]:
-    return sorted({point.loop for point in candidate.after.points if point.loop >= 0 and meets(point.action)})
+    return sorted({point.loop for point in candidate.after.points if point.loop >= 0 and is_barrier(point.action)})
 
 
 def may_be_better(program: TritonProgram, merge_waits: str, than: Candidate) -> bool:
@@ -171,7 +167,7 @@ def plan_anew(program: TritonProgram, merge_waits: str, *, refined: bool) -> Can
 
 
 def _options(merge_waits: str) -> SyncOptions:
-    return SyncOptions(strategy=STRATEGY, merge_waits=merge_waits, judge=False)
+    return SyncOptions(strategy=STRATEGY, merge_waits=merge_waits, judge=False, least=False, loosen=False)
 
 
 def say_wrong(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str:
@@ -243,7 +239,7 @@ def _without_needless(program: TritonProgram, kept: list[Insert]) -> tuple[Plan,
     """
     graph = program.built.graph
     points = graph.points
-    loops = any(point.loop >= 0 and meets(point.action) for point in points)
+    loops = any(point.loop >= 0 and is_barrier(point.action) for point in points)
     loops = loops or any(points[each.before].loop >= 0 for each in kept)
     tried = [each for each in kept if points[each.before].loop >= 0 or not loops]
     reasons: dict[int, str] = {}

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from tidegate.adapters.wave.build import Built, build
 from tidegate.adapters.wave.context import Context, context_of
 from tidegate.diag import BadInput, Finding, Label, Span
+from tidegate.graph.plan import Plan
 from tidegate.passes import Checked, Unit, check_unit
 from tidegate.targets import Target, load_target
 
@@ -70,16 +71,24 @@ class WaveProgram:
     def said(self) -> tuple[str, ...]:
         return ()
 
+    @property
+    def unmodelled(self) -> tuple[str, ...]:
+        return ("workgroups of a cluster, which are not modelled",) if self.context.mapped > 1 else ()
+
     def findings(self) -> list[Finding]:
         """Operations that are taken for worse than they may be."""
         found = [
             Finding("TG407", f"`{each.node.name}`: {each.why}", (Label(self.place(each.node)),))
             for each in self.built.unclear
         ]
-        if self.context.mapped > 1:
+        if self.unmodelled:
             message = "the workgroups of a cluster share memory: what one of them does alone was looked at"
             found.append(Finding("TG407", message, ()))
         return found
+
+    def possible(self, plan: Plan) -> Plan:
+        """Every edit that loosens can be said in Wave's operations, or has one that is stricter."""
+        return plan
 
     def widened(self) -> list[Finding]:
         """Accesses that are taken for ones to a whole buffer: what is found about them may not be so."""
@@ -95,11 +104,19 @@ class WaveProgram:
 
     def with_sources(self, finding: Finding) -> Finding:
         """A finding with the nodes that it is about: one line of the source becomes many of them."""
+        if finding.code == "TG108":
+            finding = replace(finding, help=_ORDER_LANES)
         facts: dict[str, Any] = dict(finding.witness)
         both = [dict(facts[each]).get("statement", "") for each in ("first", "second") if _is_facts(facts.get(each))]
         if len(both) < 2:
             return finding
         return replace(finding, notes=(*finding.notes, f"nodes: `{both[0]}` and `{both[1]}`"))
+
+
+_ORDER_LANES = (
+    "put `shared_memory_barrier()` of Wave between the two, or let `tidegate.wave.install()` do so: "
+    "Wave has no fence for the lanes of a wave alone"
+)
 
 
 def _is_facts(item: object) -> bool:

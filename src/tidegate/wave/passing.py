@@ -27,13 +27,13 @@ from tidegate.adapters.wave.write import Written, take_back, write
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput
 from tidegate.graph import model as g
+from tidegate.graph.barriers import tally
 from tidegate.graph.plan import Insert, Plan
 from tidegate.hazards.model import Unplaced
 from tidegate.language.ops import ConditionalBarrier
 from tidegate.language.show import show_op
 from tidegate.synchronize import SyncOptions, synchronize_graph
 from tidegate.synchronize.refine import refine
-from tidegate.synchronize.stages import MEETING
 from tidegate.targets import Target
 from tidegate.verify.verify import find_wrong
 
@@ -117,9 +117,9 @@ class _Draft:
 
 def _say_what(found: Placement, draft: _Draft, exact: Built) -> None:
     """What stands in the trace now; the reasons are those of the plan."""
-    meets = [each for each in exact.graph.points if _is_meeting(each)]
-    found.barriers = len(meets)
-    found.in_loops = sum(each.weight for each in meets if each.loop >= 0)
+    points = exact.graph.points
+    found.barriers = tally(exact.graph).barriers
+    found.in_loops = tally(exact.graph, (each for each, point in enumerate(points) if point.loop >= 0)).weight
     found.reasons = tuple(_reasons(draft.plan, draft.built))
     found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in exact.unclear)
 
@@ -129,7 +129,12 @@ def _drafts(
 ) -> Iterator[_Draft]:
     """Plans for a trace, the cheapest to find first; another is asked for if what became of one is not proved."""
     wanted = SyncOptions(
-        strategy=options.strategy, remove_redundant=options.remove_redundant, merge_waits="never", judge=False
+        strategy=options.strategy,
+        remove_redundant=options.remove_redundant,
+        merge_waits="never",
+        judge=False,
+        loosen=False,
+        least=False,  # each proof of a trace takes as long as its plan
     )
 
     def draft(**how: bool) -> _Draft:
@@ -186,10 +191,6 @@ def find_doubt(exact: Built, target: Target) -> str:
         return "the verifier does not decide it"
     first, second = (exact.nodes[each].name for each in wrong)
     return f"the verifier does not see what orders `{first}` and `{second}`"
-
-
-def _is_meeting(point: g.Point) -> bool:
-    return isinstance(point.action, g.Sync) and isinstance(point.action.op, MEETING)
 
 
 def _has(trace: Any, op: str) -> bool:

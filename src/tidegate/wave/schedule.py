@@ -20,7 +20,7 @@ from typing import Any
 from tidegate.adapters.wave.context import Context, context_of
 from tidegate.diag import BadInput
 from tidegate.schedule.model import clusters_of
-from tidegate.synchronize.together import MARGIN
+from tidegate.synchronize.pricing import MARGIN
 from tidegate.targets import Target, load_target
 from tidegate.wave.schedule_by_wave import find_inverted, reorder_by_wave
 from tidegate.wave.schedule_clusters import arrange_loop, put_clusters

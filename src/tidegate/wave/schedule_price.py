@@ -19,10 +19,10 @@ from tidegate.adapters.wave.nodes import argument, is_node, nodes_in, op_of, out
 from tidegate.adapters.wave.numbers import Numbers
 from tidegate.adapters.wave.regions import carried_values, final_values, reached_graphs, region_of
 from tidegate.graph import model as g
+from tidegate.graph.barriers import is_barrier
 from tidegate.schedule.body import heaviest_loop
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import iteration
-from tidegate.synchronize.stages import MEETING
 from tidegate.targets import Target
 from tidegate.wave.passing import Options, place_barriers
 from tidegate.wave.schedule_kept import keep
@@ -73,7 +73,7 @@ def _play(graph: g.SyncGraph, target: Target) -> Priced:
     if loop is None:
         return Priced()
     own = [point for point in graph.points if point.loop == loop]
-    barriers = sum(isinstance(each.action, g.Sync) and isinstance(each.action.op, MEETING) for each in own)
+    barriers = sum(is_barrier(each.action) for each in own)
     try:
         found = iteration(graph, target, loop, cached=True, draws=DRAWS, rounds=ROUNDS)
     except NoEstimate:

@@ -9,124 +9,25 @@ Cost    linear in the operations
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tidegate.adapters.mlir.model import Block, Operation, Region, walk
-from tidegate.adapters.triton.build_sync import Synchronization
-from tidegate.adapters.triton.effects import NOTHING, Effect
+from tidegate.adapters.triton.build_blocks import EXPECTED_TRIPS, Blocks, Pair, named
+from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.read import is_written
-from tidegate.adapters.triton.types import MemDesc
-from tidegate.adapters.triton.values import jumps, name_of
-from tidegate.adapters.triton.views import View
+from tidegate.adapters.triton.values import YIELDS, jumps, name_of
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.index import (
     Binary,
     Compare,
     Const,
-    Index,
     Name,
     constant,
     count_trips,
 )
 from tidegate.language import ops
-
-EXPECTED_TRIPS = 16.0
-Pair = tuple[str, Index | g.Where | g.Token]
-
-
-class Blocks(Synchronization):
-    """Blocks that jump to one another."""
-
-    def enter(self, block: Block) -> None:
-        """Descriptors that are handed to a block are places with a name of their own."""
-        for name, type_ in block.arguments:
-            found = self.types.memdesc(type_)
-            if found is not None and found.is_shared and found.is_known and name not in self.views:
-                self.views[name] = _named(name, found)
-
-    def counted_loop(self, block: Block, region: Region) -> g.Loop | None:
-        """What is known of a loop that a block does nothing but test: `^bb1(%i): cmpi slt, %i, %n; cond_br`."""
-        last = block.operations[-1]
-        if last.name != "cf.cond_br" or not block.arguments or any(map(self.does_something, block.operations[:-1])):
-            return None
-        self.enter(block)
-        test = self.values.cond(last.operands[0])
-        counter = name_of(block.arguments[0][0])
-        if not (isinstance(test, Compare) and test.op == "<" and test.left == Name(counter)):
-            return None
-        starts: list[Index] = []
-        steps: list[int] = []
-        for other in region.blocks:
-            for label, given in jumps(other.operations[-1]):
-                if label == block.label:
-                    value = self.values.index(given[0])
-                    step = _step(value, counter)
-                    if step is None:
-                        starts.append(value)
-                    else:
-                        steps.append(step)
-        if len(starts) != 1 or len(steps) != 1 or steps[0] <= 0:
-            return None
-        lower, by = starts[0], steps[0]
-        trips = count_trips(lower, test.right, by)
-        expect = EXPECTED_TRIPS if trips is None else float(trips)
-        return g.Loop(0, -1, trips or 0, trips, expect, counter, lower, test.right, by)
-
-    def does_something(self, op: Operation) -> bool:
-        """Whether an operation is more than arithmetic on scalars that can be followed."""
-        if self.effect(op) != NOTHING or op.regions or op.integer("allocation.offset") is not None:
-            return True
-        if self.touches_memory(op):
-            return True
-        return any(result in self.values.opaque and self.is_carried(result) for result in op.results)
-
-    def leave(self, block: Block, waiting: list[tuple[int, str]], *, insertable: bool) -> list[int]:
-        """The edges that a terminator makes; gives the points from which the region is left."""
-        last = block.operations[-1]
-        targets = list(jumps(last))
-        if not targets:
-            ends, self.b.open = self.b.open, []
-            return ends
-        if len(targets) == 1:
-            self.hand_over(last, *targets[0], waiting)
-            return []
-        facts = {} if insertable else {"insertable": False}
-        test = self.add(g.Branch(self.values.cond(last.operands[0])), last, "branch", **facts)
-        for label, given in targets:
-            self.b.open = [test]
-            self.add(g.Compute(), last, "arm", insertable=False)
-            self.hand_over(last, label, given, waiting)
-        return []
-
-    def hand_over(self, op: Operation, label: str, given: tuple[str, ...], waiting: list[tuple[int, str]]) -> None:
-        """Arguments of a block take their values, all at once, on the way to it."""
-        pairs = self.pairs(zip((name for name, _ in self.labels[label]), given, strict=False))
-        if pairs:
-            self.add(g.Assign(pairs), op, "jump")
-        waiting += [(point, label) for point in self.b.open]
-        self.b.open = []
-
-    def pairs(self, given: Iterable[tuple[str, str]]) -> tuple[Pair, ...]:
-        """Assignments of arguments, where somebody asks for them."""
-        found: list[Pair] = []
-        for name, value in given:
-            if name in self.views or value in self.views:
-                found.append((name_of(name), self.place_of(value)))
-            elif self.is_carried(name):
-                found.append((name_of(name), self.values.index(value)))
-        return tuple(found)
-
-    def place_of(self, value: str) -> g.Where:
-        """Where a descriptor lies. What becomes of a name that takes one of which nobody knows that, nobody can say."""
-        if value not in self.views:
-            at = (Label(self.at.at),) if self.at is not None else ()
-            message = (
-                f"`{value}` comes from an operation that nobody has described, and is handed on where others are too"
-            )
-            raise BadInput(Finding("TG005", message, at))
-        return self.views[value].place
 
 
 class Flow(Blocks, ABC):
@@ -174,8 +75,9 @@ class Flow(Blocks, ABC):
             case "scf.if":
                 self.conditional(op)
             case "scf.execute_region":
-                self.region(op.regions[0])
-                self.results_of(op, op.regions[0].blocks[-1].operations[-1].operands)
+                self.execute(op)
+            case "scf.index_switch":
+                self.switch(op)
             case "ttg.warp_specialize":
                 self.specialize(op)
             case "scf.yield" | "scf.condition" | "cf.br" | "cf.cond_br" | "ttg.warp_yield" | "ttg.warp_return":
@@ -277,7 +179,7 @@ class Flow(Blocks, ABC):
         for (name, type_), init in zip(carried, inits, strict=True):
             found = self.types.memdesc(type_)
             if found is not None and found.is_shared and found.is_known and init in self.views:
-                self.views[name] = _named(name, found)
+                self.views[name] = named(name, found)
 
     def results_of(self, op: Operation, given: tuple[str, ...]) -> None:
         """After a region its results are what its arguments hold, or what it hands on."""
@@ -326,28 +228,50 @@ class Flow(Blocks, ABC):
         ends: list[int] = []
         for region in (*op.regions, *([Region()] * (2 - len(op.regions)))):
             self.b.open = [branch]
-            self.add(g.Compute(), op, "arm", insertable=False)
-            if region.blocks:
-                self.region(region)
-                last = region.blocks[-1].operations[-1]
-                pairs = list(self.arm_results(op, last.operands))
-                self.add(g.Assign(tuple(pairs)) if pairs else g.Compute(), last, "yield")
-            ends += self.b.open
+            ends += self.arm(op, region)
+        self.join(op, ends)
+
+    def switch(self, op: Operation) -> None:
+        """One region of several: each number in turn is compared, and the first region is for all others."""
+        default, *regions = op.regions
+        number, ends = self.values.index(op.operands[0]), []
+        for case, region in zip(op.integers("cases"), regions, strict=True):
+            branch = self.add(g.Branch(Compare("==", number, Const(case))), op, "if")
+            ends += self.arm(op, region)
+            self.b.open = [branch]
+        self.join(op, [*ends, *self.arm(op, default)])
+
+    def arm(self, op: Operation, region: Region) -> list[int]:
+        """One of several regions; gives the points from which it is left."""
+        self.add(g.Compute(), op, "arm", insertable=False)
+        if region.blocks:
+            self.region(region)
+            self.hand_on(op, region.blocks[-1].operations[-1])
+        return self.b.open
+
+    def join(self, op: Operation, ends: list[int]) -> None:
+        """The ways that a region may be left meet."""
         self.b.open = ends
         self.add(g.Compute(), op, "join", insertable=False)
-        arms = [region.blocks[-1].operations[-1].operands for region in op.regions if region.blocks]
+        blocks = [block for region in op.regions for block in region.blocks]
+        arms = [last.operands for block in blocks if (last := block.operations[-1]).name in YIELDS]
         for number, (result, type_) in enumerate(zip(op.results, op.result_types, strict=True)):
             found = self.types.memdesc(type_)
             known = all(arm[number] in self.views for arm in arms)
             if found is not None and found.is_shared and found.is_known and known:
-                self.views[result] = replace(_named(result, found), start=None)
+                self.views[result] = replace(named(result, found), start=None)
 
-    def arm_results(self, op: Operation, given: tuple[str, ...]) -> Iterator[Pair]:
-        for result, value in zip(op.results, given, strict=False):
-            if value in self.views:
-                yield name_of(result), self.views[value].place
-            elif self.is_carried(result):
-                yield name_of(result), self.values.index(value)
+    def execute(self, op: Operation) -> None:
+        """A region that is run once. Of several blocks more than one may end it, each with results of its own."""
+        region = op.regions[0]
+        if len(region.blocks) == 1:
+            self.region(region)
+            self.results_of(op, region.blocks[0].operations[-1].operands)
+            return
+        around, self.executed = self.executed, op
+        self.region(region)
+        self.executed = around
+        self.join(op, self.b.open)
 
     @abstractmethod
     def specialize(self, op: Operation) -> None:
@@ -361,22 +285,6 @@ class Flow(Blocks, ABC):
 def inside(op: Operation) -> Iterator[Operation]:
     """The operations in the regions of one."""
     return (each for each in walk(op) if each is not op)
-
-
-def _named(name: str, type_: MemDesc) -> View:
-    """A descriptor that is handed on: a slot, or a part of one of which nobody knows where it starts."""
-    start = (0,) * type_.rank if type_.allocated[-type_.rank :] == type_.slot_shape else None
-    return View(g.Ref(name_of(name)), start, type_)
-
-
-def _step(value: Index, counter: str) -> int | None:
-    """By how much a counter grows, if the value is the counter and a constant."""
-    match value:
-        case Binary("+", Name(name), Const(step)) if name == counter:
-            return step
-        case Binary("+", Const(step), Name(name)) if name == counter:
-            return step
-    return None
 
 
 def _in_loops(region: Region) -> set[str]:

@@ -22,6 +22,10 @@ from tidegate.adapters.triton.views import Owner, View, footprint, index_view, s
 from tidegate.graph import model as g
 from tidegate.language.types import DTYPES
 
+# Operators of atomics, as `TT_AtomicRMWAttr` numbers them.
+OPERATORS = {1: "and", 2: "or", 3: "xor", 4: "add", 5: "fadd", 6: "max", 7: "min", 8: "umax", 9: "umin", 10: "exch"}
+FETCHING = ("", "exch")  # what is left depends on who comes last, also where nothing takes what was there before
+
 
 class Memory(Lanes):
     def alloc(self, op: Operation) -> None:
@@ -46,7 +50,9 @@ class Memory(Lanes):
             place = self.own_memory(name, bytes_, slots, offset)
             self.views[op.result] = View(place, (0,) * type_.rank, type_, slots > 1 and self.frame is None)
         if self.frame is None:
-            self.add(g.Alloc(name), op)
+            # Without a `local_dealloc` memory lives as long as it is used, and Triton gives it to others behind that.
+            freed = any(each.name == "ttg.local_dealloc" and op.result in each.operands for each in walk(self.function))
+            self.add(g.Alloc(name) if freed else g.Compute(), op)
         if op.operands:
             self.access(op, "write", op.result, self.effect(op), None, ())
 
@@ -129,13 +135,14 @@ class Memory(Lanes):
         foot = footprint(view, type_, register, by_all, Owner(self.group.count, self.group.first))
         if self.is_masked(op):
             foot = g.Footprint(foot.place, foot.extents, foot.width, True)
+        operator = OPERATORS.get(op.integer("atomic_rmw_op") or 0, "")
         action = g.Access(
             what,
             foot,
             later,
             effect.proxy,
-            operator=str(op.integer("atomic_rmw_op") or "") if what == "atomic" else "",
-            fetches=what == "atomic",
+            operator=operator if what == "atomic" else "",
+            fetches=what == "atomic" and (operator in FETCHING or self.is_used(op)),
             mbarrier=self.barrier_ref(told) if told is not None else None,
             as_one=not alone,
             element=type_.element if what == "atomic" and type_.element in DTYPES else "",
@@ -153,6 +160,11 @@ class Memory(Lanes):
                 self.pending.append(number)
             if effect.queue == "tdm" and told is not None:
                 self.arrive_when_done(op, told, bytes_of(foot))
+
+    def is_used(self, op: Operation) -> bool:
+        """Whether anything takes what an operation makes."""
+        made = set(op.results)
+        return any(not made.isdisjoint(each.operands) for each in walk(self.function))
 
     def lanes_name(self, op: Operation, view: View, type_: MemDesc, effect: Effect, by_all: bool) -> str:
         """The name of the map from bytes to lanes; where the bytes of all waves count, it is another one."""

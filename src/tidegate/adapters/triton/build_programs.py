@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.adapters.mlir.model import Block, Operation, Region, walk
+from tidegate.adapters.triton.build_blocks import Pair
 from tidegate.adapters.triton.build_flow import Flow
 from tidegate.adapters.triton.build_state import Group
 from tidegate.adapters.triton.values import is_scalar, name_of
 from tidegate.adapters.triton.views import View
 from tidegate.graph import model as g
+from tidegate.index import Flag, Name, names
 from tidegate.language import ops
 from tidegate.language.ops import Value
 from tidegate.language.types import BarrierObject
@@ -24,7 +26,7 @@ from tidegate.language.types import BarrierObject
 class Programs(Flow):
     def start(self) -> None:
         """Waves of partitions wait for their work from the start; the others run the function."""
-        special = [op for op in walk(self.function) if op.name == "ttg.warp_specialize"]
+        special = [op for op in walk(self.function) if op.name == "ttg.warp_specialize" and partitions_of(op)]
         if not special:
             return
         self.special = special[0]
@@ -46,15 +48,17 @@ class Programs(Flow):
         self.sync(ops.SharedMemoryBarrier(pinned=True), op, insertable=False)
 
     def specialize(self, op: Operation) -> None:
-        """All waves meet, run their regions, and meet again."""
+        """All waves meet, run their regions, and meet again. Without partitions there is nobody to meet."""
+        if not partitions_of(op):
+            self.execute(op)
+            return
         if op is not self.special:
             self.unknown.append(op)
             self.add(g.Unknown(()), op)
             return
         self.meet_all(op)
-        self.region(op.regions[0])
+        self.execute(op)
         self.meet_all(op)
-        self.results_of(op, op.regions[0].blocks[-1].operations[-1].operands)
 
     def work(self) -> None:
         """The waves of partitions: each group runs its region, and ends with the function."""
@@ -65,7 +69,7 @@ class Programs(Flow):
         self.at = None
         self.add(g.Compute(), op, "workers", insertable=False)
         self.meet_all(op)
-        partitions = op.regions[1].blocks[0].operations[0]
+        partitions = op.regions[1].blocks[0].operations[0]  # takes the values that all partitions capture
         counts = op.integers("partitionNumWarps")
         ranges, first = [], self.ttgir.waves
         for count in counts:
@@ -89,15 +93,55 @@ class Programs(Flow):
         self.b.open = ended
 
     def captured(self, op: Operation, region: Region) -> None:
-        given = zip((name for name, _ in region.blocks[0].arguments), op.operands, strict=False)
-        pairs = []
-        for name, value in given:
+        """What a partition takes from outside, as its waves know it: they run nothing of what came before.
+
+        What the others have computed on their way, in loops or by a branch, may be any number, or any slot.
+        """
+        pairs: list[Pair] = []
+        unknown: list[str] = []
+        for (name, type_), value in zip(region.blocks[0].arguments, op.operands, strict=False):
             if value in self.views:
                 self.views[name] = self.views[value]
+                if not self.is_known(self.views[value].place):
+                    self.views[name] = View(g.Ref(name_of(name)), None, self.views[value].type)
+                    pairs.append((name_of(name), self.any_place(name, value, unknown)))
             elif self.is_carried(name):
-                pairs.append((name_of(name), self.values.index(value)))
+                index = self.values.index(value)
+                if set(names(index)) <= self.free.keys():
+                    pairs.append((name_of(name), index))
+                else:
+                    self.declare(name, type_)
+                    unknown.append(name_of(name))
+        if unknown:
+            self.add(g.Havoc(tuple(unknown), True), op, "captured", insertable=False)
         if pairs:
             self.add(g.Assign(tuple(pairs)), op, "captured", insertable=False)
+
+    def is_known(self, place: g.Ref) -> bool:
+        """Whether a place is a part of a buffer or a barrier object that all waves find alike."""
+        kept = {each.name for part in ("buffers", "objects") for each in self.b.parts.get(part, ())}
+        return place.base in kept and {*names(place.slot), *names(place.offset)} <= self.free.keys()
+
+    def any_place(self, name: str, value: str, unknown: list[str]) -> g.Where:
+        """Any slot of any allocation that a descriptor may lie in; `unknown` takes the names of what decides."""
+        bases = [self.views[each].place for each in self.bases(value, frozenset()) if each in self.views]
+        slots = {each.name: each.slots for each in self.b.parts.get("buffers", ())}
+        found: g.Where | None = None
+        for number, base in enumerate(bases or [self.views[value].place]):
+            slot, choice = f"{name}.slot{number}", f"{name}.choice{number}"
+            place = base
+            if slots.get(base.base, 1) > 1:
+                self.declare(slot, "i32")
+                unknown.append(name_of(slot))
+                place = replace(base, slot=Name(name_of(slot)))
+            if found is None:
+                found = place
+            else:
+                self.declare(choice, "i1")
+                unknown.append(name_of(choice))
+                found = g.Either(Flag(name_of(choice)), place, found)
+        assert found is not None
+        return found
 
     def call(self, op: Operation) -> None:
         """Another function of the file, with its memory where this call has it."""
@@ -146,6 +190,11 @@ class Programs(Flow):
         self.b.function(self.around[-1], tuple(params))
         self.region(self.function.regions[0])
         self.callees()
+
+
+def partitions_of(op: Operation) -> tuple[Region, ...]:
+    """The regions that waves of their own run, of a `ttg.warp_specialize`."""
+    return op.regions[1].blocks[0].operations[0].regions
 
 
 def with_prefix(op: Operation, prefix: str) -> Operation:

@@ -55,7 +55,7 @@ class Scalars(State):
         match op.name:
             case "ttg.memdesc_index":
                 yield op.operands[1]
-            case "scf.if" | "cf.cond_br" | "scf.condition":
+            case "scf.if" | "cf.cond_br" | "scf.condition" | "scf.index_switch":
                 yield op.operands[0]
             case "scf.for":
                 yield from op.operands[:3]

@@ -3,8 +3,8 @@
 Needs   a file as it was read, and the same with a plan carried out in its text
 Gives   which operation became which, or the first that did not
 Keeps   values are compared by where they are made, not by their names; only barriers, waits, fences and commits without
-        operands may come, only barriers may go, and of a wait only its count and whether waves meet behind it may
-        change
+        operands may come; only barriers, and waits whose token nothing uses, may go; of a wait only its count and
+        whether waves meet behind it may change
 Cost    linear in the operations
 
     %2 = ttg.local_load %0           %2 = ttg.local_load %0
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tidegate.adapters.mlir.model import Operation, walk
-from tidegate.adapters.triton.effects import NOTHING, Effect, effects
+from tidegate.adapters.triton.effects import NOTHING, Effect, effects, may_go
 from tidegate.adapters.triton.read import Ttgir
 from tidegate.diag import Span
 
@@ -42,12 +42,13 @@ def compare(before: Ttgir, after: Ttgir) -> Comparison:
     """Goes through both texts side by side."""
     old, new = list(_operations(before)), list(_operations(after))
     known = {name for op in old for name in _values(op)}
+    used = before.used
     found = Comparison()
     first: dict[str, Made] = {}
     second: dict[str, Made] = {}
     at = 0
     for op in new:
-        while at < len(old) and _may_go(old[at]) and not _is_same(old[at], op, first, second):
+        while at < len(old) and may_go(old[at], used) and not _is_same(old[at], op, first, second):
             at += 1
         if at < len(old) and _is_same(old[at], op, first, second):
             for table, each in ((first, old[at]), (second, op)):
@@ -58,7 +59,7 @@ def compare(before: Ttgir, after: Ttgir) -> Comparison:
             was = f"`{old[at].name}` of line {old[at].at.line}" if at < len(old) else "the end"
             found.difference = f"`{op.name}` stands where {was} was"
             return found
-    left = next((each for each in old[at:] if not _may_go(each)), None)
+    left = next((each for each in old[at:] if not may_go(each, used)), None)
     if left is not None:
         found.difference = f"`{left.name}` of line {left.at.line} is gone"
     return found
@@ -91,10 +92,6 @@ def _shape(op: Operation) -> tuple[tuple[int, ...], ...]:
 
 def _changing(effect: Effect) -> tuple[str, ...]:
     return (effect.count, effect.meets) if effect.wait else ()
-
-
-def _may_go(op: Operation) -> bool:
-    return bool(effects().get(op.name, NOTHING).barrier)
 
 
 def _may_come(op: Operation, known: set[str]) -> bool:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
+from tidegate.adapters.mlir.model import Operation
+
 ACCESSES = ("read", "write", "atomic")
 MEMORY = (*ACCESSES, "barrier", "view", "unknown")
 VIEWS = ("index", "subslice", "same")
@@ -66,6 +68,16 @@ def effects() -> dict[str, Effect]:
     """The whole table."""
     text = files(__package__).joinpath("effects.toml").read_text(encoding="utf-8")
     return {name: _effect(name, row) for name, row in tomllib.loads(text).items()}
+
+
+def may_go(op: Operation, used: frozenset[str]) -> bool:
+    """Whether an operation can be taken out of a text: a barrier, or a wait whose token nothing uses.
+
+    A wait that hands its operands on, or at which waves may meet, does more than wait.
+    """
+    effect = effects().get(op.name, NOTHING)
+    only_waits = bool(effect.wait) and not effect.forwards and not effect.meets
+    return bool(effect.barrier) or (only_waits and used.isdisjoint(op.results))
 
 
 def _effect(name: str, row: dict[str, object]) -> Effect:

@@ -158,7 +158,9 @@ def parse_in(text: str, context: Any) -> Any:
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         path = os.path.join(folder, _MODULE)
         with open(path, "w", encoding="utf-8") as out:
-            out.write(text)
+            # Triton 3.9 prints an empty layout for WMMA of a single warp, and its parser aborts the process when it
+            # reads one (test_a_wmma_layout_of_one_warp_is_read).
+            out.write(text.replace("ctaLayout = {}", "ctaLayout = {warp = []}"))
         module = ir.parse_mlir_module(path, context)
     module.context = context
     return module

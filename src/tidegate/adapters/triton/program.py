@@ -13,11 +13,17 @@ from dataclasses import dataclass, replace
 from tidegate.adapters.mlir.model import Operation
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.build import Built, build
+from tidegate.adapters.triton.effects import NOTHING, effects, may_go
 from tidegate.adapters.triton.places import Source
 from tidegate.adapters.triton.read import Ttgir
 from tidegate.adapters.triton.target import find_misfit, gpu_of, name_of, target_of
 from tidegate.diag import BadInput, Finding, Label, Span
+from tidegate.graph import model as g
+from tidegate.graph.plan import Change, Delete, Edit, Plan
+from tidegate.language.ops import WaitCount
 from tidegate.targets import Target
+
+CLUSTERS = "workgroups of a cluster, which are not modelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,7 @@ class TritonProgram:
     @property
     def said(self) -> tuple[str, ...]:
         """How the file was taken, where that is not just as it stands."""
-        found = [self.retargeted] if self.retargeted else []
-        if self.ttgir.given:
-            found.append(
-                "stages of a warp pipeline were made loops first, as Triton does: the text is that of the loops"
-            )
+        found = [*([self.retargeted] if self.retargeted else ()), *self.ttgir.changed]
         if self.ttgir.is_compiled:
             found.append(f"as Triton {libtriton.version()} compiles it: its own barriers were put in first")
         return tuple(found)
@@ -56,10 +58,14 @@ class TritonProgram:
         """Where in the Triton source a place of the file comes from."""
         return self.ttgir.places.source(at.line) if at.file == self.ttgir.file else None
 
+    @property
+    def unmodelled(self) -> tuple[str, ...]:
+        return (CLUSTERS,) if (self.ttgir.module.operation.integer("ttg.num-ctas") or 1) > 1 else ()
+
     def findings(self) -> list[Finding]:
         """Operations that are taken for worse than they may be."""
         found = []
-        if (self.ttgir.module.operation.integer("ttg.num-ctas") or 1) > 1:
+        if self.unmodelled:
             message = "the workgroups of a cluster share memory: what one of them does alone was looked at"
             found.append(Finding("TG407", message, (Label(self.function.at),)))
         for op in self.built.unknown:
@@ -68,8 +74,35 @@ class TritonProgram:
             found.append(Finding("TG407", message, (label,), help=_HELP))
         return found
 
+    def possible(self, plan: Plan) -> Plan:
+        """A plan without the edits that only loosen and cannot be written.
+
+        A wait whose token is used stays, and so does the count of one that counts instructions.
+        """
+        used = self.ttgir.used
+
+        def stays(edit: Edit) -> bool:
+            op = self.built.before[edit.point] if isinstance(edit, Delete | Change) else None
+            if op is None or not isinstance(edit, Delete | Change):
+                return False
+            if isinstance(edit, Delete):
+                return not may_go(op, used)
+            old = self.built.graph.points[edit.point].action
+            return (
+                effects().get(op.name, NOTHING).unit == "instructions"
+                and isinstance(old, g.Sync)
+                and isinstance(old.op, WaitCount)
+                and isinstance(edit.op, WaitCount)
+                and dict(old.op.counts).keys() == dict(edit.op.counts).keys()
+                and all(count >= dict(old.op.counts)[queue] for queue, count in edit.op.counts)
+            )
+
+        return Plan(tuple(each for each in plan.edits if not stays(each)))
+
     def with_sources(self, finding: Finding) -> Finding:
-        """A finding with the lines of the Triton source that its places come from."""
+        """A finding with the lines of the Triton source that its places come from, and a way out that TTGIR has."""
+        if finding.code == "TG108":
+            finding = replace(finding, help=_ORDER_LANES.format(finding.at.line))
         lines = []
         for label in finding.labels:
             source = self.source(label.at)
@@ -79,6 +112,13 @@ class TritonProgram:
 
 
 _HELP = "a row in `effects.toml` would say; until then it is taken for an access to everything"
+
+
+# The first place of a finding is that of the later access.
+_ORDER_LANES = (
+    "put `ttg.barrier local` before line {}, `gl.barrier()` in Gluon, `tl.debug_barrier()` in Triton: "
+    "TTGIR has no fence for the lanes of a warp alone"
+)
 
 
 def programs_of(ttgir: Ttgir, asked: str | None = None) -> list[TritonProgram]:

@@ -25,8 +25,11 @@ from tidegate.adapters.triton.names import starts_with, with_names
 from tidegate.adapters.triton.places import Places, take_places
 from tidegate.diag import BadInput, Finding, Label, Span
 
+LOOPS = "stages of a warp pipeline were made loops first, as Triton does: the text is that of the loops"
+BROKEN = "lines that hold several operations were broken first: an edit goes between two lines"
 _FUNCTION = "tt.func"
 _RESULTS = re.compile(r"^%[\w.$-]+(?::\d+)?\s*=\s*")
+_RESULTS_BEFORE = re.compile(r"(?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?\s*=\s*$")
 _LOCATION = re.compile(r'"[^"]*":(\d+):(\d+)')
 
 
@@ -66,7 +69,8 @@ class Ttgir:
     relaxed: frozenset[int] = frozenset()  # lines of waits at which waves are not to meet
     is_fine: bool = False  # which wave touches what is asked for, also where that decides nothing
     has_stages: bool = False  # of a warp pipeline, in the text; the operations are those of the loops made of them
-    given: str = ""  # the file's own text, where such stages were made loops in the text
+    given: str = ""  # the file's own text, where it was changed before edits
+    changed: tuple[str, ...] = ()  # how it was changed
     reading: Reading = Reading()
 
     def text_line(self, line: int) -> str:
@@ -91,6 +95,11 @@ class Ttgir:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(each.string("sym_name") for each in self.kernels)
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The values that some operation takes."""
+        return frozenset(value for op in walk(self.module.operation) for value in op.operands)
 
     def only(self, name: str) -> Ttgir:
         """With one kernel."""
@@ -165,9 +174,12 @@ def read_to_edit(text: str, file: str, *, gpu: Gpu | None = None) -> Ttgir:
 
     Stages of a warp pipeline are made loops first, in the text itself: Triton puts barriers between the stages when
     it does that, so that edits of the text from before would come to stand among other barriers than they were made
-    for (tests/test_triton_written.py).
+    for (tests/test_triton_written.py). Lines that hold several operations are broken: an edit goes between two lines.
     """
     found = read_ttgir(text, file, gpu=gpu)
+    if (broken := _one_to_a_line(found)) != text:
+        inner = read_to_edit(broken, file, gpu=gpu)
+        return replace(inner, given=text, changed=(BROKEN, *inner.changed))
     if not found.has_stages:
         return found
     parsed = libtriton.parse(text, file)
@@ -175,7 +187,25 @@ def read_to_edit(text: str, file: str, *, gpu: Gpu | None = None) -> Ttgir:
         parsed.take_for(gpu)
     parsed.run("warp-pipeline")
     converted = parsed.text(file) if take_places(text).locs else parsed.plain()
-    return replace(read_ttgir(converted, file, gpu=gpu), given=text)
+    return replace(read_ttgir(converted, file, gpu=gpu), given=text, changed=(LOOPS,))
+
+
+def _one_to_a_line(ttgir: Ttgir) -> str:
+    """The text with a line for each operation. Lines with locations stay: what was taken out of them moves columns."""
+    starts: dict[int, list[int]] = {}
+    for op in walk(ttgir.module.operation):
+        if is_written(ttgir, op) and op.at.line not in ttgir.places.locs:
+            starts.setdefault(op.at.line, []).append(op.at.column)
+    lines = ttgir.text.split("\n")
+    for number, columns in starts.items():
+        line = lines[number - 1]
+        cuts = sorted(len(_RESULTS_BEFORE.sub("", line[: column - 1])) for column in columns)
+        inside = [cut for cut in cuts if line[:cut].strip()]
+        indent = line[: len(line) - len(line.lstrip())]
+        if inside:
+            pieces = [line[one:two].rstrip() for one, two in zip([0, *inside], [*inside, len(line)], strict=True)]
+            lines[number - 1] = f"\n{indent}".join(pieces)
+    return "\n".join(lines)
 
 
 def _ttgir(

@@ -84,6 +84,9 @@ class _Counter:
             return self.loop(op, ages)
         if op.name == "scf.if":
             return self.either(op, ages)
+        if op.name == "scf.execute_region" and len(op.regions[0].blocks) == 1:
+            left, results = self.block(op.regions[0].blocks[0], ages)
+            return _with(_seen(left, ages), op.results, results)
         if self.starts(op):
             for region in op.regions:  # it may run any number of times: tokens from outside have no age in it
                 self.region(region, {})

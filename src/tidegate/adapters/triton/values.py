@@ -51,6 +51,7 @@ _DIVIDE = {
     "arith.divsi": "//", "arith.divui": "//", "arith.floordivsi": "//", "arith.remsi": "mod", "arith.remui": "mod",
 }  # fmt: skip
 MOST_NODES = 48
+YIELDS = ("scf.yield", "ttg.warp_yield")  # end a region, with its results
 _OTHER_SIGN = re.compile(r"[#.$-]")  # that the name of a value may have, and that of a graph may not, or not alike
 
 
@@ -334,7 +335,7 @@ def _structured(values: Values, op: Operation) -> None:
             values.arguments[name] = Argument(type_, (tested[number],))
         for number, result in enumerate(op.results):
             values.arguments[result] = Argument(op.result_types[number], (tested[number],))
-    elif op.name == "scf.if" and op.results:
+    elif op.name in ("scf.if", "scf.index_switch") and op.results:
         arms = [region.blocks[0].operations[-1].operands for region in op.regions if region.blocks]
         for number, result in enumerate(op.results):
             values.arguments[result] = Argument(op.result_types[number], tuple(arm[number] for arm in arms))
@@ -342,7 +343,7 @@ def _structured(values: Values, op: Operation) -> None:
         for region in op.regions:
             for (name, type_), captured in zip(region.blocks[0].arguments, op.operands, strict=False):
                 values.arguments[name] = Argument(type_, (captured,))
-    elif op.name == "scf.execute_region":
-        last = op.regions[0].blocks[-1].operations[-1].operands
+    elif op.name in ("scf.execute_region", "ttg.warp_specialize"):
+        ends = [last.operands for block in op.regions[0].blocks if (last := block.operations[-1]).name in YIELDS]
         for number, result in enumerate(op.results):
-            values.arguments[result] = Argument(op.result_types[number], (last[number],))
+            values.arguments[result] = Argument(op.result_types[number], tuple(given[number] for given in ends))

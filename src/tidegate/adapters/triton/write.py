@@ -1,7 +1,8 @@
 """Plans carried out in a TTGIR text.
 
 Needs   the text, and for each kernel its graph, its plan and the reasons of the plan's edits
-Gives   the text with barriers and waits put in, changed or taken away; nothing else in it is touched
+Gives   the text with barriers and waits put in, changed or taken away; nothing else in it is touched, but for the name
+        of the GPU where the file was taken for another one
 Keeps   what is put in stands on lines of its own, in the syntax that the file is written in, with its reason behind it;
         Triton's parser reads the result. Only an operation that begins its line gets something before it, and only
         one that has its line to itself is changed or taken away. A barrier that drains all copies closes their group
@@ -22,7 +23,7 @@ from typing import NoReturn
 
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.build import Built
-from tidegate.adapters.triton.effects import effects
+from tidegate.adapters.triton.effects import effects, may_go
 from tidegate.adapters.triton.read import Ttgir, is_written
 from tidegate.adapters.triton.target import counts_instructions
 from tidegate.diag import BadInput, Finding, Label
@@ -41,6 +42,7 @@ _COUNTED = {"async": ("amdg.async_wait", "num_inst", True), "tdm": ("amdg.async_
 _TOKEN = "!ttg.async.token"
 _COMMIT = "ttg.async_commit_group"
 _OWN = "%tidegate"
+_TARGET = re.compile(r'(\bttg\.target = )"[^"]*"')
 _RESULTS = re.compile(r"\s*(?:%[\w$.-]+(?::\d+)?(?:\s*,\s*%[\w$.-]+(?::\d+)?)*\s*=\s*)?")
 
 
@@ -88,12 +90,25 @@ class _Writer:
     known: dict[int, frozenset[int]] = field(default_factory=dict)  # graph → points where a group may be open
     starts: dict[int, list[int]] = field(default_factory=dict)  # line → the columns at which operations begin in it
     taken: set[str] = field(default_factory=set)  # names of values that the file uses
+    used: frozenset[str] = frozenset()  # values that are operands
 
     def __post_init__(self) -> None:
+        self.used = self.ttgir.used
         for op in walk(self.ttgir.module.operation):
             self.taken.update(result.partition("#")[0] for result in op.results)
             if is_written(self.ttgir, op):
                 self.starts.setdefault(op.at.line, []).append(op.at.column)
+        self.name_target()
+
+    def name_target(self) -> None:
+        """A file that was taken for another GPU than it names gets the name of that one: it is what was proved."""
+        gpu = self.ttgir.reading.gpu
+        if gpu is None:
+            return
+        for number, line in enumerate(self.ttgir.lines, 1):
+            if _TARGET.search(line):
+                self.changed[number] = _TARGET.sub(rf'\g<1>"{gpu}"', self.ttgir.line(number), count=1)
+                return
 
     def kernel(self, edited: Edited) -> None:
         for op in edited.built.relaxed:
@@ -125,8 +140,8 @@ class _Writer:
                 self.insert(edited, number, self.place(edited, before), new, before)
             case Delete(point):
                 op = self.place(edited, point)
-                if not effects()[op.name].barrier:
-                    self.fail(op, "only barriers can be taken away: what a wait makes is used")
+                if not may_go(op, self.used):
+                    self.fail(op, "only barriers can be taken away, and waits whose token nothing uses")
                 self.delete(op)
             case Change(point, new):
                 self.change(edited, number, point, new)

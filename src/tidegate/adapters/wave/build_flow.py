@@ -15,7 +15,16 @@ from typing import Any
 
 from tidegate.adapters.wave.arrays import View
 from tidegate.adapters.wave.build_state import State
-from tidegate.adapters.wave.conditions import half_of, holds_by_wave, is_uniform, names_threads, waves_where
+from tidegate.adapters.wave.conditions import (
+    WHOLE,
+    agree_in_waves,
+    compare_arguments,
+    half_of,
+    holds_by_wave,
+    is_uniform,
+    names_threads,
+    waves_where,
+)
 from tidegate.adapters.wave.nodes import argument, is_node, op_of
 from tidegate.adapters.wave.regions import final_values, initial_values, output_of, region_of
 from tidegate.graph import model as g
@@ -148,7 +157,9 @@ class Flow(State, ABC):
             for each in graph.nodes
             if self.values.ops[each] == "set_symbol" and argument(each, 0) == axis
         ]
-        agree = not names_threads(condition) and all(is_uniform(each) for each in (start, *sets) if is_node(each))
+        known = self.values.arguments
+        given = [each for each in (start, *sets) if is_node(each)]
+        agree = not names_threads(condition) and all(is_uniform(each, known) for each in given)
         flag = self.memory.fresh(f"{node.name}_goes_on")
         self.free[flag] = Value(flag, FLAG)
         self.free[counter] = Value(counter, INDEX)
@@ -167,7 +178,7 @@ class Flow(State, ABC):
             name = self.memory.fresh(symbol.strip("$"))
             self.free[name] = Value(name, INDEX)
             self.symbols[symbol] = name
-        agree = is_uniform(argument(node, 1)) if is_node(argument(node, 1)) else True
+        agree = is_uniform(argument(node, 1), self.values.arguments) if is_node(argument(node, 1)) else True
         self.add(g.Havoc((self.symbols[symbol],), agree), node)
 
     # --- conditionals ---
@@ -207,8 +218,12 @@ class Flow(State, ABC):
         if table is not None:
             return (Truth(table[0]), "uniform") if len(set(table)) == 1 else (waves_where(table), "per_wave")
         if is_node(condition):
-            if not is_uniform(condition):
-                return None, "divergent"
+            if not is_uniform(condition, self.values.arguments):
+                known = agree_in_waves(condition, self.values.arguments, self.memory.numbers, self.context)
+                return None, "per_wave" if known else "divergent"
+            found = compare_arguments(condition, self.named_arguments(), self.uniform)
+            if found is not None:
+                return found, "uniform"
         elif names_threads(condition):
             return None, "divergent"
         else:
@@ -220,3 +235,11 @@ class Flow(State, ABC):
         if self.depth:
             self.add(g.Havoc((flag,), True), node)
         return Flag(flag), "uniform"
+
+    def named_arguments(self) -> dict[Any, str]:
+        """Whole numbers that the kernel is launched with, each with its name in the graph."""
+        for node in self.values.arguments:
+            if str(getattr(node, "type", None)) in WHOLE and node not in self.named:
+                self.named[node] = self.memory.fresh(node.name)
+                self.free[self.named[node]] = Value(self.named[node], INDEX)
+        return self.named

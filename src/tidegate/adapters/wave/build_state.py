@@ -50,6 +50,7 @@ class State:
         self.views: dict[Any, View] = {}
         self.points: dict[Any, int] = {}  # node → its point
         self.free: dict[str, Value] = {}
+        self.named: dict[Any, str] = {}  # numbers that the kernel is launched with → their names
         self.symbols: dict[str, str] = {f"$WG{number}": name for number, name in enumerate(WORKGROUP)}
         self.private: frozenset[Any] = frozenset()  # allocations in which every wave keeps to its own bytes
         self.parts = Parts()
@@ -107,8 +108,9 @@ class State:
             case "shared_memory_barrier_signal" if argument(node, 0, 0) == WORKGROUP_BARRIER:
                 tensor = self.counters_of["tensor_load_to_lds"]
                 counts = ((tensor, 0),) if argument(node, 1, False) and tensor else ()
-                self.sync(ops.WaitCount(((self.lds, 0), *counts) if self.lds else counts), node)
-                self.sync(ops.Signal(WORKGROUP_BARRIER), node, insertable=False)
+                # What is put before the node stands before its wait, too: a wait there drains for the signal as well.
+                self.sync(ops.WaitCount(((self.lds, 0), *counts) if self.lds else counts), node, insertable=False)
+                self.sync(ops.Signal(WORKGROUP_BARRIER), node)
             case "shared_memory_barrier_wait" if argument(node, 0, 0) == WORKGROUP_BARRIER:
                 self.sync(ops.Wait(WORKGROUP_BARRIER), node)
             case "memory_counter_wait":

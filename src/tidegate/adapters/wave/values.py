@@ -40,6 +40,10 @@ class Values:
         self.allocations: list[Any] = []
         self.loops: list[Any] = []
         self.reached: list[Any] = self.find_reached(trace.root_graph)
+        root = self.graphs[trace.root_graph]
+        self.arguments: tuple[Any, ...] = tuple(
+            node for node in root.nodes if node.op == "placeholder"
+        )  # of the kernel
         self.carried: dict[Any, list[Any]] = {loop: carried_values(loop, self.graphs) for loop in self.loops}
         self.bases: dict[Any, Bases] = self.find_bases()
         self.touching: dict[Any, Touching] = self.find_touching()

@@ -145,6 +145,10 @@ class _Writer:
                     case _:
                         self.fail(node, f"Wave has nothing for `{type(op).__name__}`")
                 counts = {}
+        if self.tensor and self.tensor in counts:
+            self.wait_for_tensors(point, node, op_of(node), counts)
+            return
+        with node.graph.inserting_before(node):
             self.wait(node, counts)
 
     def barrier(self, node: Any, counts: dict[str, int]) -> None:
@@ -201,8 +205,30 @@ class _Writer:
             self.fail(node, f"`{kind}` cannot become `{type(op).__name__}`")
         if isinstance(op, ops.SharedMemoryBarrier) and kind == "workgroup_barrier":
             counts[self.lds] = 0
+        if self.tensor and self.tensor in counts:
+            self.wait_for_tensors(point, node, kind, counts)
+            return
         with node.graph.inserting_before(node):  # a wait before it is as good, and leaves what stands there as it is
             self.wait(node, counts)
+
+    def wait_for_tensors(self, point: int, node: Any, kind: str, counts: dict[str, int]) -> None:
+        """Only Wave's signal waits for tensor copies: one that stands there is told to, a whole barrier becomes a pair.
+
+        Elsewhere a pair is put in. Whether waves may meet there, the proof of what was written decides.
+        """
+        if kind == "shared_memory_barrier_signal":
+            with node.graph.inserting_before(node):
+                self.wait(node, {each: count for each, count in counts.items() if each not in (self.lds, self.tensor)})
+            self.undo.append(partial(setattr, node, "args", node.args))
+            node.args = (node.args[0], True)
+            return
+        if kind == "shared_memory_barrier" and node.args and node.args[0] and self.loads:
+            counts[self.loads] = 0  # as the barrier that goes has waited for them
+        with node.graph.inserting_before(node):
+            self.signal(node, counts)
+            self.put("SharedMemoryBarrierWait", node, WORKGROUP_BARRIER)
+        if kind == "shared_memory_barrier":
+            self.delete(point)
 
     def delete(self, point: int) -> None:
         node = self.built.nodes[point]

@@ -1,0 +1,148 @@
+"""Blocks of TTGIR that jump to one another, and what regions hand on.
+
+Needs   blocks of the `cf` dialect, and terminators of regions
+Gives   the edges that terminators make; arguments and results that take their values
+Keeps   arguments of a block take their values all at once, on the way to it; a region may be left from several blocks,
+        each of which gives its results
+Cost    linear in the operations
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidegate.adapters.mlir.model import Block, Operation, Region
+from tidegate.adapters.triton.build_sync import Synchronization
+from tidegate.adapters.triton.effects import NOTHING
+from tidegate.adapters.triton.types import MemDesc
+from tidegate.adapters.triton.values import YIELDS, jumps, name_of
+from tidegate.adapters.triton.views import View
+from tidegate.diag import BadInput, Finding, Label
+from tidegate.graph import model as g
+from tidegate.index import Binary, Compare, Const, Index, Name, count_trips
+
+EXPECTED_TRIPS = 16.0
+Pair = tuple[str, Index | g.Where | g.Token]
+
+
+class Blocks(Synchronization):
+    """Blocks that jump to one another."""
+
+    def enter(self, block: Block) -> None:
+        """Descriptors that are handed to a block are places with a name of their own."""
+        for name, type_ in block.arguments:
+            found = self.types.memdesc(type_)
+            if found is not None and found.is_shared and found.is_known and name not in self.views:
+                self.views[name] = named(name, found)
+
+    def counted_loop(self, block: Block, region: Region) -> g.Loop | None:
+        """What is known of a loop that a block does nothing but test: `^bb1(%i): cmpi slt, %i, %n; cond_br`."""
+        last = block.operations[-1]
+        if last.name != "cf.cond_br" or not block.arguments or any(map(self.does_something, block.operations[:-1])):
+            return None
+        self.enter(block)
+        test = self.values.cond(last.operands[0])
+        counter = name_of(block.arguments[0][0])
+        if not (isinstance(test, Compare) and test.op == "<" and test.left == Name(counter)):
+            return None
+        starts: list[Index] = []
+        steps: list[int] = []
+        for other in region.blocks:
+            for label, given in jumps(other.operations[-1]):
+                if label == block.label:
+                    value = self.values.index(given[0])
+                    step = _step(value, counter)
+                    if step is None:
+                        starts.append(value)
+                    else:
+                        steps.append(step)
+        if len(starts) != 1 or len(steps) != 1 or steps[0] <= 0:
+            return None
+        lower, by = starts[0], steps[0]
+        trips = count_trips(lower, test.right, by)
+        expect = EXPECTED_TRIPS if trips is None else float(trips)
+        return g.Loop(0, -1, trips or 0, trips, expect, counter, lower, test.right, by)
+
+    def does_something(self, op: Operation) -> bool:
+        """Whether an operation is more than arithmetic on scalars that can be followed."""
+        if self.effect(op) != NOTHING or op.regions or op.integer("allocation.offset") is not None:
+            return True
+        if self.touches_memory(op):
+            return True
+        return any(result in self.values.opaque and self.is_carried(result) for result in op.results)
+
+    def leave(self, block: Block, waiting: list[tuple[int, str]], *, insertable: bool) -> list[int]:
+        """The edges that a terminator makes; gives the points from which the region is left."""
+        last = block.operations[-1]
+        targets = list(jumps(last))
+        if not targets:
+            if last.name in YIELDS and self.executed is not None:
+                self.hand_on(self.executed, last)
+            ends, self.b.open = self.b.open, []
+            return ends
+        if len(targets) == 1:
+            self.hand_over(last, *targets[0], waiting)
+            return []
+        facts = {} if insertable else {"insertable": False}
+        test = self.add(g.Branch(self.values.cond(last.operands[0])), last, "branch", **facts)
+        for label, given in targets:
+            self.b.open = [test]
+            self.add(g.Compute(), last, "arm", insertable=False)
+            self.hand_over(last, label, given, waiting)
+        return []
+
+    def hand_over(self, op: Operation, label: str, given: tuple[str, ...], waiting: list[tuple[int, str]]) -> None:
+        """Arguments of a block take their values, all at once, on the way to it."""
+        pairs = self.pairs(zip((name for name, _ in self.labels[label]), given, strict=False))
+        if pairs:
+            self.add(g.Assign(pairs), op, "jump")
+        waiting += [(point, label) for point in self.b.open]
+        self.b.open = []
+
+    def pairs(self, given: Iterable[tuple[str, str]]) -> tuple[Pair, ...]:
+        """Assignments of arguments, where somebody asks for them."""
+        found: list[Pair] = []
+        for name, value in given:
+            if name in self.views or value in self.views:
+                found.append((name_of(name), self.place_of(value)))
+            elif self.is_carried(name):
+                found.append((name_of(name), self.values.index(value)))
+        return tuple(found)
+
+    def place_of(self, value: str) -> g.Where:
+        """Where a descriptor lies. What becomes of a name that takes one of which nobody knows that, nobody can say."""
+        if value not in self.views:
+            at = (Label(self.at.at),) if self.at is not None else ()
+            message = (
+                f"`{value}` comes from an operation that nobody has described, and is handed on where others are too"
+            )
+            raise BadInput(Finding("TG005", message, at))
+        return self.views[value].place
+
+    def hand_on(self, op: Operation, last: Operation) -> None:
+        """What the results of an operation are, where one of its regions ends."""
+        pairs = tuple(self.arm_results(op, last.operands))
+        self.add(g.Assign(pairs) if pairs else g.Compute(), last, "yield")
+
+    def arm_results(self, op: Operation, given: tuple[str, ...]) -> Iterator[Pair]:
+        for result, value in zip(op.results, given, strict=False):
+            if value in self.views:
+                yield name_of(result), self.views[value].place
+            elif self.is_carried(result):
+                yield name_of(result), self.values.index(value)
+
+
+def named(name: str, type_: MemDesc) -> View:
+    """A descriptor that is handed on: a slot, or a part of one of which nobody knows where it starts."""
+    start = (0,) * type_.rank if type_.allocated[-type_.rank :] == type_.slot_shape else None
+    return View(g.Ref(name_of(name)), start, type_)
+
+
+def _step(value: Index, counter: str) -> int | None:
+    """By how much a counter grows, if the value is the counter and a constant."""
+    match value:
+        case Binary("+", Name(name), Const(step)) if name == counter:
+            return step
+        case Binary("+", Const(step), Name(name)) if name == counter:
+            return step
+    return None
