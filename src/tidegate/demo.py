@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from tidegate.diag import BadInput, Finding, Sources, sort_findings
 from tidegate.files import load_text
+from tidegate.graph.barriers import tally
 from tidegate.graph.build import build_graph
 from tidegate.language.ops import Kernel
 from tidegate.passes import Checked, Unit, check_unit, show_decided
@@ -171,19 +172,10 @@ def _schedule(demo: _Demo) -> bool:
 
 def _row(what: str, kernel: Kernel, target: Target, verdict: str, sizes: dict[str, int]) -> tuple[str, ...]:
     """What it has in one iteration of its loop, and what the cost model says that takes."""
-    from tidegate.graph import model as g
-    from tidegate.language.ops import SharedMemoryBarrier, Wait, WorkgroupBarrier
-
     graph = build_graph(kernel, target).graph
-    in_loop = sum(
-        point.loop >= 0
-        and isinstance(point.action, g.Sync)
-        and isinstance(point.action.op, SharedMemoryBarrier | WorkgroupBarrier | Wait)
-        for point in graph.points
-    )
     known: dict[str, Any] = {each.name: sizes.get(each.name, each.default) for each in graph.sizes}
     cycles, busy = cost_of_iteration(graph, target, estimate(graph, target, sizes=known, cached=True, record=True))
-    return what, target.name, str(in_loop), f"{cycles:,.0f}", f"{busy * 100:.0f} %", verdict
+    return what, target.name, str(tally(graph).in_loops), f"{cycles:,.0f}", f"{busy * 100:.0f} %", verdict
 
 
 def _compare(demo: _Demo) -> bool:

@@ -56,6 +56,8 @@ class Finding:
     notes: tuple[str, ...] = ()
     help: str = ""
     witness: Facts = ()  # what the sentences say, for programs: names and values, which may be facts again
+    cause: str = ""  # the same for findings that one mistake leads to; empty: nothing is known about that
+    count: int = 1  # findings that it stands for: of one cause, most are only counted
 
     @property
     def at(self) -> Span:
@@ -176,6 +178,7 @@ def findings_to_json(findings: Iterable[Finding], **facts: object) -> dict[str, 
                 "labels": [_label_to_json(label) for label in finding.labels],
                 "notes": list(finding.notes),
                 "help": finding.help,
+                "count": finding.count,
                 "witness": _facts_to_json(finding.witness) if finding.witness else None,
             }
             for finding in sort_findings(findings)

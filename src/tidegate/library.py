@@ -76,7 +76,7 @@ def sync(
     target: str | None = None,
     strategy: str = "",
     *,
-    atomics: str = "order",
+    atomics: str = "commute",
     stagger: int = 0,
     remove_redundant: bool = False,
     tighten_waits: bool = False,
@@ -116,7 +116,7 @@ def sync(
 
 
 def explain(
-    program: KernelLike | SyncGraph, target: str | None = None, *, atomics: str = "order", stagger: int = 0
+    program: KernelLike | SyncGraph, target: str | None = None, *, atomics: str = "commute", stagger: int = 0
 ) -> Explained:
     """Says why the synchronization of a kernel or a graph stands as it does, and why there is no more of it.
 

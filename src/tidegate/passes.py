@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph
+from tidegate.graph.plan import Plan
 from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 
@@ -43,8 +44,8 @@ Show = Callable[[str, str], None]
 
 # Synchronization that the target does not have: there is no machine on which the program could be judged.
 NOT_THERE = {"TG206", "TG210", "TG305", "TG307"}
-# Runs of the judge for witnesses that its own choice of sizes does not show.
-MOST_REPLAYS = 20
+# A question to isl takes as long as so many steps of the simulator.
+QUERY_COSTS = 30
 NO_MORE_TRIPS = "no more trips than that"
 # Accesses that leave their buffers: what they touch instead is not known, and nothing is proved about it.
 OUTSIDE = {"TG301", "TG304"}
@@ -61,6 +62,13 @@ class Origin(Protocol):
 
     def findings(self) -> list[Finding]:
         """What is taken for worse than it may be."""
+
+    @property
+    def unmodelled(self) -> tuple[str, ...]:
+        """What it does that no graph says: nothing is proved of it then."""
+
+    def possible(self, plan: Plan) -> Plan:
+        """A plan without the edits that only loosen and that the program's text has no way to say."""
 
     def with_sources(self, finding: Finding) -> Finding:
         """A finding with the places of the source that it comes from."""
@@ -136,6 +144,15 @@ class Checked:
     shown: int = 0  # suspects of the verifier that the simulator shows
     refuted: int = 0  # and that cannot be, since it has gone through everything
     replays: int = 0  # runs of the judge beside the first, with the sizes of a witness
+    unmodelled: tuple[str, ...] = ()  # what the program does that no graph says
+    replayed: int = 0  # steps that these took
+
+    @property
+    def work(self) -> int:
+        """What it took to decide, in steps of the simulator."""
+        ran = self.judgement.cost if self.judgement is not None else 0
+        asked = self.verification
+        return ran + self.replayed + (QUERY_COSTS * asked.queries + 2 * asked.visits if asked is not None else 0)
 
     @property
     def is_proved(self) -> bool:
@@ -178,9 +195,9 @@ def run_stages(
     return checked
 
 
-def check_unit(unit: Unit) -> Checked:
+def check_unit(unit: Unit, limits: Limits | None = None) -> Checked:
     """All stages, for those who want nothing but what they find."""
-    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
+    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None, limits=limits)
 
 
 def _run_stages(
@@ -226,14 +243,17 @@ def _run_stages(
     verification = Verification(undecided=("nobody was asked to",))
     if prove:  # that a kernel stays in its memory has been seen in its shape; Triton sees to that of its own
         verification = verify(graph, unit.target, memory=unit.kernel is None and unit.origin is None)
+    if unit.origin is not None and unit.origin.unmodelled and not verification.suspects:
+        verification = Verification(undecided=unit.origin.unmodelled)
     if print_after == "verify":
         show("verify", show_verification(verification, graph))
     if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude
         findings = [each for each in findings if each.code not in PROTOCOL]
     checked = Checked(findings, None, "", verification, graph, _assumptions(unit, graph, verification))
+    checked.unmodelled = unit.origin.unmodelled if unit.origin is not None else ()
     if stop_after == "verify":
         checked.why_not = _why_not(findings, stop_after)
-        checked.findings += [_possible(each, graph, "nothing was run") for each in verification.suspects]
+        checked.findings += _possible(verification.suspects, graph, lambda _: "nothing was run", limits)
         checked.findings += _stale_findings(stale, graph)
         return checked
     needless = verification.is_proved and not verification.doubts
@@ -257,7 +277,8 @@ def _assumptions(unit: Unit, graph: SyncGraph, verification: Verification) -> tu
 
     # The shape of a kernel shows that it stays in its memory; a graph was asked, and Triton sees to its own.
     in_range = unit.kernel is not None or (unit.origin is None and not verification.doubts)
-    return find_assumptions(graph, unit.target, kernel=unit.kernel, in_range=in_range)
+    leans = verification.leans_on_lanes or not verification.is_proved
+    return find_assumptions(graph, unit.target, kernel=unit.kernel, in_range=in_range, leans=leans)
 
 
 def _stale(graph: SyncGraph, target: Target) -> list[Stale]:
@@ -281,28 +302,36 @@ def _stale_findings(stale: list[Stale], graph: SyncGraph, judgement: Judgement |
 
 def _run(checked: Checked, target: Target, limits: Limits | None, progress: Progress | None) -> None:
     """Runs what is not proved. Each suspect of the verifier is shown again, with its own sizes if need be."""
-    from tidegate.simulate.judge import judge
+    from tidegate.simulate.judge import AT_ONCE, judge
 
     assert checked.graph is not None
     assert checked.verification is not None
+    limits, asked = limits or AT_ONCE, checked.verification
+    wanted = {(each.x, each.y, each.within_a_wave) for each in asked.suspects}
+    if not (asked.undecided or limits.count):  # else anything may be wrong
+        limits = replace(limits, wanted=None if asked.doubts else frozenset(wanted), sample=True)
     checked.judgement = judgement = judge(checked.graph, target, limits, progress)
     known = checked.findings
     checked.findings = [*known, *_new(judgement, known)]
-    if limits is not None and limits.sizes:
+    if limits.sizes:
         return  # other sizes were not asked for
     pairs = set(judgement.pairs)
-    for suspect in checked.verification.suspects:
+    hidden = sum(not _is_among(suspect, pairs) for suspect in asked.suspects)
+    steps = limits.steps // 2 // max(1, min(hidden, limits.replays))
+    left: list[Suspect] = []
+    for suspect in asked.suspects:
         if not _is_among(suspect, pairs):
-            again = _replay(checked, suspect, target, limits)
+            again = _replay(checked, suspect, target, replace(limits, shown=frozenset(pairs)), steps)
             pairs |= again.pairs
-            found = {(each.code, each.at, each.message) for each in checked.findings}
+            found = {(each.code, each.at, each.message) for each in checked.findings} if again.findings else set()
             checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
         if _is_among(suspect, pairs):
             checked.shown += 1
         elif not judgement.bounded and judgement.runs:
             checked.refuted += 1  # everything was run
         else:
-            checked.findings.append(_possible(suspect, checked.graph, _why_not_shown(suspect, checked)))
+            left.append(suspect)
+    checked.findings += _possible(left, checked.graph, lambda each: _why_not_shown(each, checked), limits)
 
 
 def _why_not_shown(suspect: Suspect, checked: Checked) -> str:
@@ -319,23 +348,39 @@ def _is_among(suspect: Suspect, pairs: set[tuple[int, int]]) -> bool:
     return (suspect.x, suspect.y) in pairs or (suspect.y, suspect.x) in pairs
 
 
-def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits | None) -> Judgement:
-    """With the sizes of the witness; what it leaves open is decided in every way."""
-    from tidegate.simulate.judge import Judgement, Limits, judge
+def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits, steps: int) -> Judgement:
+    """With what the witness names, until it is shown; what that leaves open is decided in every way."""
+    from tidegate.simulate.judge import Judgement, judge
 
     assert checked.graph is not None
-    names = {each.name for each in checked.graph.sizes}
+    names = {each.name for each in checked.graph.sizes} | {each.name for each in checked.graph.free}
     sizes = tuple((name, value) for name, value in suspect.point.values if name in names)
-    if not sizes or checked.replays >= MOST_REPLAYS:
+    if not sizes or checked.replays >= limits.replays or checked.replayed > limits.steps // 2:
         return Judgement()
     checked.replays += 1
-    return judge(checked.graph, target, replace(limits or Limits(), sizes=sizes))
+    wanted = frozenset(((suspect.x, suspect.y, suspect.within_a_wave),))
+    limits = replace(limits, sizes=sizes, few=True, steps=steps, wanted=wanted, enough=0, sample=False)
+    found = judge(checked.graph, target, limits)
+    checked.replayed += found.cost
+    return found
 
 
-def _possible(suspect: Suspect, graph: SyncGraph, why_not: str) -> Finding:
-    from tidegate.verify.say import possible
+def _possible(
+    suspects: Sequence[Suspect], graph: SyncGraph, why_not: Callable[[Suspect], str], limits: Limits | None
+) -> list[Finding]:
+    """A finding for each suspect; of many with one cause the first stand for all, since each takes a witness."""
+    from tidegate.simulate.judge import AT_ONCE
+    from tidegate.verify.say import cause_of, possible
 
-    return possible(suspect, graph, why_not)
+    alike: dict[str, list[Suspect]] = {}
+    for each in suspects:
+        alike.setdefault(cause_of(each), []).append(each)
+    most = (limits or AT_ONCE).alike
+    found: list[Finding] = []
+    for group in alike.values():
+        written = [possible(each, graph, why_not(each)) for each in (group[:most] if most else group)]
+        found += [replace(written[0], count=1 + len(group) - len(written)), *written[1:]]
+    return found
 
 
 def _why_not(findings: list[Finding], stop_after: str | None) -> str:

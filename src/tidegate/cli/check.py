@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate.cli.bars import progress_bar
-from tidegate.cli.options import FilesArg, JsonOption, PrintAfter, SeedOption, StopAfter, TargetOption
+from tidegate.cli.grouping import MOST_FINDINGS, Grouped, count_all, group
+from tidegate.cli.options import FilesArg, JsonOption, MaxFindings, PrintAfter, SeedOption, StopAfter, TargetOption
 from tidegate.cli.say import emit, print_findings, print_stage, read_sizes, say, status_of, stop
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def check_command(
         bool,
         typer.Option("--advice", help="Of programs without findings, say which barriers and waits could be less."),
     ] = False,
+    max_findings: MaxFindings = MOST_FINDINGS,
     print_after: PrintAfter = None,
     stop_after: StopAfter = None,
 ) -> None:
@@ -65,7 +67,7 @@ def check_command(
     """
     from tidegate.diag import BadInput, Sources
     from tidegate.passes import check_stage
-    from tidegate.simulate.judge import EXPLORE, Limits
+    from tidegate.simulate.judge import AT_ONCE, EXPLORE
 
     if as_json and as_sarif:
         stop("`--json` and `--sarif` each want the output for themselves", "give one of the two")
@@ -76,7 +78,8 @@ def check_command(
         check_stage(print_after)
         check_stage(stop_after)
         sizes = tuple(read_sizes(size or []).items())
-        limits = replace(EXPLORE if explore else Limits(), seed=seed, sizes=sizes)
+        limits = replace(EXPLORE if explore else AT_ONCE, seed=seed, sizes=sizes)
+        limits = limits if max_findings else replace(limits, alike=0)
         with progress_bar("files", quiet=not as_text or len(files) == 1) as progress:
             for number, each in enumerate(checks):
                 progress(number, len(checks))
@@ -84,8 +87,9 @@ def check_command(
                 if advice:
                     each.advise(limits, quiet=not as_text)
                 if as_text:
-                    print_findings(each.findings, each.sources or Sources(), err=each.sources is None)
-                    for line in each.verdicts():
+                    shown = [finding for found in each.groups(max_findings) for finding in found.shown]
+                    print_findings(shown, each.sources or Sources(), err=each.sources is None)
+                    for line in each.verdicts(max_findings):
                         say(line)
     except BadInput as bad:
         if not as_sarif:
@@ -93,29 +97,31 @@ def check_command(
         refused = bad.findings
     status = max(status_of([*each.findings, *refused]) for each in checks)
     if as_json:
-        _say_json(checks)
+        _say_json(checks, max_findings)
     if as_sarif:
-        _say_sarif(checks, refused, status)
+        _say_sarif(checks, refused, status, max_findings)
     raise typer.Exit(status)
 
 
-def _say_json(checks: list[_Check]) -> None:
+def _say_json(checks: list[_Check], most: int) -> None:
     from tidegate.diag import findings_to_json
 
     files = [each.file for each in checks]
     given = files if len(files) > 1 else files[0]
-    findings = [finding for each in checks for finding in each.findings]
-    emit(json.dumps(findings_to_json(findings, file=given, **_facts(checks)), indent=2))
+    groups = [found for each in checks for found in each.groups(most)]
+    findings = [finding for found in groups for finding in found.shown]
+    emit(json.dumps(findings_to_json(findings, file=given, **_facts(checks), **count_all(groups)), indent=2))
 
 
-def _say_sarif(checks: list[_Check], refused: Sequence[Finding], status: int) -> None:
+def _say_sarif(checks: list[_Check], refused: Sequence[Finding], status: int, most: int) -> None:
     """Also where the command line cannot be carried out: who asks for a log gets one."""
     from tidegate.cli.sarif import Reported, sarif_log
     from tidegate.diag import Sources
 
-    reported = [found for each in checks for found in each.reported()]
+    reported = [found for each in checks for found in each.reported(most)]
+    counts = count_all([found for each in checks for found in each.groups(most)])
     sources = Sources({file: text for each in checks if each.sources for file, text in each.sources.texts.items()})
-    log = sarif_log([*reported, *map(Reported, refused)], sources, status=status, **_facts(checks))
+    log = sarif_log([*reported, *map(Reported, refused)], sources, status=status, **_facts(checks), **counts)
     emit(json.dumps(log, indent=2))
 
 
@@ -198,24 +204,29 @@ class _Check:
                 found = replace(found, findings=[*map(unit.origin.with_sources, found.findings)])
             self.advice.append(found)
 
-    def reported(self) -> Iterator[Reported]:
+    def groups(self, most: int) -> list[Grouped]:
+        """What is shown of the file, and then of each program: findings of one cause as one, no more than `most`."""
+        found = [group(self.bad, most)]
+        for number, checked in enumerate(self.results):
+            advice = [each.findings for each in self.advice[number : number + 1]]
+            found.append(group([*checked.findings, *chain(*advice)], most))
+        return found
+
+    def reported(self, most: int) -> Iterator[Reported]:
         """The findings, each with its program, for the SARIF log."""
         from tidegate.cli.sarif import sort_reported
 
-        yield from sort_reported(self.bad, self.file)
-        for number, (unit, checked) in enumerate(zip(self.units, self.results, strict=True)):
-            advice = [each.findings for each in self.advice[number : number + 1]]
-            yield from sort_reported([*checked.findings, *chain(*advice)], self.file, unit.name)
+        for name, found in zip(("", *(unit.name for unit in self.units)), self.groups(most), strict=True):
+            yield from sort_reported(found.shown, self.file, name)
 
-    def verdicts(self) -> list[str]:
+    def verdicts(self, most: int) -> list[str]:
         """For each program how many findings there are, and what was run."""
         from tidegate.passes import show_decided
 
         lines = []
         where = f"{self.file}: " if self.among_others else ""
         for number, (name, checked) in enumerate(zip(self.names, self.results, strict=True)):
-            count = len(checked.findings)
-            what = f"{count} finding{'s' * (count != 1)}" if count else "no findings"
+            what = group(checked.findings, most).said
             if checked.verification is None:
                 lines.append(f"{where}{name}: {what}; races and hangs were not judged: {checked.why_not}")
                 continue

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from tidegate.cli.bars import progress_bar
-from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, StaggerOption, TargetOption
+from tidegate.cli.grouping import MOST_FINDINGS, count_all, group
+from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, MaxFindings, StaggerOption, TargetOption
 from tidegate.cli.say import emit, print_findings, say, say_notes
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ def explain_command(
     file: FileArg,
     target: TargetOption = None,
     as_json: JsonOption = False,
-    atomics: AtomicsOption = "order",
+    atomics: AtomicsOption = "commute",
     stagger: StaggerOption = 0,
+    max_findings: MaxFindings = MOST_FINDINGS,
 ) -> None:
     """Say of each barrier what it is for and what goes wrong without it, and of other accesses why they need none.
 
@@ -56,12 +58,15 @@ def explain_command(
         emit(json.dumps(findings_to_json(bad.findings, file=file, programs=[]), indent=2))
         raise typer.Exit(2) from None
     if as_json:
-        findings = [finding for each in results for finding in each.findings]
+        groups = [group(each.findings, max_findings) for each in results]
+        findings = [finding for each in groups for finding in each.shown]
         programs = [program_to_json(each) for each in results]
-        emit(json.dumps(findings_to_json(findings, file=file, programs=programs), indent=2))
+        document = findings_to_json(findings, file=file, programs=programs, **count_all(groups))
+        emit(json.dumps(document, indent=2))
     else:
         for result in results:
-            print_findings([each for each in result.findings if each.is_bad_input], loaded.sources)
+            unusable = [each for each in result.findings if each.is_bad_input]
+            print_findings(group(unusable, max_findings).shown, loaded.sources)
         say("\n".join(show_explained(each, loaded.sources) for each in results).rstrip("\n"))
     raise typer.Exit(2 if any(each.graph is None for each in results) else 0)
 
@@ -71,7 +76,7 @@ def explain_command(
 
 def program_to_json(result: Explained) -> dict[str, object]:
     """One program; `docs/json.md` describes its fields."""
-    from tidegate.cli.sync_report import hazard_to_json
+    from tidegate.cli.sync_report import hazard_to_json, tally_to_json
 
     found = result.hazards
     hazards = _hazards(result)
@@ -80,6 +85,7 @@ def program_to_json(result: Explained) -> dict[str, object]:
         "program": f"@{result.unit.name} on {result.unit.target.name or 'no target'}",
         "hazards": [hazard_to_json(each, found.flow) for each in hazards if found is not None],
         "barriers": [_barrier(each, result, numbers) for each in result.barriers],
+        "tally": tally_to_json(result.tally) if result.graph is not None else None,
         "pairs": [_pair(each, result, numbers) for each in result.pairs],
         "notes": result.notes,
         "why_not": result.why_not or None,
@@ -107,6 +113,7 @@ def _barrier(barrier: Barrier, result: Explained, numbers: dict[int, int]) -> di
         "kind": barrier.kind,
         "parts": parts,
         "weight": barrier.weight,
+        "counts": barrier.tally.barriers,
         "loop": barrier.loop or None,
         "pinned": barrier.pinned,
         "needed": barrier.is_needed,

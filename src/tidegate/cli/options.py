@@ -29,6 +29,15 @@ TargetOption = Annotated[
         autocompletion=complete_target,
     ),
 ]
+MaxFindings = Annotated[
+    int,
+    typer.Option(
+        "--max-findings",
+        metavar="N",
+        min=0,
+        help="Show at most so many findings, those of one cause as one; 0: all, one by one.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a versioned JSON document instead of text.")]
 PrintAfter = Annotated[
     str | None,
@@ -46,8 +55,9 @@ AtomicsOption = Annotated[
     str,
     typer.Option(
         metavar="HOW",
-        help="`order` atomics among themselves, or let those `commute` that do.",
-        autocompletion=complete_words("order", "commute"),
+        help="`commute`: no order between atomics of one operator and type whose results are not used. `order`: "
+        "order them like other accesses.",
+        autocompletion=complete_words("commute", "order"),
     ),
 ]
 StaggerOption = Annotated[

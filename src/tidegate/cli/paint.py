@@ -24,8 +24,8 @@ WORDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^\s*(?:not proved|bounded|uncertain|not judged|not ordered|note):"), DOUBT),
     (re.compile(r": (?:declined$|not synchronized\b|not explained\b)|\bis not (?:written|scheduled)\b"), DOUBT),
     (re.compile(r"\bnot judged\b|\bwere not judged\b"), DOUBT),
-    (re.compile(r"^\s*(?:judged|advice|timeline|weight \S+)(?=[:,]|$)"), "cyan"),
-    (re.compile(r"^\s*(?:serves|without|earlier|later|weaker|outside|instead|slots)\b(?=  )"), "bold"),
+    (re.compile(r"^\s*(?:judged|advice|timeline|\d+ barriers?, weight \S+)(?=[:,]|$)"), "cyan"),
+    (re.compile(r"^\s*(?:serves|by path|without|earlier|later|weaker|outside|instead|slots)\b(?=  )"), "bold"),
     (re.compile(r"^\s*\d+ \|(?= )"), "blue"),
     (re.compile(r"^# after \w+$"), "bold magenta"),
     (re.compile(r"^\S+ · .*$|^[a-z_]+$"), "bold"),  # the name of a target, the titles of its facts

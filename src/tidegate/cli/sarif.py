@@ -152,8 +152,11 @@ def _result(each: Reported, rules: list[str], sources: Sources, prints: Counter[
     if related:
         found["relatedLocations"] = related
     found["partialFingerprints"] = {FINGERPRINT: _fingerprint(each, sources, prints)}
-    if finding.witness:
-        found["properties"] = {"witness": _witness(finding)}
+    properties = {"witness": _witness(finding)} if finding.witness else {}
+    if finding.count > 1:
+        properties["count"] = finding.count
+    if properties:
+        found["properties"] = properties
     return found
 
 

@@ -10,7 +10,8 @@ import typer
 
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_sync_stage, complete_sync_strategy, complete_words
-from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, OutOption, StaggerOption, TargetOption
+from tidegate.cli.grouping import MOST_FINDINGS, group
+from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, MaxFindings, OutOption, StaggerOption, TargetOption
 from tidegate.cli.say import emit, print_findings, print_stage, say, say_diff, say_program, status_of, stop, write
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def sync_command(
         bool, typer.Option("--diff", help="Print what changes, as a unified diff, instead of the program.")
     ] = False,
     remove_redundant: Annotated[
-        bool, typer.Option("--remove-redundant", help="Take away barriers that order nothing, unless they are pinned.")
+        bool,
+        typer.Option(
+            "--remove-redundant",
+            help="Remove barriers without which the program is still proved, unless they are pinned.",
+        ),
     ] = False,
     tighten_waits: Annotated[
         bool,
@@ -69,7 +74,7 @@ def sync_command(
             help="Name the copies that each wait is for, as values: tokens that loops carry and conditionals hand on.",
         ),
     ] = False,
-    atomics: AtomicsOption = "order",
+    atomics: AtomicsOption = "commute",
     stagger: StaggerOption = 0,
     print_after: Annotated[
         str | None,
@@ -94,6 +99,7 @@ def sync_command(
         float | None,
         typer.Option(metavar="SECONDS", help="How long `--strategy optimal` may look; 20 by default."),
     ] = None,
+    max_findings: MaxFindings = MOST_FINDINGS,
 ) -> None:
     """Put in the barriers and waits that a program needs, and judge what came of it.
 
@@ -133,7 +139,7 @@ def sync_command(
     options.check()
     if diff and (output is not None or as_json):
         stop("`--diff` is printed instead of a program or a document", "drop `--diff`, or `--output` and `--json`")
-    work = _Work(file, output, as_json, options, print_after, stop_after, diff)
+    work = _Work(file, output, as_json, options, print_after, stop_after, diff, max_findings)
     work.run(target)
     raise typer.Exit(work.status())
 
@@ -150,8 +156,9 @@ class _Work:
         print_after: str | None,
         stop_after: str | None,
         diff: bool,
+        most: int,
     ) -> None:
-        self.diff, self.before = diff, ""
+        self.diff, self.before, self.most = diff, "", most
         self.file, self.output, self.as_json, self.options = file, output, as_json, options
         self.print_after, self.stop_after = print_after, stop_after
         ends_early = stop_after is not None and stop_after not in ("verify", "judge")
@@ -245,8 +252,9 @@ class _Work:
             self.say_json()
             return
         for result in self.results:
-            print_findings(_findings(result), sources, err=self.err)
-            for line in report(result, printed=self.print_after):
+            found = group(_findings(result), self.most)
+            print_findings(found.shown, sources, err=self.err)
+            for line in report(result, self.most, printed=self.print_after):
                 self.say(line)
         if self.output is not None and self.text is None and self.stop_after is None:
             self.say(f"`{self.output}` is not written")
@@ -254,8 +262,8 @@ class _Work:
     def say_json(self) -> None:
         from tidegate.cli.sync_report import to_json
 
-        findings = [*self.bad, *(finding for each in self.results for finding in _findings(each))]
-        emit(json.dumps(to_json(self.file, self.output, self.text, self.results, findings), indent=2))
+        groups = [group(found, self.most) for found in (self.bad, *map(_findings, self.results))]
+        emit(json.dumps(to_json(self.file, self.output, self.text, self.results, groups), indent=2))
 
     def status(self) -> int:
         return max(status_of(self.bad), *(status_of(_findings(each)) for each in self.results), 0)

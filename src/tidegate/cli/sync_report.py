@@ -6,9 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.cli.grouping import MOST_FINDINGS, Grouped, count_all, group
+
 if TYPE_CHECKING:
-    from tidegate.diag import Finding
+    from tidegate.graph.barriers import Tally
     from tidegate.graph.flow import Flow
+    from tidegate.graph.model import SyncGraph
     from tidegate.graph.plan import Edit
     from tidegate.hazards.model import Hazard
     from tidegate.synchronize import Synchronized
@@ -16,8 +19,8 @@ if TYPE_CHECKING:
 MOST_LINES = 5
 
 
-def report(result: Synchronized, *, printed: str | None = None) -> list[str]:
-    """What was done, why nothing was, and what the judge covered."""
+def report(result: Synchronized, most: int = MOST_FINDINGS, *, printed: str | None = None) -> list[str]:
+    """What was done, why nothing was, and what the judge covered. `most`: findings that are shown."""
     unit = result.unit
     who = f"@{unit.name} on {unit.target.name or 'no target'}"
     if result.placed is None and not result.plan.edits and result.why_not:
@@ -26,18 +29,39 @@ def report(result: Synchronized, *, printed: str | None = None) -> list[str]:
     lines = [f"{who}, {_how(result)}{planned}: {_counts(result)}"]
     lines += [f"  {line}" for line in (*_weight(result), *_unplaced(result))]
     lines += [f"  note: {note}" for note in result.notes]
-    lines += [f"  {line}" for line in _judged(result, printed)]
+    lines += [f"  {line}" for line in _judged(result, most, printed)]
     return lines
 
 
-def _how(result: Synchronized) -> str:
+def _strategy(result: Synchronized) -> str:
     return result.placed.strategy if result.placed is not None else "forced"
+
+
+def _how(result: Synchronized) -> str:
+    """The strategy, and how the plan differs from what that alone gives."""
+    from tidegate.graph.plan import Insert
+    from tidegate.language.ops import Signal
+    from tidegate.synchronize.pricing import WORDS
+
+    placed = result.placed
+    if placed is None:
+        return _strategy(result)
+    inserted = [each.op for each in result.plan.edits if isinstance(each, Insert)]
+    whole = placed.weight and not any(isinstance(op, Signal) for op in inserted)
+    said = (
+        placed.strategy,
+        "whole barriers" if placed.strategy == "intersecting" and whole else "",
+        WORDS[placed.waits] if placed.waits != "merged" else "",
+        "waits left as they stand" if placed.keeps_waits else "",
+        "without what the verifier proves redundant" if result.refined else "",
+    )
+    return ", ".join(filter(None, said))
 
 
 def _counts(result: Synchronized) -> str:
     from tidegate.synchronize.said import count_edits
 
-    parts = [f"{_listed(found)} {what}" for what, found in count_edits(result).items() if found]
+    parts = [f"{what} {_listed(found)}" for what, found in count_edits(result).items() if found]
     return "; ".join(parts) or "nothing changed"
 
 
@@ -46,18 +70,39 @@ def _listed(found: Counter[str]) -> str:
 
 
 def _weight(result: Synchronized) -> list[str]:
-    """What the new barriers cost, and whether less would do."""
-    placed = result.placed
-    if placed is None or result.left_out:
+    """The barriers of the program as it is now, what the new ones of them weigh, and whether less would do."""
+    from tidegate.graph.barriers import tally, tally_inserted
+
+    graph, after = result.graph, after_plan(result)
+    if graph is None or after is None:
         return []
-    weight = f"weight {placed.weight:g}"
-    if placed.optimum is None:
-        return [weight] if placed.weight else []
-    best = placed.optimum
-    if best.proven:
-        return [f"{weight}, bound {best.bound:g}: nothing that serves these hazards weighs less"]
-    gap = f"{(best.weight - best.bound) / best.weight:.0%}" if best.weight else "0%"
-    return [f"{weight}, bound {best.bound:g}: a plan may weigh up to {gap} less; the time limit ended the search"]
+    new, now = tally_inserted(result.plan, graph), tally(after)
+    best = result.placed.optimum if result.placed is not None and not result.left_out else None
+    is_mixed = new.weight != now.weight and (new.barriers or best is not None)  # a bound is one of what is inserted
+    weight = f"{now}, {new.weight:g} of it inserted" if is_mixed else str(now)
+    if best is None:
+        return [weight] if now.barriers else []
+    if best.proven and new.weight <= best.bound:
+        less = "no lighter barriers can be proved" if best.judged else "nothing that serves these hazards weighs less"
+        return [f"{weight}, bound {best.bound:g}: {less}"]
+    gap = f"{(new.weight - best.bound) / new.weight:.0%}" if new.weight else "0%"
+    end = "the search ended at its limit" if best.judged else "the time limit ended the search"
+    why = "waits need barriers of their own" if best.proven else end
+    return [f"{weight}, bound {best.bound:g}: a plan may weigh up to {gap} less; {why}"]
+
+
+def after_plan(result: Synchronized) -> SyncGraph | None:
+    """The program with the plan carried out, also where it was only planned."""
+    from tidegate.graph.apply import apply_to_graph
+
+    if result.after is not None or result.graph is None:
+        return result.after
+    return apply_to_graph(result.plan, result.graph)
+
+
+def tally_to_json(found: Tally) -> dict[str, object]:
+    """Barriers as `docs/json.md` describes them."""
+    return {"barriers": found.barriers, "in_loops": found.in_loops, "weight": found.weight}
 
 
 def _unplaced(result: Synchronized) -> list[str]:
@@ -69,7 +114,7 @@ def _unplaced(result: Synchronized) -> list[str]:
     return [*lines, *([f"and {len(found) - MOST_LINES} more"] if len(found) > MOST_LINES else [])]
 
 
-def _judged(result: Synchronized, printed: str | None) -> list[str]:
+def _judged(result: Synchronized, most: int, printed: str | None) -> list[str]:
     from tidegate.passes import show_decided
     from tidegate.synchronize.model import AS_WRITTEN
 
@@ -79,10 +124,9 @@ def _judged(result: Synchronized, printed: str | None) -> list[str]:
         return [f"not judged: {result.why_not or '`--no-judge`'}"]
     if not result.checked.is_decided:
         return [f"not judged: {result.checked.why_not}"]
-    errors = sum(each.severity == "error" for each in result.checked.findings)
-    verdict = f"{errors} finding{'s' * (errors != 1)}" if errors else "no findings"
+    errors = [each for each in result.checked.findings if each.severity == "error"]
     return [
-        f"{verdict} afterwards",
+        f"{group(errors, most).said} afterwards",
         *(show_decided(result.checked).splitlines() if printed not in ("judge", "verify") else []),
     ]
 
@@ -91,7 +135,7 @@ def _judged(result: Synchronized, printed: str | None) -> list[str]:
 
 
 def to_json(
-    file: str, output: Path | None, text: str | None, results: list[Synchronized], findings: list[Finding]
+    file: str, output: Path | None, text: str | None, results: list[Synchronized], groups: list[Grouped]
 ) -> dict[str, object]:
     """A versioned document; `docs/json.md` describes its fields."""
     from tidegate.diag import findings_to_json
@@ -102,10 +146,11 @@ def to_json(
         "text": text,
         "programs": [_program(each) for each in results],
     }
-    return findings_to_json(findings, **facts)
+    return findings_to_json([finding for each in groups for finding in each.shown], **facts, **count_all(groups))
 
 
 def _program(result: Synchronized) -> dict[str, object]:
+    from tidegate.graph.barriers import tally
     from tidegate.synchronize.said import unplaced_of
 
     placed, found = result.placed, result.hazards
@@ -114,12 +159,13 @@ def _program(result: Synchronized) -> dict[str, object]:
     flow = found.flow if found is not None else None
     return {
         "program": f"@{result.unit.name} on {result.unit.target.name or 'no target'}",
-        "strategy": _how(result) if result.plan.edits or placed is not None else None,
+        "strategy": _strategy(result) if result.plan.edits or placed is not None else None,
         "plan": _plan(result, hazards),
         "left_out": result.left_out,
         "hazards": [hazard_to_json(each, flow) for each in hazards if flow is not None],
         "unplaced": [{**hazard_to_json(each.hazard, flow), "why": each.why} for each in unplaced_of(result) if flow],
-        "weight": placed.weight if placed is not None else None,
+        "weight": _inserted(result),
+        "tally": tally_to_json(tally(after)) if (after := after_plan(result)) is not None else None,
         "bound": optimum.bound if optimum is not None else None,
         "proven": optimum.proven if optimum is not None else None,
         "notes": list(result.notes),
@@ -127,6 +173,15 @@ def _program(result: Synchronized) -> dict[str, object]:
         "verified": _verification(result),
         "judged": _judgement(result),
     }
+
+
+def _inserted(result: Synchronized) -> float | None:
+    """The weight of the barriers that were inserted; None where none were placed."""
+    from tidegate.graph.barriers import tally_inserted
+
+    if result.placed is None or result.graph is None:
+        return None
+    return tally_inserted(result.plan, result.graph).weight
 
 
 def _verification(result: Synchronized) -> dict[str, object] | None:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from tidegate.diag import BadInput
-from tidegate.explanation.barriers import OBJECT, PAIR, STAGGER, Group
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Insert, Plan
@@ -33,6 +32,7 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.language.show import show_op
+from tidegate.placement.groups import OBJECT, PAIR, STAGGER, Group
 from tidegate.placement.need import COPIES, ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
 

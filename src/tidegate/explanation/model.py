@@ -13,6 +13,7 @@ from enum import Enum
 
 from tidegate.diag import Finding
 from tidegate.graph import model as g
+from tidegate.graph.barriers import Tally, tally
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.passes import Checked, Unit
@@ -70,7 +71,8 @@ class Barrier:
 
     kind: str
     points: tuple[int, ...]
-    weight: float
+    weight: float  # how often it is executed
+    tally: Tally  # the barriers that it counts for: none if it is a wait, a fence, a stagger or an mbarrier
     loop: str  # the loop around all of it, by its counter; empty: none
     pinned: bool
     serves: tuple[Hazard, ...]
@@ -152,6 +154,12 @@ class Explained:
         from tidegate.notebook import text_block
 
         return text_block(self.text)
+
+    @property
+    def tally(self) -> Tally:
+        """Of all its barriers."""
+        assert self.graph is not None
+        return tally(self.graph)
 
     def line(self, point: int) -> int:
         assert self.graph is not None

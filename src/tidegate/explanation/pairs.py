@@ -24,7 +24,8 @@ from tidegate.index import WAVE, Const, combine, holds, names, scale
 from tidegate.placement.walks import Walk, Walks
 from tidegate.targets import Target
 
-MOST_PAIRS = 3_000  # pairs of accesses of one program
+# Pairs of accesses of one program, and kinds of pairs that bytes and slots are asked about beyond what hazards asked.
+MOST_PAIRS, MOST_KINDS = 3_000, 400
 
 Key = tuple[int, int, int, int]
 
@@ -54,17 +55,24 @@ class PairFinder:
         self.slots = Conflicts(found.flow, _whole_slots(found.footprints))
         self.in_any_lane = Conflicts(found.flow, _without_lanes(found.footprints))
         self.reach: dict[tuple[int, int], frozenset[int]] = {}
-        self.cut_short = False
+        self.cut_short = ""  # by which bound
+        self.count = 0  # pairs that were asked about
         self.memory = {each.name: each for each in found.flow.graph.buffers}
 
     def find(self) -> list[Pair]:
         pairs: list[Pair] = []
-        for number, (first, second) in enumerate(self.candidates()):
-            if number >= MOST_PAIRS:
-                self.cut_short = True
+        known = self.kinds()
+        for first, second in self.candidates():
+            if self.count >= MOST_PAIRS or self.kinds() - known > MOST_KINDS:
+                many = f"{MOST_PAIRS:,}" if self.count >= MOST_PAIRS else f"{MOST_KINDS} kinds of"
+                self.cut_short = f"the bound of {many} pairs of accesses was reached"
                 break
             pairs += self.pair(first, second)
+            self.count += 1
         return pairs
+
+    def kinds(self) -> int:
+        return sum(len(each.known) for each in (self.found.conflicts, self.slots, self.in_any_lane))
 
     def candidates(self) -> Iterator[tuple[int, int]]:
         """Accesses that may share memory, not both of which read."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidegate.diag import NOWHERE, Finding, Sources, Span
-from tidegate.explanation.barriers import OBJECT, STAGGER
 from tidegate.explanation.changes import show_sync
 from tidegate.explanation.model import Barrier, Explained, MoreSlots, Pair, Reason, Trial, Verdict
+from tidegate.explanation.ways import other_ways
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
+from tidegate.placement.groups import OBJECT, STAGGER, how_often
 
 MOST = 6  # of one list
 QUESTIONS = ("earlier", "later", "weaker", "outside")
@@ -60,15 +61,22 @@ class Sayings:
 
     def head(self) -> list[str]:
         result = self.result
-        groups = result.barriers
-        needed = sum(each.is_needed for each in groups)
-        weight = sum(each.weight for each in groups)
-        lines = [f"{_who(result)}: {count(len(groups), 'barrier')}, {needed} needed, weight {weight:g}"]
+        found = result.tally
+        needed = sum(each.tally.barriers for each in result.barriers if each.is_needed)
+        parts = [f"{count(found.barriers, 'barrier')}, {needed} needed, weight {found.weight:g}", *self.beside()]
+        lines = [f"{_who(result)}: {'; '.join(parts)}"]
         wrong = [each for each in result.findings if each.severity == "error"]
         lines += cut([f"  wrong as it is: {self.short(each)}" for each in wrong])
         if not wrong and result.checked is not None and result.checked.is_decided:
             lines.append("  nothing wrong as it is")
         return lines
+
+    def beside(self) -> Iterator[str]:
+        """What is explained and is no barrier, by its kind."""
+        others = [each for each in self.result.barriers if not each.tally.barriers]
+        for kind in dict.fromkeys(each.kind for each in others):
+            needed = [each.is_needed for each in others if each.kind == kind]
+            yield f"{count(len(needed), kind)}, {sum(needed)} needed"
 
     # --- source ---
 
@@ -104,7 +112,7 @@ class Sayings:
 
     def barrier(self, barrier: Barrier) -> list[str]:
         where = f", in the loop over `{barrier.loop}`" if barrier.loop.startswith("%") else ""
-        lines = [f"{self.title(barrier)}, weight {barrier.weight:g}{where}"]
+        lines = [f"{self.title(barrier)}, {how_often(barrier.tally, barrier.weight)}{where}"]
         last = ""
         for word, text in self.rows(barrier):
             lines.append(f"  {word if word != last else '':<8} {text}")
@@ -115,6 +123,11 @@ class Sayings:
         """What it serves, and what became of each change: a word and a sentence."""
         rows = [("serves", each) for each in self.hazards(barrier.serves)]
         rows += [("too weak", each) for each in self.hazards(barrier.too_weak)]
+        rows += [
+            ("by path", f"{each} in line {self.line(other)}, on the other way: not as much is younger on both")
+            for point in barrier.points
+            for other, each in other_ways(self.graph, point)
+        ]
         rows += [("without", each) for each in self.without(barrier)]
         for question in QUESTIONS:
             trials = [each for each in barrier.trials if each.question == question]
@@ -183,6 +196,8 @@ class Sayings:
             return "nothing more goes wrong: what it is too weak for is wrong as it is"
         if trial.verdict is Verdict.HOLDS and any(each.code.startswith("TG2") for each in self.result.findings):
             return "nothing more goes wrong: waves do not meet as it is"
+        if any(each.severity == "error" for each in self.result.findings):
+            return "nothing more goes wrong"  # what is redundant can be said only of a program that is right
         text = "redundant for memory"
         if barrier.pinned:
             text += ", pinned for scheduling"

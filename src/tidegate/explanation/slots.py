@@ -13,23 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.explanation.barriers import PAIR, SINGLE, Group
 from tidegate.explanation.changes import Changes
 from tidegate.explanation.model import MoreSlots
 from tidegate.explanation.rotation import grow
 from tidegate.explanation.trials import Trials
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.barriers import tally
 from tidegate.graph.flow import flow_of
 from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.model import Hazard, Kind
-from tidegate.language.ops import SharedMemoryBarrier, Wait, WorkgroupBarrier
+from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
+from tidegate.placement.groups import PAIR, SINGLE, Group
 from tidegate.placement.place import Options, place
 from tidegate.targets import Target
 
 MOST_MORE = 4  # slots
 MOST_POINTS, MOST_PROGRAMS = 2_000, 40  # of one program, and programs that are tried for it
-MEETING = (WorkgroupBarrier, SharedMemoryBarrier, Wait)
 BARRIERS = (SINGLE[WorkgroupBarrier], SINGLE[SharedMemoryBarrier], PAIR)
 
 
@@ -115,7 +115,4 @@ def _reaching(found: Hazards) -> dict[tuple[int, int, int], int]:
 
 
 def _meetings(graph: g.SyncGraph, loop: int) -> int:
-    return sum(
-        point.loop == loop and isinstance(point.action, g.Sync) and isinstance(point.action.op, MEETING)
-        for point in graph.points
-    )
+    return tally(graph, (number for number, point in enumerate(graph.points) if point.loop == loop)).barriers

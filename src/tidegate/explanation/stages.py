@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tidegate.diag import Finding, Span
-from tidegate.explanation.barriers import Group, find_barriers, weigh
 from tidegate.explanation.changes import Changes
 from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
-from tidegate.explanation.pairs import MOST_PAIRS, PairFinder
+from tidegate.explanation.pairs import PairFinder
 from tidegate.explanation.slots import SlotTrials
 from tidegate.explanation.trials import MOST_STEPS, Trials
 from tidegate.graph import model as g
+from tidegate.graph.barriers import tally
 from tidegate.graph.build import build_graph
 from tidegate.graph.flow import flow_of
 from tidegate.graph.parse import parse_graph
@@ -29,13 +29,16 @@ from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
 from tidegate.passes import Unit, run_stages
+from tidegate.placement.groups import Group, count_runs, find_barriers
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walk, Walks
+from tidegate.synchronize.choose import compare
 from tidegate.synchronize.model import SyncOptions
-from tidegate.synchronize.together import compare
 
 # Hazards times barriers, beyond which a barrier is asked only for those that are served at it.
 MOST_SEARCHES = 20_000
+# Kinds of pairs of accesses, beyond which a program is not compared with what `sync` would make of it.
+MOST_COMPARED = 300
 
 # Called with the number of barriers done and of all.
 Progress = Callable[[int, int], None]
@@ -44,7 +47,7 @@ Progress = Callable[[int, int], None]
 def explain(
     unit: Unit,
     *,
-    atomics: str = "order",
+    atomics: str = "commute",
     stagger: int = 0,
     progress: Progress | None = None,
     most_steps: int = MOST_STEPS,
@@ -65,7 +68,11 @@ def explain(
     found = find_hazards(flow_of(graph), unit.target, atomics=atomics, stagger=stagger)
     result.graph, result.hazards = graph, found
     _Explainer(result, graph, found, atomics, most_steps).explain(progress or (lambda *_: None))
-    result.notes += compare(graph, unit.target, atomics, stagger)
+    if len(found.conflicts.known) > MOST_COMPARED:
+        asked = f"the bound of {MOST_COMPARED} kinds of pairs of accesses was reached"
+        result.notes.append(f"not compared with what `sync` would make of it: {asked}")
+    else:
+        result.notes += compare(graph, unit.target, atomics, stagger, by_path=unit.origin is None)
     return result
 
 
@@ -137,7 +144,8 @@ class _Explainer:
         return Barrier(
             group.kind,
             group.points,
-            weigh(self.flow, nodes),
+            count_runs(self.flow, nodes),
+            tally(self.graph, group.points),
             self.loop_around(nodes),
             group.pinned,
             tuple(serves),
@@ -197,9 +205,10 @@ class _Explainer:
         elif self.trials.left_out:
             count = self.trials.count
             done = f"{count} changed program{'s were' if count != 1 else ' was'} judged"
-            notes.append(f"{done}; of {self.trials.left_out} more, windows alone decide")
+            bound = f"the bound of {self.trials.bound} was reached"
+            notes.append(f"{bound}: {done}; of {self.trials.left_out} more, windows alone decide")
         if pairs.cut_short:
-            notes.append(f"only the first {MOST_PAIRS:,} pairs of accesses were asked about")
+            notes.append(f"{pairs.cut_short}: only the first {pairs.count:,} pairs of accesses were asked about")
         if self.found.stagger.assumed:
             notes.append("the judge runs the program as it is, without the stagger that hazards assume")
 

@@ -19,15 +19,18 @@ from tidegate.hazards.model import Hazard
 from tidegate.passes import Checked, Unit, check_unit
 from tidegate.placement.events import all_events
 from tidegate.placement.walks import Walks
+from tidegate.simulate.judge import A_TRIAL, Limits
 from tidegate.targets import Target
 
-# Judgements of changed programs, and steps of all of them, after which windows alone decide.
-MOST_TRIALS, MOST_STEPS = 400, 400_000
+# Judgements of changed programs, and steps of all of them (as `Checked.work` counts), after which windows alone decide.
+MOST_TRIALS, MOST_STEPS = 400, 150_000
+# Of the program as it is, which `tidegate check` looks at for longer.
+THE_PROGRAM = Limits(steps=45_000, enough=10_000, replays=6)
 
 
-def judged(graph: g.SyncGraph, target: Target) -> Checked:
+def judged(graph: g.SyncGraph, target: Target, limits: Limits | None = None) -> Checked:
     """What is wrong with a graph: all that `tidegate check` finds."""
-    return check_unit(Unit(graph.name, target, None, graph))
+    return check_unit(Unit(graph.name, target, None, graph), limits)
 
 
 class Trials:
@@ -43,7 +46,7 @@ class Trials:
     ) -> None:
         self.graph, self.target, self.walks, self.served = graph, target, walks, served
         self.most_steps = most_steps
-        self.base = judged(graph, target)
+        self.base = judged(graph, target, THE_PROGRAM)
         self.known = {_key(each) for each in self.base.findings}
         self.count = self.steps = self.left_out = 0
 
@@ -62,6 +65,8 @@ class Trials:
             verdict = Verdict.WINDOWS if lost else Verdict.UNJUDGED
         elif found:
             verdict = Verdict.BREAKS
+        elif after.is_proved:  # the verifier knows which paths can be taken: windows do not
+            verdict, lost = Verdict.HOLDS, ()
         else:
             verdict = Verdict.OVERLOOKED if lost else Verdict.HOLDS
         gone = self.gone(after)
@@ -72,25 +77,33 @@ class Trials:
         """Whether nothing more is judged."""
         return self.count >= MOST_TRIALS or self.steps >= self.most_steps
 
-    def judge(self, program: g.SyncGraph) -> list[Finding] | None:
-        """What is wrong with a changed program; None if it is not judged."""
+    @property
+    def bound(self) -> str:
+        """What ended it, in words."""
+        if self.count >= MOST_TRIALS:
+            return f"{MOST_TRIALS} changed program{'s' * (MOST_TRIALS != 1)}"
+        return f"{self.most_steps:,} steps"
+
+    def judge(self, program: g.SyncGraph) -> Checked | None:
+        """What `tidegate check` says of a changed program; None if it is not judged."""
         if not self.base.is_decided:
             return None
         if self.is_spent:
             self.left_out += 1
             return None
-        checked = judged(program, self.target)
+        checked = judged(program, self.target, A_TRIAL)
         self.count += 1
-        self.steps += checked.judgement.steps if checked.judgement is not None else 0
-        return [each for each in checked.findings if each.severity == "error"]
+        self.steps += checked.work
+        return checked
 
-    def new(self, after: list[Finding] | None) -> list[Finding]:
-        return [each for each in after or () if _key(each) not in self.known]
+    def new(self, after: Checked | None) -> list[Finding]:
+        """Errors that the program does not have as it is."""
+        return [each for each in _errors(after) if _key(each) not in self.known]
 
-    def gone(self, after: list[Finding] | None) -> tuple[Finding, ...]:
+    def gone(self, after: Checked | None) -> tuple[Finding, ...]:
         if after is None:
             return ()
-        keys = {_key(each) for each in after}
+        keys = {_key(each) for each in _errors(after)}
         return tuple(each for each in self.base.findings if each.severity == "error" and _key(each) not in keys)
 
     def lost(self, change: Change, hazards: Iterable[Hazard]) -> list[Hazard]:
@@ -106,6 +119,10 @@ class Trials:
         found = [each for each in hazards if not walks.is_served(each, before)]
         walks.own = own
         return found
+
+
+def _errors(checked: Checked | None) -> list[Finding]:
+    return [each for each in checked.findings if each.severity == "error"] if checked is not None else []
 
 
 def _key(finding: Finding) -> object:

@@ -18,7 +18,6 @@ from typing import Any
 from tidegate.diag import BadInput, Finding, Sources
 from tidegate.edition import own_version
 from tidegate.explanation import Explained, explain
-from tidegate.explanation.barriers import SINGLE, STAGGER
 from tidegate.files import Loaded, load, load_text
 from tidegate.graph.build import build_graph
 from tidegate.graph.fit import find_graph_misfits
@@ -27,6 +26,7 @@ from tidegate.language.check import check
 from tidegate.language.ops import Fence, Module, WaitCount
 from tidegate.language.show import show
 from tidegate.passes import Checked, Unit, check_unit, units_of
+from tidegate.placement.groups import SINGLE
 from tidegate.report.headline import cost_of_iteration
 from tidegate.report.html import notebook_frame, page_of
 from tidegate.report.lanes import cost_timeline, hostile_timeline, sizes_of
@@ -205,16 +205,15 @@ def _cost(graph: SyncGraph, target: Target, found: Estimate | None) -> tuple[flo
 
 
 def _figures(explained: Explained, checked: Checked, view: Json, cost: tuple[float, float]) -> Json:
-    """Counts and costs. What only performs accesses of its own wave, or holds one half back, is no barrier here."""
-    barriers = [each for each in explained.barriers if each.kind not in (*WAITS, STAGGER)]
-    cycles, busy = cost
+    """Counts and costs; barriers and their weight as `explain` counts them."""
+    cycles, busy, found = *cost, explained.tally
     return {
         "findings": sum(each.severity == "error" for each in checked.findings),
         "hazards": len(view["hazards"]),
-        "barriers": len(barriers),
-        "in loops": sum(bool(each.loop) for each in barriers),
+        "barriers": found.barriers,
+        "in loops": found.in_loops,
         "waits": sum(each.kind in WAITS for each in explained.barriers),
-        "weight": sum(each.weight for each in explained.barriers),
+        "weight": found.weight,
         "cycles": round(cycles) if cycles else None,
         "busy": round(busy * 100) if busy else None,
     }

@@ -14,6 +14,7 @@ from typing import Any
 
 from tidegate.explanation.show import count
 from tidegate.graph import model as g
+from tidegate.graph.barriers import tally_inserted
 from tidegate.graph.flow import Flow
 from tidegate.graph.plan import Insert
 from tidegate.hazards.model import Hazard
@@ -217,9 +218,8 @@ class Player:
         ]
 
     def closing(self, shown: list[int], order: list[int], done: list[int]) -> Json:
-        meets = len(self.meeting_bars())
         left = [each for each in shown if each not in done]
-        text = f"{count(len(done), 'window')}, {count(meets, 'barrier')}, weight {self.placed.weight:g}."
+        text = f"{count(len(done), 'window')}, {tally_inserted(self.placed.plan, self.graph)}."
         if left:
             text += f" {len(left)} no single barrier serves: they take more than one, or none can stand there."
         return _step(text, shown, order=order, bars=list(range(len(self.inserts))), done=done)

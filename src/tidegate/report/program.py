@@ -22,6 +22,7 @@ from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.hazards.show import loop_name
 from tidegate.passes import Checked, show_decided
+from tidegate.placement.groups import how_often
 from tidegate.placement.walks import Walks
 from tidegate.report.listing import Listing, listing_of
 from tidegate.report.windows import find_windows
@@ -43,8 +44,9 @@ def program_view(result: Explained, checked: Checked, sources: Sources, title: s
     view = _View(result, result.graph, sources, sort_findings(checked.findings))
     hazards = view.hazards()
     notes = list(result.notes)
-    if len(view.findings) > MOST_FINDINGS:
-        notes.append(f"{len(view.findings) - MOST_FINDINGS:,} more findings are not shown")
+    more = sum(each.count for each in view.findings) - min(len(view.findings), MOST_FINDINGS)
+    if more:
+        notes.append(f"{more:,} more findings are not shown")
     if len(hazards) > MOST_HAZARDS:
         notes.append(f"{len(hazards) - MOST_HAZARDS:,} more hazards are not shown")
     return {
@@ -226,7 +228,7 @@ class _View:
                 {"line": self.line(at), "place": self.place(at), "op": show_sync(self.graph, point)}
                 for at, point in zip(spans, barrier.points, strict=True)
             ],
-            "weight": barrier.weight,
+            "costs": how_often(barrier.tally, barrier.weight),
             "loop": barrier.loop,
             "pinned": barrier.pinned,
             "needed": barrier.is_needed,

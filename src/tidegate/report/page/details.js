@@ -17,7 +17,7 @@ function linkTo(what, number, words) {
 
 function barrierCard(number) {
   const barrier = program().barriers[number];
-  const weight = `weight ${format(barrier.weight)}${barrier.loop.startsWith("%") ? `, in the loop over ${barrier.loop}` : ""}`;
+  const weight = `${barrier.costs}${barrier.loop.startsWith("%") ? `, in the loop over ${barrier.loop}` : ""}`;
   const list = rowsOf(barrier.rows);
   const serves = make(
     "dd",
