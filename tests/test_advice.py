@@ -21,14 +21,16 @@ import tidegate as tg
 from conftest import ROOT
 from test_cli import Command
 from test_sync_cli import without_barriers
-from tidegate.advice import Advice, advise, find, pieces, trials, weaker
-from tidegate.advice.model import Piece, Proof
+from tidegate.advice import Advice, advise, find, trials, weaker
+from tidegate.advice.model import Proof
 from tidegate.diag import NOWHERE, Finding
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
 from tidegate.language.ops import ConditionalBarrier, Kernel, SyncOp
 from tidegate.language.parse import parse
 from tidegate.passes import Unit, run_stages
+from tidegate.placement import pieces
+from tidegate.placement.pieces import Piece
 from tidegate.placement.place import STRATEGIES
 from tidegate.simulate.judge import Judgement, judge
 from tidegate.synchronize import SyncOptions, synchronize

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from tidegate import dropin
 from tidegate.assumptions import ALL, OF_HOSTS, PAGE, Assumption, find_assumptions, show_assumptions
 from tidegate.cli import main
 from tidegate.graph.build import build_graph
+from tidegate.graph.model import Access
 from tidegate.graph.parse import parse_graph
 from tidegate.language.parse import parse
-from tidegate.passes import Unit, check_unit, show_decided
+from tidegate.passes import Unit, check_unit, pick_target, show_decided
 from tidegate.report.program import verdict_of
 from tidegate.targets import load_target
+from tidegate.verify.verify import verify
 
 HEAD = "kernel @k(%X: global<4x64xf32>, %Y: global<4x64xf32>, %I: global<4x64xi32>) waves 4 {\n"
 ALLOC = "  %a = alloc : lds<4x64xf32>\n"
@@ -26,6 +29,7 @@ WRITE = "  %z = fill 0.0 : tile<64xf32>\n  local_write %z, %a[wave, 0]\n"
 OUT = "  global_write %x, %Y[wave, 0]\n"
 BARRIER = "  shared_memory_barrier\n"
 BACK = "  %b = local_read %a[wave, 0] : tile<64xf32>\n"
+ADD = "  %z = fill 1 : tile<64xf32>\n  atomic_add %z, %a[0, 0]\n"
 SCATTER = (
     "  %i = global_read %I[wave, 0] : tile<64xi32>\n  %z = fill 0.0 : tile<64xf32>\n"
     "  conditional wave == 0 {\n    local_write %z, %a[0, inexact(%i)]\n  }\n"
@@ -37,6 +41,7 @@ KERNELS = {
     "compiler-order": (ALLOC + WRITE + BARRIER + BACK, ALLOC + WRITE),
     "lane-map": (ALLOC + WRITE + BACK, ALLOC + WRITE + BARRIER + BACK),
     "in-range": (ALLOC + SCATTER, ALLOC + WRITE),
+    "float-sums": (ALLOC + ADD, ALLOC.replace("f32", "i32") + ADD.replace("f32", "i32")),
     "scatter": (ALLOC + SCATTER, ALLOC + SCATTER.replace("local_write", "atomic_add")),
 }
 
@@ -80,6 +85,39 @@ def test_a_meeting_of_the_lanes_ends_what_leans_on_their_map(meeting: str) -> No
 def test_a_meeting_on_one_path_only_is_none() -> None:
     text = f"{HEAD}{ALLOC}{WRITE}  conditional wg0 == 0 {{\n    workgroup_barrier\n  }}\n{BACK}}}"
     assert "lane-map" in used_by(text)
+
+
+@pytest.mark.parametrize(
+    ("back", "leans"),
+    [
+        ("local_read %a[wave, 0] : tile<64xf32>", True),
+        ("local_read %a[wave, 64] : tile<64xf32>", False),
+        ("local_read %c[wave, 0] : tile<64xf32>", False),
+    ],
+)
+def test_only_a_pair_that_shares_bytes_leans_on_the_map(back: str, leans: bool) -> None:
+    """It was printed for accesses of one buffer that never touch the same byte."""
+    rows = "  %a = alloc : lds<4x128xf32>\n  %c = alloc : lds<4x64xf32>\n"
+    (kernel,) = parse(f"{HEAD}{rows}{WRITE}  %b = {back}\n}}").kernels
+    checked = check_unit(Unit("k", load_target("gfx942"), kernel, None))
+    assert checked.is_proved
+    assert ("lane-map" in {each.id for each in checked.assumptions}) == leans
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.tide")), ids=lambda path: path.stem)
+def test_a_proof_that_does_not_lean_on_the_map_holds_without_it(path: Path) -> None:
+    """Nothing is known of lanes then, and each wave's accesses to one byte count as those of two lanes."""
+    for kernel in parse(path.read_text(encoding="utf-8"), str(path)).kernels:
+        target = pick_target(kernel.target, None)
+        graph = build_graph(kernel, target).graph
+        found = verify(graph, target)
+        if not found.is_proved or found.leans_on_lanes:
+            continue
+        points = tuple(
+            replace(each, action=replace(each.action, lanes="")) if isinstance(each.action, Access) else each
+            for each in graph.points
+        )
+        assert verify(replace(graph, points=points), target).is_proved
 
 
 def test_a_graph_is_launched_as_it_says(tmp_path: Path) -> None:

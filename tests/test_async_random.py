@@ -156,7 +156,6 @@ def test_counts_are_safe_and_nearly_all_as_large_as_can_be(chunk: int, request: 
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        (17, "conditions that never hold together"),
         (20, "which iterations of two loops meet"),
         (104, "how often loops run"),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
 from tidegate.hazards.elements import Elements
 from tidegate.hazards.facts import PairFacts
+from tidegate.hazards.find import find_hazards
 from tidegate.language import ops
 from tidegate.passes import Unit, check_unit
 from tidegate.simulate import races
@@ -85,6 +88,43 @@ def test_every_judge_demands_type_width_and_boundaries(first: str, second: str, 
     assert {each.code for each in tg.check(kernel)} == (set() if commute else {"TG103"})
     hazards = [number for number, point in enumerate(graph.points) if isinstance(point.action, g.Access)]
     assert PairFacts(flow_of(graph), GFX942, atomics="commute").commute(*hazards) == commute
+
+
+def test_atomics_commute_unless_an_order_is_asked_for() -> None:
+    kernel = two("i32", "i32")
+    for asked, barriers in (({}, 0), ({"atomics": "commute"}, 0), ({"atomics": "order"}, 1)):
+        made = tg.sync(kernel, **asked)
+        assert found_after(made) == []
+        assert made.kernel is not None
+        assert sum(isinstance(op, ops.SharedMemoryBarrier) for op in ops.walk_ops(made.kernel.body)) == barriers
+        assert any("`--atomics commute`, the default, leaves them" in each for each in made.notes) == bool(barriers)
+
+
+def test_a_histogram_needs_no_barrier_between_its_additions() -> None:
+    """The loop of a histogram had a barrier in every iteration, which ordered additions of which none is read."""
+    text = Path("examples/histogram.tide").read_text()
+    (kernel,) = tg.parse(text, "k.tide").kernels
+    (bare,) = tg.parse(re.sub(r"(?m)^ *shared_memory_barrier.*\n", "", text), "k.tide").kernels
+    made, ordered = tg.sync(bare), tg.sync(bare, atomics="order")
+    assert made.placed is not None
+    assert ordered.placed is not None
+    assert (made.placed.weight, ordered.placed.weight) == (2, 17)
+    assert made.kernel == kernel
+    assert [each.code for each in tg.check(kernel, advice=True)] == []
+
+
+@pytest.mark.parametrize("operator", ["exch", "subtract", ""])
+def test_an_operator_that_is_not_known_to_commute_does_not(operator: str) -> None:
+    graph = graph_of(two("i32", "i32"))
+    points = tuple(
+        replace(each, action=replace(each.action, operator=operator)) if isinstance(each.action, g.Access) else each
+        for each in graph.points
+    )
+    graph = replace(graph, points=points)
+    assert not verify(graph, GFX942).is_proved
+    assert {each.code for each in judge(graph, GFX942).findings} == {"TG103"}
+    hazards = [number for number, point in enumerate(points) if isinstance(point.action, g.Access)]
+    assert not PairFacts(flow_of(graph), GFX942).commute(*hazards)
 
 
 def test_sync_orders_atomics_of_two_types_though_atomics_may_commute() -> None:
@@ -272,9 +312,7 @@ def is_called_clean(judged: str) -> bool:
             return verify(found, GFX942).is_proved
         case "simulate":
             return not judge(found, GFX942).findings
-    made = tg.sync(found, atomics="commute", judge=False)
-    assert made.placed is not None
-    return not made.placed.hazards
+    return not find_hazards(flow_of(found), GFX942, atomics="commute").hazards
 
 
 @pytest.mark.parametrize("judged", ["verify", "simulate", "hazards"])

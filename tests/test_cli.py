@@ -345,7 +345,8 @@ def test_show_cannot_write(command: Command) -> None:
     assert err == "error[TG022]: `folder` cannot be written: is a directory\n\n"
 
 
-FIELDS = ["version", "file", "checked", "decided", "verified", "judged", "findings"]
+COUNTS = ["total", "causes", "not_shown"]
+FIELDS = ["version", "file", "checked", "decided", "verified", "judged", *COUNTS, "findings"]
 DECIDED = ["meaning", "memory", "workgroup barrier", "target", "races", "hangs"]
 VERIFIED = "program file proved by_path undecided suspects shown refuted accesses classes assumptions".split()
 JUDGED = "program file configurations runs steps orders possible_orders covered bounded".split()
@@ -362,7 +363,7 @@ def test_json_document(command: Command) -> None:
     assert found["checked"] == ["@shift on gfx942"]
     assert (found["decided"], found["judged"]) == (DECIDED[:4], [])  # the target has no split barriers
     for each in found["findings"]:
-        assert list(each) == ["code", "severity", "message", "labels", "notes", "help", "witness"]
+        assert list(each) == ["code", "severity", "message", "labels", "notes", "help", "count", "witness"]
         assert each["severity"] == "error"
         for label in each["labels"]:
             assert list(label) == ["file", "line", "column", "end", "text"]

@@ -335,7 +335,7 @@ def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
     from tidegate.simulate import trip_counts as t
     from tidegate.simulate.unroll import MOST_CALLS, MOST_POINTS
 
-    usual = j.Limits()
+    usual = j.AT_ONCE
     for row in (
         f"| trips of one loop | {t.MOST_TRIPS}, and those of the default sizes |",
         f"| combinations of trip counts | {t.MOST_COMBINATIONS} |",
@@ -349,6 +349,10 @@ def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
         f"| steps of one run with barrier objects | {j.LONGEST_EXPLORED:,} | {j.FEW_ORDERS} orders at random |",
         f"| {usual.states:,}, with `--explore` {j.EXPLORE.states:,} | {j.RANDOM_ORDERS} orders at random |",
         f"| steps of all runs, a state as {j.STATE_COSTS} | {usual.steps:,}, with `--explore` {j.EXPLORE.steps:,} |",
+        f"or only some configurations are run in any case | {usual.enough:,} |",
+        f"| further runs with what the witness of a suspect names | {usual.replays} in all, and half of the steps |",
+        f"| findings of one cause that are written out | {usual.alike} | counted |",
+        f"| points that all waves of a run pass | {j.most_points(usual):,} |",
         f"| points that one wave passes | {MOST_POINTS:,} |",
         f"| calls inside each other | {MOST_CALLS} |",
     ):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tidegate.diag import Sources, show_findings
+from tidegate.graph.barriers import MEETING
 from tidegate.index import holds
 from tidegate.language import ops
 from tidegate.language.check import check
@@ -55,8 +56,17 @@ OTHER_SIZES: dict[str, dict[str, int]] = {
     "transpose": {"M": 64, "N": 192},
     "wave_private": {"M": 64},
 }
-BARRIERS = ops.WorkgroupBarrier | ops.SharedMemoryBarrier | ops.ConditionalBarrier | ops.Signal
-SYNC = BARRIERS | ops.Wait | ops.WaitCount | ops.Fence | ops.MbarrierArrive | ops.MbarrierWait
+SYNC = (
+    ops.WorkgroupBarrier
+    | ops.SharedMemoryBarrier
+    | ops.ConditionalBarrier
+    | ops.Signal
+    | ops.Wait
+    | ops.WaitCount
+    | ops.Fence
+    | ops.MbarrierArrive
+    | ops.MbarrierWait
+)
 
 
 # --- both forms ---------------------------------------------------------------------------------------------------
@@ -136,7 +146,7 @@ def row_of(name: str) -> list[object]:
     buffers = [op.result.type for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)]
     slots = max(type_.slots for type_ in buffers if isinstance(type_, Lds))
     looped = [op for loop in walk_ops(kernel.body) if isinstance(loop, ops.Iterate) for op in walk_ops(loop.body)]
-    barriers = [op for op in sync_of(kernel) if isinstance(op, BARRIERS)]
+    barriers = [op for op in sync_of(kernel) if isinstance(op, MEETING)]
     inside = [op for op in barriers if any(op is each for each in looped)]
     per_iteration = f"{len(inside)} split" if any(isinstance(op, ops.Signal) for op in inside) else len(inside)
     waits = ", ".join(dict.fromkeys(f"`{each}`" for op in sync_of(kernel) for each in waits_of(op)))

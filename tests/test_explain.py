@@ -49,7 +49,7 @@ IDS = {"ids": lambda path: path.stem}
 
 
 @cache
-def explained(path: Path, atomics: str = "order") -> Explained:
+def explained(path: Path, atomics: str = "commute") -> Explained:
     (unit,) = units_of(load(str(path)), None)
     return explain(unit, atomics=atomics)
 
@@ -375,11 +375,10 @@ def test_pairs_that_nothing_orders_race() -> None:
                 assert (pair.reason is Reason.QUIET) <= (ends not in races)
 
 
-def test_atomics_commute_where_asked() -> None:
+def test_atomics_commute_unless_an_order_is_asked_for() -> None:
     text = with_barrier(ATOMIC, "shared_memory_barrier", "  %all = ")
-    reasons = {each.reason for each in of(text, atomics="commute").pairs}
-    assert Reason.COMMUTE in reasons
-    assert Reason.COMMUTE not in {each.reason for each in of(text).pairs}
+    assert Reason.COMMUTE in {each.reason for each in of(text).pairs}
+    assert Reason.COMMUTE not in {each.reason for each in of(text, atomics="order").pairs}
 
 
 def test_one_wave_and_arms() -> None:
@@ -407,7 +406,8 @@ def test_when_trials_are_bounded_windows_decide_and_it_is_said(monkeypatch: pyte
     result = explain(unit)
     assert [each.without.verdict for each in result.barriers] == [Verdict.BREAKS, Verdict.WINDOWS]
     assert all(each.is_needed for each in result.barriers)
-    assert result.notes == ["1 changed program was judged; of 12 more, windows alone decide"]
+    bound = "the bound of 1 changed program was reached"
+    assert result.notes == [f"{bound}: 1 changed program was judged; of 12 more, windows alone decide"]
     for barrier, other in zip(result.barriers, full.barriers, strict=True):
         for trial, judged_trial in zip(barrier.trials, other.trials, strict=True):
             assert trial.verdict.is_wrong == judged_trial.verdict.is_wrong
@@ -417,7 +417,18 @@ def test_pairs_are_bounded_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(pairs, "MOST_PAIRS", 2)
     result = of(with_barrier(RING, "shared_memory_barrier", "    # every wave"))
     assert len({each.ends for each in result.pairs}) <= 2
-    assert result.notes == [f"only the first {stages.MOST_PAIRS:,} pairs of accesses were asked about"]
+    bound = "the bound of 2 pairs of accesses was reached"
+    assert result.notes == [f"{bound}: only the first 2 pairs of accesses were asked about"]
+
+
+def test_kinds_of_pairs_are_bounded_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "MOST_KINDS", 0)
+    monkeypatch.setattr(stages, "MOST_COMPARED", 0)
+    text = with_barrier(RING, "shared_memory_barrier", "    # every wave")
+    assert [each.partition(":")[0] for each in of(text).notes] == [
+        "the bound of 0 kinds of pairs of accesses was reached",
+        "not compared with what `sync` would make of it",
+    ]
 
 
 def test_large_programs_are_asked_less(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +446,8 @@ def test_large_programs_are_asked_less(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_page_names_the_bounds() -> None:
     text = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
     assert f"At most {trials.MOST_TRIALS} changed programs are judged, and {trials.MOST_STEPS:,} steps" in text
-    assert f"At most {pairs.MOST_PAIRS:,} pairs" in text
+    assert f"At most {pairs.MOST_PAIRS:,} pairs of accesses, and {pairs.MOST_KINDS} kinds of pairs" in text
+    assert f"of more than {stages.MOST_COMPARED} kinds of pairs" in text
     for reason in Reason:
         assert f"| `{reason.name.lower()}` |" in text
 

@@ -11,7 +11,7 @@ from test_docs import page
 from tidegate.footprint import phases, solve
 from tidegate.placement import anywhere, drains, optimal, place
 from tidegate.simulate import cycles
-from tidegate.synchronize import refine, together
+from tidegate.synchronize import choose, refine, together
 from tidegate.targets import known_targets, load_target
 from tidegate.verify import search, verify
 
@@ -57,7 +57,8 @@ def test_files_that_are_named_exist(name: str) -> None:
         ("up to {} hazards times drains", drains.MOST_TRIES),
         ("`--time-limit` ({} s)", int(optimal.TIME_LIMIT)),
         ("up to {} proofs", refine.MOST_TRIALS),
-        ("pays by more than {} %", round(100 * together.MARGIN)),
+        ("up to {} more where barriers move", together.MOST_MOVES),
+        ("up to {} loops are tried", choose.MOST_LOOPS),
         ("{} visits in all", search.MOST_EFFORT),
         ("for {} draws", cycles.DRAWS),
     ],
@@ -68,7 +69,7 @@ def test_numbers_are_those_of_the_code(said: str, number: int) -> None:
 
 def test_numbers_about_the_proof_are_those_of_the_code() -> None:
     text = page("docs/verify.md")
-    assert f"more than {search.MOST_EFFORT:,} steps back along paths" in text
+    assert f"the bound of {search.MOST_EFFORT:,} steps back along paths" in text
     assert f"more than {verify.MOST_SUSPECTS:,} suspects" in text
     assert f"Beyond {anywhere.MOST_TRIES:,} hazards times barriers" in page(
         "docs/decisions/0013-windows-are-difference-constraints.md"

@@ -152,7 +152,9 @@ def test_arms_that_lanes_take_are_in_no_order(arm: str) -> None:
     one = "    local_write %x, %rows[wave, 0]\n"
     other = "    %s = local_read %rows[wave, 1] : tile<64xf32>\n"
     first, second = (one, other) if arm == "then" else (other, one)
-    body = X + "  conditional lane < 16 {\n" + first + "  } else {\n" + second + "  }\n"
+    # Lanes 16..32 write elements 32..64 of the row, the others read elements 1..33.
+    cond = "lane >= 16" if arm == "then" else "lane < 16"
+    body = X + f"  conditional {cond} {{\n" + first + "  } else {\n" + second + "  }\n"
     assert codes(body, "sm_90") == ["TG108"]
 
 

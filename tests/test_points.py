@@ -19,7 +19,7 @@ from tidegate.language.bounds import find_outside
 from tidegate.language.facts import find_facts
 from tidegate.language.ops import Block, Kernel, Op
 from tidegate.language.parse import parse
-from tidegate.language.points import find_point
+from tidegate.language.points import find_point, has_point
 from tidegate.language.ranges import ANY, range_of
 from tidegate.language.show import show
 from tidegate.language.types import Lds, Tile
@@ -46,7 +46,11 @@ def check_point(rng: random.Random) -> None:
     flags = [name for name in order if name == "%f"]
     conds = [random_cond(rng, leaves, 2, affine=True, flags=flags) for _ in range(rng.choice((1, 1, 2, 3)))]
     asked = [*conds, *(inside_box(name, each.start, each.stop - 1) for name, each in box.items())]
-    assert find_point(asked, order) == least_by_trying(conds, order, box), asked
+    least = least_by_trying(conds, order, box)
+    assert find_point(asked, order) == least, asked
+    assert has_point(asked) == (least is not None), asked
+    first = find_point(asked, order[:1], others=False)
+    assert first is None if least is None else first is not None and first[order[0]] == least[order[0]], asked
 
 
 def test_points(request: pytest.FixtureRequest) -> None:

@@ -18,6 +18,7 @@ import tidegate as tg
 from conftest import ROOT
 from random_sync import random_kernel_program
 from test_cli import Command, graph_of, process
+from test_least_weight import NOT_AT_FIRST
 from tidegate.diag import JSON_VERSION
 from tidegate.graph.apply import apply_plan
 from tidegate.graph.model import Sync
@@ -28,8 +29,8 @@ from tidegate.language.ops import Kernel, SharedMemoryBarrier, SyncOp, Wait, Wor
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.passes import SYNC_STAGES, Unit
-from tidegate.placement.optimal import Optimum
 from tidegate.synchronize import SyncOptions, propose, synchronize, write_programs
+from tidegate.synchronize.judging import BarrierJudge
 from tidegate.synchronize.written import reasons_of
 from tidegate.targets import load_target
 
@@ -185,7 +186,7 @@ CASES: dict[str, str] = {
     "python": "kernels.py",
     "python-one": "kernels.py::shift",
     "atomic": "atomic.tide",
-    "atomic-commute": "atomic.tide --atomics commute",
+    "atomic-order": "atomic.tide --atomics order",
     "wide": "wide.tide",
     "stagger": "halves.tide --stagger 1",
     "other-target": "race.tide --target gfx1201",
@@ -347,7 +348,7 @@ def test_piping(tmp_path: Path) -> None:
     done = process(tmp_path, "sync", "race.tide")
     assert done.returncode == 0
     assert parse(done.stdout).kernels[0].name == "shift"
-    assert done.stderr.startswith("@shift on gfx942, minimal: 1 `shared_memory_barrier` put in\n")
+    assert done.stderr.startswith("@shift on gfx942, minimal: inserted 1 `shared_memory_barrier`\n")
 
 
 def test_output_does_not_depend_on_hashes(tmp_path: Path) -> None:
@@ -380,20 +381,18 @@ def test_the_kernel_is_for_the_target_that_was_asked_for(command: Command) -> No
     assert parse_graph(out, "out").target == "sm_90"
 
 
-def test_optimal_that_runs_out_of_time_says_how_far_it_may_be(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+def test_optimal_that_reaches_its_limit_says_how_far_it_may_be(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from tidegate.placement import place
-
-    def give_up(walks: Any, hazards: Any, slots: Any, start: Any, seconds: float) -> Optimum:
-        return Optimum(start, slots.cost(start)[0], slots.cost(start)[0] * 0.75, 1, 1, proven=False)
-
-    monkeypatch.setattr(place, "place_optimally", give_up)
-    status, _, err = command("sync", "ring.tide", "--strategy", "optimal", "--time-limit", "0.5")
+    """A guard makes a walk doubtful: without proofs nobody knows whether its barrier is needed."""
+    path = tmp_path / "late.tide"
+    path.write_text(NOT_AT_FIRST, encoding="utf-8")
+    monkeypatch.setattr(BarrierJudge, "is_tired", property(lambda _: True))
+    status, _, err = command("sync", str(path), "--strategy", "optimal", "--time-limit", "0.5")
     assert status == 0
-    assert "weight 16, bound 12: a plan may weigh up to 25% less; the time limit ended the search" in err
-    (program,) = json.loads(command("sync", "ring.tide", "--strategy", "optimal", "--json")[1])["programs"]
-    assert (program["weight"], program["bound"], program["proven"]) == (16, 12, False)
+    assert "weight 32, bound 16: a plan may weigh up to 50% less; the search ended at its limit" in err
+    (program,) = json.loads(command("sync", str(path), "--strategy", "optimal", "--json")[1])["programs"]
+    assert (program["weight"], program["bound"], program["proven"]) == (32, 16, False)
 
 
 def test_help_lists_sync(command: Command) -> None:
@@ -403,8 +402,10 @@ def test_help_lists_sync(command: Command) -> None:
 
 # --- JSON ---------------------------------------------------------------------------------------------------------
 
-FIELDS = ["version", "file", "output", "text", "programs", "findings"]
-PROGRAM = "program strategy plan left_out hazards unplaced weight bound proven notes why_not verified judged".split()
+FIELDS = ["version", "file", "output", "text", "programs", "total", "causes", "not_shown", "findings"]
+PROGRAM = (
+    "program strategy plan left_out hazards unplaced weight tally bound proven notes why_not verified judged"
+).split()
 EDIT = ["edit", "op", "point", "line", "serves", "why"]
 HAZARD = "kind producer consumer loop distance demand buffer bytes sizes exact".split()
 END = ["point", "line", "statement", "wave", "iterations"]

@@ -195,7 +195,7 @@ def test_a_program_and_its_report_are_the_same_in_a_terminal() -> None:
     _, seen, _ = in_terminal(1000, "sync", RACE)
     program, report = ESCAPES.sub("", seen).split("}\n")
     assert program.startswith("# ")
-    assert report.startswith("@missing_barrier on gfx942, minimal: 1 `shared_memory_barrier` put in\n")
+    assert report.startswith("@missing_barrier on gfx942, minimal: inserted 1 `shared_memory_barrier`\n")
     (new,) = re.findall(r"\x1b\[32m(.*?)\x1b\[0m", seen.partition("}\n")[0])
     assert new.startswith("  shared_memory_barrier  # RAW")
 

@@ -25,7 +25,12 @@ from tidegate.adapters.triton.effects import _effect, effects
 from tidegate.adapters.triton.program import programs_of
 from tidegate.adapters.triton.read import read_ttgir
 from tidegate.graph import model as g
+from tidegate.graph.parse import parse_graph
+from tidegate.graph.show import show_graph
 from tidegate.language import ops
+from tidegate.simulate.judge import judge
+from tidegate.synchronize import synchronize_graph
+from tidegate.verify.verify import verify
 
 if not libtriton.is_installed():
     pytest.skip(
@@ -466,6 +471,7 @@ def test_a_conversion_inside_warps_is_a_write_without_a_barrier() -> None:
 
 # --- atomics ------------------------------------------------------------------------------------------------------
 
+ONE_DIMENSION = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
 
 
@@ -520,6 +526,42 @@ def test_atomics_meet_before_a_release_and_behind_an_acquire(
 def test_the_numbers_of_the_semantics(number: int) -> None:
     parsed = libtriton.parse(atomic("sm_80", "rmw", (), SEMANTICS[number - 1], True), "k.ttgir")
     assert f"sem = {number} : i32" in parsed.generic()
+
+
+BINS = "!ttg.memdesc<128xi32, #o, #smem, mutable>"
+NUMBERS = "tensor<128xi32, #a>"
+
+
+def scatters(*operators: str, used: bool = False) -> str:
+    """Atomics on shared memory, one behind the other, at places that only the data tells."""
+    lines = [f"    %i = arith.constant dense<1> : {NUMBERS}\n    %m = ttg.local_alloc : () -> {BINS}\n"]
+    for number, operator in enumerate(operators):
+        call = f"ttg.local_atomic_scatter_rmw {operator}, %m[%i], %i {{axis = 0 : i32}}"
+        lines.append(f"    %r{number} = {call} : ({BINS}, {NUMBERS}, {NUMBERS}) -> {NUMBERS}\n")
+    if used:
+        lines.append(f"    %s = arith.addi %r0, %i : {NUMBERS}\n")
+    return text("sm_80", "".join(lines), a=line_layout("sm_80"), o=ONE_DIMENSION)
+
+
+@pytest.mark.parametrize(
+    ("source", "proved"),
+    [
+        (scatters("add", "add"), True),
+        (scatters("umax", "umax"), True),
+        (scatters("add", "add", used=True), False),
+        (scatters("add", "max"), False),
+        (scatters("exch", "exch"), False),
+    ],
+    ids=["unused", "unused maximum", "used", "two operators", "exchange"],
+)
+def test_atomics_on_shared_memory_commute_unless_a_result_is_used(source: str, proved: bool) -> None:
+    """Triton puts no barrier between two of them; one whose result is used depends on the order."""
+    (program,) = programs_of(read_ttgir(source, "k.ttgir", as_compiled=False))
+    graph = program.built.graph
+    assert verify(graph, program.target).is_proved == proved
+    assert (not judge(graph, program.target).findings) == proved
+    assert (not synchronize_graph(graph, program.target).plan.edits) == proved
+    assert parse_graph(show_graph(graph), "k.sync") == graph
 
 
 # --- memory that has a name ---------------------------------------------------------------------------------------
@@ -593,7 +635,6 @@ def test_barriers_perform_what_was_stored_or_not(barrier: str, row: str, drained
 # --- barrier objects ----------------------------------------------------------------------------------------------
 
 OBJECT = "!ttg.memdesc<1xi64, #o, #smem, mutable>"
-ONE_DIMENSION = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
 
 
 @pytest.mark.parametrize(

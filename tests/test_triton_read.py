@@ -164,6 +164,30 @@ def test_what_a_file_says_of_its_gpu() -> None:
     assert not ttgir.is_allocated
 
 
+# What Triton 3.9 prints for WMMA of a single warp.
+ONE_WARP = """\
+#mma = #ttg.amd_wmma<{version = 2, isTranspose = true, ctaLayout = {}}>
+#shared = #ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "hip:gfx1201", "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @one(%a: tensor<16x16xf32, #mma>) {
+    %0 = ttg.local_alloc %a : (tensor<16x16xf32, #mma>) -> !ttg.memdesc<16x16xf32, #shared, #smem>
+    tt.return
+  }
+}
+"""  # noqa: E501
+
+
+@needs_triton
+def test_a_wmma_layout_of_one_warp_is_read(tmp_path: Path) -> None:
+    """Triton's own parser aborts the process: in a child, so that it does not end the tests."""
+    path = tmp_path / "one.ttgir"
+    path.write_text(ONE_WARP, encoding="utf-8")
+    child = subprocess.run([sys.executable, "-m", "tidegate", "check", str(path)], capture_output=True, text=True)
+    assert child.returncode == 0, child.stdout + child.stderr
+    assert "proved" in child.stdout
+
+
 def two_kernels() -> str:
     """Two kernels and a function that one of them calls, in one file."""
     text = (FOLDER / "spread.gfx942.ttgir").read_text(encoding="utf-8")

@@ -77,6 +77,21 @@ def test_a_token_from_before_a_loop_that_starts_more_is_not_counted() -> None:
     assert counts_in(body) == [None]
 
 
+def test_a_region_that_is_run_once_hands_tokens_on() -> None:
+    body = f"""
+    {COPY.format("a")}
+    %r = scf.execute_region -> !ttg.async.token {{
+      {COPY.format("b")}
+      %w = ttg.async_wait %a {{num = 0 : i32}}
+      {COPY.format("d")}
+      scf.yield %b : !ttg.async.token
+    }}
+    %v = ttg.async_wait %r {{num = 0 : i32}}
+    %u = ttg.async_wait %a {{num = 0 : i32}}
+    """
+    assert counts_in(body) == [1, 1, 2]
+
+
 def test_arms_that_differ_are_not_counted_unless_one_starts_nothing() -> None:
     arm = f"scf.if %c {{\n      {COPY.format('d')}\n    }}\n    "
     wait = "%w = ttg.async_wait %a {num = 0 : i32}"

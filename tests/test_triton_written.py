@@ -497,19 +497,30 @@ def on_one_line(source: str) -> str:
     return re.sub(r"(local_store [^\n]*)\n *", r"\1 ", source)
 
 
-def test_nothing_is_put_before_an_operation_in_the_middle_of_a_line(command: Run) -> None:
-    """A line before that would stand before the store, too."""
-    _, err, status = command(on_one_line(text(EXCHANGE)), "sync", "k.ttgir")
-    assert status == 2
-    assert "something else stands before it in its line" in err
+def test_a_barrier_in_the_middle_of_a_line_breaks_it(command: Run, tmp_path: Path) -> None:
+    """A line before it would stand before the store, too."""
+    out, _, status = command(on_one_line(text(EXCHANGE)), "sync", "k.ttgir", "-o", "out.ttgir")
+    assert status == 0
+    assert "\n  proved: no race" in out
+    after = (tmp_path / "out.ttgir").read_text(encoding="utf-8")
+    assert re.search(r"local_store[^\n]*\n *ttg\.barrier local[^\n]*\n[^\n]*local_load", after)
 
 
-def test_a_barrier_is_not_taken_away_with_its_neighbours(command: Run) -> None:
+def test_a_barrier_is_not_taken_away_with_its_neighbours(command: Run, tmp_path: Path) -> None:
     """Two barriers in one line: one of them is redundant, and the line holds the other one, too."""
     barriers = text(EXCHANGE).replace("    %v = ttg", "    ttg.barrier local ttg.barrier local\n    %v = ttg")
-    _, err, status = command(barriers, "sync", "k.ttgir", "--remove-redundant")
+    out, _, status = command(barriers, "sync", "k.ttgir", "--remove-redundant", "-o", "out.ttgir")
+    assert status == 0
+    assert "\n  proved: no race" in out
+    assert (tmp_path / "out.ttgir").read_text(encoding="utf-8").count("ttg.barrier local") == 1
+
+
+def test_a_line_with_locations_is_not_broken(command: Run) -> None:
+    """Where its operations begin is not known any more, when locations are taken out."""
+    source = re.sub(r"(local_store [^\n]*)\n *", r'\1 loc("k.py":3:1) ', text(EXCHANGE))
+    _, err, status = command(source, "sync", "k.ttgir")
     assert status == 2
-    assert "other operations stand in its line" in err
+    assert "something else stands before it in its line" in err
 
 
 def test_a_count_in_a_comment_is_not_changed(command: Run) -> None:
@@ -533,6 +544,31 @@ def test_the_target_asked_for_is_used_and_said(verb: str, command: Run, tmp_path
     out, err, status = command(text(EXCHANGE), verb, "k.ttgir", "--target", "sm_80", *more)
     assert status == 0
     assert "the file names" not in out + err
+
+
+def test_a_retargeted_text_names_the_target_that_it_was_proved_for(command: Run, tmp_path: Path) -> None:
+    """It kept the old name, so that reading it back was about another GPU."""
+    for source in (text(EXCHANGE, "gfx942"), staged()):
+        out, _, status = command(source, "sync", "k.ttgir", "--target", "gfx950", "-o", "out.ttgir")
+        assert status == 0
+        assert "@k on gfx950" in out
+        after = (tmp_path / "out.ttgir").read_text(encoding="utf-8")
+        assert re.findall(r'ttg\.target = "([^"]*)"', after) == ["hip:gfx950"]
+        out, err, status = command(after, "check", "k.ttgir")
+        assert (status, "@k on gfx950" in out, "the file names" in out + err) == (0, True, False)
+    out, _, _ = command(text(EXCHANGE, "gfx942"), "sync", "k.ttgir", "--target", "none")
+    assert 'ttg.target = "hip:gfx942"' in out, "there is no name for that"
+
+
+def test_the_way_out_for_lanes_of_a_warp_is_one_that_ttgir_has(command: Run) -> None:
+    """`fence wave` is not."""
+    bare = text(EXCHANGE, more="ttg.shared = 1024 : i32, ").replace("alloc :", "alloc {allocation.offset = 0 : i32} :")
+    out, _, status = command(bare, "check", "k.ttgir")
+    assert status == 1
+    (line,) = re.findall(r"error\[TG108\].*?help: ([^\n]*)", out, re.DOTALL)
+    place = next(number for number, each in enumerate(bare.splitlines(), 1) if "local_load" in each)
+    assert f"put `ttg.barrier local` before line {place}," in line
+    assert "fence wave" not in out
 
 
 def test_passes_of_triton_run_for_the_target_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
