@@ -7,6 +7,9 @@ and finds the largest value with which nothing races, all else unchanged.
 A count that could be larger has a reason, found by taking as free what the program decides, and asking again: if one
 more races then, that is why. A count may also serve accesses that another wait, or a later barrier, serves as well.
 
+Each count is also raised by one, all else unchanged, and the verifier asked: none is smaller than the loosest that it
+proves. `where`: behind loops of known or unknown trips, and where copies are guarded.
+
 A long run can be made in slices, which are put together to one table; the table says which programs it is about:
 
     python -m bench.async_counts 0 1000 > one.json
@@ -19,8 +22,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 from tests.brute_counts import Beyond, Count, Freedom, Runs, all_runs, find_counts
 from tests.random_async import STANDING, Features, show_features
@@ -28,6 +31,10 @@ from tests.random_async import STANDING, Features, show_features
 from bench.async_cases import Case, number_of, synchronized
 from bench.slices import by_slices, numbers, row, sums_of
 from tidegate.graph import model as g
+from tidegate.language.ops import SharedMemoryBarrier, WaitCount
+from tidegate.placement.need import copy_counters
+from tidegate.targets import Target
+from tidegate.verify.verify import is_proved
 
 COUNT, QUICK = 2_000, 100
 MOST_NAMED = 12
@@ -45,6 +52,9 @@ REASONS = (
     UNKNOWN,
 )
 OUTCOMES = (EXACT, CUT, UNSAFE)
+LOOSEST, TIGHTER, NOT_PROVED = "the loosest that is proved", "**one more is proved**", "in programs that are not proved"
+# What programs are told apart by, beside all.
+WHERE = ("constant trips", "symbolic trips", "zero trips possible", "counter around copy", "flag around copy")
 
 
 @dataclass(slots=True)
@@ -54,6 +64,7 @@ class Sums:
     slices: list[tuple[int, int]] = field(default_factory=list)  # numbers of programs: from, up to
     counts: Counter[str] = field(default_factory=Counter)
     values: Counter[str] = field(default_factory=Counter)  # how many counts have which value
+    loosest: Counter[str] = field(default_factory=Counter)  # by what a program has, and what the verifier says
     other: Counter[str] = field(default_factory=Counter)  # what else there is to say, by programs
     named: dict[str, list[str]] = field(default_factory=dict)
     features: list[Features] = field(default_factory=list)
@@ -61,6 +72,7 @@ class Sums:
     def add(self, case: Case) -> None:
         self.features.append(case.features)
         placed, after = synchronized(case)
+        self.ask_verifier(case, after)
         self.other["programs"] += 1
         self.other["programs in which something waits for all copies"] += waits_for_all(after)
         self.other["programs with conflicts that are left unplaced"] += bool(placed.unplaced)
@@ -83,9 +95,20 @@ class Sums:
             if outcome in (UNSAFE, UNKNOWN):
                 self.named.setdefault(outcome, []).append(f"{case.name} point {count.point}")
 
+    def ask_verifier(self, case: Case, after: g.SyncGraph) -> None:
+        proved = is_proved(after, case.target)
+        for point, name, _ in counts_in(after):
+            outcome = NOT_PROVED
+            if proved:
+                outcome = LOOSEST if is_loosest(after, case.target, point, name) else TIGHTER
+            for where in ("all", *(tag for tag in WHERE if tag in case.features.tags)):
+                self.loosest[f"{where}\t{outcome}"] += 1
+            if outcome == TIGHTER:
+                self.named.setdefault(outcome, []).append(f"{case.name} point {point}")
+
     def join(self, other: Sums) -> None:
         self.slices += [tuple(each) for each in other.slices]
-        for name in ("counts", "values", "other"):
+        for name in ("counts", "values", "loosest", "other"):
             getattr(self, name).update(getattr(other, name))
         for outcome, names in other.named.items():
             self.named[outcome] = [*self.named.get(outcome, ()), *names]
@@ -93,7 +116,8 @@ class Sums:
 
     @property
     def is_good(self) -> bool:
-        return not self.named.get("**races**") and not self.outcomes()[UNSAFE]
+        tighter = self.loosest[f"all\t{TIGHTER}"]
+        return not self.named.get("**races**") and not self.outcomes()[UNSAFE] and not tighter
 
     def outcomes(self) -> Counter[str]:
         found: Counter[str] = Counter()
@@ -106,6 +130,31 @@ def waits_for_all(graph: g.SyncGraph) -> bool:
     return any(
         getattr(each.action.op, "wait_async_ops", False) for each in graph.points if isinstance(each.action, g.Sync)
     )
+
+
+# --- what the verifier says ---------------------------------------------------------------------------------------
+
+
+def counts_in(graph: g.SyncGraph) -> Iterator[tuple[int, str, int]]:
+    """Counts on queues of copies that were put in: point, counter, value."""
+    queues = copy_counters(graph)
+    for number, point in enumerate(graph.points):
+        if isinstance(point.action, g.Sync) and point.label != STANDING:
+            counts = getattr(point.action.op, "counts", ())
+            yield from ((number, name, value) for name, value in counts if name in queues)
+
+
+def is_loosest(graph: g.SyncGraph, target: Target, number: int, name: str) -> bool:
+    """Whether the verifier proves no larger count at a point, or the counter tells none."""
+    point = graph.points[number]
+    assert isinstance(point.action, g.Sync)
+    assert isinstance(point.action.op, SharedMemoryBarrier | WaitCount)
+    value = dict(point.action.op.counts)[name]
+    if value >= target.counters[name].largest:
+        return True
+    counts = tuple((each, count + (each == name)) for each, count in point.action.op.counts)
+    changed = replace(point, action=g.Sync(replace(point.action.op, counts=counts)))
+    return not is_proved(replace(graph, points=(*graph.points[:number], changed, *graph.points[number + 1 :])), target)
 
 
 # --- one count ----------------------------------------------------------------------------------------------------
@@ -181,7 +230,7 @@ def table(sums: Sums) -> str:
     shares = [*(part / max(1, whole) for part, whole in zip(best, everything, strict=True))]
     shares.append(sum(best) / max(1, sum(everything)))
     lines.append(f"| share of the largest | {' | '.join(f'{each:.1%}' for each in shares)} |")
-    lines += ["", "| what else | |", "|---|---:|"]
+    lines += ["", *loosest_table(sums), "", "| what else | |", "|---|---:|"]
     lines += (f"| {what} | {count:,} |" for what, count in sums.other.items())
     values = sorted(sums.values.items(), key=lambda each: int(each[0]))
     lines += ["", f"Values: {', '.join(f'{value} ({count:,})' for value, count in values)}."]
@@ -189,6 +238,17 @@ def table(sums: Sums) -> str:
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         lines += ["", f"{outcome}: {', '.join(names[:MOST_NAMED])}{more}."]
     return "\n".join([*lines, "", show_features(sums.features)])
+
+
+def loosest_table(sums: Sums) -> list[str]:
+    """What the verifier says of each count with one more in flight."""
+    outcomes = (LOOSEST, TIGHTER, NOT_PROVED)
+    lines = [f"| counts in programs with | {' | '.join(outcomes)} |", "|---|" + "---:|" * len(outcomes)]
+    for where in ("all", *WHERE):
+        found = (sums.loosest["\t".join((where, each))] for each in outcomes)
+        cells = " | ".join(f"{each:,}" for each in found)
+        lines.append(f"| {'anything' if where == 'all' else where} | {cells} |")
+    return lines
 
 
 def read_features(known: Sequence[object]) -> Features:

@@ -15,6 +15,7 @@ from bench.small_examples import EXAMPLES, NAMES, load_small
 from bench.sync_cases import Case
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.barriers import tally
 from tidegate.graph.build import build_graph
 from tidegate.language import ops
 from tidegate.language.ops import Block, Kernel
@@ -26,7 +27,6 @@ from tidegate.targets import Target, load_target
 
 # What belongs to copies, not to order, and what makes the stagger of a schedule: `sync` puts none of these in.
 KEPT = (ops.CommitGroup, ops.ConditionalBarrier, ops.MbarrierArrive, ops.MbarrierWait)
-MEETS = (ops.WorkgroupBarrier, ops.SharedMemoryBarrier, ops.Signal)
 
 
 def strip(kernel: Kernel) -> Kernel:
@@ -65,14 +65,10 @@ class Counts:
 
 
 def count(graph: g.SyncGraph, clean: bool = True) -> Counts:
-    found = [
-        (point, point.action.op)
-        for point in graph.points
-        if isinstance(point.action, g.Sync) and isinstance(point.action.op, (*MEETS, ops.WaitCount, ops.Fence))
-    ]
-    meets = [point for point, op in found if isinstance(op, MEETS)]
-    waits = len(found) - len(meets)
-    return Counts(len(meets), sum(point.loop >= 0 for point in meets), sum(each.weight for each in meets), waits, clean)
+    synced = [point.action.op for point in graph.points if isinstance(point.action, g.Sync)]
+    waits = sum(isinstance(op, ops.WaitCount | ops.Fence) for op in synced)
+    found = tally(graph)
+    return Counts(found.barriers, found.in_loops, found.weight, waits, clean)
 
 
 def run() -> tuple[str, bool]:

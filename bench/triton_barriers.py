@@ -30,7 +30,7 @@ from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.program import TritonProgram, programs_of
-from tidegate.adapters.triton.read import read_ttgir
+from tidegate.adapters.triton.read import read_to_edit, read_ttgir
 from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
@@ -47,7 +47,7 @@ EVERY_QUICK = 31  # of the pairs, with --quick
 MOST_UNDECIDED = 0.05
 MOST_SECONDS = 120.0  # for one graph: its plan and what the verifier says of it
 MOST_SUSPECTS = 4  # of one pair that are written down
-LEFT_IN_PLACE = SyncOptions(strategy="minimal", merge_waits="never")
+LEFT_IN_PLACE = SyncOptions(strategy="minimal", merge_waits="never", least=False)
 JUDGED = Limits(states=1_000, steps=50_000)
 
 # What became of a suspect in Triton's output when a person looked at it, by the name of the pair.
@@ -115,7 +115,7 @@ def examine(pair: Pair) -> Row:
     file = f"{pair.name}.ttgir"
     try:
         text = text_of(pair)
-        read = read_ttgir(text, file)
+        read = read_to_edit(text, file)
         before = programs_of(read)
         after = programs_of(read_ttgir(text, file, before=("barriers",)))
     except Exception as error:

@@ -32,7 +32,7 @@ from bench.triton_kernels import Case, cases, compile_ttgir
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.places import take_places
 from tidegate.graph import model as g
-from tidegate.synchronize.stages import MEETING
+from tidegate.graph.barriers import MEETING
 
 TEXTS = "--texts="
 LATE = "takes more than"

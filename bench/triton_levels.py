@@ -20,8 +20,8 @@ from bench import amdgcn
 from bench.triton_figures import barriers_in
 from tidegate.adapters.triton.program import TritonProgram, programs_of
 from tidegate.adapters.triton.read import read_ttgir
+from tidegate.graph.barriers import MEETING
 from tidegate.graph.model import Sync
-from tidegate.synchronize.stages import MEETING
 
 LEVELS = ("plan", "lowered", "optimized", "assembly")
 # What takes a number from each level to the next.

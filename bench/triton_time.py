@@ -33,7 +33,7 @@ from bench.triton_barriers import LEFT_IN_PLACE
 from bench.triton_figures import Pair, figures, in_a_child, slices, text_of
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.program import programs_of
-from tidegate.adapters.triton.read import read_ttgir
+from tidegate.adapters.triton.read import read_to_edit
 from tidegate.adapters.triton.write import Edited, write_ttgir
 from tidegate.synchronize.stages import synchronize_graph
 
@@ -149,7 +149,7 @@ def _triton(text: str, file: str) -> Times:
 
 def _ours(text: str, file: str) -> Times:
     clock = [time.perf_counter()]
-    read = read_ttgir(text, file)
+    read = read_to_edit(text, file)
     clock.append(time.perf_counter())
     programs = programs_of(read)
     clock.append(time.perf_counter())

@@ -29,6 +29,7 @@ READINGS: Rules = replace(
     nvidia_fence_performs=True,  # `fence.wave_performs`: bar.warp.sync orders memory among its lanes
     ended_waves_leave=True,  # `barrier.wave_end`
     wait_async_ops_covers_uncommitted=True,  # it is cp.async.wait_all, which commits what is in no group
+    masks_are_known=True,  # elements outside of a mask of iota and constants are not touched, as the language says
 )
 
 

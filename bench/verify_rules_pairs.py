@@ -9,8 +9,11 @@ from typing import Any
 from bench.verify_rules import Patch, cautious, changed, rule
 from tidegate.index import Binary, Compare, Cond, Const, Index, Name
 from tidegate.verify import events, meet, paths, protocol, verify
-from tidegate.verify.meet import Meet, Waves
+from tidegate.verify.asked import Waves
+from tidegate.verify.meet import Meet
+from tidegate.verify.paths import U
 from tidegate.verify.protocol import Protocol
+from tidegate.verify.tables import Table
 
 # --- which pairs --------------------------------------------------------------------------------------------------
 
@@ -144,7 +147,28 @@ def _by_wave(patch: Patch) -> None:
 
         return found
 
+    def tried(old: Any) -> Any:
+        def found(self: Meet, *given: Any) -> Any:
+            question = old(self, *given)
+            if question is None:
+                return None
+            return replace(question, conds=(*question.conds, Compare("==", Name(U), Const(0))))
+
+        return found
+
     changed(patch, Meet, "by_wave", first)
+    changed(patch, Meet, "tried", tried)
+
+
+@rule("tried values", "what is not affine is tried for all waves, and not for the first one only")
+def _tried(patch: Patch) -> None:
+    def first(old: Any) -> Any:
+        def found(self: Table, shift: int, *given: Any) -> Any:
+            return old(self, shift, *given) & (self.env[meet.U] == 0)
+
+        return found
+
+    changed(patch, Table, "overlap", first)
 
 
 @rule("other waves", "the other wave is any, not the next one only")

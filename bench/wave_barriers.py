@@ -32,8 +32,8 @@ from tidegate.adapters.wave.nodes import SYNCHRONIZATION, op_of
 from tidegate.adapters.wave.regions import reached_graphs
 from tidegate.adapters.wave.write import take_back
 from tidegate.graph import model as g
+from tidegate.graph.barriers import MEETING
 from tidegate.language import ops
-from tidegate.synchronize.stages import MEETING
 from tidegate.targets import Target, load_target
 from tidegate.verify.model import Suspect
 from tidegate.verify.say import VERBS, WHY
