@@ -4,8 +4,8 @@ Each workgroup counts one row of X. Which bin a value falls into is known only a
 `inexact`: an analysis must take it for any place in the buffer.
 
 Two barriers. The first orders the zeros before every count, the second every count before the result is read. None is
-needed in the loop: atomic additions of different waves may hit the same bin in any order, and nobody looks at what
-they return. An analysis has to be told that, with `--atomics commute`.
+needed in the loop: atomic additions of different waves may hit the same bin in any order, and no result of one is used.
+`--atomics order` would insert one there.
 """
 
 import numpy as np
