@@ -21,8 +21,22 @@ from .setting import Unsupported
 EXPLAINED = 3  # so many programs of each kind of disagreement are printed in full
 
 
+# A statement that writes one byte from two waves or lanes: the product prints the assumption that the values are equal.
+ASSUMED = frozenset({"same-waves", "same-lanes"})
+
+
+def judged(subject: Subject) -> Verdict:
+    """The twin's verdict, with the one reading of the model that a target file decides (`fence.waits`)."""
+    from .product import wait_is_fence
+
+    fences = frozenset({"wait"}) if wait_is_fence(subject.setting.target) else frozenset[str]()
+    return judge(subject.trace, subject.setting, fences)
+
+
 def compare(verdict: Verdict, proved: bool) -> str:
     """One word for what the two say, in the order of how bad it is."""
+    if proved and verdict.kinds and verdict.kinds <= ASSUMED:
+        return "assumed: " + "+".join(sorted(verdict.kinds))
     if proved and not verdict.safe:
         return "FALSE PROOF " + "+".join(sorted(verdict.kinds))
     if not proved and verdict.safe:
@@ -35,12 +49,12 @@ def placed(seed: int) -> Iterator[dict[str, Any]]:
     from .product import errors, synchronize
 
     result = synchronize(program(seed))
-    verdict = judge(result.subject.trace, result.subject.setting)
+    verdict = judged(result.subject)
     if result.proved:
         yield row(seed, "sync", compare(verdict, True), verdict, result.first_line)
     else:
         best = compiled(dense(program(seed)), "unplaced")
-        word = "could be placed" if judge(best.trace, best.setting).safe else "nothing can order it"
+        word = "could be placed" if judged(best).safe else "nothing can order it"
         yield row(seed, "sync", f"refused: {word}", verdict, result.why_not)
     codes = errors(result.subject)
     yield row(seed, "check", compare(verdict, not codes), verdict, " ".join(codes))
@@ -58,7 +72,7 @@ def given(seed: int) -> Iterator[dict[str, Any]]:
     else:
         subject = compiled(gated(program(seed), seed), "unplaced")
     codes = errors(subject)
-    verdict = judge(subject.trace, subject.setting)
+    verdict = judged(subject)
     yield row(seed, kind, compare(verdict, not codes), verdict, " ".join(codes))
 
 
@@ -107,7 +121,9 @@ def run(options: argparse.Namespace, out: IO[str] | None) -> int:
             if out is not None:
                 out.write(json.dumps(found) + "\n")
                 out.flush()
-            bad = not found["word"].startswith(("agree", "safe", "unsafe", "refused: nothing", "crash in Wave"))
+            bad = not found["word"].startswith(
+                ("agree", "assumed", "safe", "unsafe", "refused: nothing", "crash in Wave")
+            )
             if bad and words[key] <= options.explain:
                 explain(found)
     for (kind, word), count in sorted(words.items()):

@@ -57,6 +57,7 @@ class _Place:
 @dataclass
 class _Wave:
     number: int
+    believed: frozenset[str]  # the kinds of `Sync.fence` that are taken for wave-level fences
     arrived: int = 0
     departed: int = 0
     fences: int = 0
@@ -70,7 +71,7 @@ class _Wave:
         self.pending.append(place)
 
     def sync(self, sync: Sync) -> None:
-        self.fences += sync.fence
+        self.fences += sync.fence in self.believed
         if sync.drains:
             for place in self.pending:
                 place.performed = self.arrived + 1
@@ -124,12 +125,11 @@ def _lane_pair(x: _Bytes, y: _Bytes, wave: int) -> tuple[int, int] | None:
 
 
 class _Judge:
-    def __init__(self, events: list[Event], setting: Setting, total: int, fences: bool) -> None:
+    def __init__(self, events: list[Event], setting: Setting, total: int, fences: frozenset[str]) -> None:
         self.setting = setting
-        self.fences = fences
         self.accesses = [event for event in events if isinstance(event, Access)]
         self.barriers = sum(1 for event in events if isinstance(event, Sync) and event.arrives)
-        self.waves = [_Wave(w) for w in range(setting.wave_count)]
+        self.waves = [_Wave(w, fences) for w in range(setting.wave_count)]
         self.problems: dict[tuple[str, str, str], Problem] = {}
         made: dict[tuple[bytes, bytes], _Bytes] = {}
         self.bytes: list[_Bytes] = []
@@ -193,7 +193,7 @@ class _Judge:
                 if at_y is None:
                     continue
                 if one is other:
-                    fenced = self.fences and at_x.fences < at_y.fences
+                    fenced = at_x.fences < at_y.fences
                     if not fenced and at_x.next_arrival > at_y.departed:
                         self._lanes(x, y, one.number)
                 elif at_x.performed > at_y.departed and bx.sets[one.number] & by.sets[other.number]:
@@ -221,11 +221,11 @@ class _Judge:
                 self._add(Problem("same-lanes", access.name, access.name, (access.iteration,), (u, *pair)))
 
 
-def judge(trace: Any, setting: Setting, fences: bool = False) -> Verdict:
+def judge(trace: Any, setting: Setting, fences: frozenset[str] = frozenset()) -> Verdict:
     """Brute force over all threads, iterations and pairs of accesses of one workgroup.
 
-    `fences` takes a scheduling barrier that nothing may cross for a wave-level fence. Wave has no fence of that name,
-    so that this is a belief about LLVM, and off unless asked for.
+    `fences` names operations that are taken for wave-level fences: a scheduling barrier that nothing may cross, or a
+    wait for LDS. Wave has no fence of that name, so that both are beliefs about LLVM, and off unless asked for.
     """
     unroller = Unroller(trace, setting)
     events = unroller.run()

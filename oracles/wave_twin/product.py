@@ -16,6 +16,7 @@ from .build import Subject, compiled
 from .program import Program
 
 tidegate_wave: Any = importlib.import_module("tidegate.wave")
+tidegate_targets: Any = importlib.import_module("tidegate.targets")
 SYNCS = (
     ops.SharedMemoryBarrier,
     ops.SharedMemoryBarrierSignal,
@@ -48,6 +49,11 @@ def synchronize(program: Program) -> Placed:
     lines = str(tidegate_wave.report()).splitlines()
     first = [line for line in lines if line.startswith("@")][-1]
     return Placed(subject, str(entry.why_not), first)
+
+
+def wait_is_fence(target: str) -> bool:
+    """Whether a target file says, with its source, that LLVM moves no LDS access across a wait."""
+    return bool(tidegate_targets.load_target(target).fence.waits)
 
 
 def errors(subject: Subject) -> list[str]:

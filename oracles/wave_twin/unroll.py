@@ -49,7 +49,7 @@ class Access:
 class Sync:
     """One synchronizing operation: does it drain LDS, arrive, depart; and who carries it out.
 
-    `fence` keeps the compiler from moving accesses over it, and does nothing else.
+    `fence` names what may keep the compiler from moving accesses over it: a scheduling barrier, or a wait for LDS.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Sync:
     arrives: bool
     departs: bool
     threads: Bools
-    fence: bool = False
+    fence: str = ""  # scheduling | wait
 
 
 Event = Access | Sync
@@ -233,9 +233,9 @@ def _sync(node: Any, custom: Any, threads: Bools) -> Sync | None:
         if custom.barId != -1:
             raise Unsupported(f"barrier {custom.barId}")
         signal = isinstance(custom, ops.SharedMemoryBarrierSignal)
-        return Sync(name, signal, signal, not signal, threads)
+        return Sync(name, signal, signal, not signal, threads, fence="wait" if signal else "")
     if isinstance(custom, ops.MemoryCounterWait):
-        return Sync(name, custom.ds == 0, False, False, threads)
+        return Sync(name, custom.ds == 0, False, False, threads, fence="wait" if custom.ds == 0 else "")
     if isinstance(custom, ops.SchedulingBarrier):
-        return Sync(name, False, False, False, threads, fence=not custom.operations)
+        return Sync(name, False, False, False, threads, fence="" if custom.operations else "scheduling")
     return None
