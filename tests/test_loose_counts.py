@@ -260,6 +260,21 @@ def test_a_guarded_prefetch_is_counted_by_path(target: str, counter: str, slots:
     assert tg.parse(result.text).kernels[0] == result.kernel
 
 
+@pytest.mark.parametrize(
+    ("sizes", "bound", "guard"),
+    [("N = 8", "N", "N"), ("N = 64", "N", "N"), ("N = 3", "N", "N"), ("N = 24", "8", "8"), ("N = 24", "20", "20")],
+)
+def test_a_guard_is_priced_with_the_trips_that_are_played(sizes: str, bound: str, guard: str) -> None:
+    """Plans were priced with 16 trips and the default N: with N = 8 the guard failed in ten of sixteen iterations, and
+    the plan that waits for the copy it has just issued looked cheapest."""
+    text = GUARDED.format(target="gfx950", slots=4, then="", other="", barrier="").replace("N = 16", sizes)
+    text = text.replace("0 .. N", f"0 .. {bound}").replace("%k + 2 < N", f"%k + 2 < {guard}")
+    text = text.replace("where(N >= 3)", "where(N >= 3)" if bound == "N" else "where(N >= 24)")
+    result = sync(tg.parse(text, "guarded.tide").kernels[0])
+    assert result.kernel is not None
+    assert counts_of(result.kernel) == [{"vmcnt": 2}, {"vmcnt": 0}]
+
+
 def test_the_reason_of_a_count_by_path_is_named() -> None:
     result = sync(guarded())
     assert "wait_count vmcnt(2)  # counted by path: the copies of this way are younger; " in result.text
