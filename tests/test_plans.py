@@ -18,7 +18,7 @@ from tidegate.language.parse import parse
 from tidegate.placement.place import Options, place
 from tidegate.simulate.cycles import estimate
 from tidegate.synchronize import Synchronized
-from tidegate.synchronize.pricing import EFFORTS, Considered, consider, say_considered
+from tidegate.synchronize.pricing import Considered, consider, effort_for, say_considered
 from tidegate.targets import load_target
 
 MEETS = (SharedMemoryBarrier, WorkgroupBarrier, Signal)
@@ -39,8 +39,11 @@ def weight(result: Synchronized) -> float:
 
 
 def cycles(result: Synchronized) -> int:
+    """With the sizes that plans are compared with: loops run 16 times."""
     assert result.after is not None
-    return round(estimate(result.after, result.unit.target, trips=EFFORTS[0].trips, cached=True).cycles)
+    effort = effort_for(result.after, result.unit.target)
+    assert effort is not None
+    return round(estimate(result.after, result.unit.target, sizes=dict(effort.sizes), cached=True).cycles)
 
 
 def is_proved(result: Synchronized) -> bool:
@@ -275,19 +278,18 @@ def test_the_default_is_never_heavier_unless_it_is_faster(target: str, stages: i
         assert taken.endswith("% fewer than with the least weight")
 
 
-def test_a_guarded_three_stage_copy_says_why_it_has_a_second_barrier() -> None:
+def test_a_guarded_three_stage_copy_has_one_barrier() -> None:
+    """With guards priced as if N were half of the trips, a second barrier in the loop looked faster."""
     default = tg.sync(staged("sm_80", 3, guarded=True))
-    assert default.placed is not None
-    assert (weight(default), default.placed.strategy) == (24, "cost")
-    assert cycles(default) < cycles(tg.sync(staged("sm_80", 3, guarded=True), strategy="minimal"))
+    assert weight(default) == weight(tg.sync(staged("sm_80", 3, guarded=True), strategy="minimal")) == 16
 
 
 def test_a_heavier_plan_that_is_slower_is_not_taken() -> None:
-    """Waits where copies need them took 5,306 cycles here, one barrier fewer 5,269: less than 1 %, but less."""
+    """Waits where copies need them have a second barrier in the loop; counts by path need one, and are faster."""
     kernel = staged("gfx1250", 3, guarded=True, last=True)
     default = tg.sync(kernel)
     assert weight(default) == 16
-    assert cycles(default) < 5_269
+    assert cycles(default) < 0.6 * cycles(tg.sync(kernel, strategy="minimal"))
     assert not [note for note in default.notes if note.startswith("taken: waits where")]
 
 

@@ -32,7 +32,7 @@ from tidegate.index import (
 from tidegate.language import ops, trips
 from tidegate.language.alternation import ALTERNATION, Alternation, State
 from tidegate.language.arrivals import Arrivals, add_arrivals, either, ordered, show_arrivals
-from tidegate.language.facts import Facts, Variation
+from tidegate.language.facts import MOST_WAVES, Facts, Variation
 from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
 
 # Loops inside each other that are walked trip by trip: each level multiplies the work.
@@ -55,6 +55,8 @@ def find_protocol_mistakes(kernel: Kernel, facts: Facts, wave_end_leaves: bool) 
 
 def _arrive_equally(kernel: Kernel, facts: Facts, header: tuple[Cond, ...]) -> bool:
     """Whether all waves arrive equally often, counted wave by wave: what one arm leaves out another may make up for."""
+    if kernel.waves > MOST_WAVES:
+        return False
     first: Arrivals | None = None
     for wave in range(kernel.waves):
         around = (*header, Compare("==", Name(WAVE), Const(wave)))
