@@ -79,11 +79,18 @@ class Heads:
         return self.counts[loop]
 
     def count_trips(self, loop: int) -> Index | None:
+        """By the counter; where that gives no number and the graph states one, what it states."""
+        known = self.flow.loops[loop].facts
+        counted = self.counted(loop)
+        if known is not None and known.least == known.most and not isinstance(counted, Const):
+            return Const(known.least)
+        return counted
+
+    def counted(self, loop: int) -> Index | None:
+        """What the test at the head and the steps of the counter say, whatever the graph states beside them."""
         known = self.flow.loops[loop].facts
         if known is None:
             return None
-        if known.least == known.most:
-            return Const(known.least)
         counter = self.walk.names.number.get(known.counter)
         test = self.flow.action(self.flow.loops[loop].head)
         if counter is None or test != g.Branch(Compare("<", Name(known.counter), known.upper)):

@@ -97,6 +97,7 @@ class Footprints:
     classes: dict[int, int]
     opaques: dict[str, Opaque]
     trips: tuple[Index | None, ...]  # of each loop
+    counted: tuple[Index | None, ...]  # the same by its counter alone, without what the graph states
     ends_at_head: frozenset[int]  # loops that are left from their heads alone: they run as often as `trips` says
     branches: dict[int, tuple[Cond, ...]]  # node → when it goes to each of its successors
     notes: tuple[Note, ...]

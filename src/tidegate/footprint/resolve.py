@@ -11,6 +11,8 @@ Cost    near-linear in the nodes: one walk, then one look at each access
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidegate.collecting import no_collecting
 from tidegate.footprint.model import Footprints, Note, Shape, Span, Touch
 from tidegate.footprint.solve import Solver
@@ -47,19 +49,29 @@ class _Finish:
 
     def footprints(self) -> Footprints:
         touches = {node: self.touch(node, raw) for node, raw in sorted(self.walk.raw.items())}
-        trips = tuple(self.trips(loop) for loop in range(len(self.flow.loops)))
+        loops = range(len(self.flow.loops))
+        trips = tuple(self.runs(loop, self.solver.trips) for loop in loops)
+        counted = tuple(self.runs(loop, self.solver.counted) for loop in loops)
         branches = {node: tuple(map(self.solver.close_cond, conds)) for node, conds in self.walk.conds.items()}
         self.settle()
         classes = {node: self.class_of(node, touch) for node, touch in touches.items()}
         return Footprints(
-            self.flow, touches, classes, self.walk.book.opaques, trips, self.ends_at_head(), branches, tuple(self.notes)
+            self.flow,
+            touches,
+            classes,
+            self.walk.book.opaques,
+            trips,
+            counted,
+            self.ends_at_head(),
+            branches,
+            tuple(self.notes),
         )
 
-    def trips(self, loop: int) -> Index | None:
-        known = self.flow.loops[loop].facts
-        if loop not in self.walk.started or known is None:
+    def runs(self, loop: int, trips: Callable[[int], Index | None]) -> Index | None:
+        """How often a loop runs, over canonical names."""
+        if loop not in self.walk.started or self.flow.loops[loop].facts is None:
             return None
-        found = self.solver.trips(loop)
+        found = trips(loop)
         if found is None:
             return None
         closed = self.solver.close(found)

@@ -131,7 +131,8 @@ class Producer:
             if counts and self.performs(event, state):
                 self.performed_at.add(at)
                 state = self.perform(state, at[0])
-            if self.walks.target.fence.waits:
+            # In a divergent region some lanes do not come to the wait.
+            if self.walks.target.fence.waits and self.walks.flow.point(at[0]).under != "divergent":
                 state = self.meet_lanes(state)
         elif isinstance(event, ProxyFence):
             state = self.pass_proxy_fence(state, all_pass, at[0])

@@ -62,6 +62,7 @@ class Drain:
     lds: bool = False
     every_copy: bool = False
     named: frozenset[int] = frozenset()  # copies that counts are said to be for
+    all_lanes: bool = True  # no lane is switched off where it stands
 
 
 @dataclass(frozen=True, slots=True)

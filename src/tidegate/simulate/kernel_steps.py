@@ -185,8 +185,9 @@ class KernelSource:
                 return self._issue(self._copy(event, facts, key))
             case events.Commit():
                 return Commit(where, key)
-            case events.Drain(counts=counts, copies=copies, lds=lds, every_copy=every, named=named):
-                return Drain(where, lds, every, counts, self._numbers(copies), key, self._numbers(named))
+            case events.Drain(counts=counts, copies=copies, lds=lds, every_copy=every, named=named) as drain:
+                copied, named = self._numbers(copies), self._numbers(named)
+                return Drain(where, lds, every, counts, copied, key, named, drain.all_lanes)
             case events.Fence(op=op, all_lanes=all_lanes):
                 return ProxyFence(where, key) if op.kind == "proxy_async" else LaneFence(where, key, all_lanes)
             case events.Arrive(op=op, barrier=barrier, expect=expect):

@@ -170,7 +170,7 @@ class Requests:
                 yield Depart(op, self._barrier(barrier))
             case WaitCount(counts=counts, async_deps=deps):
                 copies, named = self._waited_for(counts, deps)
-                yield Drain(op, counts, copies, named=named)
+                yield Drain(op, counts, copies, named=named, all_lanes=active is None)
             case Fence():
                 yield events.Fence(op, active is None)
             case MbarrierArrive(barrier=place, expect=expect):

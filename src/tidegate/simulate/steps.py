@@ -90,6 +90,7 @@ class Drain:
     copies: frozenset[int] = frozenset()
     key: Key = START
     named: frozenset[int] = frozenset()  # copies that counts are said to be for
+    all_lanes: bool = True  # in a divergent region some of them do not come
 
 
 @dataclass(frozen=True, slots=True)

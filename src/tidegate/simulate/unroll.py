@@ -310,7 +310,7 @@ class _Walker:
                 yield Depart(number, self.named(barrier, point), key)
             case ops.WaitCount(counts=counts, async_deps=deps):
                 copies, named = self.named_copies(counts, deps)
-                yield Drain(number, False, False, counts, copies, key, named)
+                yield Drain(number, False, False, counts, copies, key, named, point.under != "divergent")
             case ops.Fence(kind="proxy_async"):
                 yield ProxyFence(number, key)
             case ops.Fence():

@@ -2,19 +2,22 @@
 
 Needs   index expressions and conditions, and an array for each of their names
 Gives   their values and truths at every place; for an array of truths a condition that holds where it does
-Keeps   exact; where something is divided by 0 the value means nothing, and `divides_by_zero` says so
+Keeps   exact where all numbers `fit` into 64 bits; where something is divided by 0 the value means nothing, and
+        `divides_by_zero` says so
 Cost    linear in the places, for each operator
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, assert_never
 
 from tidegate.footprint.arithmetic import both, logic
 from tidegate.index import (
+    ARITHMETIC,
+    INDEX_TYPES,
     TRUE,
     Binary,
     Compare,
@@ -39,6 +42,53 @@ COMPARED = {
     ">=": operator.ge,
     ">": operator.gt,
 }
+
+
+LARGEST = 1 << 62  # NumPy wraps numbers around beyond 63 bits, silently
+
+
+def fits(expr: Index | Cond, env: Mapping[str, Any]) -> bool:
+    """Whether no number on the way to the value can be too large for an array (test_verify: `wraps_around`)."""
+    try:
+        for part in walk(expr):
+            if isinstance(part, INDEX_TYPES):
+                _range_of(part, env)
+    except OverflowError:
+        return False
+    return True
+
+
+def _range_of(index: Index, env: Mapping[str, Any]) -> tuple[int, int]:
+    """Numbers between which a value lies. Raises OverflowError where one of them is too large."""
+    match index:
+        case Const(value):
+            found = (value, value)
+        case Name(name):
+            found = (int(env[name].min()), int(env[name].max()))
+        case Inexact(inner):
+            found = _range_of(inner, env)
+        case Select(_, then, otherwise):
+            ranges = (_range_of(then, env), _range_of(otherwise, env))
+            found = (min(low for low, _ in ranges), max(high for _, high in ranges))
+        case Binary(op, left, right):
+            found = _operated(op, _range_of(left, env), _range_of(right, env))
+        case _:
+            assert_never(index)
+    if max(map(abs, found)) > LARGEST:
+        raise OverflowError
+    return found
+
+
+def _operated(op: str, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
+    match op:
+        case "+" | "-" | "*":
+            ends = [ARITHMETIC[op](one, other) for one in left for other in right]
+            return min(ends), max(ends)
+        case "xor":  # no bit above the highest of both
+            most = 1 << max(each.bit_length() for each in (*left, *right))
+        case _:  # the size of one of the two bounds a quotient, a remainder, a minimum and a maximum
+            most = 1 + max(map(abs, (*left, *right)))
+    return -most, most
 
 
 def value_in(index: Index, env: Mapping[str, Any]) -> Any:
@@ -101,11 +151,17 @@ def divides_by_zero(exprs: Iterable[Index | Cond], env: Mapping[str, Any]) -> An
     import numpy as np
 
     found = np.bool_(False)
+    for divisor in divisors(exprs):
+        found = found | (value_in(divisor, env) == 0)
+    return found
+
+
+def divisors(exprs: Iterable[Index | Cond]) -> Iterator[Index]:
+    """By what these divide, constants left out."""
     for expr in exprs:
         for part in walk(expr):
             if isinstance(part, Binary) and part.op in ("//", "mod") and not isinstance(part.right, Const):
-                found = found | (value_in(part.right, env) == 0)
-    return found
+                yield part.right
 
 
 def such_that(where: Any, indices: Sequence[Index], lows: Sequence[int]) -> Cond | None:

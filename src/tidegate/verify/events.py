@@ -184,7 +184,8 @@ def _events(point: g.Point, target: Target, rules: Rules, grid: int | None) -> t
             # In a divergent region some lanes do not come to it, and those that do learn nothing about them.
             return (rules.lanes_meet,) if rules.lanes_meet is not None and point.under != "divergent" else ()
         case g.Sync(op):
-            return _sync(op, rules)
+            found = _sync(op, rules)
+            return found if point.under != "divergent" else tuple(e for e in found if not isinstance(e, LaneFence))
     return (Issue(queues),) if queues else ()
 
 

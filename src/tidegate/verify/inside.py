@@ -62,6 +62,26 @@ def _loops(meet: Meet) -> Iterator[str]:
             yield "loops of which nobody knows how often they run, or only the graph says so"
 
 
+def find_contradiction(meet: Meet, memory: bool) -> tuple[str, ...]:
+    """A loop whose counter does not run as often as the graph states: nothing is proved of such a graph.
+
+    `trips 2 .. 2` beside a counter from 0 to 8 was believed (test_verify: `test_trips_that_a_counter_contradicts`).
+    `memory`: the graph was not built from a program, so that a counter is also held against its loop where the test
+    is not at the head and cannot be counted.
+    """
+    for loop, counted in zip(meet.flow.loops, meet.footprints.counted, strict=True):
+        if loop.facts is None or not loop.facts.counter or (not loop.least and loop.most is None):
+            continue
+        if counted is None or why_not_affine(counted):
+            fits = not memory
+        else:
+            too_few = loop.least > 0 and meet.holds([Compare("<", counted, Const(loop.least))])
+            fits = not too_few and (loop.most is None or not meet.holds([Compare(">", counted, Const(loop.most))]))
+        if not fits:
+            return ("a loop that does not run as often as the graph states",)
+    return ()
+
+
 def _places(meet: Meet, memory: bool) -> Iterator[str]:
     seen: set[int] = set()
     for node, touch in meet.footprints.accesses.items():

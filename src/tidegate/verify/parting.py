@@ -54,6 +54,6 @@ def _parts(flow: Flow, footprints: Footprints, node: int) -> bool:
         return True
     used = {name for cond in footprints.branches.get(node, ()) for name in names(cond)}
     opaques = (footprints.opaques.get(name) for name in used)
-    # A number that is only too hard to compute is what the graph says it is.
-    own = any(each is not None and not each.agree and each.when == "leaves" for each in opaques)
+    # A value that nobody could compute may differ between waves unless it is known that they agree on it.
+    own = any(each is not None and not each.agree for each in opaques)
     return own or not used.isdisjoint((WAVE, LANE))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range, Sum
 from tidegate.footprint.sequences import period_in
 from tidegate.index import Binary, Cond, Const, Index, Name, evaluate, names, why_not_affine
-from tidegate.verify.arrays import divides_by_zero, is_true, such_that, value_in
+from tidegate.verify.arrays import divides_by_zero, divisors, fits, is_true, such_that, value_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,7 +126,8 @@ class Table:
         for cond in conds:
             used = set(names(cond))
             affine = not why_not_affine(cond)
-            if used <= self.by_value and not (affine and used.isdisjoint(name.name for name in self.axes[:2])):
+            with_waves = not (affine and used.isdisjoint(name.name for name in self.axes[:2]))
+            if used <= self.by_value and with_waves and fits(cond, self.env):
                 mine.append(cond)
             elif affine:
                 others.append(cond)
@@ -217,7 +218,8 @@ def make_table(
         return None
     parts = _Parts((decided, rest), (left, 0), math)
     env = {axis.name: _along(axis, place, len(axes)) for place, axis in enumerate(axes)}
-    if len(parts.shifts(boxes, env)) > MOST_SHIFTS:
+    computed = (math.index(parts.decided), may_pair, *divisors([box.start for box in boxes]))
+    if not all(fits(expr, env) for expr in computed) or len(parts.shifts(boxes, env)) > MOST_SHIFTS:
         return None
     return Table(axes, boxes, parts, may_pair, apart)
 

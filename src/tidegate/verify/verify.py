@@ -31,7 +31,7 @@ from tidegate.verify.ahead import drained_behind
 from tidegate.verify.asked import Waves
 from tidegate.verify.conds import Conds
 from tidegate.verify.events import Access, events_of, rules_of
-from tidegate.verify.inside import find_doubts
+from tidegate.verify.inside import find_contradiction, find_doubts
 from tidegate.verify.meet import Meet
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.parting import between, find_parting
@@ -118,8 +118,9 @@ class _Verifier:
     def verify(self, memory: bool) -> Verification:
         try:
             self.protocol = find_protocol(self.flow, self.events, self.meet, self.parting)
-            if self.protocol.undecided:
-                return Verification(undecided=self.protocol.undecided)
+            undecided = self.protocol.undecided or find_contradiction(self.meet, memory)
+            if undecided:
+                return Verification(undecided=undecided)
             for head, nodes in self.segments().items():
                 for mode in self.modes(head):
                     self.segment(head, nodes, mode)
