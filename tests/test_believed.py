@@ -65,7 +65,10 @@ kernel @divergent_wait(%Y: global<64xi32>) waves 1 {{
 KERNELS = {
     "a row counted from the other end": (MIRRORED, "shared_memory_barrier"),
     "a number of more than 64 bits": (LARGE.replace("{by}", "576460752303423488 * 8"), "shared_memory_barrier"),
-    "a constant of more than 64 bits": (LARGE.replace("{by}", "(4611686018427387904 * 4)"), "shared_memory_barrier"),
+    "a constant of more than 64 bits": (
+        LARGE.replace("{by}", "576460752303423488 * 32").replace("// 12", "// 48"),
+        "shared_memory_barrier",
+    ),
     "a wait to which some lanes do not come": (DIVERGENT_WAIT, "fence wave"),
 }
 
