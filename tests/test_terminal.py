@@ -232,7 +232,7 @@ def _cut_words(args: tuple[str, ...]) -> set[str]:
 )
 def test_when_a_terminal_gets_colours(settings: dict[str, str], coloured: bool) -> None:
     _, seen, _ = in_terminal(80, "check", RACE, **settings)
-    assert ("\x1b[" in seen) is coloured
+    assert bool(re.search(r"\x1b\[[\d;]*m", seen)) is coloured  # a bar moves the cursor on a slow machine
     assert "error[TG101]" in ESCAPES.sub("", seen)
 
 
