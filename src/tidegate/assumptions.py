@@ -91,13 +91,19 @@ LAUNCH = Assumption(
     "launched as stated",
     "A workgroup has as many waves, and a wave as many lanes, as the text says.",
 )
+NO_OVERFLOW = Assumption(
+    "no-overflow",
+    "32-bit indices do not overflow",
+    "Sums, products and loop counters of 32 and more bits that slots, conditions and trip counts depend on stay in the "
+    "range of their type.",
+)
 NAMED_WAVE_END = Assumption(
     "named-wave-end",
     "ending waves do not arrive",
     "The end of a wave changes nothing at a named barrier: it neither arrives nor lowers the number of arrivals.",
 )
 # What is assumed of every program of another compiler that has anything to order.
-OF_HOSTS = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, AS_ONE, LAUNCH)
+OF_HOSTS = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, AS_ONE, LAUNCH, NO_OVERFLOW)
 ALL = (
     NO_ALIAS,
     IN_RANGE,
@@ -109,6 +115,7 @@ ALL = (
     WHERE,
     UNIFORM,
     LAUNCH,
+    NO_OVERFLOW,
     NAMED_WAVE_END,
 )
 
@@ -124,11 +131,18 @@ MEETINGS = (
 
 
 def find_assumptions(
-    graph: g.SyncGraph, target: Target, *, kernel: Kernel | None = None, in_range: bool = True, leans: bool = True
+    graph: g.SyncGraph,
+    target: Target,
+    *,
+    kernel: Kernel | None = None,
+    in_range: bool = True,
+    leans: bool = True,
+    assumed: frozenset[Assumption] = frozenset(),
 ) -> tuple[Assumption, ...]:
     """`kernel`: what the graph was built from. `in_range`: whether accesses were shown to stay in their buffers.
 
     `leans`: whether a proof may have relied on which lane touches which byte; a proof knows that it has not.
+    `assumed`: what the front end relied on where it made the graph, of which the graph shows nothing.
     """
     used = {
         NO_ALIAS: _reads_and_writes_global(graph),
@@ -141,10 +155,11 @@ def find_assumptions(
         WHERE: bool(graph.where),
         UNIFORM: any(_is_declared_uniform(graph, point) for point in graph.points),
         LAUNCH: kernel is None,
+        NO_OVERFLOW: False,  # a graph has numbers without a width: a front end says what it took for such
         NAMED_WAVE_END: target.barrier.named_wave_end != "hangs" and _has_named(graph),
     }
     touches = any(isinstance(each.action, g.Access | g.Unknown | g.Sync) for each in graph.points)
-    return tuple(each for each in ALL if used[each] and touches)
+    return tuple(each for each in ALL if (used[each] or each in assumed) and touches)
 
 
 def show_assumptions(found: tuple[Assumption, ...]) -> str:

@@ -67,6 +67,10 @@ class Origin(Protocol):
     def unmodelled(self) -> tuple[str, ...]:
         """What it does that no graph says: nothing is proved of it then."""
 
+    @property
+    def assumed(self) -> frozenset[Assumption]:
+        """What its graph relies on and does not show."""
+
     def possible(self, plan: Plan) -> Plan:
         """A plan without the edits that only loosen and that the program's text has no way to say."""
 
@@ -278,7 +282,8 @@ def _assumptions(unit: Unit, graph: SyncGraph, verification: Verification) -> tu
     # The shape of a kernel shows that it stays in its memory; a graph was asked, and Triton sees to its own.
     in_range = unit.kernel is not None or (unit.origin is None and not verification.doubts)
     leans = verification.leans_on_lanes or not verification.is_proved
-    return find_assumptions(graph, unit.target, kernel=unit.kernel, in_range=in_range, leans=leans)
+    assumed: frozenset[Assumption] = unit.origin.assumed if unit.origin is not None else frozenset()
+    return find_assumptions(graph, unit.target, kernel=unit.kernel, in_range=in_range, leans=leans, assumed=assumed)
 
 
 def _stale(graph: SyncGraph, target: Target) -> list[Stale]:

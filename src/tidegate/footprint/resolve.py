@@ -52,7 +52,15 @@ class _Finish:
         self.settle()
         classes = {node: self.class_of(node, touch) for node, touch in touches.items()}
         return Footprints(
-            self.flow, touches, classes, self.walk.book.opaques, trips, self.ends_at_head(), branches, tuple(self.notes)
+            self.flow,
+            touches,
+            classes,
+            self.walk.book.opaques,
+            trips,
+            self.ends_at_head(),
+            branches,
+            tuple(self.notes),
+            frozenset(self.walk.parting),
         )
 
     def trips(self, loop: int) -> Index | None:
