@@ -268,7 +268,10 @@ def _is_declared_uniform(graph: g.SyncGraph, point: g.Point) -> bool:
         case g.Havoc(agree=True):
             return True
         case g.Branch(cond=None):
-            return all(graph.points[each].under == "uniform" for each in point.successors)
+            rank = g.VARIATIONS.index
+            return point.under != "divergent" and all(
+                rank(graph.points[each].under) <= rank(point.under) for each in point.successors
+            )
     return False
 
 

@@ -320,11 +320,10 @@ class Walk(Expressions):
         self.steered(node, names(found))
 
     def is_agreed(self, node: int) -> bool:
-        """Whether all waves that come to a free choice go the same way.
-
-        A choice that stands under a condition on which waves disagree may be one on which they disagree as well.
-        """
-        return all(self.flow.point(each).under == "uniform" for each in self.flow.successors[node])
+        """Whether all waves that come to a free choice go the same way. Of lanes that are apart nobody says that."""
+        rank, under = g.VARIATIONS.index, self.flow.point(node).under
+        follows = all(rank(self.flow.point(each).under) <= rank(under) for each in self.flow.successors[node])
+        return follows and under != "divergent"
 
     def steered(self, node: int, by: Iterable[str]) -> None:
         found = set(by)

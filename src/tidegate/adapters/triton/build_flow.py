@@ -206,10 +206,15 @@ class Flow(Blocks, ABC):
 
     def uncounted(self, op: Operation, counter: str) -> tuple[int, int]:
         """The head and the test of a loop that runs as often as it does, with a counter that may be any number."""
+        agree = not self.is_apart(op.operands[:3])
+        head = len(self.b.points)
+        if counter in self.names:
+            self.add(g.Havoc((counter,), agree), op, "head", insertable=False)
+        if agree and self.under != "divergent":
+            return head, self.add(g.Branch(None), op, "trip", insertable=False)
         goes_on = f"{counter}.goes_on"
         self.free[goes_on] = Value(goes_on, FLAG)
-        agree = not self.is_apart(op.operands[:3])
-        head = self.add(g.Havoc((goes_on, counter), agree), op, "head", insertable=False)
+        self.add(g.Havoc((goes_on,), agree), op, "head", insertable=False)
         return head, self.add(g.Branch(Flag(goes_on)), op, "trip", insertable=False)
 
     def carry(self, carried: tuple[tuple[str, str], ...], inits: tuple[str, ...]) -> None:

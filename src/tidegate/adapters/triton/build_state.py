@@ -196,8 +196,8 @@ class State:
     def havoc(self, op: Operation) -> None:
         """Scalars that cannot be followed are something else each time.
 
-        Outside of loops it is one number for all waves if it is computed from arguments. If it is read from memory, that
-        is assumed; in loops the graph itself says so.
+        Outside of loops it is one number for all waves if it is computed from arguments. If it is read from memory,
+        that is assumed; in loops the graph itself says so.
         """
         agreed, apart = [], []
         for result in op.results:
