@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from tidegate import index as ix
 from tidegate.graph import model as g
@@ -37,6 +38,14 @@ class Assumption:
     @property
     def page(self) -> str:
         return f"{PAGE}#{self.id}"
+
+
+class Host(Protocol):
+    """A program of another compiler."""
+
+    @property
+    def assumed(self) -> frozenset[Assumption]:
+        """What its graph relies on and does not show."""
 
 
 NO_ALIAS = Assumption(
@@ -137,13 +146,14 @@ def find_assumptions(
     kernel: Kernel | None = None,
     in_range: bool = True,
     leans: bool = True,
-    assumed: frozenset[Assumption] = frozenset(),
+    host: Host | None = None,
 ) -> tuple[Assumption, ...]:
     """`kernel`: what the graph was built from. `in_range`: whether accesses were shown to stay in their buffers.
 
     `leans`: whether a proof may have relied on which lane touches which byte; a proof knows that it has not.
-    `assumed`: what the front end relied on where it made the graph, of which the graph shows nothing.
+    `host`: the program of another compiler that the graph was made of.
     """
+    assumed = host.assumed if host is not None else frozenset()
     used = {
         NO_ALIAS: _reads_and_writes_global(graph),
         IN_RANGE: not in_range or _has_inexact(graph, kernel),

@@ -79,7 +79,7 @@ class Blocks(Synchronization):
         """Whether a counter passes its bound without wrapping. From 32 bits on that is assumed."""
         if fits((0, upper - 1 + step), bits):
             return True
-        self.values.may_overflow |= bits >= NARROW
+        self.values.ranges.may_overflow |= bits >= NARROW
         return bits >= NARROW
 
     def does_something(self, op: Operation) -> bool:

@@ -199,8 +199,10 @@ class Flow(Blocks, ABC):
         lower, upper, step = op.operands[:3]
         by = constant(self.values.index(step))
         bits = width_of(op.operand_types[0])
-        room = self.has_room(bits, self.values.bounds(upper)[1], by or 0)
-        signed = op.attribute("unsignedCmp") in (None, "false") or all(map(self.values.is_natural, (lower, upper)))
+        room = self.has_room(bits, self.values.ranges.bounds(upper)[1], by or 0)
+        signed = op.attribute("unsignedCmp") in (None, "false") or all(
+            map(self.values.ranges.is_natural, (lower, upper))
+        )
         counted = by is not None and by > 0 and room and signed and not self.is_apart(op.operands[:3])
         return by if counted and by is not None else 0
 

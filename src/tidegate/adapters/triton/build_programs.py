@@ -183,7 +183,7 @@ class Programs(Flow):
 
     def assume(self) -> None:
         """What the numbers of this function rely on."""
-        if self.values.may_overflow:
+        if self.values.ranges.may_overflow:
             self.assumed.add(NO_OVERFLOW)
 
     def callees(self) -> None:

@@ -11,7 +11,8 @@ Cost    one evaluation for each wave and lane, of a few operations
 from __future__ import annotations
 
 from tidegate.adapters.mlir.model import Operation
-from tidegate.adapters.triton.values import UNSIGNED, Values, number_of
+from tidegate.adapters.triton.ranges import number_of
+from tidegate.adapters.triton.values import UNSIGNED, Values
 from tidegate.adapters.triton.widths import width_of, wrap_number
 
 THREAD = ("rocdl.workitem.id.x", "gpu.thread_id", "nvvm.read.ptx.sreg.tid.x")

@@ -20,17 +20,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tidegate.adapters.mlir.model import Block, Operation, integer
-from tidegate.adapters.triton.widths import (
-    NARROW,
-    Range,
-    fits,
-    range_of,
-    unsigned,
-    width_of,
-    wrap,
-    wrap_number,
-)
+from tidegate.adapters.mlir.model import Block, Operation
+from tidegate.adapters.triton.ranges import Ranges, number_of
+from tidegate.adapters.triton.widths import NARROW, fits, unsigned, width_of, wrap
 from tidegate.index import (
     COND_TYPES,
     INDEX_TYPES,
@@ -64,8 +56,6 @@ _DIVIDE = {
     "arith.divsi": "//", "arith.divui": "//", "arith.floordivsi": "//", "arith.remsi": "mod", "arith.remui": "mod",
 }  # fmt: skip
 MOST_NODES = 48
-MOST_DEPTH = 16  # of operations that ranges are computed through
-_RANGED = frozenset("addi subi muli minsi maxsi remsi select extsi extui trunci index_cast index_castui".split())
 YIELDS = ("scf.yield", "ttg.warp_yield")  # end a region, with its results
 _OTHER_SIGN = re.compile(r"[#.$-]")  # that the name of a value may have, and that of a graph may not, or not alike
 
@@ -100,8 +90,10 @@ class Values:
     opaque: dict[str, str] = field(default_factory=dict)  # value → its type: a name that may be anything
     needed: set[str] = field(default_factory=set)  # arguments that expressions mention
     apart: frozenset[str] = frozenset()  # values on which waves or lanes need not agree
-    may_overflow: bool = False  # whether a sum or a product was assumed to fit its type
-    below_zero: dict[str, bool] = field(default_factory=dict)
+    ranges: Ranges = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ranges = Ranges(self)
 
     def index(self, value: str) -> Index:
         """A number."""
@@ -182,7 +174,7 @@ class Values:
             if by is None or by <= 0:
                 return None
             found = combine(_DIVIDE[name], left, Const(by))
-            if name == "arith.floordivsi" or self.is_natural(operands[0]):
+            if name == "arith.floordivsi" or self.ranges.is_natural(operands[0]):
                 return found
             if name != "arith.remsi":
                 return None
@@ -194,9 +186,9 @@ class Values:
     def reduced(self, op: Operation, found: Index) -> Index:
         """A sum or a product as its type holds it. Of 32 bits and more it is assumed to fit."""
         bits = width_of(op.result_types[0])
-        if fits(self.exact_bounds(op), bits):
+        if fits(self.ranges.exact_bounds(op), bits):
             return found
-        self.may_overflow |= bits >= NARROW
+        self.ranges.may_overflow |= bits >= NARROW
         return found if bits >= NARROW else wrap(found, bits)
 
     def cast(self, op: Operation) -> Index | Cond | None:
@@ -208,8 +200,8 @@ class Values:
         if after == 1:
             return Compare("==", combine("mod", found, Const(2)), Const(1))
         if after < before:
-            return found if fits(self.bounds(value), after) else wrap(found, after)
-        if after == before or op.name in _SIGNED_CASTS or self.is_natural(value):
+            return found if fits(self.ranges.bounds(value), after) else wrap(found, after)
+        if after == before or op.name in _SIGNED_CASTS or self.ranges.is_natural(value):
             return found
         return unsigned(found, before)
 
@@ -217,7 +209,7 @@ class Values:
         name, operands = op.name, op.operands
         if name == "arith.cmpi":
             number = op.integer("predicate")
-            natural = number not in UNSIGNED or all(map(self.is_natural, operands))
+            natural = number not in UNSIGNED or all(map(self.ranges.is_natural, operands))
             if number is None or number not in _PREDICATES or not natural or not is_scalar(op.operand_types[0]):
                 return None
             if op.operand_types[0] == "i1" and number not in _EQUALITY:
@@ -238,7 +230,7 @@ class Values:
             if right == TRUE:
                 return Not(left)
             return Logic("or", Logic("and", left, Not(right)), Logic("and", Not(left), right))
-        if name == "arith.xori" and self.is_bit(operands[0]) and self.is_bit(operands[1]):
+        if name == "arith.xori" and self.ranges.is_bit(operands[0]) and self.ranges.is_bit(operands[1]):
             return Select(Compare("==", self.index(operands[0]), self.index(operands[1])), Const(0), Const(1))
         return None
 
@@ -249,144 +241,6 @@ class Values:
             if bits is not None and bits >= 0 and bits & (bits + 1) == 0:
                 return combine("mod", self.index(value), Const(bits + 1))
         return None
-
-    # --- signs ---
-
-    def is_natural(self, value: str) -> bool:
-        """Whether a number is never negative. What is asked about itself on the way round a loop is assumed to be."""
-        if value not in self.below_zero:
-            self.below_zero[value] = True
-            self.below_zero[value] = self._is_natural(value)
-            if not self.below_zero[value]:  # what relied on the assumption is asked again
-                self.below_zero = {each: found for each, found in self.below_zero.items() if not found}
-        return self.below_zero[value]
-
-    def _is_natural(self, value: str) -> bool:
-        if value in self.counters:
-            lower, _, step = self.counters[value]
-            wide = width_of(self.arguments[value].type) >= NARROW
-            return self.is_natural(lower) and self.is_natural(step) and (wide or self.bounds(value)[0] >= 0)
-        if value in self.results:
-            return self.is_natural(self.results[value])
-        if value in self.arguments:
-            sources = self.arguments[value].sources
-            return bool(sources) and all(map(self.is_natural, sources))
-        if value not in self.made:
-            return False
-        op, _ = self.made[value]
-        if width_of(op.result_types[0]) < NARROW:
-            return self.bounds(value)[0] >= 0
-        match op.name:
-            case "arith.constant":
-                return (number_of(op) or 0) >= 0
-            case "tt.get_program_id" | "ttg.warp_id" | "rocdl.workitem.id.x" | "gpu.thread_id":
-                return True
-            case "arith.addi" | "arith.muli":
-                natural = all(map(self.is_natural, op.operands))
-                self.may_overflow |= natural and not fits(self.exact_bounds(op), width_of(op.result_types[0]))
-                return natural
-            case "arith.minsi" | "arith.divsi" | "arith.xori":
-                return all(map(self.is_natural, op.operands))
-            case "arith.remsi":
-                return self.is_natural(op.operands[0])
-            case "arith.remui":  # less than either, as numbers without a sign
-                return any(map(self.is_natural, op.operands))
-            case "arith.divui":
-                by = constant(self.index(op.operands[1]))
-                return self.is_natural(op.operands[0]) or (by is not None and by > 1)
-            case "arith.maxsi":
-                return any(map(self.is_natural, op.operands))
-            case "arith.select":
-                return all(map(self.is_natural, op.operands[1:]))
-            case "arith.extui" | "arith.extsi" | "arith.trunci" | "arith.index_cast" | "arith.index_castui":
-                before, after = width_of(op.operand_types[0]), width_of(op.result_types[0])
-                if after > before and op.name in ("arith.extui", "arith.index_castui"):
-                    return True
-                if before == 1 or (after < before and not fits(self.bounds(op.operands[0]), after)):
-                    return False
-                return self.is_natural(op.operands[0])
-        return False
-
-    # --- ranges ---
-
-    def bounds(self, value: str, depth: int = 0) -> Range:
-        """Between which numbers a value lies; where nothing says more, those of its type."""
-        whole = range_of(width_of(self.type_of(value)) or NARROW)
-        if depth > MOST_DEPTH:
-            return whole
-        if value in self.counters:
-            (low, _), (_, high) = (self.bounds(each, depth + 1) for each in self.counters[value][:2])
-            _, most = self.bounds(self.counters[value][2], depth + 1)
-            grows = self.bounds(self.counters[value][2], depth + 1)[0] >= 0
-            return (low, high - 1) if grows and high - 1 + most <= whole[1] and low < high else whole
-        if value in self.arguments or value not in self.made:
-            return whole
-        op, number = self.made[value]
-        found = self.exact_bounds(op, depth) if not number else whole
-        return found if fits(found, width_of(self.type_of(value)) or NARROW) else whole
-
-    def exact_bounds(self, op: Operation, depth: int = 0) -> Range:
-        """The same for what an operation would give if its type had room for all numbers."""
-        name = op.name.removeprefix("arith.")
-        whole = range_of(width_of(op.result_types[0]) or NARROW)
-        given = [self.bounds(each, depth + 1) for each in op.operands] if name in _RANGED else []
-        match name, given:
-            case "constant", _:
-                number = number_of(op)
-                return whole if number is None else (number, number)
-            case "addi", [one, other]:
-                return one[0] + other[0], one[1] + other[1]
-            case "subi", [one, other]:
-                return one[0] - other[1], one[1] - other[0]
-            case "muli", [one, other]:
-                products = [a * b for a in one for b in other]
-                return min(products), max(products)
-            case "minsi", [one, other]:
-                return min(one[0], other[0]), min(one[1], other[1])
-            case "maxsi", [one, other]:
-                return max(one[0], other[0]), max(one[1], other[1])
-            case "remsi", [one, other] if other[0] > 0:
-                return min(0, max(one[0], 1 - other[1])), max(0, min(one[1], other[1] - 1))
-            case "select", [_, one, other]:
-                return min(one[0], other[0]), max(one[1], other[1])
-            case "extsi" | "trunci" | "index_cast", [one] if op.operand_types[0] != "i1":
-                return one
-            case "extui" | "index_castui", [one]:
-                bits = width_of(op.operand_types[0])
-                return one if one[0] >= 0 and bits > 1 else (0, (1 << bits) - 1)
-        return whole
-
-    def is_bit(self, value: str) -> bool:
-        """Whether a number is 0 or 1: phases of barriers are. Assumed on the way round a loop, as for signs."""
-        return self._is_bit(value, frozenset())
-
-    def _is_bit(self, value: str, asked: frozenset[str]) -> bool:
-        if value in asked:
-            return True
-        asked |= {value}
-        if value in self.results:
-            return self._is_bit(self.results[value], asked)
-        if value in self.arguments:
-            sources = self.arguments[value].sources
-            return bool(sources) and all(self._is_bit(each, asked) for each in sources)
-        if value not in self.made:
-            return False
-        op, _ = self.made[value]
-        if op.name == "arith.constant":
-            return number_of(op) in (0, 1)
-        if op.name == "arith.andi":
-            return any(self._is_bit(each, asked) for each in op.operands)
-        if op.name in ("arith.xori", "arith.ori"):
-            return all(self._is_bit(each, asked) for each in op.operands)
-        if op.name == "arith.select":
-            return all(self._is_bit(each, asked) for each in op.operands[1:])
-        return op.name == "arith.extui" and op.operand_types[0] == "i1"
-
-
-def number_of(op: Operation) -> int | None:
-    """The value of a constant: text may say `255 : i8` for what is -1."""
-    number, bits = integer(op.attribute("value") or ""), width_of(op.result_types[0])
-    return wrap_number(number, bits) if number is not None and bits > 1 else number
 
 
 # --- where values come from ---------------------------------------------------------------------------------------
