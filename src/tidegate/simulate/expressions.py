@@ -110,7 +110,8 @@ def differing_names(graph: g.SyncGraph) -> frozenset[str]:
     }
     for point in graph.points:
         if isinstance(point.action, g.Branch) and point.action.cond is not None:
-            found.update(apart.intersection(names(point.action.cond)))
+            if point.under != "uniform":  # inside a region of some waves a branch need not raise what it stands under
+                found.update(apart.intersection(names(point.action.cond)))
             most = max(rank(graph.points[each].under) for each in point.successors)
             if most > rank(point.under) or most == rank("divergent"):
                 found.update(names(point.action.cond))
