@@ -389,3 +389,28 @@ def test_what_sync_makes_of_an_arm_that_ends_with_a_read_is_proved() -> None:
     after = apply_to_graph(synchronize_graph(graph, target).plan, graph)
     assert verify(after, target).is_proved
     assert not judge(after, target).findings
+
+
+NESTED = """target gfx942
+
+kernel @k(%n: index, %X: global<64xi32>, %Y: global<64xf32>) waves 4 {
+  %t = alloc : lds<4x64xf32>
+  %a = global_read %X[0] : tile<64xi32>
+  %x = global_read %Y[0] : tile<64xf32>
+  conditional inexact(%a) < 3 {
+    conditional INNER < 1 {
+      local_write %x, %t[wave, 0]
+    } else {
+      %y = local_read %t[3 - wave, 0] : tile<64xf32>
+    }
+  }
+}
+"""
+
+
+def test_a_divergent_condition_inside_a_divergent_one_parts_waves_as_well() -> None:
+    """The inner branch raises nothing that it stands under: its arms counted as ones that all waves choose alike."""
+    for inner, proved in (("inexact(%a)", False), ("%n", True)):
+        (kernel,) = parse(NESTED.replace("INNER", inner), "nested.tide").kernels
+        target = load_target("gfx942")
+        assert verify(build_graph(kernel, target).graph, target).is_proved is proved, inner

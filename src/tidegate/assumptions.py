@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from tidegate import index as ix
 from tidegate.graph import model as g
@@ -37,6 +38,14 @@ class Assumption:
     @property
     def page(self) -> str:
         return f"{PAGE}#{self.id}"
+
+
+class Host(Protocol):
+    """A program of another compiler."""
+
+    @property
+    def assumed(self) -> frozenset[Assumption]:
+        """What its graph relies on and does not show."""
 
 
 NO_ALIAS = Assumption(
@@ -91,13 +100,19 @@ LAUNCH = Assumption(
     "launched as stated",
     "A workgroup has as many waves, and a wave as many lanes, as the text says.",
 )
+NO_OVERFLOW = Assumption(
+    "no-overflow",
+    "32-bit indices do not overflow",
+    "Sums, products and loop counters of 32 and more bits that slots, conditions and trip counts depend on stay in the "
+    "range of their type.",
+)
 NAMED_WAVE_END = Assumption(
     "named-wave-end",
     "ending waves do not arrive",
     "The end of a wave changes nothing at a named barrier: it neither arrives nor lowers the number of arrivals.",
 )
 # What is assumed of every program of another compiler that has anything to order.
-OF_HOSTS = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, AS_ONE, LAUNCH)
+OF_HOSTS = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, AS_ONE, LAUNCH, NO_OVERFLOW)
 ALL = (
     NO_ALIAS,
     IN_RANGE,
@@ -109,6 +124,7 @@ ALL = (
     WHERE,
     UNIFORM,
     LAUNCH,
+    NO_OVERFLOW,
     NAMED_WAVE_END,
 )
 
@@ -124,12 +140,20 @@ MEETINGS = (
 
 
 def find_assumptions(
-    graph: g.SyncGraph, target: Target, *, kernel: Kernel | None = None, in_range: bool = True, leans: bool = True
+    graph: g.SyncGraph,
+    target: Target,
+    *,
+    kernel: Kernel | None = None,
+    in_range: bool = True,
+    leans: bool = True,
+    host: Host | None = None,
 ) -> tuple[Assumption, ...]:
     """`kernel`: what the graph was built from. `in_range`: whether accesses were shown to stay in their buffers.
 
     `leans`: whether a proof may have relied on which lane touches which byte; a proof knows that it has not.
+    `host`: the program of another compiler that the graph was made of.
     """
+    assumed = host.assumed if host is not None else frozenset()
     used = {
         NO_ALIAS: _reads_and_writes_global(graph),
         IN_RANGE: not in_range or _has_inexact(graph, kernel),
@@ -141,10 +165,11 @@ def find_assumptions(
         WHERE: bool(graph.where),
         UNIFORM: any(_is_declared_uniform(graph, point) for point in graph.points),
         LAUNCH: kernel is None,
+        NO_OVERFLOW: False,  # a graph has numbers without a width: a front end says what it took for such
         NAMED_WAVE_END: target.barrier.named_wave_end != "hangs" and _has_named(graph),
     }
     touches = any(isinstance(each.action, g.Access | g.Unknown | g.Sync) for each in graph.points)
-    return tuple(each for each in ALL if used[each] and touches)
+    return tuple(each for each in ALL if (used[each] or each in assumed) and touches)
 
 
 def show_assumptions(found: tuple[Assumption, ...]) -> str:
@@ -253,7 +278,10 @@ def _is_declared_uniform(graph: g.SyncGraph, point: g.Point) -> bool:
         case g.Havoc(agree=True):
             return True
         case g.Branch(cond=None):
-            return all(graph.points[each].under == "uniform" for each in point.successors)
+            rank = g.VARIATIONS.index
+            return point.under != "divergent" and all(
+                rank(graph.points[each].under) <= rank(point.under) for each in point.successors
+            )
     return False
 
 

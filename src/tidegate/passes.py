@@ -65,7 +65,10 @@ class Origin(Protocol):
 
     @property
     def unmodelled(self) -> tuple[str, ...]:
-        """What it does that no graph says: nothing is proved of it then."""
+        """What it does that no graph says: nothing is proved of it then. `assumed`: what its graph relies on."""
+
+    @property
+    def assumed(self) -> frozenset[Assumption]: ...
 
     def possible(self, plan: Plan) -> Plan:
         """A plan without the edits that only loosen and that the program's text has no way to say."""
@@ -256,8 +259,7 @@ def _run_stages(
         checked.findings += _possible(verification.suspects, graph, lambda _: "nothing was run", limits)
         checked.findings += _stale_findings(stale, graph)
         return checked
-    needless = verification.is_proved and not verification.doubts
-    if needless and not (limits is not None and limits.count):
+    if verification.is_proved and not verification.doubts and not (limits is not None and limits.count):
         if print_after == "judge":
             show("judge", "not run: there is nothing left to decide")
         if stale:  # whether the conditions on the way allow that is seen in runs
@@ -278,7 +280,7 @@ def _assumptions(unit: Unit, graph: SyncGraph, verification: Verification) -> tu
     # The shape of a kernel shows that it stays in its memory; a graph was asked, and Triton sees to its own.
     in_range = unit.kernel is not None or (unit.origin is None and not verification.doubts)
     leans = verification.leans_on_lanes or not verification.is_proved
-    return find_assumptions(graph, unit.target, kernel=unit.kernel, in_range=in_range, leans=leans)
+    return find_assumptions(graph, unit.target, kernel=unit.kernel, in_range=in_range, leans=leans, host=unit.origin)
 
 
 def _stale(graph: SyncGraph, target: Target) -> list[Stale]:

@@ -101,6 +101,7 @@ class Footprints:
     ends_at_head: frozenset[int]  # loops that are left from their heads alone: they run as often as `trips` says
     branches: dict[int, tuple[Cond, ...]]  # node → when it goes to each of its successors
     notes: tuple[Note, ...]
+    parting: frozenset[int]  # branches on what differs between waves or lanes, whatever stands around them
 
     def class_of(self, node: int) -> int:
         """Equal for accesses that touch the same bytes in the same loop under the same conditions."""

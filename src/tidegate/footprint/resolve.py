@@ -65,6 +65,7 @@ class _Finish:
             self.ends_at_head(),
             branches,
             tuple(self.notes),
+            frozenset(self.walk.parting),
         )
 
     def runs(self, loop: int, trips: Callable[[int], Index | None]) -> Index | None:

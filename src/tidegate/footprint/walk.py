@@ -62,6 +62,7 @@ class Walk(Expressions):
         self.conds: dict[int, tuple[Cond, ...]] = {}  # branch or dispatch → when it goes to each successor
         self.started: dict[int, Env] = {}  # loop → the environment in which it is entered
         self.steering: list[set[str]] = [set() for _ in flow.loops]  # loop → names that decide where waves go in it
+        self.parting: set[int] = set()  # branches on what differs between waves or lanes
         self.raw: dict[int, Raw] = {}
         self.starting = frozenset(flow.entries)
         self.heads: dict[str, tuple[int, int]] = {}  # @ name → loop, name
@@ -305,18 +306,25 @@ class Walk(Expressions):
         loops = self.chains[self.flow.loop_of[node]]
         if cond is None:
             on = () if self.is_agreed(node) else None
+            if on is None:
+                self.parting.add(node)
             found: Cond = Flag(self.book.opaque(node, "any", "branch", loops, on, (0, 1)).name)
         else:
             found = self.cond(cond, env, node)
-            if self.book.is_differing(found) or size_of(found, MOST_SIZE) > MOST_SIZE:
+            differs = self.book.is_differing(found)
+            if differs or size_of(found, MOST_SIZE) > MOST_SIZE:
                 found = Flag(self.book.opaque(node, show(cond), "branch", loops, names(found), (0, 1)).name)
+            if differs:
+                self.parting.add(node)
         self.conds[node] = (found, negate(found))
         self.steered(node, names(found))
 
     def is_agreed(self, node: int) -> bool:
-        """Whether all waves that come to a free choice go the same way."""
+        """Whether all waves that come to a free choice go the same way. Of waves or lanes that are apart nobody says
+        that."""
         rank, under = g.VARIATIONS.index, self.flow.point(node).under
-        return all(rank(self.flow.point(each).under) <= rank(under) for each in self.flow.successors[node])
+        follows = all(rank(self.flow.point(each).under) <= rank(under) for each in self.flow.successors[node])
+        return follows and under == "uniform"
 
     def steered(self, node: int, by: Iterable[str]) -> None:
         found = set(by)

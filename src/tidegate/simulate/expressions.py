@@ -102,8 +102,16 @@ def differing_names(graph: g.SyncGraph) -> frozenset[str]:
     """Unknown numbers on which waves need not agree: by which they go different ways, or choose barriers."""
     found: set[str] = set()
     rank = g.VARIATIONS.index
+    apart = {
+        name
+        for point in graph.points
+        if isinstance(point.action, g.Havoc) and not point.action.agree
+        for name in point.action.names
+    }
     for point in graph.points:
         if isinstance(point.action, g.Branch) and point.action.cond is not None:
+            if point.under != "uniform":  # inside a region of some waves a branch need not raise what it stands under
+                found.update(apart.intersection(names(point.action.cond)))
             most = max(rank(graph.points[each].under) for each in point.successors)
             if most > rank(point.under) or most == rank("divergent"):
                 found.update(names(point.action.cond))

@@ -52,6 +52,8 @@ def _parts(flow: Flow, footprints: Footprints, node: int) -> bool:
     rank = g.VARIATIONS.index
     if any(rank(flow.point(each).under) > rank(flow.point(node).under) for each in flow.successors[node]):
         return True
+    if node in footprints.parting:  # nested in another one, a branch need not raise what it stands under
+        return True
     used = {name for cond in footprints.branches.get(node, ()) for name in names(cond)}
     opaques = (footprints.opaques.get(name) for name in used)
     # A value that nobody could compute may differ between waves unless it is known that they agree on it.

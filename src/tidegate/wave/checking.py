@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from tidegate.adapters.wave.build import Built, build
 from tidegate.adapters.wave.context import Context, context_of
+from tidegate.assumptions import Assumption
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.graph.plan import Plan
 from tidegate.passes import Checked, Unit, check_unit
@@ -74,6 +75,10 @@ class WaveProgram:
     @property
     def unmodelled(self) -> tuple[str, ...]:
         return ("workgroups of a cluster, which are not modelled",) if self.context.mapped > 1 else ()
+
+    @property
+    def assumed(self) -> frozenset[Assumption]:
+        return frozenset()
 
     def findings(self) -> list[Finding]:
         """Operations that are taken for worse than they may be."""

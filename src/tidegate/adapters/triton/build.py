@@ -19,6 +19,7 @@ from tidegate.adapters.triton.build_programs import Programs
 from tidegate.adapters.triton.build_scalars import names_of
 from tidegate.adapters.triton.read import Ttgir
 from tidegate.adapters.triton.values import is_scalar, name_of
+from tidegate.assumptions import Assumption
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.targets import Target
@@ -32,6 +33,7 @@ class Built:
     before: tuple[Operation | None, ...]  # point → the operation before which an insertion goes
     unknown: tuple[Operation, ...]
     relaxed: tuple[Operation, ...] = ()  # waits that are taken for ones at which waves do not meet
+    assumed: frozenset[Assumption] = frozenset()  # what the graph relies on and does not show
 
 
 def build(ttgir: Ttgir, function: Operation, target: Target) -> Built:
@@ -56,10 +58,11 @@ class _Builder(Programs):
         self.start()
         self.region(self.function.regions[0])
         self.work()
+        self.assume()
         self.callees()
         self.b.parts["free"] = list(self.free.values())
         graph = self.b.finish()
         used = names_of(graph)
         graph = replace(graph, free=tuple(each for each in self.free.values() if each.name in used))
         before = [*self.before, *([None] * (len(graph.points) - len(self.before)))]
-        return Built(graph, tuple(before), tuple(self.unknown), tuple(self.relaxed))
+        return Built(graph, tuple(before), tuple(self.unknown), tuple(self.relaxed), frozenset(self.assumed))

@@ -17,9 +17,11 @@ from tidegate.adapters.triton.effects import NOTHING
 from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import YIELDS, jumps, name_of
 from tidegate.adapters.triton.views import View
+from tidegate.adapters.triton.widths import NARROW, fits, range_of, width_of
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
-from tidegate.index import Binary, Compare, Const, Index, Name, count_trips
+from tidegate.graph.model import invert, reached_from
+from tidegate.index import Binary, Compare, Const, Index, Name, constant, count_trips, names
 
 EXPECTED_TRIPS = 16.0
 Pair = tuple[str, Index | g.Where | g.Token]
@@ -45,23 +47,40 @@ class Blocks(Synchronization):
         counter = name_of(block.arguments[0][0])
         if not (isinstance(test, Compare) and test.op == "<" and test.left == Name(counter)):
             return None
+        inside = _loop_of(block, region)
+        stays, leaves = last.successors
+        if stays not in inside or leaves in inside or self.is_apart((last.operands[0],)):
+            return None
         starts: list[Index] = []
-        steps: list[int] = []
+        steps: list[int | None] = []
         for other in region.blocks:
             for label, given in jumps(other.operations[-1]):
                 if label == block.label:
                     value = self.values.index(given[0])
-                    step = _step(value, counter)
-                    if step is None:
-                        starts.append(value)
+                    if other.label in inside:
+                        steps.append(_step(value, counter))
                     else:
-                        steps.append(step)
-        if len(starts) != 1 or len(steps) != 1 or steps[0] <= 0:
+                        starts.append(value)
+                elif other.label in inside and label not in inside and other is not block:
+                    return None  # left from its middle: nobody knows how often it runs
+        if len(starts) != 1 or len(steps) != 1 or steps[0] is None or steps[0] <= 0:
             return None
         lower, by = starts[0], steps[0]
+        changing = {name_of(name) for each in region.blocks if each.label in inside for name in made_in(each)}
+        bits, most = width_of(block.arguments[0][1]), constant(test.right)
+        most = range_of(bits)[1] if most is None else most
+        if not changing.isdisjoint((*names(lower), *names(test.right))) or not self.has_room(bits, most, by):
+            return None
         trips = count_trips(lower, test.right, by)
         expect = EXPECTED_TRIPS if trips is None else float(trips)
         return g.Loop(0, -1, trips or 0, trips, expect, counter, lower, test.right, by)
+
+    def has_room(self, bits: int, upper: int, step: int) -> bool:
+        """Whether a counter passes its bound without wrapping. From 32 bits on that is assumed."""
+        if fits((0, upper - 1 + step), bits):
+            return True
+        self.values.ranges.may_overflow |= bits >= NARROW
+        return bits >= NARROW
 
     def does_something(self, op: Operation) -> bool:
         """Whether an operation is more than arithmetic on scalars that can be followed."""
@@ -75,6 +94,9 @@ class Blocks(Synchronization):
         """The edges that a terminator makes; gives the points from which the region is left."""
         last = block.operations[-1]
         targets = list(jumps(last))
+        if last.successors and not targets:
+            message = f"`{last.name}` jumps to other blocks in a way that Tidegate does not know"
+            raise BadInput(Finding("TG005", message, (Label(last.at),)))
         if not targets:
             if last.name in YIELDS and self.executed is not None:
                 self.hand_on(self.executed, last)
@@ -84,18 +106,21 @@ class Blocks(Synchronization):
             self.hand_over(last, *targets[0], waiting)
             return []
         facts = {} if insertable else {"insertable": False}
-        test = self.add(g.Branch(self.values.cond(last.operands[0])), last, "branch", **facts)
+        test = self.fork(last.operands[:1], self.values.cond(last.operands[0]), last, "branch", **facts)
         for label, given in targets:
             self.b.open = [test]
-            self.add(g.Compute(), last, "arm", insertable=False)
-            self.hand_over(last, label, given, waiting)
+            with self.only_if(last.operands[0]):
+                self.add(g.Compute(), last, "arm", insertable=False)
+                self.hand_over(last, label, given, waiting)
         return []
 
     def hand_over(self, op: Operation, label: str, given: tuple[str, ...], waiting: list[tuple[int, str]]) -> None:
         """Arguments of a block take their values, all at once, on the way to it."""
-        pairs = self.pairs(zip((name for name, _ in self.labels[label]), given, strict=False))
+        taken = [name for name, _ in self.labels[label]]
+        pairs = self.pairs(zip(taken, given, strict=False))
         if pairs:
             self.add(g.Assign(pairs), op, "jump")
+        self.part(op, taken)
         waiting += [(point, label) for point in self.b.open]
         self.b.open = []
 
@@ -123,6 +148,13 @@ class Blocks(Synchronization):
         """What the results of an operation are, where one of its regions ends."""
         pairs = tuple(self.arm_results(op, last.operands))
         self.add(g.Assign(pairs) if pairs else g.Compute(), last, "yield")
+        self.part(last, op.results)
+
+    def part(self, op: Operation, values: Iterable[str]) -> None:
+        """Values that were assigned, but on which waves or lanes need not agree: each finds one of its own."""
+        apart = [name for name in values if name in self.views or self.is_carried(name)]
+        if found := tuple(name_of(name) for name in apart if self.is_apart((name,))):
+            self.add(g.Havoc(found, False), op, "apart", insertable=False)
 
     def arm_results(self, op: Operation, given: tuple[str, ...]) -> Iterator[Pair]:
         for result, value in zip(op.results, given, strict=False):
@@ -146,3 +178,24 @@ def _step(value: Index, counter: str) -> int | None:
         case Binary("+", Const(step), Name(name)) if name == counter:
             return step
     return None
+
+
+def _loop_of(head: Block, region: Region) -> set[str]:
+    """The labels of the blocks that a block leads to and from which control comes back to it."""
+    labels = [block.label for block in region.blocks]
+    number = {label: place for place, label in enumerate(labels)}
+    following = [[number[label] for label, _ in jumps(block.operations[-1])] for block in region.blocks]
+    start = number[head.label]
+    behind = reached_from(following[start], following)
+    back = reached_from([start], invert(following))
+    return {labels[each] for each in behind & back}
+
+
+def made_in(block: Block) -> Iterator[str]:
+    """The values that a block and the regions in it make."""
+    yield from (name for name, _ in block.arguments)
+    for op in block.operations:
+        yield from op.results
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from made_in(inner)

@@ -17,17 +17,21 @@ from tidegate.adapters.triton.build_blocks import EXPECTED_TRIPS, Blocks, Pair, 
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.read import is_written
 from tidegate.adapters.triton.values import YIELDS, jumps, name_of
+from tidegate.adapters.triton.widths import width_of
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.index import (
     Binary,
     Compare,
     Const,
+    Flag,
     Name,
     constant,
     count_trips,
 )
 from tidegate.language import ops
+from tidegate.language.ops import Value
+from tidegate.language.types import FLAG
 
 
 class Flow(Blocks, ABC):
@@ -37,6 +41,7 @@ class Flow(Blocks, ABC):
             self.block(region.blocks[0])
             return
         again = _in_loops(region)
+        turns = [last.operands[0] for block in region.blocks if len((last := block.operations[-1]).successors) > 1]
         self.labels.update((block.label, block.arguments) for block in region.blocks)
         for block in region.blocks[1:]:  # what is handed over later is known to be memory from the start
             self.enter(block)
@@ -48,13 +53,14 @@ class Flow(Blocks, ABC):
             starts[block.label] = len(self.b.points)
             loop = self.counted_loop(block, region)
             self.depth += block.label in again
-            if loop is None:
-                self.add(g.Compute(), block.operations[0], "block", insertable=False)
-                self.enter(block)
-                self.block(block)
-            for each in entered:
-                self.b.edge(each, starts[block.label])
-            leaving += self.leave(block, waiting, insertable=loop is None)
+            with self.only_if(*(turns if number else ())):
+                if loop is None:
+                    self.add(g.Compute(), block.operations[0], "block", insertable=False)
+                    self.enter(block)
+                    self.block(block)
+                for each in entered:
+                    self.b.edge(each, starts[block.label])
+                leaving += self.leave(block, waiting, insertable=loop is None)
             self.depth -= block.label in again
             if loop is not None:
                 self.b.counted[starts[block.label]] = replace(loop, head=starts[block.label])
@@ -120,6 +126,9 @@ class Flow(Blocks, ABC):
             self.view(op, effect)
         elif op.name == "arith.select" and op.operands[1] in self.views:
             self.select(op)
+        elif effect.mbarrier and self.is_apart(op.operands):  # nobody knows who arrives where
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
         elif effect.mbarrier:
             self.mbarrier(op, effect)
         elif effect.barrier:
@@ -149,30 +158,66 @@ class Flow(Blocks, ABC):
     def loop(self, op: Operation) -> None:
         block = op.regions[0].blocks[0]
         (counter, _), carried = block.arguments[0], block.arguments[1:]
-        lower, upper, step = (self.values.index(each) for each in op.operands[:3])
-        by = constant(step)
-        name = name_of(counter)
+        lower, upper = (self.values.index(each) for each in op.operands[:2])
+        by = self.step_of(op)
+        name, names = name_of(counter), [each for each, _ in carried]
         inits, yielded = op.operands[3:], block.operations[-1].operands
         self.carry(carried, inits)
-        pairs = self.pairs(zip((each for each, _ in carried), inits, strict=True))
-        self.add(g.Assign(((name, lower), *pairs)), op, "loop")
-        test = g.Branch(Compare("<", Name(name), upper) if by is not None and by > 0 else None)
-        head = self.add(test, op, "trip", insertable=False)
-        if by is not None and by > 0:
+        pairs = self.pairs(zip(names, inits, strict=True))
+        if by:
+            self.add(g.Assign(((name, lower), *pairs)), op, "loop")
+        else:
+            self.add(g.Assign(pairs) if pairs else g.Compute(), op, "loop")
+        self.part(op, names)
+        if by:
+            head = test = self.add(g.Branch(Compare("<", Name(name), upper)), op, "trip", insertable=False)
             trips = count_trips(lower, upper, by)
             expect = EXPECTED_TRIPS if trips is None else float(trips)
             self.b.counted[head] = g.Loop(head, -1, trips or 0, trips, expect, name, lower, upper, by)
-        self.depth += 1
-        self.block(block)
-        self.depth -= 1
-        last = block.operations[-1]
-        nexts = self.pairs(zip((each for each, _ in carried), yielded, strict=True))
-        following = Binary("+", Name(name), Const(by if by is not None else 1))
-        self.add(g.Assign(((name, following), *nexts)), last, "next")
+        else:
+            head, test = self.uncounted(op, name)
+        with self.only_if(*op.operands[:3]):
+            self.depth += 1
+            self.block(block)
+            self.depth -= 1
+            last = block.operations[-1]
+            nexts = self.pairs(zip(names, yielded, strict=True))
+            if by:
+                nexts = ((name, Binary("+", Name(name), Const(by))), *nexts)
+            self.add(g.Assign(nexts) if nexts else g.Compute(), last, "next")
+            self.part(last, names)
         for point in self.b.open:
             self.b.edge(point, head)
-        self.b.open = [head]
-        self.results_of(op, tuple(each for each, _ in carried))
+        self.b.open = [test]
+        self.results_of(op, tuple(names))
+
+    def step_of(self, op: Operation) -> int:
+        """The step of a loop whose trips can be counted; 0 if they cannot, or not alike in all waves.
+
+        The bound is compared as a signed number, or `unsignedCmp`. A step that is negative or not known may wrap.
+        """
+        lower, upper, step = op.operands[:3]
+        by = constant(self.values.index(step))
+        bits = width_of(op.operand_types[0])
+        room = self.has_room(bits, self.values.ranges.bounds(upper)[1], by or 0)
+        signed = op.attribute("unsignedCmp") in (None, "false") or all(
+            map(self.values.ranges.is_natural, (lower, upper))
+        )
+        counted = by is not None and by > 0 and room and signed and not self.is_apart(op.operands[:3])
+        return by if counted and by is not None else 0
+
+    def uncounted(self, op: Operation, counter: str) -> tuple[int, int]:
+        """The head and the test of a loop that runs as often as it does, with a counter that may be any number."""
+        agree = not self.is_apart(op.operands[:3])
+        head = len(self.b.points)
+        if counter in self.names:
+            self.add(g.Havoc((counter,), agree), op, "head", insertable=False)
+        if agree and self.under != "divergent":
+            return head, self.add(g.Branch(None), op, "trip", insertable=False)
+        goes_on = f"{counter}.goes_on"
+        self.free[goes_on] = Value(goes_on, FLAG)
+        self.add(g.Havoc((goes_on,), agree), op, "head", insertable=False)
+        return head, self.add(g.Branch(Flag(goes_on)), op, "trip", insertable=False)
 
     def carry(self, carried: tuple[tuple[str, str], ...], inits: tuple[str, ...]) -> None:
         """Descriptors that loops carry are places with a name of their own."""
@@ -193,42 +238,50 @@ class Flow(Blocks, ABC):
                 pairs.append((name_of(result), self.values.index(value)))
         if pairs:
             self.add(g.Assign(tuple(pairs)), op, "after", insertable=False)
+        self.part(op, op.results)
 
     def while_loop(self, op: Operation) -> None:
         before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
         self.carry(before.arguments, op.operands)
         pairs = self.pairs(zip((name for name, _ in before.arguments), op.operands, strict=True))
         self.add(g.Assign(pairs) if pairs else g.Compute(), op, "loop")
+        self.part(op, (name for name, _ in before.arguments))
         self.depth += 1
         condition = before.operations[-1]
         plain = not any(map(self.does_something, before.operations[:-1]))  # then the test is the head of the loop
         head = len(self.b.points)
         if not plain:
-            self.add(g.Compute(), op, "head", insertable=False)
-            self.block(before)
+            with self.only_if(condition.operands[0]):
+                self.add(g.Compute(), op, "head", insertable=False)
+                self.block(before)
         self.carry(after.arguments, condition.operands[1:])
         cond = self.values.cond(condition.operands[0])
-        test = self.add(g.Branch(cond), condition, "trip", insertable=not plain and is_written(self.ttgir, condition))
-        self.add(g.Compute(), op, "body", insertable=False)
-        pairs = self.pairs(zip((name for name, _ in after.arguments), condition.operands[1:], strict=True))
-        if pairs:
-            self.add(g.Assign(pairs), op, "body", insertable=False)
-        self.block(after)
+        insertable = not plain and is_written(self.ttgir, condition)
+        test = self.fork(condition.operands[:1], cond, condition, "trip", insertable=insertable)
+        with self.only_if(condition.operands[0]):
+            self.add(g.Compute(), op, "body", insertable=False)
+            pairs = self.pairs(zip((name for name, _ in after.arguments), condition.operands[1:], strict=True))
+            if pairs:
+                self.add(g.Assign(pairs), op, "body", insertable=False)
+            self.part(op, (name for name, _ in after.arguments))
+            self.block(after)
+            last = after.operations[-1]
+            nexts = self.pairs(zip((name for name, _ in before.arguments), last.operands, strict=True))
+            self.add(g.Assign(nexts) if nexts else g.Compute(), last, "next")
+            self.part(last, (name for name, _ in before.arguments))
         self.depth -= 1
-        last = after.operations[-1]
-        nexts = self.pairs(zip((name for name, _ in before.arguments), last.operands, strict=True))
-        self.add(g.Assign(nexts) if nexts else g.Compute(), last, "next")
         for point in self.b.open:
             self.b.edge(point, head)
         self.b.open = [test]
         self.results_of(op, condition.operands[1:])
 
     def conditional(self, op: Operation) -> None:
-        branch = self.add(g.Branch(self.values.cond(op.operands[0])), op, "if")
+        branch = self.fork(op.operands[:1], self.values.cond(op.operands[0]), op, "if")
         ends: list[int] = []
-        for region in (*op.regions, *([Region()] * (2 - len(op.regions)))):
-            self.b.open = [branch]
-            ends += self.arm(op, region)
+        with self.only_if(op.operands[0]):
+            for region in (*op.regions, *([Region()] * (2 - len(op.regions)))):
+                self.b.open = [branch]
+                ends += self.arm(op, region)
         self.join(op, ends)
 
     def switch(self, op: Operation) -> None:
@@ -236,10 +289,13 @@ class Flow(Blocks, ABC):
         default, *regions = op.regions
         number, ends = self.values.index(op.operands[0]), []
         for case, region in zip(op.integers("cases"), regions, strict=True):
-            branch = self.add(g.Branch(Compare("==", number, Const(case))), op, "if")
-            ends += self.arm(op, region)
+            branch = self.fork(op.operands[:1], Compare("==", number, Const(case)), op, "if")
+            with self.only_if(op.operands[0]):
+                ends += self.arm(op, region)
             self.b.open = [branch]
-        self.join(op, [*ends, *self.arm(op, default)])
+        with self.only_if(op.operands[0]):
+            ends += self.arm(op, default)
+        self.join(op, ends)
 
     def arm(self, op: Operation, region: Region) -> list[int]:
         """One of several regions; gives the points from which it is left."""

@@ -128,7 +128,7 @@ class Memory(Lanes):
         view = self.memory_of(self.views[value])
         type_ = self.type_of(op, value)
         later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
-        alone = effect.by == "one"
+        alone, apart = effect.by == "one", self.is_apart((value,))
         scattered = effect.layout == "scattered"
         by_all = scattered or self.is_exchanged(value)
         register = None if by_all else self.register_layout(op, effect)
@@ -144,9 +144,9 @@ class Memory(Lanes):
             operator=operator if what == "atomic" else "",
             fetches=what == "atomic" and (operator in FETCHING or self.is_used(op)),
             mbarrier=self.barrier_ref(told) if told is not None else None,
-            as_one=not alone,
+            as_one=not alone and not apart,  # waves at different places may meet in one execution
             element=type_.element if what == "atomic" and type_.element in DTYPES else "",
-            lanes=self.lanes_name(op, view, type_, effect, by_all),
+            lanes="" if apart else self.lanes_name(op, view, type_, effect, by_all),
         )
         facts: dict[str, Any] = {
             "role": "copy" if later else "local_read" if what == "read" else "local_write",

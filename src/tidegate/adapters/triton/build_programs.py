@@ -16,6 +16,7 @@ from tidegate.adapters.triton.build_flow import Flow
 from tidegate.adapters.triton.build_state import Group
 from tidegate.adapters.triton.values import is_scalar, name_of
 from tidegate.adapters.triton.views import View
+from tidegate.assumptions import NO_OVERFLOW
 from tidegate.graph import model as g
 from tidegate.index import Flag, Name, names
 from tidegate.language import ops
@@ -99,6 +100,7 @@ class Programs(Flow):
         """
         pairs: list[Pair] = []
         unknown: list[str] = []
+        taken = [name for name, _ in region.blocks[0].arguments]
         for (name, type_), value in zip(region.blocks[0].arguments, op.operands, strict=False):
             if value in self.views:
                 self.views[name] = self.views[value]
@@ -107,7 +109,7 @@ class Programs(Flow):
                     pairs.append((name_of(name), self.any_place(name, value, unknown)))
             elif self.is_carried(name):
                 index = self.values.index(value)
-                if set(names(index)) <= self.free.keys():
+                if set(names(index)) <= self.free.keys() and not self.is_apart((value,)):
                     pairs.append((name_of(name), index))
                 else:
                     self.declare(name, type_)
@@ -116,6 +118,7 @@ class Programs(Flow):
             self.add(g.Havoc(tuple(unknown), True), op, "captured", insertable=False)
         if pairs:
             self.add(g.Assign(tuple(pairs)), op, "captured", insertable=False)
+        self.part(op, taken)
 
     def is_known(self, place: g.Ref) -> bool:
         """Whether a place is a part of a buffer or a barrier object that all waves find alike."""
@@ -147,7 +150,8 @@ class Programs(Flow):
         """Another function of the file, with its memory where this call has it."""
         name = op.string("callee")
         callee = next((each for each in self.ttgir.functions if each.string("sym_name") == name), None)
-        parted = self.group.barrier is not None  # then its barriers would be those of the group that calls it
+        # In a group the barriers of the function would be those of that group; for some lanes they would be none.
+        parted = self.group.barrier is not None or self.under == "divergent"
         if callee is None or not callee.regions or parted:
             self.unknown.append(op)
             self.add(g.Unknown(()), op)
@@ -159,12 +163,28 @@ class Programs(Flow):
         offset, size = op.integer("allocation.offset"), op.integer("allocation.size") or 0
         frame = self.own_memory(f"%call{len(self.b.parts.get('buffers', ()))}", size, 1, offset)
         given: list[tuple[str, g.Where]] = [(f"%{function}_frame", frame)]
-        for (value, type_), argument in zip(callee.regions[0].blocks[0].arguments, op.operands, strict=True):
-            found = self.types.memdesc(type_)
+        scalars: list[Pair] = []
+        apart: list[str] = []
+        spreads = self.calls.given[name]
+        for place, (value, type_) in enumerate(callee.regions[0].blocks[0].arguments):
+            found, argument = self.types.memdesc(type_), op.operands[place]
+            own = f"%{function}_{name_of(value)[1:]}"
             if found is not None and found.is_shared and argument in self.views:
-                given.append((f"%{function}_{name_of(value)[1:]}", self.views[argument].place))
+                given.append((own, self.views[argument].place))
+            elif is_scalar(type_):
+                scalars.append((own, self.values.index(argument)))
+                apart += [own] * (not spreads[place].is_shared)
         self.havoc(op)
+        if scalars:
+            self.add(g.Assign(tuple(scalars)), op, "arguments")
+        if apart:
+            self.add(g.Havoc(tuple(apart), False), op, "apart")
         self.add(g.Call(function, tuple(given)), op)
+
+    def assume(self) -> None:
+        """What the numbers of this function rely on."""
+        if self.values.ranges.may_overflow:
+            self.assumed.add(NO_OVERFLOW)
 
     def callees(self) -> None:
         """The functions that are called, each once."""
@@ -185,10 +205,9 @@ class Programs(Flow):
             if found is not None and found.is_shared:
                 params.append(name_of(name))
                 self.views[name] = View(g.Ref(name_of(name)), None, found)
-            elif is_scalar(type_) and self.is_carried(name):
-                self.declare(name, type_)
         self.b.function(self.around[-1], tuple(params))
         self.region(self.function.regions[0])
+        self.assume()
         self.callees()
 
 

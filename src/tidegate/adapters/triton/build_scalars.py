@@ -59,6 +59,10 @@ class Scalars(State):
                 yield op.operands[0]
             case "scf.for":
                 yield from op.operands[:3]
+            case "tt.call":  # what the function does with them is not known here
+                yield from (
+                    value for value, type_ in zip(op.operands, op.operand_types, strict=False) if is_scalar(type_)
+                )
             case "arith.select" if self.types.memdesc(op.result_types[0]) is not None:
                 yield op.operands[0]
             case _ if self.effect(op).mbarrier or self.effect(op).by == "one":

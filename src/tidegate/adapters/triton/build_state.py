@@ -8,16 +8,19 @@ Cost    constant for each point
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.effects import NOTHING, Effect, effects
 from tidegate.adapters.triton.read import Ttgir, is_written
+from tidegate.adapters.triton.spreads import Calls, Spread
 from tidegate.adapters.triton.types import Types
 from tidegate.adapters.triton.values import Values, name_of, values_of
 from tidegate.adapters.triton.views import View
+from tidegate.assumptions import UNIFORM, Assumption
 from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
 from tidegate.index import (
@@ -27,6 +30,7 @@ from tidegate.index import (
     Compare,
     Cond,
     Const,
+    Flag,
     Logic,
     Name,
 )
@@ -56,6 +60,10 @@ class State:
         self.frame = f"%{name}_frame" if caller else None  # where the function's own memory lies
         self.types = Types(ttgir.module.aliases)
         self.values: Values = values_of(function)
+        self.calls: Calls = caller.calls if caller else Calls(ttgir.functions)
+        self.assumed: set[Assumption] = caller.assumed if caller else set()  # that the graph does not show
+        self.spreads = self.calls.of(function, self.values)
+        self.values.apart = frozenset(value for value, each in self.spreads.found.items() if not each.is_shared)
         self.table = effects()
         self.waves = self.count_waves()
         self.b: GraphBuilder = (
@@ -95,6 +103,18 @@ class State:
         name = name_of(value)
         self.free[name] = Value(name, FLAG if type_ == "i1" else INDEX)
 
+    def is_apart(self, values: Iterable[str]) -> bool:
+        """Whether waves or lanes need not agree on one of some values."""
+        return not self.values.apart.isdisjoint(values)
+
+    @contextmanager
+    def only_if(self, *values: str) -> Iterator[None]:
+        """What is added inside is reached by those for whom a condition on these values holds."""
+        around = self.under
+        self.under = max(around, self.spreads.most(values).under, key=g.VARIATIONS.index)
+        yield
+        self.under = around
+
     def is_carried(self, value: str) -> bool:
         return name_of(value) in self.names
 
@@ -126,7 +146,8 @@ class State:
         """One wave does it for all of its group, where the operation's predicate holds."""
         predicate = self.predicate(op)
         cond: Cond = Compare("==", Name(WAVE), Const(self.group.first))
-        first = self.add(g.Branch(cond if predicate is None else Logic("and", cond, predicate)), op, "elect")
+        cond = cond if predicate is None else Logic("and", cond, predicate)
+        first = self.fork(self.predicates(op), cond, op, "elect")
         under, self.under = self.under, "per_wave"
         self.add(action, op, **facts)
         done = self.b.open
@@ -142,36 +163,67 @@ class State:
         if predicate is None:
             self.add(action, op, **facts)
             return
-        test = self.add(g.Branch(predicate), op, "if")
-        self.add(action, op, **facts)
-        done = self.b.open
-        self.b.open = [test]
-        self.add(g.Compute(), op, "not", insertable=False)
+        test = self.fork(self.predicates(op), predicate, op, "if")
+        with self.only_if(*self.predicates(op)):
+            self.add(action, op, **facts)
+            done = self.b.open
+            self.b.open = [test]
+            self.add(g.Compute(), op, "not", insertable=False)
         self.b.open = [*done, *self.b.open]
         self.add(g.Compute(), op, "then", insertable=False)
 
+    def fork(self, values: Iterable[str], cond: Cond, op: Operation, label: str, **facts: Any) -> int:
+        """A branch on some values. Where waves or lanes need not agree on these, each may take either way.
+
+        The choice is a new one at each branch: lanes that take one way here and another there are one wave.
+        """
+        if not self.is_apart(values := tuple(values)):
+            return self.add(g.Branch(cond), op, label, **facts)
+        taken = f"{name_of(values[-1])}.taken"
+        self.free[taken] = Value(taken, FLAG)
+        self.add(g.Havoc((taken,), False), op, label, **facts)
+        return self.add(g.Branch(Flag(taken)), op, label, insertable=False)
+
     def predicate(self, op: Operation) -> Cond | None:
         """The scalar condition of an operation, unless it always holds."""
-        found = [value for value, type_ in zip(op.operands, op.operand_types, strict=False) if type_ == "i1"]
+        found = self.predicates(op)
         cond = self.values.cond(found[-1]) if found and not op.name.startswith("ttng.warp_group_dot") else TRUE
         return None if cond == TRUE else cond
 
+    def predicates(self, op: Operation) -> list[str]:
+        return [value for value, type_ in zip(op.operands, op.operand_types, strict=False) if type_ == "i1"]
+
     def havoc(self, op: Operation) -> None:
-        """Scalars that nobody can follow are something else each time."""
-        names = []
+        """Scalars that cannot be followed are something else each time.
+
+        Outside of loops it is one number for all waves if it is computed from arguments. If it is read from memory,
+        that is assumed; in loops the graph itself says so.
+        """
+        agreed, apart = [], []
         for result in op.results:
-            if result in self.values.opaque and self.is_carried(result):
-                if self.depth:
-                    names.append(name_of(result))
-                if not self.depth or self.values.opaque[result] == "i1":  # outside of loops it is what it is
-                    self.declare(result, self.values.opaque[result])
-        if names:
-            self.add(g.Havoc(tuple(names), True), op)
+            if result not in self.values.opaque or not self.is_carried(result):
+                continue
+            name, spread, type_ = name_of(result), self.spreads.of(result), self.values.opaque[result]
+            if not spread.is_shared:
+                apart.append(name)
+            elif self.depth:
+                agreed.append(name)
+            else:
+                self.declare(result, type_)
+                if spread == Spread.READ:
+                    self.assumed.add(UNIFORM)
+            if type_ == "i1":
+                self.declare(result, type_)
+        if agreed:
+            self.add(g.Havoc(tuple(agreed), True), op)
+        if apart:
+            self.add(g.Havoc(tuple(apart), False), op)
 
     def anything(self, op: Operation) -> None:
         """An operation that nobody has described: it reads and writes all that it can reach, all waves together."""
         self.unknown.append(op)
         given = self.descriptors(op)
+        together = not self.is_apart(given)
         reached = tuple(dict.fromkeys(name for value in given for name in self.buffers_of(value)))
         sizes = {each.name: each.bytes for each in self.b.parts.get("buffers", ())}
         if not all(value in self.views for value in given) or not all(name in sizes for name in reached):
@@ -181,7 +233,7 @@ class State:
             self.add(g.Compute(), op)
         for name in reached:
             foot = g.Footprint(g.Ref(name), (), sizes[name], True)
-            self.add(g.Access("write", foot, as_one=True), op, role="local_write")
+            self.add(g.Access("write", foot, as_one=together), op, role="local_write")
         # A descriptor that it makes has no view: whoever uses that may touch everything.
 
     def buffers_of(self, value: str) -> Iterator[str]:

@@ -10,8 +10,10 @@ Cost    one evaluation for each wave and lane, of a few operations
 
 from __future__ import annotations
 
-from tidegate.adapters.mlir.model import Operation, integer
-from tidegate.adapters.triton.values import Values
+from tidegate.adapters.mlir.model import Operation
+from tidegate.adapters.triton.ranges import number_of
+from tidegate.adapters.triton.values import UNSIGNED, Values
+from tidegate.adapters.triton.widths import width_of, wrap_number
 
 THREAD = ("rocdl.workitem.id.x", "gpu.thread_id", "nvvm.read.ptx.sreg.tid.x")
 _COMPARE = {
@@ -32,7 +34,7 @@ def waves_where(values: Values, cond: str, waves: int, lanes: int) -> str | None
     """The half of the waves for which a condition holds."""
     found: list[bool] = []
     for wave in range(waves):
-        seen = {_value(values, cond, wave, lane, lanes, 0) for lane in (0, 1, lanes // 2, lanes - 1)}
+        seen = {_value(values, cond, wave, lane, lanes, 0) for lane in range(lanes)}
         if len(seen) != 1 or None in seen:
             return None
         found.append(bool(seen.pop()))
@@ -48,19 +50,28 @@ def _value(values: Values, name: str, wave: int, lane: int, lanes: int, depth: i
     if name not in values.made or depth > 32:
         return None
     op, _ = values.made[name]
-    if op.name in THREAD:
+    if op.name in THREAD and _is_first_axis(op):
         return wave * lanes + lane
     if op.name == "ttg.warp_id":
         return wave
     if op.name == "arith.constant":
-        return integer(op.attribute("value") or "")
+        return number_of(op)
     given = [_value(values, each, wave, lane, lanes, depth + 1) for each in op.operands]
     numbers = [each for each in given if each is not None]
-    return _compute(op, numbers) if len(numbers) == len(given) else None
+    found = _compute(op, numbers) if len(numbers) == len(given) else None
+    bits = width_of(op.result_types[0])
+    return wrap_number(found, bits) if found is not None and bits > 1 else found
+
+
+def _is_first_axis(op: Operation) -> bool:
+    """Threads of a workgroup are numbered along x; `gpu.thread_id` names its axis in an attribute."""
+    return op.name != "gpu.thread_id" or "x" in (op.attribute("dimension") or "").removeprefix("#gpu<dim")
 
 
 def _compute(op: Operation, given: list[int]) -> int | None:
     match op.name:
+        case _ if op.result_types[0] == "i1" and op.name in ("arith.addi", "arith.subi", "arith.muli"):
+            return None
         case "arith.addi":
             return given[0] + given[1]
         case "arith.subi":
@@ -71,15 +82,19 @@ def _compute(op: Operation, given: list[int]) -> int | None:
             return given[0] // given[1]
         case "arith.remsi" | "arith.remui" if given[1] > 0 and given[0] >= 0:
             return given[0] % given[1]
-        case "arith.shrui" | "arith.shrsi" if given[0] >= 0:
+        case "arith.shrui" | "arith.shrsi" if given[0] >= 0 and 0 <= given[1] < width_of(op.result_types[0]):
             return given[0] >> given[1]
         case "arith.andi":
             return given[0] & given[1]
         case "arith.xori":
             return given[0] ^ given[1]
-        case "arith.index_cast" | "arith.extsi" | "arith.extui" | "arith.trunci":
-            return given[0]
-        case "arith.cmpi":
+        case "arith.index_cast" | "arith.extsi" | "arith.trunci" if op.operand_types[0] != "i1":
+            return given[0] & 1 if op.result_types[0] == "i1" else given[0]
+        case "arith.extui":
+            return given[0] % (1 << width_of(op.operand_types[0]))
+        case "arith.cmpi" if op.operand_types[0] != "i1":
             number = op.integer("predicate")
-            return int(getattr(given[0], _COMPARE[number])(given[1])) if number in _COMPARE else None
+            if number not in _COMPARE or (number in UNSIGNED and min(given) < 0):
+                return None
+            return int(getattr(given[0], _COMPARE[number])(given[1]))
     return None

@@ -17,6 +17,7 @@ from tidegate.adapters.triton.effects import NOTHING, effects, may_go
 from tidegate.adapters.triton.places import Source
 from tidegate.adapters.triton.read import Ttgir
 from tidegate.adapters.triton.target import find_misfit, gpu_of, name_of, target_of
+from tidegate.assumptions import Assumption
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Plan
@@ -57,6 +58,11 @@ class TritonProgram:
     def source(self, at: Span) -> Source | None:
         """Where in the Triton source a place of the file comes from."""
         return self.ttgir.places.source(at.line) if at.file == self.ttgir.file else None
+
+    @property
+    def assumed(self) -> frozenset[Assumption]:
+        """What the graph relies on and does not show."""
+        return self.built.assumed
 
     @property
     def unmodelled(self) -> tuple[str, ...]:

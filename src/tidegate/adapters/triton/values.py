@@ -4,8 +4,9 @@ Needs   a function, and which values somebody asks about
 Gives   for each of them an `Index` or a `Cond` over names that the graph assigns: arguments of blocks, and numbers that
         nobody knows
 Keeps   exact, or a name that may be anything: products of two numbers, division by what varies or of what may be
-        negative, and everything read from memory are such names. Numbers do not wrap, and scalars are the
-        same for all waves
+        negative, and everything read from memory are such names. Numbers of fewer than 32 bits wrap; wider ones are
+        assumed not to overflow, but casts between widths are exact. A value on which waves or lanes need not agree is
+        a name as well (`apart`), and never an expression
 Cost    linear in the operations that are asked about
 
     %5 = arith.addi %arg3, %c1        %arg3 + 1
@@ -19,7 +20,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tidegate.adapters.mlir.model import Block, Operation, integer
+from tidegate.adapters.mlir.model import Block, Operation
+from tidegate.adapters.triton.ranges import Ranges, number_of
+from tidegate.adapters.triton.widths import NARROW, fits, unsigned, width_of, wrap
 from tidegate.index import (
     COND_TYPES,
     INDEX_TYPES,
@@ -44,8 +47,10 @@ SCALAR = re.compile(r"i\d+|index")
 _PREDICATES = {
     0: "==", 1: "!=", 2: "<", 3: "<=", 4: ">", 5: ">=", 6: "<", 7: "<=", 8: ">", 9: ">=",
 }  # fmt: skip
-_UNSIGNED = (6, 7, 8, 9)
-_SAME = ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.index_castui", "tt.unsplat_scalar")
+UNSIGNED = (6, 7, 8, 9)
+_SIGNED_CASTS = ("arith.extsi", "arith.trunci", "arith.index_cast")
+_CASTS = (*_SIGNED_CASTS, "arith.extui", "arith.index_castui")
+_EQUALITY = (0, 1)  # predicates that mean the same of a bit, whether it counts as 1 or as -1
 _SIMPLE = {"arith.addi": "+", "arith.subi": "-", "arith.minsi": "min", "arith.maxsi": "max"}
 _DIVIDE = {
     "arith.divsi": "//", "arith.divui": "//", "arith.floordivsi": "//", "arith.remsi": "mod", "arith.remui": "mod",
@@ -79,12 +84,16 @@ class Values:
     made: dict[str, tuple[Operation, int]] = field(default_factory=dict)  # value → its operation, which result
     arguments: dict[str, Argument] = field(default_factory=dict)
     outside: dict[str, str] = field(default_factory=dict)  # arguments of the function, with their types
-    counters: dict[str, tuple[str, str]] = field(default_factory=dict)  # of loops → lower bound, step
+    counters: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # of loops → lower and upper bound, step
     results: dict[str, str] = field(default_factory=dict)  # results of loops → the argument that they end as
     known: dict[str, Index | Cond] = field(default_factory=dict)
     opaque: dict[str, str] = field(default_factory=dict)  # value → its type: a name that may be anything
     needed: set[str] = field(default_factory=set)  # arguments that expressions mention
-    below_zero: dict[str, bool] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()  # values on which waves or lanes need not agree
+    ranges: Ranges = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ranges = Ranges(self)
 
     def index(self, value: str) -> Index:
         """A number."""
@@ -117,7 +126,7 @@ class Values:
         if value not in self.made:
             return self.anything(value, "i32")
         op, _ = self.made[value]
-        found = self.compute(op)
+        found = self.compute(op) if value not in self.apart else None
         if found is None or sum(1 for _ in walk(found)) > MOST_NODES:
             return self.anything(value, op.result_types[0])
         return found
@@ -146,23 +155,26 @@ class Values:
     def compute(self, op: Operation) -> Index | Cond | None:
         name, operands = op.name, op.operands
         if name == "arith.constant":
-            number = integer(op.attribute("value") or "")
+            number = number_of(op)
             if number is None:
                 return None
             return Truth(bool(number)) if op.result_types[0] == "i1" else Const(number)
-        if name in _SAME and op.operand_types[0] != "i1":
-            return self.index(operands[0])
+        if name in _CASTS:
+            return self.cast(op)
+        if op.result_types[0] == "i1":
+            return self.decide(op)
         if name in _SIMPLE:
-            return combine(_SIMPLE[name], self.index(operands[0]), self.index(operands[1]))
+            return self.reduced(op, combine(_SIMPLE[name], self.index(operands[0]), self.index(operands[1])))
         if name == "arith.muli":
             left, right = self.index(operands[0]), self.index(operands[1])
-            return combine("*", left, right) if constant(left) is not None or constant(right) is not None else None
+            known = constant(left) is not None or constant(right) is not None
+            return self.reduced(op, combine("*", left, right)) if known else None
         if name in _DIVIDE:
             left, by = self.index(operands[0]), constant(self.index(operands[1]))
             if by is None or by <= 0:
                 return None
             found = combine(_DIVIDE[name], left, Const(by))
-            if name == "arith.floordivsi" or self.is_natural(operands[0]):
+            if name == "arith.floordivsi" or self.ranges.is_natural(operands[0]):
                 return found
             if name != "arith.remsi":
                 return None
@@ -171,12 +183,36 @@ class Values:
             return Select(Compare(">=", left, ZERO), found, turned)
         return self.decide(op)
 
+    def reduced(self, op: Operation, found: Index) -> Index:
+        """A sum or a product as its type holds it. Of 32 bits and more it is assumed to fit."""
+        bits = width_of(op.result_types[0])
+        if fits(self.ranges.exact_bounds(op), bits):
+            return found
+        self.ranges.may_overflow |= bits >= NARROW
+        return found if bits >= NARROW else wrap(found, bits)
+
+    def cast(self, op: Operation) -> Index | Cond | None:
+        """The number of another width. A wider one extends the sign, or does not; a narrower one keeps the low bits."""
+        value, (before, after) = op.operands[0], (width_of(op.operand_types[0]), width_of(op.result_types[0]))
+        if before <= 1 or not after:  # a truth as a number, or a tensor
+            return None
+        found = self.index(value)
+        if after == 1:
+            return Compare("==", combine("mod", found, Const(2)), Const(1))
+        if after < before:
+            return found if fits(self.ranges.bounds(value), after) else wrap(found, after)
+        if after == before or op.name in _SIGNED_CASTS or self.ranges.is_natural(value):
+            return found
+        return unsigned(found, before)
+
     def decide(self, op: Operation) -> Index | Cond | None:
         name, operands = op.name, op.operands
         if name == "arith.cmpi":
             number = op.integer("predicate")
-            natural = number not in _UNSIGNED or all(map(self.is_natural, operands))
+            natural = number not in UNSIGNED or all(map(self.ranges.is_natural, operands))
             if number is None or number not in _PREDICATES or not natural or not is_scalar(op.operand_types[0]):
+                return None
+            if op.operand_types[0] == "i1" and number not in _EQUALITY:
                 return None
             return Compare(_PREDICATES[number], self.index(operands[0]), self.index(operands[1]))
         if name == "arith.select" and op.operand_types[0] == "i1":
@@ -187,14 +223,14 @@ class Values:
             return Select(cond, self.index(operands[1]), self.index(operands[2]))
         if name == "arith.andi" and op.result_types[0] != "i1":
             return self.masked(operands)
-        if name in ("arith.andi", "arith.ori") and op.result_types[0] == "i1":
-            return Logic("and" if name == "arith.andi" else "or", self.cond(operands[0]), self.cond(operands[1]))
-        if name == "arith.xori" and op.result_types[0] == "i1":
+        if name in ("arith.andi", "arith.muli", "arith.ori") and op.result_types[0] == "i1":
+            return Logic("or" if name == "arith.ori" else "and", self.cond(operands[0]), self.cond(operands[1]))
+        if name in ("arith.xori", "arith.addi", "arith.subi") and op.result_types[0] == "i1":
             left, right = self.cond(operands[0]), self.cond(operands[1])
             if right == TRUE:
                 return Not(left)
             return Logic("or", Logic("and", left, Not(right)), Logic("and", Not(left), right))
-        if name == "arith.xori" and self.is_bit(operands[0]) and self.is_bit(operands[1]):
+        if name == "arith.xori" and self.ranges.is_bit(operands[0]) and self.ranges.is_bit(operands[1]):
             return Select(Compare("==", self.index(operands[0]), self.index(operands[1])), Const(0), Const(1))
         return None
 
@@ -205,72 +241,6 @@ class Values:
             if bits is not None and bits >= 0 and bits & (bits + 1) == 0:
                 return combine("mod", self.index(value), Const(bits + 1))
         return None
-
-    # --- signs ---
-
-    def is_natural(self, value: str) -> bool:
-        """Whether a number is never negative. What is asked about itself on the way round a loop is assumed to be."""
-        if value not in self.below_zero:
-            self.below_zero[value] = True
-            self.below_zero[value] = self._is_natural(value)
-            if not self.below_zero[value]:  # what relied on the assumption is asked again
-                self.below_zero = {each: found for each, found in self.below_zero.items() if not found}
-        return self.below_zero[value]
-
-    def _is_natural(self, value: str) -> bool:
-        if value in self.counters:
-            lower, step = self.counters[value]
-            return self.is_natural(lower) and self.is_natural(step)
-        if value in self.results:
-            return self.is_natural(self.results[value])
-        if value in self.arguments:
-            return all(map(self.is_natural, self.arguments[value].sources))
-        if value not in self.made:
-            return False
-        op, _ = self.made[value]
-        match op.name:
-            case "arith.constant":
-                return (integer(op.attribute("value") or "") or 0) >= 0
-            case "tt.get_program_id" | "ttg.warp_id" | "rocdl.workitem.id.x" | "gpu.thread_id":
-                return True
-            case "arith.addi" | "arith.muli" | "arith.minsi" | "arith.divsi" | "arith.xori":
-                return all(map(self.is_natural, op.operands))
-            case "arith.remsi":
-                return self.is_natural(op.operands[0])
-            case "arith.remui" | "arith.divui" | "arith.extui":
-                return True
-            case "arith.maxsi":
-                return any(map(self.is_natural, op.operands))
-            case "arith.select":
-                return all(map(self.is_natural, op.operands[1:]))
-            case "arith.extsi" | "arith.trunci" | "arith.index_cast":
-                return self.is_natural(op.operands[0])
-        return False
-
-    def is_bit(self, value: str) -> bool:
-        """Whether a number is 0 or 1: phases of barriers are. Assumed on the way round a loop, as for signs."""
-        return self._is_bit(value, frozenset())
-
-    def _is_bit(self, value: str, asked: frozenset[str]) -> bool:
-        if value in asked:
-            return True
-        asked |= {value}
-        if value in self.results:
-            return self._is_bit(self.results[value], asked)
-        if value in self.arguments:
-            return all(self._is_bit(each, asked) for each in self.arguments[value].sources)
-        if value not in self.made:
-            return False
-        op, _ = self.made[value]
-        if op.name == "arith.constant":
-            return integer(op.attribute("value") or "") in (0, 1)
-        if op.name == "arith.andi":
-            return any(self._is_bit(each, asked) for each in op.operands)
-        if op.name in ("arith.xori", "arith.ori"):
-            return all(self._is_bit(each, asked) for each in op.operands)
-        if op.name == "arith.select":
-            return all(self._is_bit(each, asked) for each in op.operands[1:])
-        return op.name == "arith.extui" and op.operand_types[0] == "i1"
 
 
 # --- where values come from ---------------------------------------------------------------------------------------
@@ -321,7 +291,7 @@ def _structured(values: Values, op: Operation) -> None:
         block = op.regions[0].blocks[0]
         yielded = block.operations[-1].operands
         counter = block.arguments[0]
-        values.counters[counter[0]] = (op.operands[0], op.operands[2])
+        values.counters[counter[0]] = (op.operands[0], op.operands[1], op.operands[2])
         values.arguments[counter[0]] = Argument(counter[1], ())
         for number, (name, type_) in enumerate(block.arguments[1:]):
             values.arguments[name] = Argument(type_, (op.operands[3 + number], yielded[number]))

@@ -194,6 +194,13 @@ class Flow(State, ABC):
                 self.sync(ops.ConditionalBarrier(half), node)
             return
         cond, varies = self.condition(node, condition, table)
+        if (
+            cond is None and self.under != "uniform"
+        ):  # inside a region of some waves a free choice is one of all of them
+            flag = self.memory.fresh(f"{node.name}_taken")
+            self.free[flag] = Value(flag, FLAG)
+            self.add(g.Havoc((flag,), False), node, "conditional")
+            cond = Flag(flag)
         branch = self.add(g.Branch(cond), node, "conditional")
         around, self.under = self.under, max(self.under, varies, key=g.VARIATIONS.index)
         self.region(graph)
