@@ -4,7 +4,7 @@ Needs   a trace's values, and what is known of its symbols
 Gives   for values, expressions and loops one of `VARIATIONS`
 Keeps   what cannot be followed is divergent. A symbol is as far apart as the farthest value that is set to it anywhere,
         and so is what a loop carries; what is set where only some come, or carried by a loop that some leave earlier,
-        differs by who they are. What is read at one place is one value, unless it is global memory that the kernel writes
+        differs by who they are. What is read at one place is one value, but for global memory that the kernel writes
 Cost    what conditions, trip counts and set symbols depend on, a few times over
 
     set_symbol(S, scalar($T1)); conditional(S > 2)             per_wave
@@ -144,8 +144,8 @@ class Agreement:
     def compute(self, node: Any, op: str) -> int:
         if node in self.values.arguments:
             return UNIFORM if str(getattr(node, "type", None)) in _SCALARS else DIVERGENT
-        if op == "scalar":
-            return self.level(argument(node, 0))
+        if op in ("scalar", "register"):
+            return self.level(argument(node, 0 if op == "scalar" else 2))
         if op == "self_index":
             return self.index(node)
         if op == "read":
@@ -196,12 +196,13 @@ class Agreement:
         return max(self.symbol(each, loop) for each in symbols)
 
     def symbol(self, symbol: Any, loop: Any = None) -> int:
-        name, known = str(symbol), self.numbers.known
-        found = known[symbol] if symbol in known else symbol
-        if isinstance(found, np.ndarray):
-            return self.by_thread(found)
-        if found != symbol:
-            return self.expression(found)
+        name = str(symbol)
+        if symbol in self.numbers.known:
+            found = self.numbers.known[symbol]
+            if isinstance(found, np.ndarray):
+                return self.by_thread(found)
+            if found != symbol:
+                return self.expression(found)
         if name in self.symbols:
             return self.symbols[name]
         if name.startswith(_CARRIED) and loop is not None:
