@@ -211,6 +211,9 @@ class _Builder(Merging):
                 return self.part(node, place, count)
             if effect == "read":
                 return whole(array, place)
+        if self.values.touching[node].is_async and self.under == "divergent":
+            self.widened.append(Unclear(node, "it lands where the first lane says that takes part: that may be any"))
+            return whole(array, place, may=True)
         if not self.memory.is_exact(node, array, self.uniform):
             self.widened.append(Unclear(node, "its index cannot be followed: it may touch all of its buffer"))
         return self.memory.footprint(node, array, place, self.uniform)

@@ -13,16 +13,14 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
+from tidegate.adapters.wave.agreement import UNIFORM
 from tidegate.adapters.wave.arrays import View
 from tidegate.adapters.wave.build_state import State
 from tidegate.adapters.wave.conditions import (
     WHOLE,
-    agree_in_waves,
     compare_arguments,
     half_of,
     holds_by_wave,
-    is_uniform,
-    names_threads,
     waves_where,
 )
 from tidegate.adapters.wave.nodes import argument, is_node, op_of
@@ -52,9 +50,10 @@ class Flow(State, ABC):
         carried, graph = self.values.carried[node], self.graphs[region_of(node)]
         around = dict(self.symbols)
         under = self.under
-        upper = self.trips(node) if start is None else None
+        by = self.memory.numbers.constant(step) or 0
+        agree = self.agreement.goes_on(node) == "uniform"
+        upper = self.trips(node) if start is None and by > 0 and agree else None
         counter = self.memory.fresh(str(axis).strip("$"))
-        by = step if isinstance(step, int) and step > 0 else 1
         if upper is not None and by == 1:
             self.take_turns(node, counter)
         starts = self.carry(carried, initial_values(node))
@@ -146,29 +145,21 @@ class Flow(State, ABC):
         return Name(name)
 
     def free_loop(self, node: Any, counter: str, starts: Pairs) -> tuple[int, int]:
-        """A loop that runs as long as a condition holds; its head and its test.
-
-        All waves find the same, if neither the condition nor what the loop's symbol is set to differs by thread.
-        """
-        axis, start, condition = argument(node, 0), argument(node, 5), argument(node, 6)
-        graph = self.graphs[region_of(node)]
-        sets = [
-            argument(each, 1)
-            for each in graph.nodes
-            if self.values.ops[each] == "set_symbol" and argument(each, 0) == axis
-        ]
-        known = self.values.arguments
-        given = [each for each in (start, *sets) if is_node(each)]
-        agree = not names_threads(condition) and all(is_uniform(each, known) for each in given)
+        """A loop that runs as long as a condition holds, or so often as each wave finds; its head and its test."""
+        axis, start, goes_on = argument(node, 0), argument(node, 5), self.agreement.goes_on(node)
+        agree = goes_on == "uniform"
         flag = self.memory.fresh(f"{node.name}_goes_on")
-        self.free[flag] = Value(flag, FLAG)
+        names = (flag, counter) if agree else (counter,)
+        if agree:
+            self.free[flag] = Value(flag, FLAG)
         self.free[counter] = Value(counter, INDEX)
         self.add(g.Assign(starts) if starts else g.Compute(), node, "loop")
-        head = self.add(g.Havoc((flag, counter), agree), node, "head", insertable=False)
-        if not agree:
-            self.under = "per_wave"
-        test = self.add(g.Branch(Flag(flag)), node, "trip", insertable=False)
-        self.symbols[f"$ARG{axis}"] = self.symbols[str(axis)] = counter
+        head = self.add(g.Havoc(names, agree), node, "head", insertable=False)
+        self.under = max(self.under, goes_on, key=g.VARIATIONS.index)
+        test = self.add(g.Branch(Flag(flag) if agree else None), node, "trip", insertable=False)
+        self.symbols[f"$ARG{axis}"] = counter
+        if start is not None:
+            self.symbols[str(axis)] = counter
         return head, test
 
     def set_symbol(self, node: Any) -> None:
@@ -178,7 +169,7 @@ class Flow(State, ABC):
             name = self.memory.fresh(symbol.strip("$"))
             self.free[name] = Value(name, INDEX)
             self.symbols[symbol] = name
-        agree = is_uniform(argument(node, 1), self.values.arguments) if is_node(argument(node, 1)) else True
+        agree = self.agreement.symbols[symbol] == UNIFORM
         self.add(g.Havoc((self.symbols[symbol],), agree), node)
 
     # --- conditionals ---
@@ -224,19 +215,15 @@ class Flow(State, ABC):
         """The condition of a branch, and who agrees on it."""
         if table is not None:
             return (Truth(table[0]), "uniform") if len(set(table)) == 1 else (waves_where(table), "per_wave")
+        varies = self.agreement.of(condition)
+        if varies != "uniform":
+            return None, varies
         if is_node(condition):
-            if not is_uniform(condition, self.values.arguments):
-                known = agree_in_waves(condition, self.values.arguments, self.memory.numbers, self.context)
-                return None, "per_wave" if known else "divergent"
             found = compare_arguments(condition, self.named_arguments(), self.uniform)
-            if found is not None:
-                return found, "uniform"
-        elif names_threads(condition):
-            return None, "divergent"
         else:
             found = self.uniform.cond(condition)
-            if found is not None:
-                return found, "uniform"
+        if found is not None:
+            return found, "uniform"
         flag = self.memory.fresh(f"{node.name}_holds")
         self.free[flag] = Value(flag, FLAG)
         if self.depth:

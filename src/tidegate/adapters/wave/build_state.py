@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.adapters.wave.agreement import Agreement
 from tidegate.adapters.wave.arrays import View
 from tidegate.adapters.wave.context import Context
 from tidegate.adapters.wave.memory import Memory
@@ -43,6 +44,7 @@ class State:
         self.values = Values(trace)
         self.graphs = self.values.graphs
         self.memory = Memory(context, target.name, exact=not coarse)
+        self.agreement = Agreement(self.values, self.memory.numbers, context)
         self.b = GraphBuilder(name, context.waves, target.name)
         self.nodes: list[Any] = []
         self.unclear: list[Unclear] = []
@@ -66,7 +68,9 @@ class State:
 
     @property
     def uniform(self) -> Uniform:
-        return Uniform(self.symbols, self.memory.numbers)
+        apart = self.agreement.divergent
+        names = {each: name for each, name in self.symbols.items() if each not in apart} if apart else self.symbols
+        return Uniform(names, self.memory.numbers)
 
     def add(self, action: g.Action, node: Any, label: str = "", **facts: Any) -> int:
         facts.setdefault("insertable", node is not None and self.under == "uniform")

@@ -2,7 +2,8 @@
 
 Needs   conditions: expressions over threads, or nodes that compare scalars
 Gives   for each wave whether it holds, if lanes agree and everybody knows; the waves of a table as a condition
-Keeps   the condition is computed for every thread: a wave whose lanes disagree is no answer
+Keeps   the condition is computed for every thread: a wave whose lanes disagree is no answer; nor is a number that does
+        not fit into its bits
 Cost    one evaluation for all threads
 
     ge(scalar(4*$T1 + floor($T0/64)), scalar(4))         False, False, False, False, True, True, True, True
@@ -11,18 +12,19 @@ Cost    one evaluation for all threads
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tidegate.adapters.wave.context import Context
-from tidegate.adapters.wave.nodes import argument, is_node, nodes_in, op_of, outer
+from tidegate.adapters.wave.nodes import argument, is_node, op_of, outer
 from tidegate.adapters.wave.numbers import Numbers
 from tidegate.adapters.wave.uniform import Uniform
-from tidegate.index import WAVE, Compare, Cond, Const, Index, Logic, Name
+from tidegate.index import WAVE, Compare, Cond, Const, Index, Logic, Name, constant
 
-Arguments = Collection[Any]
+_COMPARE = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "eq": "==", "ne": "!="}
+# As Wave's code generator emits them: signed comparisons, and `and` and `or` of bits.
 _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "ge": operator.ge,
     "gt": operator.gt,
@@ -33,18 +35,22 @@ _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
-    "and_": np.logical_and,
-    "or_": np.logical_or,
+    "and_": operator.and_,
+    "or_": operator.or_,
 }
-_COMPARE = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "eq": "==", "ne": "!="}
-WHOLE = ("i8", "i16", "i32", "i64", "index")
-_SCALARS = (*WHOLE, "bool", "i1", "f16", "bf16", "f32", "f64")
-_PLAIN = ("apply_expr", "cast", "neg", "abs", "minimum", "maximum", "select", "truediv", "mod", "broadcast")
+_BITS = {"bool": 1, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "index": 64}
+WHOLE = tuple(name for name, bits in _BITS.items() if bits > 1)
+_WORD = 32  # an expression becomes a number of 32 bits before it becomes a scalar of another type
+Number = tuple[Any, int]  # what a scalar is in each thread, and its bits; truth values have one bit
 
 
 def holds_by_wave(condition: Any, numbers: Numbers, context: Context) -> list[bool] | None:
     """For each wave whether a condition holds; None if lanes differ or nobody knows."""
-    found = _value(condition, numbers) if is_node(condition) else numbers.value(condition)
+    if is_node(condition):
+        number = _value(condition, numbers)
+        found = None if number is None else number[0]
+    else:
+        found = numbers.value(condition)
     if found is None:
         return None
     every = np.broadcast_to(np.asarray(found, dtype=bool), (len(context.numbers["$T0"]),))
@@ -54,52 +60,41 @@ def holds_by_wave(condition: Any, numbers: Numbers, context: Context) -> list[bo
     return [bool(each) for each in rows[:, 0]]
 
 
-def _value(node: Any, numbers: Numbers) -> Any:
-    """What a scalar is in each thread."""
+def _value(node: Any, numbers: Numbers) -> Number | None:
+    """What a scalar is in each thread; None if nobody knows, or if it does not fit into its bits."""
     node = outer(node)
     op = op_of(node)
     if op == "scalar":
-        return numbers.value(argument(node, 0))
-    if op in _BINARY and len(node.args) == 2:
-        given = [_value(each, numbers) if is_node(each) else numbers.value(each) for each in node.args]
-        return None if any(each is None for each in given) else _BINARY[op](*given)
-    return None
+        expr, bits = argument(node, 0), _BITS.get(str(argument(node, 1)), 0)
+        found = numbers.value(expr)
+        return (found if bits > 1 else found != 0, bits) if _fits(found, bits, expr) else None
+    if op not in _BINARY or len(node.args) != 2:
+        return None
+    given = [_value(each, numbers) for each in node.args if is_node(each)]
+    known = [each for each in given if each is not None]
+    if len(known) != 2 or known[0][1] != known[1][1]:
+        return None
+    (left, bits), (right, _) = known
+    if bits == 1 and op not in ("and_", "or_", "eq", "ne"):
+        return None  # of one bit, true is less than false
+    if op in ("add", "sub", "mul") and not (_fits(left, _WORD) and _fits(right, _WORD)):
+        return None
+    found = _BINARY[op](left, right)
+    if op in _COMPARE:
+        return found, 1
+    return (found, bits) if bits == 1 or _fits(found, bits) else None
 
 
-def is_uniform(node: Any, arguments: Arguments) -> bool:
-    """Whether all threads hold the same number, as far as can be seen; `arguments` are those of the kernel."""
-    node = outer(node)
-    op = op_of(node)
-    if node in arguments and is_scalar(node):
-        return True
-    if op == "scalar":
-        return not names_threads(argument(node, 0))
-    if op in ("self_index", "read"):
-        index = getattr(node, "index", None) or {}
-        return bool(index) and not any(names_threads(getattr(each, "start", each)) for each in index.values())
-    given = list(nodes_in(node.args))
-    return (op in _BINARY or op in _PLAIN) and bool(given) and all(is_uniform(each, arguments) for each in given)
-
-
-def agree_in_waves(node: Any, arguments: Arguments, numbers: Numbers, context: Context) -> bool:
-    """Whether the lanes of each wave hold the same number, as far as can be seen; waves may differ."""
-    node = outer(node)
-    if is_uniform(node, arguments):
-        return True
-    if op_of(node) == "scalar":
-        found = numbers.value(argument(node, 0))
-        if found is None:
-            return False
-        rows = np.broadcast_to(np.asarray(found), (context.count,)).reshape(context.waves, -1)
-        return bool((rows == rows[:, :1]).all())
-    given = list(nodes_in(node.args))
-    known = (op_of(node) in _BINARY or op_of(node) in _PLAIN) and bool(given)
-    return known and all(agree_in_waves(each, arguments, numbers, context) for each in given)
-
-
-def is_scalar(node: Any) -> bool:
-    """Whether an argument of a kernel is a number, and no memory: then it is the same for all threads."""
-    return str(getattr(node, "type", None)) in _SCALARS
+def _fits(found: Any, bits: int, expr: Any = 0) -> bool:
+    """Whether numbers are what they are in so many bits, too; `expr` is what a scalar is made of."""
+    if found is None or not bits:
+        return False
+    if bits == 1:
+        least, most = 0, 1
+    else:
+        bits = bits if isinstance(expr, int) else min(bits, _WORD)
+        least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    return bool(np.all(np.asarray(found) >= least) and np.all(np.asarray(found) <= most))
 
 
 def compare_arguments(node: Any, names: Mapping[Any, str], uniform: Uniform) -> Cond | None:
@@ -121,12 +116,21 @@ def compare_arguments(node: Any, names: Mapping[Any, str], uniform: Uniform) -> 
         if inner in names:
             sides.append(Name(names[inner]))
             continue
-        expr = argument(inner, 0) if inner is not None and op_of(inner) == "scalar" else None
-        found = None if expr is None or names_threads(expr) else uniform.index(expr)
+        found = _side(inner, uniform) if inner is not None and op_of(inner) == "scalar" else None
         if found is None:
             return None
         sides.append(found)
     return Compare(_COMPARE[op], sides[0], sides[1])
+
+
+def _side(node: Any, uniform: Uniform) -> Index | None:
+    """A scalar that all threads agree on, if it is a number, a workgroup or an iteration: others may wrap."""
+    expr, bits = argument(node, 0), _BITS.get(str(argument(node, 1)), 0)
+    found = None if names_threads(expr) else uniform.index(expr)
+    number = None if found is None else constant(found)
+    if number is not None:
+        return found if bits > 1 and _fits(number, bits, expr) else None
+    return found if bits >= _WORD and str(expr).startswith(("$WG", "$ARG")) and isinstance(found, Name) else None
 
 
 def names_threads(expr: Any) -> bool:

@@ -197,7 +197,11 @@ class Memory:
         return starts, width
 
     def linear(self, index: Any, array: Array) -> Numeric | None:
-        """The first element of each thread, without what all add alike."""
+        """The first element of each thread, without what all add alike.
+
+        Wave's code generator pairs the index with the dimensions of the buffer in the order in which both stand, and
+        not by their names (`_get_start_indices`, `linearize_index`): so does this.
+        """
         if len(index) != len(array.strides):
             return None
         total: Any = 0

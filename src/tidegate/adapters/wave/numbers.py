@@ -81,7 +81,7 @@ class Numbers:
             return _TRUTH[kind], 1
         if kind == "Piecewise":
             return self.piecewise(expr)
-        if not expr.args:
+        if not getattr(expr, "args", ()):
             return None
         given = [self.fraction(each) for each in expr.args]
         known = [each for each in given if each is not None]
@@ -126,7 +126,7 @@ def _combine(kind: str, given: list[Fraction]) -> Fraction | None:
             return -((-given[0][0]) // given[0][1]), 1
         case "Mod":
             (number, by), divisor = _same_divisor(given)
-            return _reduced(number % by, divisor) if np.all(by != 0) else None
+            return _reduced(number % by, divisor) if np.all(by > 0) else None
         case "Min" | "Max":
             numbers, divisor = _same_divisor(given)
             pick = np.minimum if kind == "Min" else np.maximum
@@ -136,8 +136,8 @@ def _combine(kind: str, given: list[Fraction]) -> Fraction | None:
             return found, divisor
         case "Pow":
             return _power(*given)
-        case "xor" | "Xor" if all(by == 1 for _, by in given):
-            return given[0][0] ^ given[1][0] if len(given) == 2 else None, 1
+        case "xor" | "Xor" if len(given) == 2 and all(by == 1 for _, by in given):
+            return given[0][0] ^ given[1][0], 1
         case "Abs":
             return abs(given[0][0]), given[0][1]
         case "And" | "Or":

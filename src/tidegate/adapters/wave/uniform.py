@@ -83,7 +83,7 @@ class Uniform:
         if getattr(expr, "is_Symbol", False):
             name = self.names.get(str(expr))
             return None if name is None else (Name(name), 1)
-        given = [self.sum(each) for each in expr.args]
+        given = [self.sum(each) for each in getattr(expr, "args", ())]
         known = [each for each in given if each is not None]
         return self.combine(type(expr).__name__, known) if given and len(known) == len(given) else None
 
