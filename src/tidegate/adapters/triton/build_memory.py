@@ -30,7 +30,11 @@ FETCHING = ("", "exch")  # what is left depends on who comes last, also where no
 class Memory(Lanes):
     def alloc(self, op: Operation) -> None:
         type_ = self.types.memdesc(op.result_types[0])
-        if type_ is None or not type_.is_shared:
+        if type_ is None:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        if not type_.is_shared:
             return
         name = name_of(op.result)
         if op.result in self.objects:

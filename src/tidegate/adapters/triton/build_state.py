@@ -219,12 +219,21 @@ class State:
         return any(map(self.is_memory, (*op.operand_types, *op.result_types)))
 
     def is_memory(self, type_: str) -> bool:
-        found = self.types.memdesc(type_)
-        return found is not None and found.is_shared
+        return self.types.is_memory(type_)
 
     def descriptors(self, op: Operation) -> list[str]:
         """The operands that are shared memory."""
         return [value for value, type_ in zip(op.operands, op.operand_types, strict=True) if self.is_memory(type_)]
+
+    def size_of(self, op: Operation) -> int | None:
+        """The bytes that were laid out for an operation or a call; None: it has some, and nobody knows how many.
+
+        Where its own size is not stated, it has all from its offset to the end of shared memory.
+        """
+        offset, size = op.integer("allocation.offset"), op.integer("allocation.size")
+        if size is not None or offset is None:
+            return size or 0
+        return self.ttgir.shared - offset if self.ttgir.shared > offset else None
 
     def own_memory(self, name: str, bytes: int, slots: int, offset: int | None) -> g.Ref:
         """Memory of the function itself: a buffer, or a part of the frame that a call gives it."""
