@@ -45,7 +45,7 @@ class Operation:
         return next((value for known, value in self.attributes if known == name), None)
 
     def integer(self, name: str) -> int | None:
-        """An attribute such as `3 : i32` or `true`, as a number; None if it is not there. What is no number is refused."""
+        """An attribute such as `3 : i32` or `true`, as a number; None if it is not there, refused if it is none."""
         text = self.attribute(name)
         return None if text is None else self._read(name, integer(text))
 

@@ -2,8 +2,8 @@
 
 Needs   an operation as it was read
 Gives   the same operation; a name that is used again in another region is changed there
-Keeps   MLIR's rule: a name is known in its region and in all regions inside it, so that regions beside each other may use
-        one name for two values. `%a#0` and `%a` mean the same result. A name that one region defines twice is refused
+Keeps   MLIR's rule: a name is known in its region and in all regions inside it, so that regions beside each other may
+        use one name for two values. `%a#0` and `%a` mean the same result. What one region defines twice is refused
 Cost    linear in the operations
 
     "scf.if"(%c) ({ %i = A }, { %i = B })        "scf.if"(%c) ({ %i = A }, { %i_1 = B })

@@ -15,6 +15,7 @@ from typing import Any
 from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.effects import NOTHING, Effect, effects
 from tidegate.adapters.triton.read import Ttgir, is_written
+from tidegate.adapters.triton.tokens import Left
 from tidegate.adapters.triton.types import Types
 from tidegate.adapters.triton.values import Values, name_of, values_of
 from tidegate.adapters.triton.views import View
@@ -67,7 +68,7 @@ class State:
         self.views: dict[str, View] = {}
         self.unknown: list[Operation] = caller.unknown if caller else []
         self.relaxed: list[Operation] = caller.relaxed if caller else []
-        self.counted: dict[int, int] | None = None  # waits for tokens, by `id`; None: nobody has asked yet
+        self.counted: dict[int, Left] | None = None  # waits for tokens, by `id`; None: nobody has asked yet
         self.at: Operation | None = None
         self.under = "uniform"
         self.depth = 0 if caller is None else 1  # loops around; a function may be called from one

@@ -12,6 +12,7 @@ Cost    constant for each operation
 from __future__ import annotations
 
 import re
+from math import prod
 
 from tidegate.adapters.mlir.model import Operation, integer
 from tidegate.adapters.triton.build_memory import Memory
@@ -19,12 +20,13 @@ from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.halves import waves_where
 from tidegate.adapters.triton.layouts import lanes_keep_to_themselves, may_stay_in_warps
 from tidegate.adapters.triton.target import counts_instructions
-from tidegate.adapters.triton.tokens import count_waits
+from tidegate.adapters.triton.tokens import count_waits, fewest_instructions
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.language import ops
 
 _WORD = re.compile(r"<(\w+)>")  # in an attribute such as `#gpu.barrier_scope<subgroup>`
+BYTES_AT_ONCE = 16  # of a lane: `global_load_async_to_lds_b128` is the widest
 LOCAL = 1  # the bit of shared memory among the address spaces of a barrier
 WARP_GROUP = 4  # waves that carry out a matrix product of sm_90 together
 
@@ -146,8 +148,27 @@ class Synchronization(Memory):
             return count if effect.unit == "groups" or not count else None
         if effect.unit == "instructions" and not count:
             return count
-        if op.operands:
-            if self.counted is None:
-                self.counted = count_waits(self.function)
-            return self.counted.get(id(op))
-        return count if effect.unit == "groups" else op.integer(effect.groups)
+        if op.operands and self.counted is None:
+            self.counted = count_waits(self.function, self.least_instructions)
+        left = self.counted.get(id(op)) if op.operands and self.counted is not None else None
+        if effect.unit == "groups":
+            return count if not op.operands else None if left is None else left.count
+        assert count is not None
+        if left is not None and count <= left.instructions:
+            return left.count
+        if effect.wait == "tdm":  # each copy is one instruction at least
+            return count
+        fewest = fewest_instructions((each for each in self.ttgir.functions if each.regions), self.least_instructions)
+        return -(-count // fewest) if fewest else None
+
+    def least_instructions(self, op: Operation) -> int:
+        """How many instructions a wave issues for a copy, at least: each moves no more than 16 bytes of a lane.
+
+        Where there are more lanes than elements, some waves may issue none.
+        """
+        tensor = next(filter(None, map(self.types.tensor, op.operand_types)), None)
+        memory = next(filter(None, map(self.types.memdesc, op.operand_types)), None)
+        if tensor is None or memory is None or memory.bits % 8:
+            return 0
+        elements, lanes = prod(tensor.shape), self.waves * self.ttgir.lanes
+        return max(1, elements * memory.bits // 8 // (lanes * BYTES_AT_ONCE)) if elements >= lanes else 0

@@ -41,7 +41,6 @@ class Effect:
     wait: str = ""
     count: str = ""
     unit: str = "groups"
-    groups: str = ""
     barrier: str = ""
     spaces: str = ""
     fenced: str = ""
