@@ -158,9 +158,15 @@ def parse(text: str, file: str) -> Parsed:
     return Parsed(module, context, Gpu.parse(target_named(module)))
 
 
-def is_complete(text: str, file: str) -> bool:
-    """Whether all that Triton's allocation gives memory to has some, in a text in which memory is laid out."""
-    return parse(text, file).places() == parse(text, file).run("allocate").places()
+def is_complete(text: str, file: str) -> bool | None:
+    """Whether all that Triton's allocation gives memory to has some, in a text in which memory is laid out.
+
+    None: Triton does not take the text, and cannot say.
+    """
+    try:
+        return parse(text, file).places() == parse(text, file).run("allocate").places()
+    except BadInput:
+        return None
 
 
 def target_named(module: Any) -> str:

@@ -139,9 +139,10 @@ def read_ttgir(
         lacking = any(
             op.name in _WITH_SCRATCH and op.attribute(libtriton.OFFSET) is None for op in walk(module.operation)
         )
-        if laid_out and not (lacking and installed and not libtriton.is_complete(places.text, file)):
+        complete = True if not lacking else libtriton.is_complete(places.text, file) if installed else None
+        if laid_out and complete is not False:
             found = _ttgir(reading, file, text, places, module, True, True)
-            return replace(found, is_complete=installed or not lacking)
+            return replace(found, is_complete=complete is not None)
         if not installed:
             _needs_triton(file, "shared memory is not laid out in this file, and laying it out")
     if not installed:
@@ -152,8 +153,8 @@ def read_ttgir(
     if gpu is not None:
         parsed.take_for(gpu)
     laid_out = parsed.is_laid_out()
-    if laid_out and parsed.lacks(_WITH_SCRATCH):  # a text may have been laid out in part: then it is laid out again
-        laid_out = libtriton.is_complete(places.text, file)
+    complete = libtriton.is_complete(places.text, file) if laid_out and parsed.lacks(_WITH_SCRATCH) else True
+    laid_out = laid_out and complete is not False  # what was laid out in part is laid out again
     compiled = as_compiled and not laid_out and "barriers" not in before
     passes = (*(("barriers",) if compiled else ()), *before)
     stages = ("warp-pipeline",) if parsed.has_stages() else ()
@@ -161,7 +162,8 @@ def read_ttgir(
     module = _placed(parse_generic(parsed.generic(), file), places.lines, file)
     found = _ttgir(reading, file, text, places, module, generic, laid_out)
     still_open = (is_open or not laid_out) and "barriers" not in passes
-    return replace(found, is_open=still_open, is_compiled=compiled, has_stages=bool(stages))
+    is_complete = complete is not None or not laid_out
+    return replace(found, is_open=still_open, is_compiled=compiled, has_stages=bool(stages), is_complete=is_complete)
 
 
 def _needs_triton(file: str, what: str) -> NoReturn:
