@@ -38,7 +38,7 @@ def counts_in(body: str, gpu: str = "gfx1250") -> list[int | None]:
     """What waits let be, in the order of the text."""
     (function,) = read_ttgir(HEAD % gpu + body + TAIL, "k.ttgir").functions
     found = count_waits(function)
-    return [found.get(id(op)) for op in walk(function) if op.name == "ttg.async_wait"]
+    return [left.count if (left := found.get(id(op))) else None for op in walk(function) if op.name == "ttg.async_wait"]
 
 
 def test_groups_that_were_started_since_are_counted() -> None:
@@ -129,7 +129,7 @@ def test_where_nothing_is_left_triton_counts_no_instruction(name: str) -> None:
     for each in (before, after):
         found = count_waits(each.functions[0])
         waits = [op for op in walk(each.functions[0]) if "wait" in op.name and op.operands]
-        counted.append([found.get(id(op)) for op in waits])
+        counted.append([left.count if (left := found.get(id(op))) else None for op in waits])
     instructions = [
         op.integer("num_inst") if op.name == "amdg.async_wait" else op.integer("count")
         for op in walk(after.functions[0])

@@ -227,6 +227,7 @@ def test_a_comment_about_memory_takes_no_barrier_away(command: Run) -> None:
 def test_a_search_in_the_text_would_lose_the_barrier(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old belief: a file that mentions an offset is laid out, and what has none needs no memory."""
     monkeypatch.setattr(libtriton.Parsed, "is_laid_out", lambda _: True)
+    monkeypatch.setattr(libtriton, "is_complete", lambda *_: True)
     out, err, _ = command("// allocation.offset\n" + text(CONVERT), "sync", "k.ttgir")
     assert out.count("ttg.barrier local") == 0
     assert "proved: no race" in err

@@ -2,7 +2,7 @@
 
 Needs   nothing
 Gives   frozen values; attributes and types stay text until somebody asks for them
-Keeps   an SSA name is unique in its function; `%7:2` stands for `%7#0` and `%7#1`
+Keeps   an SSA name is unique in its function, which `scopes` sees to; `%7:2` stands for `%7#0` and `%7#1`
 Cost    a few hundred bytes an operation
 
     module ::= operation                      block ::= label? arguments operation*
@@ -15,12 +15,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
-from tidegate.diag import NOWHERE, Span
+from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 
 # An arrow and comparisons are no brackets.
 _DELIMITER = re.compile(r'->|[<>]=|[(){}\[\]<>,]|"(?:[^"\\]|\\.)*"')
-_INTEGER = re.compile(r"(-?\d+)(?: : \S+)?")
+_INTEGER = re.compile(r"(-?)(0x[0-9a-fA-F]+|\d+)(?:\s*:\s*(?:[su]?i(\d+)|index))?")
+_Read = TypeVar("_Read", int, tuple[int, ...])
+_LIST = re.compile(r"array<[su]?i\d+(?::(.*))?>|\[(.*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +45,20 @@ class Operation:
         return next((value for known, value in self.attributes if known == name), None)
 
     def integer(self, name: str) -> int | None:
-        """An attribute such as `3 : i32` or `true`, as a number."""
+        """An attribute such as `3 : i32` or `true`, as a number; None if it is not there, refused if it is none."""
         text = self.attribute(name)
-        return None if text is None else integer(text)
+        return None if text is None else self._read(name, integer(text))
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """An attribute such as `array<i32: 1, 1, 0>` or `[0, 16]`, as numbers."""
-        return integers(self.attribute(name) or "")
+        """An attribute such as `array<i32: 1, 1, 0>` or `[0, 16]`, as numbers; what is no list of them is refused."""
+        return self._read(name, integers(self.attribute(name) or ""))
+
+    def _read(self, name: str, found: _Read | None) -> _Read:
+        """A fact that cannot be read must not pass for one that is not stated."""
+        if found is None:
+            message = f"`{name}` of `{self.name}` is not a number, or a list of them: `{self.attribute(name)}`"
+            raise BadInput(Finding("TG005", message, (Label(self.at),)))
+        return found
 
     def string(self, name: str) -> str:
         """An attribute such as `"gfx942"`, or a symbol such as `@f`, without its marks."""
@@ -154,10 +164,21 @@ def integer(text: str) -> int | None:
     if text in ("true", "false"):
         return int(text == "true")
     found = _INTEGER.fullmatch(text)
-    return int(found[1]) if found else None
+    if found is None:
+        return None
+    number, bits = int(found[2], 0) if found[2][:2] == "0x" else int(found[2]), int(found[3] or 64)
+    if (
+        found[2][:2] == "0x" and number >> (bits - 1) == 1
+    ):  # hexadecimal digits are bits, of which the first is the sign
+        number -= 1 << bits
+    return -number if found[1] else number
 
 
 @lru_cache(maxsize=4096)
-def integers(text: str) -> tuple[int, ...]:
-    body = text.partition(":")[2] if text.startswith("array<") else text
-    return tuple(int(each) for each in re.findall(r"(?<![\w.])-?\d+", body))
+def integers(text: str) -> tuple[int, ...] | None:
+    """The numbers of a list; None: it is none, or something else is in it."""
+    found = _LIST.fullmatch(text)
+    if found is None:
+        return None if text else ()
+    numbers = [integer(each) for each in split_top(found[1] or found[2] or "")]
+    return None if None in numbers else tuple(each for each in numbers if each is not None)

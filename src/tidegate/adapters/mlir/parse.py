@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from typing import NoReturn
 
 from tidegate.adapters.mlir.model import Block, Module, Operation, Region, split_top
+from tidegate.adapters.mlir.scopes import with_unique_names
 from tidegate.diag import BadInput, Finding, Label, Span
 
 _SKIP = re.compile(r"\s*")
-_ALIAS = re.compile(r"([#!][\w.$-]+) = ")
+_ALIAS = re.compile(r"([#!][\w.$-]+)\s*=\s*")
+# An alias has no dot in its name, and nothing in brackets behind it: types of dialects have one of both.
+_TYPE_ALIAS = re.compile(r'"(?:[^"\\]|\\.)*"|![\w$-]+(?![\w.$<-])')
+_PAIR = re.compile(r'("(?:[^"\\]|\\.)*"|[^\s="]+)\s*=\s*(.*)', re.DOTALL)
 _HEAD = re.compile(r'(?:(%[\w.$-]+)(?::(\d+))?\s*=\s*)?"((?:[^"\\]|\\.)*)"\s*\(([^()]*)\)')
 _LABEL = re.compile(r"(\^[\w.$-]+)")
 _TYPE_WORD = re.compile(r"[!#]?[\w.$]+")
@@ -41,7 +46,14 @@ def is_generic(text: str) -> bool:
 
 def parse_generic(text: str, file: str = "<text>") -> Module:
     """The module in a text; several operations at the top are put into one module."""
-    return _Reader(text, file).module()
+    module = _Reader(text, file).module()
+    regions = tuple(Region(tuple(map(_named, region.blocks))) for region in module.operation.regions)
+    return replace(module, operation=replace(module.operation, regions=regions))
+
+
+def _named(block: Block) -> Block:
+    """Functions are isolated: each has names of its own."""
+    return replace(block, operations=tuple(map(with_unique_names, block.operations)))
 
 
 class _Reader:
@@ -74,7 +86,8 @@ class _Reader:
         """Goes on behind an alias, or the resources of dialects, if one stands here."""
         if alias := _ALIAS.match(self.text, self.place):
             self.place = alias.end()
-            self.aliases[alias[1]] = self.rest_of_alias()
+            rest = self.rest_of_alias()
+            self.aliases[alias[1]] = self.resolved(rest) if alias[1].startswith("!") else rest
         elif self.text.startswith("{-#", self.place):
             end = self.text.find("#-}", self.place)
             self.place = len(self.text) if end < 0 else end + 3
@@ -156,7 +169,7 @@ class _Reader:
         arguments: tuple[tuple[str, str], ...] = ()
         if self.sees("("):
             inside = self.balanced()[1:-1]
-            arguments = tuple(_argument(each) for each in split_top(inside))
+            arguments = tuple(_argument(each) for each in split_top(self.resolved(inside)))
         self.expect(":")
         return found[1], arguments
 
@@ -171,7 +184,19 @@ class _Reader:
         if arrow:
             self.place = arrow.end()
             self.one_type()
-        return self.text[start : self.place]
+        return self.resolved(self.text[start : self.place])
+
+    def resolved(self, text: str) -> str:
+        """A type without aliases: what nobody can read must not pass for a type that is no memory."""
+
+        def meant(found: re.Match[str]) -> str:
+            if found[0].startswith('"'):
+                return found[0]
+            if found[0] not in self.aliases:
+                self.fail(f"nothing says what `{found[0]}` stands for")
+            return self.aliases[found[0]]
+
+        return _TYPE_ALIAS.sub(meant, text) if "!" in text else text
 
     def one_type(self) -> None:
         if self.text.startswith("(", self.place):
@@ -226,8 +251,9 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     """`a = 1 : i32, b` as names and values; a name alone is true."""
     found = []
     for part in split_top(text):
-        name, _, value = part.partition(" = ")
-        found.append((name.strip().strip('"'), value.strip() or "unit"))
+        pair = _PAIR.fullmatch(part)
+        name, value = (pair[1], pair[2].strip()) if pair is not None else (part, "unit")
+        found.append((name.strip().strip('"'), value or "unit"))
     return found
 
 

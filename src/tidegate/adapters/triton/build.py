@@ -60,6 +60,9 @@ class _Builder(Programs):
         self.work()
         self.assume()
         self.callees()
+        # What may touch everything touches memory, also where nothing else is known to be any.
+        if not self.b.parts.get("buffers") and any(isinstance(each.action, g.Unknown) for each in self.b.points):
+            self.b.buffer("%shared_memory", max(self.ttgir.shared, 1))
         self.b.parts["free"] = list(self.free.values())
         graph = self.b.finish()
         used = names_of(graph)

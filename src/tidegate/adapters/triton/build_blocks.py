@@ -16,7 +16,7 @@ from tidegate.adapters.triton.build_sync import Synchronization
 from tidegate.adapters.triton.effects import NOTHING
 from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import YIELDS, jumps, name_of
-from tidegate.adapters.triton.views import View
+from tidegate.adapters.triton.views import View, is_traced
 from tidegate.adapters.triton.widths import NARROW, fits, range_of, width_of
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
@@ -33,9 +33,51 @@ class Blocks(Synchronization):
     def enter(self, block: Block) -> None:
         """Descriptors that are handed to a block are places with a name of their own."""
         for name, type_ in block.arguments:
-            found = self.types.memdesc(type_)
-            if found is not None and found.is_shared and found.is_known and name not in self.views:
-                self.views[name] = named(name, found)
+            if name not in self.views and (found := self.handed_on(name, type_)) is not None:
+                self.views[name] = found
+
+    def handed_on(self, name: str, type_: str) -> View | None:
+        """A descriptor that a region or a block takes; None: no type tells where in its memory it lies.
+
+        Whoever uses one without a view may touch everything, and that is reported.
+        """
+        found = self.types.memdesc(type_)
+        if found is None or not found.is_shared or not self.is_traced(name, frozenset()):
+            return None
+        return named(name, found)
+
+    def is_traced(self, value: str, asked: frozenset[str]) -> bool:
+        """Whether a descriptor is nowhere `opaque` on its way from its allocations, by the types alone.
+
+        Views inside of a loop are made later than the argument that they flow into.
+        """
+        if value in asked:
+            return True
+        asked |= {value}
+        if value in self.views:
+            return not self.views[value].opaque
+        values = self.values
+        type_ = self.types.memdesc(values.type_of(value))
+        if type_ is None or not type_.is_known:
+            return False
+        if value in values.results:
+            return self.is_traced(values.results[value], asked)
+        if value in values.arguments:
+            return all(self.is_traced(each, asked) for each in values.arguments[value].sources)
+        if value not in values.made:
+            return value in values.outside
+        op, number = values.made[value]
+        effect = self.effect(op)
+        if effect.alloc:
+            return True
+        if op.name == "arith.select":
+            return all(self.is_traced(each, asked) for each in op.operands[1:])
+        if effect.view:
+            source = self.types.memdesc(op.operand_types[0])
+            return (
+                source is not None and is_traced(effect.view, source, type_) and self.is_traced(op.operands[0], asked)
+            )
+        return effect.forwards and self.is_traced(op.operands[number], asked)
 
     def counted_loop(self, block: Block, region: Region) -> g.Loop | None:
         """What is known of a loop that a block does nothing but test: `^bb1(%i): cmpi slt, %i, %n; cond_br`."""

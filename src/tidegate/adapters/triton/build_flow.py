@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tidegate.adapters.mlir.model import Block, Operation, Region, walk
-from tidegate.adapters.triton.build_blocks import EXPECTED_TRIPS, Blocks, Pair, named
+from tidegate.adapters.triton.build_blocks import EXPECTED_TRIPS, Blocks, Pair
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.read import is_written
 from tidegate.adapters.triton.values import YIELDS, jumps, name_of
@@ -118,6 +118,9 @@ class Flow(Blocks, ABC):
             self.meet(op)
 
     def what_it_does(self, op: Operation, effect: Effect) -> None:
+        laid_out = op.integer("allocation.offset") is not None and not effect.alloc
+        if laid_out and not effect.scratch:  # nobody has described what it does there, whatever else it does
+            self.scratch(op, effect)
         if effect.alloc:
             self.alloc(op)
         elif effect.free:
@@ -146,8 +149,11 @@ class Flow(Blocks, ABC):
             self.sync(ops.SetWavePrio(op.integer(effect.priority) or 0), op)
         elif effect.memory:
             self.accesses(op, effect)
-        elif op.integer("allocation.offset") is not None:
+        elif effect.scratch and laid_out:
             self.scratch(op, effect)
+        elif effect.scratch and not self.needs_no_scratch(op):
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
         elif effect.release or effect.acquire:
             self.ordered(op, effect)
         elif self.touches_memory(op):
@@ -222,9 +228,9 @@ class Flow(Blocks, ABC):
     def carry(self, carried: tuple[tuple[str, str], ...], inits: tuple[str, ...]) -> None:
         """Descriptors that loops carry are places with a name of their own."""
         for (name, type_), init in zip(carried, inits, strict=True):
-            found = self.types.memdesc(type_)
-            if found is not None and found.is_shared and found.is_known and init in self.views:
-                self.views[name] = named(name, found)
+            found = self.handed_on(name, type_)
+            if found is not None and init in self.views:
+                self.views[name] = found
 
     def results_of(self, op: Operation, given: tuple[str, ...]) -> None:
         """After a region its results are what its arguments hold, or what it hands on."""
@@ -312,10 +318,9 @@ class Flow(Blocks, ABC):
         blocks = [block for region in op.regions for block in region.blocks]
         arms = [last.operands for block in blocks if (last := block.operations[-1]).name in YIELDS]
         for number, (result, type_) in enumerate(zip(op.results, op.result_types, strict=True)):
-            found = self.types.memdesc(type_)
-            known = all(arm[number] in self.views for arm in arms)
-            if found is not None and found.is_shared and found.is_known and known:
-                self.views[result] = replace(named(result, found), start=None)
+            found = self.handed_on(result, type_)
+            if found is not None and all(arm[number] in self.views for arm in arms):
+                self.views[result] = replace(found, start=None)
 
     def execute(self, op: Operation) -> None:
         """A region that is run once. Of several blocks more than one may end it, each with results of its own."""

@@ -16,6 +16,7 @@ from tidegate.adapters.triton.build_objects import bytes_of
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.layout_lanes import lanes_of
 from tidegate.adapters.triton.layouts import Encoding
+from tidegate.adapters.triton.target import counts_instructions
 from tidegate.adapters.triton.types import MemDesc
 from tidegate.adapters.triton.values import name_of
 from tidegate.adapters.triton.views import Owner, View, footprint, index_view, same_view, subslice_view
@@ -30,7 +31,11 @@ FETCHING = ("", "exch")  # what is left depends on who comes last, also where no
 class Memory(Lanes):
     def alloc(self, op: Operation) -> None:
         type_ = self.types.memdesc(op.result_types[0])
-        if type_ is None or not type_.is_shared:
+        if type_ is None:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        if not type_.is_shared:
             return
         name = name_of(op.result)
         if op.result in self.objects:
@@ -104,7 +109,8 @@ class Memory(Lanes):
         descriptors = self.descriptors(op)
         told = next((v for v, what in zip(descriptors, effect.memory, strict=False) if what == "barrier"), None)
         known = all(value in self.views for value in descriptors)
-        if not known or len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
+        told_to_nobody = told is not None and not self.is_object(told)
+        if not known or told_to_nobody or len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
             self.anything(op)
             return
         touched = [pair for pair in zip(descriptors, effect.memory, strict=False) if pair[1] not in ("barrier", "view")]
@@ -169,6 +175,10 @@ class Memory(Lanes):
     def lanes_name(self, op: Operation, view: View, type_: MemDesc, effect: Effect, by_all: bool) -> str:
         """The name of the map from bytes to lanes; where the bytes of all waves count, it is another one."""
         plain = effect.own_lanes and view.start is not None and not view.opaque and type_.slots == 1
+        if effect.queue and self.ttgir.gpu.backend == "hip" and not counts_instructions(self.ttgir.gpu):
+            # Lane i of a load to LDS writes the i-th piece behind M0, whatever lane holds the pointer: for a swizzle
+            # Triton moves pointers between lanes. GPUs with a counter for such copies take an address of each lane.
+            return ""
         register = self.register_layout(op, effect) if plain else None
         if register is None:
             return ""

@@ -29,6 +29,8 @@ from tidegate.language import ops
 from tidegate.language.ops import Place, Value
 from tidegate.language.types import BarrierObject
 
+MOST_AT_ONCE = 64  # arrivals of one operation; each is a point
+
 
 class Objects(Scalars):
     def find_objects(self) -> None:
@@ -41,6 +43,7 @@ class Objects(Scalars):
                     views.update(zip((name for name, _ in region.blocks[0].arguments), op.operands, strict=False))
         counts: dict[str, set[int]] = {}
         by_lanes: set[str] = set()
+        by_one: set[str] = set()
         for op in walk(self.function):
             if effect := self.effect(op).mbarrier:
                 base = op.operands[0]
@@ -50,13 +53,19 @@ class Objects(Scalars):
                     counts.setdefault(base, set()).add(op.integer("count") or 1)
                 if self.effect(op).by == "lanes":
                     by_lanes.add(base)
+                elif effect in ("arrive", "expect"):
+                    by_one.add(base)
         for base, found in counts.items():
             type_ = self.types.memdesc(allocs[base].result_types[0])
             assert type_ is not None
             if type_.all_bytes != MBARRIER_BYTES * type_.slots:
                 continue  # a part of it is the barrier, of which nobody knows where it lies
-            arrivals = max(found)
+            if len(found) > 1:
+                continue  # nobody knows for how many arrivals it is set up where it is waited for
+            (arrivals,) = found
             if base in by_lanes and arrivals % self.ttgir.lanes == 0:  # a wave arrives with all its lanes at once
+                if base in by_one:
+                    continue  # and one lane of another is a part of such an arrival
                 arrivals //= self.ttgir.lanes
             value = Value(name_of(base), BarrierObject("mbarrier", arrivals, type_.slots))
             self.objects[base] = value
@@ -77,6 +86,10 @@ class Objects(Scalars):
             by_first = replace(self.at_barrier(view, "write"), lanes=g.ONE_LANE)  # of thread 0, as Triton compiles it
             self.by_one(op, by_first, role="local_write")
             return
+        times = op.integer("count") or 1 if effect.mbarrier == "arrive" else 1
+        if times > MOST_AT_ONCE:
+            self.anything(op)
+            return
         place = Place(object_, view.place.slot)
         if effect.mbarrier == "wait":
             phase = next(
@@ -88,13 +101,21 @@ class Objects(Scalars):
             expect = op.integer("size") or 0 if effect.mbarrier == "expect" else 0
             self.add(self.at_barrier(view, "read"), op)
             arrive = g.Sync(ops.MbarrierArrive(place, expect))
-            if effect.by == "lanes":
-                self.if_so(op, arrive)
-            else:
-                self.by_one(op, arrive)
+            for _ in range(times):  # PTX, mbarrier.arrive: a count is so many arrivals at once
+                if effect.by == "lanes":
+                    self.if_so(op, arrive)
+                else:
+                    self.by_one(op, arrive)
 
     def tell(self, op: Operation, view: View, object_: Value) -> None:
-        """The barrier is told of all copies of a wave that nobody was told of: all lanes arrive when these are done."""
+        """The barrier is told of all copies of a wave that nobody was told of: all lanes arrive when these are done.
+
+        Without `noIncrement` each arrival is expected in addition to those that the barrier was set up for (PTX,
+        cp.async.mbarrier.arrive), which is not modelled.
+        """
+        if self.has_open_copies() or (op.name.startswith("ttng.") and op.attribute("noIncrement") is None):
+            self.anything(op)
+            return
         told = 0
         for number in self.pending:
             point = self.b.points[number]
@@ -104,6 +125,22 @@ class Objects(Scalars):
         self.pending.clear()
         self.add(self.at_barrier(view, "read"), op)
         self.sync(ops.MbarrierArrive(Place(object_, view.place.slot), told), op)
+
+    def has_open_copies(self) -> bool:
+        """Whether a copy may leave its block before a group or a barrier has taken it: which one does is not known."""
+        for region in (region for op in walk(self.function) for region in op.regions):
+            for block in region.blocks:
+                is_open = False
+                for op in block.operations:
+                    inside = [self.effect(each) for each in walk(op)]
+                    takes = any(each.commit == "async" or each.mbarrier == "copies" for each in inside)
+                    if is_open and ((op.regions and takes) or op.name == "tt.call"):
+                        return True
+                    if not op.regions:
+                        is_open = self.effect(op).queue == "async" or (is_open and not takes)
+                if is_open:
+                    return True
+        return False
 
     def arrive_when_done(self, op: Operation, told: str, expect: int) -> None:
         """The data mover arrives for a wave when its copy is done: at once, with so many bytes to come."""
@@ -130,6 +167,11 @@ class Objects(Scalars):
             return view
         offset = add(scale(view.place.slot, MBARRIER_BYTES), view.place.offset)
         return replace(view, place=g.Ref(f"{view.place.base}_memory", ZERO, offset), start=None, is_buffer=False)
+
+    def is_object(self, value: str) -> bool:
+        """Whether a descriptor is a barrier object of which is known for how many arrivals it is set up."""
+        view = self.views.get(value)
+        return view is not None and view.place.base in {each.name for each in self.objects.values()}
 
     def barrier_ref(self, value: str) -> g.Ref | None:
         view = self.views.get(value)

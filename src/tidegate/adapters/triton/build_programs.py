@@ -105,7 +105,8 @@ class Programs(Flow):
             if value in self.views:
                 self.views[name] = self.views[value]
                 if not self.is_known(self.views[value].place):
-                    self.views[name] = View(g.Ref(name_of(name)), None, self.views[value].type)
+                    type_of_view = self.views[value].type
+                    self.views[name] = View(g.Ref(name_of(name)), None, type_of_view, opaque=self.anywhere(value))
                     pairs.append((name_of(name), self.any_place(name, value, unknown)))
             elif self.is_carried(name):
                 index = self.values.index(value)
@@ -125,10 +126,19 @@ class Programs(Flow):
         kept = {each.name for part in ("buffers", "objects") for each in self.b.parts.get(part, ())}
         return place.base in kept and {*names(place.slot), *names(place.offset)} <= self.free.keys()
 
+    def anywhere(self, value: str) -> int:
+        """In how many bytes of its allocation a descriptor may start anywhere; 0: it is a slot of a buffer."""
+        buffers = {each.name: each for each in self.b.parts.get("buffers", ())}
+        reached = [buffers[name] for name in self.buffers_of(value) if name in buffers]
+        if not self.views[value].opaque and all(each.slots > 1 for each in reached):
+            return 0
+        return max((each.bytes for each in reached), default=0)
+
     def any_place(self, name: str, value: str, unknown: list[str]) -> g.Where:
         """Any slot of any allocation that a descriptor may lie in; `unknown` takes the names of what decides."""
         bases = [self.views[each].place for each in self.bases(value, frozenset()) if each in self.views]
         slots = {each.name: each.slots for each in self.b.parts.get("buffers", ())}
+        slots |= {each.name: each.type.slots for each in self.b.parts.get("objects", ())}
         found: g.Where | None = None
         for number, base in enumerate(bases or [self.views[value].place]):
             slot, choice = f"{name}.slot{number}", f"{name}.choice{number}"
@@ -152,7 +162,12 @@ class Programs(Flow):
         callee = next((each for each in self.ttgir.functions if each.string("sym_name") == name), None)
         # In a group the barriers of the function would be those of that group; for some lanes they would be none.
         parted = self.group.barrier is not None or self.under == "divergent"
-        if callee is None or not callee.regions or parted:
+        # A parameter is taken for a slot from its start: what lies nobody knows where in its memory is none.
+        placed = all(value in self.views and not self.views[value].opaque for value in self.descriptors(op))
+        size = self.size_of(op)
+        if size == 0 and callee is not None and any(each.attribute("allocation.offset") for each in walk(callee)):
+            size = None  # its memory lies where nobody has said
+        if callee is None or not callee.regions or parted or not placed or size is None:
             self.unknown.append(op)
             self.add(g.Unknown(()), op)
             return
@@ -160,7 +175,7 @@ class Programs(Flow):
         if function is None:
             function = self.functions[name] = f"f{len(self.functions)}"
             self.wanted.append((callee, function))
-        offset, size = op.integer("allocation.offset"), op.integer("allocation.size") or 0
+        offset = op.integer("allocation.offset")
         frame = self.own_memory(f"%call{len(self.b.parts.get('buffers', ()))}", size, 1, offset)
         given: list[tuple[str, g.Where]] = [(f"%{function}_frame", frame)]
         scalars: list[Pair] = []

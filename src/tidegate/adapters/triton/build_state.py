@@ -17,6 +17,7 @@ from tidegate.adapters.mlir.model import Operation, walk
 from tidegate.adapters.triton.effects import NOTHING, Effect, effects
 from tidegate.adapters.triton.read import Ttgir, is_written
 from tidegate.adapters.triton.spreads import Calls, Spread
+from tidegate.adapters.triton.tokens import Left
 from tidegate.adapters.triton.types import Types
 from tidegate.adapters.triton.values import Values, name_of, values_of
 from tidegate.adapters.triton.views import View
@@ -75,7 +76,7 @@ class State:
         self.views: dict[str, View] = {}
         self.unknown: list[Operation] = caller.unknown if caller else []
         self.relaxed: list[Operation] = caller.relaxed if caller else []
-        self.counted: dict[int, int] | None = None  # waits for tokens, by `id`; None: nobody has asked yet
+        self.counted: dict[int, Left] | None = None  # waits for tokens, by `id`; None: nobody has asked yet
         self.at: Operation | None = None
         self.under = "uniform"
         self.depth = 0 if caller is None else 1  # loops around; a function may be called from one
@@ -271,12 +272,21 @@ class State:
         return any(map(self.is_memory, (*op.operand_types, *op.result_types)))
 
     def is_memory(self, type_: str) -> bool:
-        found = self.types.memdesc(type_)
-        return found is not None and found.is_shared
+        return self.types.is_memory(type_)
 
     def descriptors(self, op: Operation) -> list[str]:
         """The operands that are shared memory."""
         return [value for value, type_ in zip(op.operands, op.operand_types, strict=True) if self.is_memory(type_)]
+
+    def size_of(self, op: Operation) -> int | None:
+        """The bytes that were laid out for an operation or a call; None: it has some, and nobody knows how many.
+
+        Where its own size is not stated, it has all from its offset to the end of shared memory.
+        """
+        offset, size = op.integer("allocation.offset"), op.integer("allocation.size")
+        if size is not None or offset is None:
+            return size or 0
+        return self.ttgir.shared - offset if self.ttgir.shared > offset else None
 
     def own_memory(self, name: str, bytes: int, slots: int, offset: int | None) -> g.Ref:
         """Memory of the function itself: a buffer, or a part of the frame that a call gives it."""

@@ -11,26 +11,49 @@ Cost    constant for each operation
 
 from __future__ import annotations
 
+import re
+from math import prod
+
 from tidegate.adapters.mlir.model import Operation, integer
 from tidegate.adapters.triton.build_memory import Memory
 from tidegate.adapters.triton.effects import Effect
 from tidegate.adapters.triton.halves import waves_where
-from tidegate.adapters.triton.layouts import may_stay_in_warps
+from tidegate.adapters.triton.layouts import lanes_keep_to_themselves, may_stay_in_warps
 from tidegate.adapters.triton.target import counts_instructions
-from tidegate.adapters.triton.tokens import count_waits
+from tidegate.adapters.triton.tokens import count_waits, fewest_instructions
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.language import ops
 
+_WORD = re.compile(r"<(\w+)>")  # in an attribute such as `#gpu.barrier_scope<subgroup>`
+BYTES_AT_ONCE = 16  # of a lane: `global_load_async_to_lds_b128` is the widest
 LOCAL = 1  # the bit of shared memory among the address spaces of a barrier
 WARP_GROUP = 4  # waves that carry out a matrix product of sm_90 together
 
 
 class Synchronization(Memory):
+    def needs_no_scratch(self, op: Operation) -> bool:
+        """Whether an operation has no memory because it needs none, not because nobody laid it out.
+
+        Where Triton is there to say, all that need some have it: `Ttgir.is_complete`. Otherwise a conversion needs none
+        if no element leaves its lane.
+        """
+        if self.ttgir.is_complete:
+            return True
+        tensors = [self.types.tensor(type_) for type_ in (*op.operand_types, *op.result_types)]
+        if op.name != "ttg.convert_layout" or len(tensors) != 2:
+            return False
+        source, result = (None if each is None else each.encoding for each in tensors)
+        shape = tensors[0].shape if tensors[0] is not None else ()
+        return source is not None and result is not None and lanes_keep_to_themselves(source, result, shape)
+
     def scratch(self, op: Operation, effect: Effect) -> None:
-        offset, size = op.integer("allocation.offset"), op.integer("allocation.size")
+        offset, known = op.integer("allocation.offset"), self.size_of(op)
         assert offset is not None
-        known = size if size is not None else max(0, self.ttgir.shared - offset)
+        if known is None:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
         place = self.own_memory(f"%scratch{len(self.b.parts.get('buffers', ()))}", known, 1, offset)
         if not effect.scratch:
             self.unknown.append(op)
@@ -82,8 +105,24 @@ class Synchronization(Memory):
                 raise BadInput(Finding("TG012", message, (Label(op.at),)))
             self.sync(ops.ConditionalBarrier(half), op)
             return
-        spaces = integer(op.attribute(effect.spaces) or "") if effect.spaces else LOCAL
-        self.meet(op, effect.barrier == "bare" or not (spaces or 0) & LOCAL)
+        if effect.barrier == "unmodelled" or op.operands:
+            message = f"`{op.name}` is not modelled: waves may arrive at the barrier of others, or of another number"
+            raise BadInput(Finding("TG012", message, (Label(op.at),)))
+        scope = _WORD.search(op.attribute(effect.scope) or "") if effect.scope else None
+        if scope is None or scope[1] == "workgroup":
+            self.meet(op, not self.orders_memory(op, effect))
+        elif scope[1] == "subgroup":
+            self.add(g.Sync(ops.Fence("wave")) if self.orders_memory(op, effect) else g.Compute(), op)
+        else:  # of workgroups, or of whoever: nothing is known to meet there
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+
+    def orders_memory(self, op: Operation, effect: Effect) -> bool:
+        """Whether a barrier waits for what was done to shared memory."""
+        if effect.spaces:
+            return bool((integer(op.attribute(effect.spaces) or "") or 0) & LOCAL)
+        listed = op.attribute(effect.fenced) if effect.fenced else None
+        return effect.barrier != "bare" and (listed is None or "<workgroup>" in listed)
 
     def wait(self, op: Operation, effect: Effect) -> None:
         count = self.count_of(op, effect)
@@ -109,8 +148,27 @@ class Synchronization(Memory):
             return count if effect.unit == "groups" or not count else None
         if effect.unit == "instructions" and not count:
             return count
-        if op.operands:
-            if self.counted is None:
-                self.counted = count_waits(self.function)
-            return self.counted.get(id(op))
-        return count if effect.unit == "groups" else op.integer(effect.groups)
+        if op.operands and self.counted is None:
+            self.counted = count_waits(self.function, self.least_instructions)
+        left = self.counted.get(id(op)) if op.operands and self.counted is not None else None
+        if effect.unit == "groups":
+            return count if not op.operands else None if left is None else left.count
+        assert count is not None
+        if left is not None and count <= left.instructions:
+            return left.count
+        if effect.wait == "tdm":  # each copy is one instruction at least
+            return count
+        fewest = fewest_instructions((each for each in self.ttgir.functions if each.regions), self.least_instructions)
+        return -(-count // fewest) if fewest else None
+
+    def least_instructions(self, op: Operation) -> int:
+        """How many instructions a wave issues for a copy, at least: each moves no more than 16 bytes of a lane.
+
+        Where there are more lanes than elements, some waves may issue none.
+        """
+        tensor = next(filter(None, map(self.types.tensor, op.operand_types)), None)
+        memory = next(filter(None, map(self.types.memdesc, op.operand_types)), None)
+        if tensor is None or memory is None or memory.bits % 8:
+            return 0
+        elements, lanes = prod(tensor.shape), self.waves * self.ttgir.lanes
+        return max(1, elements * memory.bits // 8 // (lanes * BYTES_AT_ONCE)) if elements >= lanes else 0

@@ -18,7 +18,7 @@ from tidegate.adapters.mlir.model import Operation
 ACCESSES = ("read", "write", "atomic")
 MEMORY = (*ACCESSES, "barrier", "view", "unknown")
 VIEWS = ("index", "subslice", "same")
-BARRIERS = ("local", "bare", "conditional")
+BARRIERS = ("local", "bare", "conditional", "unmodelled")
 MBARRIERS = ("init", "end", "expect", "arrive", "wait", "copies")
 QUEUES = ("async", "tdm", "tma", "wgmma")
 
@@ -41,9 +41,10 @@ class Effect:
     wait: str = ""
     count: str = ""
     unit: str = "groups"
-    groups: str = ""
     barrier: str = ""
     spaces: str = ""
+    fenced: str = ""
+    scope: str = ""
     fence: str = ""
     schedule: bool = False
     priority: str = ""

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +94,18 @@ class Parsed:
         self.module.walk(look)
         return any(stated) and not any(missing)
 
+    def lacks(self, names: Collection[str]) -> bool:
+        """Whether an operation of these names has no memory of its own."""
+        found: list[bool] = []
+        self.module.walk(lambda op: found.append(op.get_int_attr(OFFSET) is None and op.get_name() in names))
+        return any(found)
+
+    def places(self) -> list[bool]:
+        """For each operation, whether it has memory."""
+        found: list[bool] = []
+        self.module.walk(lambda op: found.append(op.get_int_attr(OFFSET) is not None))
+        return found
+
     def has_stages(self) -> bool:
         """Whether stages of a warp pipeline are still to be made loops in which two groups of waves take turns."""
         found: list[bool] = []
@@ -144,6 +156,17 @@ def parse(text: str, file: str) -> Parsed:
     if error is not None:
         raise BadInput(_refusal(file, said, error))
     return Parsed(module, context, Gpu.parse(target_named(module)))
+
+
+def is_complete(text: str, file: str) -> bool | None:
+    """Whether all that Triton's allocation gives memory to has some, in a text in which memory is laid out.
+
+    None: Triton does not take the text, and cannot say.
+    """
+    try:
+        return parse(text, file).places() == parse(text, file).run("allocate").places()
+    except BadInput:
+        return None
 
 
 def target_named(module: Any) -> str:

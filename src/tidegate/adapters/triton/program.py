@@ -24,6 +24,7 @@ from tidegate.graph.plan import Change, Delete, Edit, Plan
 from tidegate.language.ops import WaitCount
 from tidegate.targets import Target
 
+UNFOLLOWED = "copies, barriers and barrier objects of which it is not known where they lie, or who arrives"
 CLUSTERS = "workgroups of a cluster, which are not modelled"
 
 
@@ -66,12 +67,19 @@ class TritonProgram:
 
     @property
     def unmodelled(self) -> tuple[str, ...]:
-        return (CLUSTERS,) if (self.ttgir.module.operation.integer("ttg.num-ctas") or 1) > 1 else ()
+        rows = [effects().get(op.name, NOTHING) for op in self.built.unknown]
+        # What goes on by itself, or lets waves wait for it, is more than an access to all that it can reach.
+        unfollowed = any(row.mbarrier or row.queue or row.barrier or "barrier" in row.memory for row in rows)
+        return (*((CLUSTERS,) if self.has_clusters else ()), *((UNFOLLOWED,) if unfollowed else ()))
+
+    @property
+    def has_clusters(self) -> bool:
+        return (self.ttgir.module.operation.integer("ttg.num-ctas") or 1) > 1
 
     def findings(self) -> list[Finding]:
         """Operations that are taken for worse than they may be."""
         found = []
-        if self.unmodelled:
+        if self.has_clusters:
             message = "the workgroups of a cluster share memory: what one of them does alone was looked at"
             found.append(Finding("TG407", message, (Label(self.function.at),)))
         for op in self.built.unknown:

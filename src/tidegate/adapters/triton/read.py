@@ -20,6 +20,7 @@ from typing import NoReturn
 from tidegate.adapters.mlir import Block, Module, Operation, Region, is_generic, parse_generic
 from tidegate.adapters.mlir.model import walk
 from tidegate.adapters.triton import libtriton
+from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.libtriton import INSTALL, Gpu
 from tidegate.adapters.triton.names import starts_with, with_names
 from tidegate.adapters.triton.places import Places, take_places
@@ -28,6 +29,7 @@ from tidegate.diag import BadInput, Finding, Label, Span
 LOOPS = "stages of a warp pipeline were made loops first, as Triton does: the text is that of the loops"
 BROKEN = "lines that hold several operations were broken first: an edit goes between two lines"
 _FUNCTION = "tt.func"
+_WITH_SCRATCH = frozenset(name for name, effect in effects().items() if effect.scratch)
 _RESULTS = re.compile(r"^%[\w.$-]+(?::\d+)?\s*=\s*")
 _RESULTS_BEFORE = re.compile(r"(?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?\s*=\s*$")
 _LOCATION = re.compile(r'"[^"]*":(\d+):(\d+)')
@@ -63,6 +65,7 @@ class Ttgir:
     is_generic: bool
     is_allocated: bool  # as it was given
     lines: tuple[str, ...]  # without locations
+    is_complete: bool = True  # nothing lacks memory that needs some, as Triton says; else nobody knows
     is_open: bool = False  # from before Triton's barriers, which are still to be placed
     is_compiled: bool = False  # Triton's own barriers are in it, though not in the text
     chosen: str = ""  # the one kernel that is meant
@@ -133,8 +136,13 @@ def read_ttgir(
     if generic and not before:
         module = parse_generic(places.text, file)
         laid_out = _is_laid_out(module)
-        if laid_out:
-            return _ttgir(reading, file, text, places, module, True, True)
+        lacking = any(
+            op.name in _WITH_SCRATCH and op.attribute(libtriton.OFFSET) is None for op in walk(module.operation)
+        )
+        complete = True if not lacking else libtriton.is_complete(places.text, file) if installed else None
+        if laid_out and complete is not False:
+            found = _ttgir(reading, file, text, places, module, True, True)
+            return replace(found, is_complete=complete is not None)
         if not installed:
             _needs_triton(file, "shared memory is not laid out in this file, and laying it out")
     if not installed:
@@ -145,6 +153,8 @@ def read_ttgir(
     if gpu is not None:
         parsed.take_for(gpu)
     laid_out = parsed.is_laid_out()
+    complete = libtriton.is_complete(places.text, file) if laid_out and parsed.lacks(_WITH_SCRATCH) else True
+    laid_out = laid_out and complete is not False  # what was laid out in part is laid out again
     compiled = as_compiled and not laid_out and "barriers" not in before
     passes = (*(("barriers",) if compiled else ()), *before)
     stages = ("warp-pipeline",) if parsed.has_stages() else ()
@@ -152,7 +162,8 @@ def read_ttgir(
     module = _placed(parse_generic(parsed.generic(), file), places.lines, file)
     found = _ttgir(reading, file, text, places, module, generic, laid_out)
     still_open = (is_open or not laid_out) and "barriers" not in passes
-    return replace(found, is_open=still_open, is_compiled=compiled, has_stages=bool(stages))
+    is_complete = complete is not None or not laid_out
+    return replace(found, is_open=still_open, is_compiled=compiled, has_stages=bool(stages), is_complete=is_complete)
 
 
 def _needs_triton(file: str, what: str) -> NoReturn:

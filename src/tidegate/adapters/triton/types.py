@@ -27,6 +27,8 @@ from tidegate.adapters.triton.layouts import (
 )
 
 _SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
+# Types of dialects whose values are no shared memory, nor name any.
+_NO_MEMORY = ("!tt.ptr<", "!tt.tensordesc<", "!ttg.async.token")
 TENSOR_MEMORY = "#ttng.tensor_memory"
 _BITS = re.compile(r"(?:bf|f|i|si|ui)(\d+)")
 
@@ -136,6 +138,13 @@ class Types:
     def memdesc(self, text: str) -> MemDesc | None:
         found = self.of(text)
         return found if isinstance(found, MemDesc) else None
+
+    def is_memory(self, text: str) -> bool:
+        """Whether a type is shared memory, or may be: what nobody can read is not taken for harmless."""
+        found = self.of(text)
+        if found is None:
+            return text.startswith("!") and not text.startswith(_NO_MEMORY)
+        return isinstance(found, MemDesc) and found.is_shared
 
     def tensor(self, text: str) -> Tensor | None:
         found = self.of(text)
