@@ -42,6 +42,9 @@ SYNC_STAGES = ("kernel", "graph", "footprints", "hazards", "plan", "verify", "ju
 
 Show = Callable[[str, str], None]
 
+# Of the suspects of a program those that have to be shown; None: all that the program does counts.
+Narrow = Callable[["SyncGraph", "Verification"], "tuple[Suspect, ...] | None"]
+
 # Synchronization that the target does not have: there is no machine on which the program could be judged.
 NOT_THERE = {"TG206", "TG210", "TG305", "TG307"}
 # A question to isl takes as long as so many steps of the simulator.
@@ -146,6 +149,7 @@ class Checked:
     replays: int = 0  # runs of the judge beside the first, with the sizes of a witness
     unmodelled: tuple[str, ...] = ()  # what the program does that no graph says
     replayed: int = 0  # steps that these took
+    narrowed: bool = False  # whether only some suspects were run: the others are those of a program that was judged
 
     @property
     def work(self) -> int:
@@ -187,17 +191,18 @@ def run_stages(
     limits: Limits | None = None,
     progress: Progress | None = None,
     prove: bool = True,
+    narrow: Narrow | None = None,
 ) -> Checked:
     """All stages in order; findings that leave no meaning end it. Without `prove` everything is left to the judge."""
-    checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove)
+    checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove, narrow)
     if unit.origin is not None:
         checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *checked.findings))]
     return checked
 
 
-def check_unit(unit: Unit, limits: Limits | None = None) -> Checked:
+def check_unit(unit: Unit, limits: Limits | None = None, narrow: Narrow | None = None) -> Checked:
     """All stages, for those who want nothing but what they find."""
-    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None, limits=limits)
+    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None, limits=limits, narrow=narrow)
 
 
 def _run_stages(
@@ -208,6 +213,7 @@ def _run_stages(
     limits: Limits | None,
     progress: Progress | None,
     prove: bool,
+    narrow: Narrow | None,
 ) -> Checked:
     findings: list[Finding] = []
     graph = unit.graph
@@ -264,6 +270,9 @@ def _run_stages(
             from tidegate.simulate.judge import judge
 
             checked.findings += _stale_findings(stale, graph, judge(graph, unit.target, limits, progress))
+        return checked
+    if narrow is not None and not stale and (left := narrow(graph, verification)) is not None:
+        _run_some(checked, left, unit.target, limits)
         return checked
     _run(checked, unit.target, limits, progress)
     checked.findings += _stale_findings(stale, graph, checked.judgement)
@@ -332,6 +341,23 @@ def _run(checked: Checked, target: Target, limits: Limits | None, progress: Prog
         else:
             left.append(suspect)
     checked.findings += _possible(left, checked.graph, lambda each: _why_not_shown(each, checked), limits)
+
+
+def _run_some(checked: Checked, suspects: tuple[Suspect, ...], target: Target, limits: Limits | None) -> None:
+    """Shows some suspects again, and says nothing of the others."""
+    from tidegate.simulate.judge import AT_ONCE
+
+    asked = checked.verification
+    assert asked is not None
+    checked.narrowed = True
+    if not suspects:
+        return
+    wanted = {(each.x, each.y) for each in suspects}
+    others = {pair for each in asked.suspects for pair in ((each.x, each.y), (each.y, each.x))}
+    others -= wanted | {(y, x) for x, y in wanted}
+    checked.verification = replace(asked, suspects=suspects)
+    _run(checked, target, replace(limits or AT_ONCE, shown=frozenset(others)), None)
+    checked.verification = asked
 
 
 def _why_not_shown(suspect: Suspect, checked: Checked) -> str:
