@@ -149,7 +149,7 @@ class Checked:
     replays: int = 0  # runs of the judge beside the first, with the sizes of a witness
     unmodelled: tuple[str, ...] = ()  # what the program does that no graph says
     replayed: int = 0  # steps that these took
-    narrowed: bool = False  # whether only some suspects were run: the others are those of a program that was judged
+    narrowed: bool = False  # whether only some suspects were run: the program had the others before it was changed
 
     @property
     def work(self) -> int:
@@ -271,13 +271,11 @@ def _run_stages(
 
             checked.findings += _stale_findings(stale, graph, judge(graph, unit.target, limits, progress))
         return checked
-    if narrow is not None and not stale and (left := narrow(graph, verification)) is not None:
-        _run_some(checked, left, unit.target, limits)
-        return checked
-    _run(checked, unit.target, limits, progress)
+    left = narrow(graph, verification) if narrow is not None and not stale else None
+    _run(checked, unit.target, limits, progress, left)
     checked.findings += _stale_findings(stale, graph, checked.judgement)
     if print_after == "judge" and checked.judgement is not None:
-        show("judge", show_judgement(checked.judgement))
+        show("judge", checked.judgement.show())
     return checked
 
 
@@ -309,14 +307,21 @@ def _stale_findings(stale: list[Stale], graph: SyncGraph, judgement: Judgement |
     return stale_findings(stale, graph)
 
 
-def _run(checked: Checked, target: Target, limits: Limits | None, progress: Progress | None) -> None:
-    """Runs what is not proved. Each suspect of the verifier is shown again, with its own sizes if need be."""
+def _run(
+    checked: Checked, target: Target, limits: Limits | None, progress: Progress | None, only: tuple[Suspect, ...] | None
+) -> None:
+    """Runs what is not proved: each suspect, or `only` some, is shown again, with its own sizes if need be."""
     from tidegate.simulate.judge import AT_ONCE, judge
 
     assert checked.graph is not None
     assert checked.verification is not None
     limits, asked = limits or AT_ONCE, checked.verification
-    wanted = {(each.x, each.y, each.within_a_wave) for each in asked.suspects}
+    suspects, checked.narrowed = asked.suspects if only is None else only, only is not None
+    if only == ():
+        return
+    wanted = {(each.x, each.y, each.within_a_wave) for each in suspects}
+    others = {(each.x, each.y) for each in asked.suspects} - {(x, y) for x, y, _ in wanted}
+    limits = replace(limits, shown=frozenset(others | {(y, x) for x, y in others}))
     if not (asked.undecided or limits.count):  # else anything may be wrong
         limits = replace(limits, wanted=None if asked.doubts else frozenset(wanted), sample=True)
     checked.judgement = judgement = judge(checked.graph, target, limits, progress)
@@ -325,12 +330,12 @@ def _run(checked: Checked, target: Target, limits: Limits | None, progress: Prog
     if limits.sizes:
         return  # other sizes were not asked for
     pairs = set(judgement.pairs)
-    hidden = sum(not _is_among(suspect, pairs) for suspect in asked.suspects)
+    hidden = sum(not _is_among(suspect, pairs) for suspect in suspects)
     steps = limits.steps // 2 // max(1, min(hidden, limits.replays))
     left: list[Suspect] = []
-    for suspect in asked.suspects:
+    for suspect in suspects:
         if not _is_among(suspect, pairs):
-            again = _replay(checked, suspect, target, replace(limits, shown=frozenset(pairs)), steps)
+            again = _replay(checked, suspect, target, replace(limits, shown=limits.shown | pairs), steps)
             pairs |= again.pairs
             found = {(each.code, each.at, each.message) for each in checked.findings} if again.findings else set()
             checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
@@ -341,23 +346,6 @@ def _run(checked: Checked, target: Target, limits: Limits | None, progress: Prog
         else:
             left.append(suspect)
     checked.findings += _possible(left, checked.graph, lambda each: _why_not_shown(each, checked), limits)
-
-
-def _run_some(checked: Checked, suspects: tuple[Suspect, ...], target: Target, limits: Limits | None) -> None:
-    """Shows some suspects again, and says nothing of the others."""
-    from tidegate.simulate.judge import AT_ONCE
-
-    asked = checked.verification
-    assert asked is not None
-    checked.narrowed = True
-    if not suspects:
-        return
-    wanted = {(each.x, each.y) for each in suspects}
-    others = {pair for each in asked.suspects for pair in ((each.x, each.y), (each.y, each.x))}
-    others -= wanted | {(y, x) for x, y in wanted}
-    checked.verification = replace(asked, suspects=suspects)
-    _run(checked, target, replace(limits or AT_ONCE, shown=frozenset(others)), None)
-    checked.verification = asked
 
 
 def _why_not_shown(suspect: Suspect, checked: Checked) -> str:
@@ -450,25 +438,13 @@ def show_decided(checked: Checked) -> str:
         lines = [f"not proved: accesses leave their buffers ({checked.outside}); in order as long as they do not"]
     if checked.judgement is not None:
         count = len(checked.verification.suspects)
-        if checked.shown:
-            which = "it" if count == 1 else "them all" if checked.shown == count else f"{checked.shown} of them"
-            lines[0] += f"; the simulator shows {which}"
-        if checked.refuted:
-            which = "it" if count == 1 else "them all" if checked.refuted == count else f"{checked.refuted} of them"
-            lines[0] += f"; the simulator goes through everything and refutes {which}"
-        lines.append(show_judgement(checked.judgement))
+        for many, does in ((checked.shown, "shows"), (checked.refuted, "goes through everything and refutes")):
+            if many:
+                which = "it" if count == 1 else "them all" if many == count else f"{many} of them"
+                lines[0] += f"; the simulator {does} {which}"
+        lines.append(checked.judgement.show())
     elif checked.why_not:
         lines.append(f"not judged: {checked.why_not}")
     if checked.is_clean and (assumed := show_assumptions(checked.assumptions)):
         lines.append(assumed)
-    return "\n".join(lines)
-
-
-def show_judgement(judgement: Judgement) -> str:
-    """What was run and what that covers, in a line or two."""
-    count = judgement.configurations
-    parts = [f"{count} configuration{'s' * (count != 1)}", *judgement.covered]
-    lines = [f"judged: {', '.join(parts)}" if judgement.runs else "judged: nothing"]
-    if judgement.bounded:
-        lines.append(f"bounded: {'; '.join(judgement.bounded)}")
     return "\n".join(lines)

@@ -106,6 +106,14 @@ class Judgement:
     cost: int = 0  # steps, as `Limits` counts them
     late: set[int] = field(default_factory=set)  # points whose counts let a copy go on that they name
 
+    def show(self) -> str:
+        """What was run and what that covers, in a line or two."""
+        parts = [f"{self.configurations} configuration{'s' * (self.configurations != 1)}", *self.covered]
+        lines = [f"judged: {', '.join(parts)}" if self.runs else "judged: nothing"]
+        if self.bounded:
+            lines.append(f"bounded: {'; '.join(self.bounded)}")
+        return "\n".join(lines)
+
 
 # Called with the number of configurations done and of all.
 Progress = Callable[[int, int], None]

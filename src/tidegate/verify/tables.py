@@ -196,17 +196,26 @@ class _Parts:
         return [each * step for each in range(-(-low // step), high // step + 1)]
 
 
+def normal_start(start: Index, ranges: Callable[[str], Range]) -> Index:
+    """Where a box starts, with `xor` kept to the bits that it changes."""
+    math = Arithmetic(RangesOf(ranges))
+    return _low_bits(math.put(start, {}), math)
+
+
 def make_table(
     boxes: tuple[Box, Box],
+    starts: tuple[Index, Index],
     conds: Sequence[Cond],
     waves: tuple[str, str],
     ranges: Callable[[str], Range],
     may_pair: Cond,
     apart: int | None,
 ) -> Table | None:
-    """The table of a question under some conditions; None if too much would have to be tried."""
+    """The table of a question under some conditions; None if too much would have to be tried.
+
+    `starts`: those of the boxes, as `normal_start` gives them.
+    """
     math = Arithmetic(RangesOf(ranges))
-    starts = [_low_bits(math.put(box.start, {}), math) for box in boxes]
     terms, rest = math.sum(math.binary("-", starts[1], starts[0]))
     axes = _axes(waves, [atom for atom in terms if why_not_affine(atom)], conds, ranges)
     if axes is None:
