@@ -48,6 +48,8 @@ from tidegate.targets import Target, default_target, known_targets
 EARLY = ("kernel", "graph")
 EXACT = "optimal"
 LATE = ("verify", "judge")
+# Of a program with barrier objects before anything is inserted: further than what is judged afterwards.
+AS_GIVEN = Limits(steps=150_000)
 
 
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
@@ -209,7 +211,7 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
     """
     target, options, taken = result.unit.target, result.options, names_in(result.unit.kernel)
     if found.flow.graph.objects:  # asked here and afterwards: was it clean?
-        result.judged = judge(found.flow.graph, target, limits)
+        result.judged = judge(found.flow.graph, target, limits or AS_GIVEN)
     by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
     if by_proof and options.remove_redundant:
         placed = _place(found, target, replace(options, remove_redundant=False), result.judged, limits, taken)
