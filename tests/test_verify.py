@@ -359,7 +359,7 @@ def test_a_guard_that_is_wrong_is_seen(guard: str, reason: str) -> None:
 
 @pytest.fixture
 def isl_that_gives_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    answers = (points._solve, points._may_hold)
+    answers = (points._find, points._has_point, points._solve, points._may_hold)
     monkeypatch.setattr(points, "MAX_OPERATIONS", 1)
     for each in answers:
         each.cache_clear()

@@ -17,42 +17,71 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import assert_never
+
+# Expressions of which something is remembered.
+REMEMBERED = 1 << 16
 
 WAVE, LANE = "wave", "lane"
 WORKGROUP = ("wg0", "wg1", "wg2")
 MACHINE_NAMES = (WAVE, LANE, *WORKGROUP)
 
 
+class _Hashed:
+    """Keeps its hash: expressions are keys of many tables, and a tree is hashed from its leaves."""
+
+    __slots__ = ("_hash",)
+    __match_args__: tuple[str, ...] = ()
+    _hash: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash(tuple([getattr(self, name) for name in self.__match_args__]))
+            object.__setattr__(self, "_hash", found)
+            return found
+
+
 @dataclass(frozen=True, slots=True)
 class Const:
     value: int
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
     name: str
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(_Hashed):
     op: str
     left: Index
     right: Index
+    __hash__ = _Hashed.__hash__
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
+class Select(_Hashed):
     cond: Cond
     then: Index
     otherwise: Index
+    __hash__ = _Hashed.__hash__
 
 
 @dataclass(frozen=True, slots=True)
-class Inexact:
+class Inexact(_Hashed):
     """Says: not quasi-affine on purpose. Its value is computed exactly and analysed as anything that fits."""
 
     index: Index
+    __hash__ = _Hashed.__hash__
 
 
 Index = Const | Name | Binary | Select | Inexact
@@ -71,22 +100,25 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(_Hashed):
     op: str
     left: Index
     right: Index
+    __hash__ = _Hashed.__hash__
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(_Hashed):
     cond: Cond
+    __hash__ = _Hashed.__hash__
 
 
 @dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(_Hashed):
     op: str
     left: Cond
     right: Cond
+    __hash__ = _Hashed.__hash__
 
 
 Cond = Truth | Flag | Compare | Not | Logic
@@ -152,8 +184,13 @@ def scale(index: Index, by: int) -> Index:
 # --- asking ------------------------------------------------------------------------------------------------------
 
 
-def names(expr: Index | Cond) -> Iterator[str]:
+def names(expr: Index | Cond) -> tuple[str, ...]:
     """Every name in the tree, in order, with repetitions."""
+    return (expr.name,) if isinstance(expr, Name) else _names(expr)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _names(expr: Index | Cond) -> tuple[str, ...]:
     found: list[str] = []
     stack: list[Index | Cond] = [expr]
     while stack:
@@ -168,7 +205,7 @@ def names(expr: Index | Cond) -> Iterator[str]:
             found.append(node.name)  # type: ignore[union-attr]
         else:
             stack.extend(reversed(children(node)))
-    return iter(found)
+    return tuple(found)
 
 
 def walk(expr: Index | Cond) -> Iterator[Index | Cond]:
@@ -198,6 +235,7 @@ def children(node: Index | Cond) -> tuple[Index | Cond, ...]:
             assert_never(node)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def why_not_affine(expr: Index | Cond) -> str:
     """What makes an expression not quasi-affine, in words; empty if it is. `inexact` hides what is in it."""
     stack: list[Index | Cond] = [expr]

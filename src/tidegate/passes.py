@@ -42,6 +42,9 @@ SYNC_STAGES = ("kernel", "graph", "footprints", "hazards", "plan", "verify", "ju
 
 Show = Callable[[str, str], None]
 
+# Of the suspects of a program those that have to be shown; None: all that the program does counts.
+Narrow = Callable[["SyncGraph", "Verification"], "tuple[Suspect, ...] | None"]
+
 # Synchronization that the target does not have: there is no machine on which the program could be judged.
 NOT_THERE = {"TG206", "TG210", "TG305", "TG307"}
 # A question to isl takes as long as so many steps of the simulator.
@@ -149,6 +152,7 @@ class Checked:
     replays: int = 0  # runs of the judge beside the first, with the sizes of a witness
     unmodelled: tuple[str, ...] = ()  # what the program does that no graph says
     replayed: int = 0  # steps that these took
+    narrowed: bool = False  # whether only some suspects were run: the program had the others before it was changed
 
     @property
     def work(self) -> int:
@@ -190,17 +194,18 @@ def run_stages(
     limits: Limits | None = None,
     progress: Progress | None = None,
     prove: bool = True,
+    narrow: Narrow | None = None,
 ) -> Checked:
     """All stages in order; findings that leave no meaning end it. Without `prove` everything is left to the judge."""
-    checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove)
+    checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove, narrow)
     if unit.origin is not None:
         checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *checked.findings))]
     return checked
 
 
-def check_unit(unit: Unit, limits: Limits | None = None) -> Checked:
+def check_unit(unit: Unit, limits: Limits | None = None, narrow: Narrow | None = None) -> Checked:
     """All stages, for those who want nothing but what they find."""
-    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None, limits=limits)
+    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None, limits=limits, narrow=narrow)
 
 
 def _run_stages(
@@ -211,6 +216,7 @@ def _run_stages(
     limits: Limits | None,
     progress: Progress | None,
     prove: bool,
+    narrow: Narrow | None,
 ) -> Checked:
     findings: list[Finding] = []
     graph = unit.graph
@@ -267,10 +273,11 @@ def _run_stages(
 
             checked.findings += _stale_findings(stale, graph, judge(graph, unit.target, limits, progress))
         return checked
-    _run(checked, unit.target, limits, progress)
+    left = narrow(graph, verification) if narrow is not None and not stale else None
+    _run(checked, unit.target, limits, progress, left)
     checked.findings += _stale_findings(stale, graph, checked.judgement)
     if print_after == "judge" and checked.judgement is not None:
-        show("judge", show_judgement(checked.judgement))
+        show("judge", checked.judgement.show())
     return checked
 
 
@@ -302,14 +309,21 @@ def _stale_findings(stale: list[Stale], graph: SyncGraph, judgement: Judgement |
     return stale_findings(stale, graph)
 
 
-def _run(checked: Checked, target: Target, limits: Limits | None, progress: Progress | None) -> None:
-    """Runs what is not proved. Each suspect of the verifier is shown again, with its own sizes if need be."""
+def _run(
+    checked: Checked, target: Target, limits: Limits | None, progress: Progress | None, only: tuple[Suspect, ...] | None
+) -> None:
+    """Runs what is not proved: each suspect, or `only` some, is shown again, with its own sizes if need be."""
     from tidegate.simulate.judge import AT_ONCE, judge
 
     assert checked.graph is not None
     assert checked.verification is not None
     limits, asked = limits or AT_ONCE, checked.verification
-    wanted = {(each.x, each.y, each.within_a_wave) for each in asked.suspects}
+    suspects, checked.narrowed = asked.suspects if only is None else only, only is not None
+    if only == ():
+        return
+    wanted = {(each.x, each.y, each.within_a_wave) for each in suspects}
+    others = {(each.x, each.y) for each in asked.suspects} - {(x, y) for x, y, _ in wanted}
+    limits = replace(limits, shown=frozenset(others | {(y, x) for x, y in others}))
     if not (asked.undecided or limits.count):  # else anything may be wrong
         limits = replace(limits, wanted=None if asked.doubts else frozenset(wanted), sample=True)
     checked.judgement = judgement = judge(checked.graph, target, limits, progress)
@@ -318,12 +332,12 @@ def _run(checked: Checked, target: Target, limits: Limits | None, progress: Prog
     if limits.sizes:
         return  # other sizes were not asked for
     pairs = set(judgement.pairs)
-    hidden = sum(not _is_among(suspect, pairs) for suspect in asked.suspects)
+    hidden = sum(not _is_among(suspect, pairs) for suspect in suspects)
     steps = limits.steps // 2 // max(1, min(hidden, limits.replays))
     left: list[Suspect] = []
-    for suspect in asked.suspects:
+    for suspect in suspects:
         if not _is_among(suspect, pairs):
-            again = _replay(checked, suspect, target, replace(limits, shown=frozenset(pairs)), steps)
+            again = _replay(checked, suspect, target, replace(limits, shown=limits.shown | pairs), steps)
             pairs |= again.pairs
             found = {(each.code, each.at, each.message) for each in checked.findings} if again.findings else set()
             checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
@@ -426,25 +440,13 @@ def show_decided(checked: Checked) -> str:
         lines = [f"not proved: accesses leave their buffers ({checked.outside}); in order as long as they do not"]
     if checked.judgement is not None:
         count = len(checked.verification.suspects)
-        if checked.shown:
-            which = "it" if count == 1 else "them all" if checked.shown == count else f"{checked.shown} of them"
-            lines[0] += f"; the simulator shows {which}"
-        if checked.refuted:
-            which = "it" if count == 1 else "them all" if checked.refuted == count else f"{checked.refuted} of them"
-            lines[0] += f"; the simulator goes through everything and refutes {which}"
-        lines.append(show_judgement(checked.judgement))
+        for many, does in ((checked.shown, "shows"), (checked.refuted, "goes through everything and refutes")):
+            if many:
+                which = "it" if count == 1 else "them all" if many == count else f"{many} of them"
+                lines[0] += f"; the simulator {does} {which}"
+        lines.append(checked.judgement.show())
     elif checked.why_not:
         lines.append(f"not judged: {checked.why_not}")
     if checked.is_clean and (assumed := show_assumptions(checked.assumptions)):
         lines.append(assumed)
-    return "\n".join(lines)
-
-
-def show_judgement(judgement: Judgement) -> str:
-    """What was run and what that covers, in a line or two."""
-    count = judgement.configurations
-    parts = [f"{count} configuration{'s' * (count != 1)}", *judgement.covered]
-    lines = [f"judged: {', '.join(parts)}" if judgement.runs else "judged: nothing"]
-    if judgement.bounded:
-        lines.append(f"bounded: {'; '.join(judgement.bounded)}")
     return "\n".join(lines)

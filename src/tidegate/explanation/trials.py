@@ -9,18 +9,20 @@ Cost    a judgement for each trial, up to the bounds; then windows alone decide
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tidegate.diag import Finding
 from tidegate.explanation.changes import Change
 from tidegate.explanation.model import Trial, Verdict
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
-from tidegate.passes import Checked, Unit, check_unit
+from tidegate.passes import Checked, Narrow, Unit, check_unit
 from tidegate.placement.events import all_events
 from tidegate.placement.walks import Walks
 from tidegate.simulate.judge import A_TRIAL, Limits
 from tidegate.targets import Target
+from tidegate.verify.model import Suspect, Verification
+from tidegate.verify.verify import MOST_SUSPECTS
 
 # Judgements of changed programs, and steps of all of them (as `Checked.work` counts), after which windows alone decide.
 MOST_TRIALS, MOST_STEPS = 400, 150_000
@@ -28,9 +30,9 @@ MOST_TRIALS, MOST_STEPS = 400, 150_000
 THE_PROGRAM = Limits(steps=45_000, enough=10_000, replays=6)
 
 
-def judged(graph: g.SyncGraph, target: Target, limits: Limits | None = None) -> Checked:
+def judged(graph: g.SyncGraph, target: Target, limits: Limits | None = None, narrow: Narrow | None = None) -> Checked:
     """What is wrong with a graph: all that `tidegate check` finds."""
-    return check_unit(Unit(graph.name, target, None, graph), limits)
+    return check_unit(Unit(graph.name, target, None, graph), limits, narrow)
 
 
 class Trials:
@@ -48,6 +50,7 @@ class Trials:
         self.most_steps = most_steps
         self.base = judged(graph, target, THE_PROGRAM)
         self.known = {_key(each) for each in self.base.findings}
+        self.suspected = self._suspected()
         self.count = self.steps = self.left_out = 0
 
     def run(self, change: Change, hazards: Sequence[Hazard] | None = None) -> Trial:
@@ -91,17 +94,39 @@ class Trials:
         if self.is_spent:
             self.left_out += 1
             return None
-        checked = judged(program, self.target, A_TRIAL)
+        checked = judged(program, self.target, A_TRIAL, self.narrow)
         self.count += 1
         self.steps += checked.work
         return checked
+
+    def _suspected(self) -> frozenset[object] | None:
+        """The suspects of the program as it is, by their places; None if they cannot be told apart from others."""
+        asked = self.base.verification
+        if asked is None or asked.undecided or asked.doubts or len(asked.suspects) >= MOST_SUSPECTS:
+            return None
+        if not all(self.graph.points[number].at.line for number in _ends(asked.suspects)):
+            return None
+        return frozenset(_place(each, self.graph) for each in asked.suspects)
+
+    def narrow(self, program: g.SyncGraph, found: Verification) -> tuple[Suspect, ...] | None:
+        """The suspects that a changed program has beside those of the program as it is: only these need be shown.
+
+        None where suspects go away, or nothing was decided: then all that the program does counts.
+        """
+        before = self.suspected
+        if before is None or found.undecided or found.doubts or len(found.suspects) >= MOST_SUSPECTS:
+            return None
+        places = {_place(each, program): each for each in found.suspects}
+        if len(places) < len(found.suspects) or not before <= places.keys():
+            return None
+        return tuple(each for place, each in places.items() if place not in before)
 
     def new(self, after: Checked | None) -> list[Finding]:
         """Errors that the program does not have as it is."""
         return [each for each in _errors(after) if _key(each) not in self.known]
 
     def gone(self, after: Checked | None) -> tuple[Finding, ...]:
-        if after is None:
+        if after is None or after.narrowed:
             return ()
         keys = {_key(each) for each in _errors(after)}
         return tuple(each for each in self.base.findings if each.severity == "error" and _key(each) not in keys)
@@ -119,6 +144,16 @@ class Trials:
         found = [each for each in hazards if not walks.is_served(each, before)]
         walks.own = own
         return found
+
+
+def _place(suspect: Suspect, graph: g.SyncGraph) -> object:
+    """Equal for one pair of accesses in two programs that differ in synchronization only."""
+    return graph.points[suspect.x].at, graph.points[suspect.y].at, suspect.within_a_wave
+
+
+def _ends(suspects: Iterable[Suspect]) -> Iterator[int]:
+    for each in suspects:
+        yield from (each.x, each.y)
 
 
 def _errors(checked: Checked | None) -> list[Finding]:

@@ -37,6 +37,7 @@ from tidegate.index import (
 from tidegate.language.points import Undecided, find_point
 
 LARGE = lcm(*range(1, 65)) << 16  # leaves no remainder by anything that is tried, nor by a usual tile
+LEFT = "left'"  # iterations that follow: a name that no question has
 MOST_STEPS = 24  # towards a lesser distance, where isl cannot name the least at once
 
 
@@ -235,12 +236,13 @@ class Judge:
         for _ in range(MOST_STEPS):
             if least <= 0:
                 return ANYWHERE
-            found = self.ask((*conds, Compare("<", rest, Const(least))), ("d",))
+            fewer = (Compare("==", Name(LEFT), rest), Compare("<", Name(LEFT), Const(least)))
+            found = self.ask((*conds, *fewer), (LEFT,), others=False)
             if found is None:
                 return Ends(1 << 30, frozenset((least,)), True)
-            if isinstance(found, Undecided) or not all(each in found for each in names(rest)):
+            if isinstance(found, Undecided):
                 return ANYWHERE
-            least = evaluate(rest, found)
+            least = found[LEFT]
         return ANYWHERE
 
     def ask(

@@ -33,10 +33,9 @@ from tidegate.index import (
 from tidegate.language.linear import System, as_system
 
 MAX_OPERATIONS = 400_000
+REMEMBERED = 20_000  # questions
 # Ways to make all choices of a system, if all are needed, and if one is; beyond, isl reads text and joins what it can.
 MOST_JOINED, MOST_PIECES = 24, 300
-# Below minus this, a value is taken to have no least.
-LOWEST = 1 << 40
 
 
 class Undecided:
@@ -52,6 +51,13 @@ def find_point(conds: Sequence[Cond], order: Sequence[str], *, others: bool = Tr
 
     Without `others` these have any value: the least ones take isl longer than the question itself.
     """
+    found = _find(tuple(conds), tuple(order), others)
+    return dict(found) if isinstance(found, dict) else found
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _find(conds: tuple[Cond, ...], order: tuple[str, ...], others: bool) -> Point | Undecided | None:
+    """Changed programs ask the same again, and to write a question for isl takes as long as to answer it."""
     system, found = as_system(conds, order)
     question = system if system and system.ways <= MOST_JOINED else _question(conds, order)[0]
     answer = _solve(question, len(found), len(found) if others else len(order))
@@ -60,6 +66,11 @@ def find_point(conds: Sequence[Cond], order: Sequence[str], *, others: bool = Tr
 
 def has_point(conds: Sequence[Cond]) -> bool:
     """Whether there may be such a point at all: much cheaper than to find one. Yes, if isl gives up."""
+    return _has_point(tuple(conds))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _has_point(conds: tuple[Cond, ...]) -> bool:
     system, _ = as_system(conds, ())
     found = _may_hold(system) if system else None
     return found if found is not None else bool(_may_hold(_question(conds, ())[0]))
@@ -78,7 +89,7 @@ def _question(conds: Sequence[Cond], order: Sequence[str]) -> tuple[str, list[st
     return f"{{ [{outer}] : {hidden}({body}){more} }}", list(found)
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=REMEMBERED)
 def _solve(question: System | str, count: int, least: int) -> tuple[int, ...] | Undecided | None:
     """Questions are equal if they differ in names only: names are numbered."""
     import islpy as isl
@@ -105,7 +116,7 @@ def _joined(context: Any, system: System) -> Any:
     return found
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=REMEMBERED)
 def _may_hold(question: System | str) -> bool | None:
     """None if there are too many ways to look at them one by one."""
     import islpy as isl
@@ -141,34 +152,15 @@ def _least(points: Any, count: int, least: int) -> tuple[int, ...]:
     """
     import islpy as isl
 
-    best = _coordinates(points.sample_point(), count)
     try:
         for place in range(least):
-            points, best = _lowered(points, place, count, best)
+            lowest = points.dim_min_val(place)
+            if not lowest.is_int():  # there is none
+                lowest = points.sample_point().get_coordinate_val(isl.dim_type.set, place)
+            points = points.fix_val(isl.dim_type.set, place, lowest)
     except isl.Error:
-        pass
-    return best
-
-
-def _lowered(points: Any, place: int, count: int, best: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-    """The points with the least value of one coordinate, and one of them; `best` is one of the points given."""
-    import islpy as isl
-
-    def at_most(value: int) -> Any:
-        return points.upper_bound_val(isl.dim_type.set, place, isl.Val.read_from_str(context, str(value)))
-
-    context = points.get_ctx()
-    low, step = min(0, best[place]) - 1, 1
-    while step <= LOWEST and not at_most(low).is_empty():
-        low, step = low - step, step * 2
-    while step <= LOWEST and best[place] - low > 1:  # there is no point at `low`, and `best` is one
-        middle = (low + best[place]) // 2
-        lower = at_most(middle)
-        if lower.is_empty():
-            low = middle
-        else:
-            best = _coordinates(lower.sample_point(), count)
-    return points.fix_val(isl.dim_type.set, place, isl.Val.read_from_str(context, str(best[place]))), best
+        points.get_ctx().reset_operations()
+    return _coordinates(points.sample_point(), count)
 
 
 def _coordinates(point: Any, count: int) -> tuple[int, ...]:

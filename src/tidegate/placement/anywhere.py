@@ -63,15 +63,42 @@ def serve(walks: Walks, hazards: Iterable[Hazard], slots: Slots, chosen: Chosen)
     return True
 
 
-def drop_needless(walks: Walks, hazards: Sequence[Hazard], slots: Slots, chosen: Chosen, last: int = -1) -> None:
-    """Takes away what no hazard needs, the dearest first, what stands before the point `last` after all others."""
+Supports = dict[Hazard, frozenset[int]]  # of each hazard, nodes with barriers before them that are enough to serve it
+
+
+def find_supports(walks: Walks, hazards: Iterable[Hazard], slots: Slots, chosen: Mapping[int, int]) -> Supports | None:
+    """None if some hazard is not served."""
+    before, found = slots.before(chosen), Supports()
+    for each in hazards:
+        support = walks.support(each, before)
+        if support is None:
+            return None
+        found[each] = support
+    return found
+
+
+def drop_needless(
+    walks: Walks,
+    hazards: Sequence[Hazard],
+    slots: Slots,
+    chosen: Chosen,
+    last: int = -1,
+    supports: Supports | None = None,
+) -> None:
+    """Takes away what no hazard needs, the dearest first, what stands before the point `last` after all others.
+
+    Only hazards that are served with the help of a barrier are asked about without it.
+    """
+    supports = supports or find_supports(walks, hazards, slots, chosen)
     for point in sorted(chosen, key=lambda each: (each == last, -slots.weight[each], each)):
-        while chosen[point]:
+        while chosen[point] and supports is not None:
             chosen[point] -= 1
-            before = slots.before(+chosen)
-            if not all(walks.is_served(each, before, drained=True) for each in hazards):
+            leaning = [each for each in hazards if not supports[each].isdisjoint(slots.nodes[point])]
+            without = find_supports(walks, leaning, slots, +chosen)
+            if without is None:
                 chosen[point] += 1
                 break
+            supports.update(without)
     for point in [each for each, count in chosen.items() if not count]:
         del chosen[point]
 
@@ -80,18 +107,21 @@ def exchange(walks: Walks, hazards: Sequence[Hazard], slots: Slots, chosen: Chos
     """Tries cheaper places for what one barrier does, until nothing gets cheaper."""
     if len(hazards) * len(chosen) > MOST_TRIES:
         return chosen
-    improved = True
-    while improved:
+    supports = find_supports(walks, hazards, slots, chosen)
+    improved = supports is not None
+    while improved and supports is not None:
         improved = False
         for point in sorted(chosen, key=lambda each: (-slots.weight[each], each)):
             others = Counter(chosen)
             others[point] -= 1
             others = +others
             cheaper = Slots({each: w for each, w in slots.weight.items() if w < slots.weight[point]}, slots.nodes)
-            if not serve(walks, hazards, cheaper, others):
+            leaning = [each for each in hazards if not supports[each].isdisjoint(slots.nodes[point])]
+            if not serve(walks, leaning, cheaper, others):
                 continue
-            drop_needless(walks, hazards, slots, others)
+            theirs = {**supports, **(find_supports(walks, leaning, slots, others) or {})}
+            drop_needless(walks, hazards, slots, others, supports=theirs)
             if slots.cost(others) < slots.cost(chosen):
-                chosen, improved = others, True
+                chosen, supports, improved = others, theirs, True
                 break
     return chosen

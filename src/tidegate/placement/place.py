@@ -152,6 +152,10 @@ def _half(action: g.Action) -> str:
     return ""
 
 
+# What was chosen for the program that was asked about last.
+_LAST: list[tuple[Hazards, Target, dict[object, Chosen]]] = []
+
+
 class _Placer:
     def __init__(self, found: Hazards, target: Target, options: Options) -> None:
         self.found, self.target, self.options = found, target, options
@@ -308,7 +312,16 @@ class _Placer:
         return served, partly
 
     def fewest(self, hazards: Sequence[Hazard]) -> Chosen:
-        """Exact for nests; anything else is served without waste."""
+        """Exact for nests; anything else is served without waste. Several plans for one program begin with the same."""
+        if not _LAST or _LAST[0][0] is not self.found or _LAST[0][1] is not self.target:
+            _LAST[:] = [(self.found, self.target, {})]
+        known = _LAST[0][2]
+        key = (tuple(hazards), tuple(self.slots.weight.items()), tuple(self.walks.own.items()))
+        if key not in known:
+            known[key] = self.find_fewest(hazards)
+        return Counter(known[key])
+
+    def find_fewest(self, hazards: Sequence[Hazard]) -> Chosen:
         regions = self.found.regions
         waited_for = any(each.performed.is_waited_for for each in hazards)
         if regions is None or waited_for or any(each >= 0 for each in self.flow.calls):

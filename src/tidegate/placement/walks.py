@@ -94,6 +94,12 @@ class Walks(Ways):
         search = _Search(self, hazard, before, drained)
         return search.run() or frozenset(search.served_at)
 
+    def support(self, hazard: Hazard, before: Before) -> frozenset[int] | None:
+        """The nodes with something before them that the search comes to, every barrier drained: the others make no
+        difference to the hazard. None if it is not served."""
+        search = _Search(self, hazard, before, True)
+        return None if search.run() is not None else frozenset(search.stops)
+
     def waited_for(self, hazard: Hazard) -> Iterator[tuple[int, Way]]:
         """Nodes whose drains a copy needs to be performed in time, with the ways from it to there.
 
@@ -142,6 +148,7 @@ class _Search(Producer):
         self.before = before
         self.via: dict[Key, int] = {}  # the first node on the way to where a walk is
         self.served_at: set[int] = set()
+        self.stops: set[int] = set()  # nodes with something before them
         self.flow = walks.flow
         common = walks.loops_at[hazard.producer] & walks.loops_at[hazard.consumer]
         if hazard.loop < 0:  # never round a loop that holds both
@@ -191,6 +198,7 @@ class _Search(Producer):
                     if here[0] in further and self.walks.head_of[here[0]] not in self.walks.loops_at[first]:
                         moved = self.with_younger(state, further[here[0]])
                     if moved is not None and successor in before:
+                        self.stops.add(successor)
                         moved = self.pass_events(moved, before[successor], successor, rounds)
                     if moved is not None and successor == consumer and self.far_enough(rounds):
                         yield self.trace(came, here, first, moved)

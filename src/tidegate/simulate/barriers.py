@@ -23,6 +23,9 @@ class Barrier:
     arrivals: int = 0
     slot: int | None = None
 
+    def __hash__(self) -> int:  # every step looks barriers up: the hash of a string is kept by Python
+        return hash(self.name) ^ (self.slot or 0)
+
     def __str__(self) -> str:
         if self == WORKGROUP:
             return "the workgroup barrier"

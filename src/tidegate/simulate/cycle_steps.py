@@ -12,7 +12,7 @@ Unlike `unroll` it asks for no bytes: what an access costs depends on how many i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.cost import Meeting, Prices
@@ -55,6 +55,9 @@ class Asked:
     sizes: Mapping[str, int]
     trips: int | None = None
     most_points: int = MOST_POINTS  # that one wave may pass
+    # Kept from wave to wave: the step of a point without what it needs, and which successor of a branch ends its loop.
+    made: dict[int, c.Do] = field(default_factory=dict, compare=False)
+    exits: dict[int, int | None] = field(default_factory=dict, compare=False)
 
 
 @dataclass(slots=True)
@@ -125,7 +128,10 @@ class Walker:
         return point.successors[0]
 
     def decide(self, at: int, point: g.Point, cond: Cond | None) -> int:
-        exits = self.exit_of(at, point)
+        known = self.asked.exits
+        if at not in known:
+            known[at] = self.exit_of(at, point)
+        exits = known[at]
         if exits is not None:
             return self.turn(point.loop, exits)
         if cond is not None:
@@ -195,7 +201,7 @@ class Walker:
             case g.Access() as access:
                 self.access(at, point, access)
             case g.Unknown():
-                self.do(at, self.asked.prices.local("atomic_add", 0, at), point)
+                self.do(at, point, lambda: self.asked.prices.local("atomic_add", 0, at))
             case g.Havoc(given):
                 self.env.update(dict.fromkeys(given, 0))
                 self.compute(at, point)
@@ -218,38 +224,49 @@ class Walker:
     def compute(self, at: int, point: g.Point) -> None:
         prices, work = self.asked.prices, point.work
         if point.role == "mma":
-            self.do(at, prices.mma(work.ops, work.dtype, at), point)
+            self.do(at, point, lambda: prices.mma(work.ops, work.dtype, at))
         elif point.role in ("global_read", "global_write"):
-            self.do(at, prices.global_(point.role, work.bytes or 4 * prices.target.lanes, at), point)
+            self.do(at, point, lambda: prices.global_(point.role, work.bytes or 4 * prices.target.lanes, at))
         elif work.ops:
-            self.do(at, prices.plain(work.ops, at), point)
+            self.do(at, point, lambda: prices.plain(work.ops, at))
         else:
             self.made[at] = self.needs(point)  # names only: a value goes through
 
     def access(self, at: int, point: g.Point, access: g.Access) -> None:
+        self.do(at, point, lambda: self.moving(at, point, access))
+        if not access.is_async:
+            return
+        if access.mbarrier is not None:
+            told = self.meeting(access.mbarrier.base, self.value(access.mbarrier.slot) or 0)
+            step = self.steps[-1]
+            assert isinstance(step, c.Do)
+            self.steps[-1] = replace(step, reports=told)
+        made = self.made[at]
+        self.open_group += made
+        if access.token:
+            self.tokens[access.token] = made
+
+    def moving(self, at: int, point: g.Point, access: g.Access) -> c.Do:
         prices, moved = self.asked.prices, access.footprint.width
         for extent in access.footprint.extents:
             moved *= extent.count
         if access.is_async:
             label = point.label if point.label in prices.target.operations else "gather_to_lds"
-            step = prices.copy(label, moved, at)
-            if access.mbarrier is not None:
-                told = self.meeting(access.mbarrier.base, self.value(access.mbarrier.slot) or 0)
-                step = replace(step, reports=told)
-            self.do(at, replace(step, is_copy=True), point)
-            made = self.made[at]
-            self.open_group += made
-            if access.token:
-                self.tokens[access.token] = made
-            return
+            return replace(prices.copy(label, moved, at), is_copy=True)
         words = {"read": "local_read", "write": "local_write", "atomic": "atomic_add"}
-        self.do(at, prices.local(words[access.effect], moved, at), point)
+        return prices.local(words[access.effect], moved, at)
 
-    def do(self, at: int, step: c.Do, point: g.Point) -> None:
-        # What may not be issued mostly is: a time is an estimate, and relies on nothing.
-        counts = tuple((each.counter, each.least or min(each.most, step.parts)) for each in point.issues)
+    def do(self, at: int, point: g.Point, price: Callable[[], c.Do]) -> None:
+        """The step of a point: what it costs does not change, what it needs does."""
+        step = self.asked.made.get(at)
+        if step is None:
+            step = price()
+            # What may not be issued mostly is: a time is an estimate, and relies on nothing.
+            counts = tuple((each.counter, each.least or min(each.most, step.parts)) for each in point.issues)
+            step = self.asked.made[at] = replace(step, counts=counts)
+        needs = self.needs(point)
         self.made[at] = (len(self.steps),)
-        self.steps.append(replace(step, needs=self.needs(point), counts=counts))
+        self.steps.append(replace(step, needs=needs) if needs else step)
 
     def needs(self, point: g.Point) -> tuple[int, ...]:
         """The steps that make what a point uses.
@@ -257,6 +274,8 @@ class Walker:
         Which of the values that a loop carries is used, a graph does not say. Reads and copies take only indices; what
         is written was read or computed before, unless all that is carried are matrix products.
         """
+        if not point.uses:
+            return ()
         found: dict[int, None] = {}
         for each in point.uses:
             made = self.made.get(each, ())

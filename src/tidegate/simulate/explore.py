@@ -38,6 +38,7 @@ class Explored:
     hang: Machine | None = None
     complete: bool = True
     steps: int = 0
+    copies: int = 0  # of the machine
 
 
 def order_varies(waves: Sequence[Sequence[Step]]) -> bool:
@@ -56,7 +57,8 @@ def explore(machine: Machine, most: int = MOST_STATES) -> Explored:
     """Depth first over open steps; verdicts gather in the machine's watch."""
     machine.settle()
     found = Explored(steps=machine.taken)
-    seen = {machine.key()}
+    seen: set[Hashable] = set()
+    branched = False  # until then there is one path, and no state can be reached a second time
     stack = [machine]
     while stack:
         here = stack.pop()
@@ -70,18 +72,22 @@ def explore(machine: Machine, most: int = MOST_STATES) -> Explored:
         if found.states > most:
             found.complete = False
             break
-        alone = next((way for way in ways if stands_alone(here, way)), None)
+        alone = ways[0] if len(ways) == 1 else next((way for way in ways if stands_alone(here, way)), None)
+        branched |= alone is None
         for way in ways if alone is None else (alone,):
-            there = here.copy()
+            there = here if way in (ways[-1], alone) else here.copy()  # the last way needs `here` no longer
+            found.copies += there is not here
+            before = there.taken
             _take(there, way)
             there.settle()
-            found.steps += there.taken - here.taken
-            key = there.key()
+            found.steps += there.taken - before
+            key = there.key() if branched else None
             if key in seen:
                 found.orders += 1
-            else:
+                continue
+            if key is not None:
                 seen.add(key)
-                stack.append(there)
+            stack.append(there)
     return found
 
 

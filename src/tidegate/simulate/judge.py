@@ -50,8 +50,8 @@ MOST_CHOICES, MORE_CHOICES = 256, 32
 RANDOM_ORDERS = 16
 # Runs with barrier objects of more steps than this are not explored: so many orders are drawn instead.
 LONGEST_EXPLORED, FEW_ORDERS = 2_000, 4
-# A state that is remembered costs as much as so many steps.
-STATE_COSTS = 40
+# A state from which open steps are taken, and a copy of the machine, cost as much as so many steps.
+STATE_COSTS, COPY_COSTS = 5, 40
 # Steps after which no further configuration is begun. A point that a wave passes, a step that it takes and two accesses
 # that are compared count alike: each takes some ten microseconds.
 MOST_STEPS, FEW_STEPS = 500_000, 90_000
@@ -77,6 +77,7 @@ class Limits:
     few: bool = False  # whether to keep to what is fixed, and to few sizes beside it
     enough: int = ENOUGH_STEPS  # steps, after which it may end where all of these were seen
     sample: bool = False  # and where only some configurations are run in any case
+    first: bool = False  # whether to end with the first configuration in which something is wrong
 
 
 # Of a command that answers at once, and of one that may take minutes.
@@ -104,6 +105,14 @@ class Judgement:
     pairs: set[tuple[int, int]] = field(default_factory=set)  # points whose accesses clash
     cost: int = 0  # steps, as `Limits` counts them
     late: set[int] = field(default_factory=set)  # points whose counts let a copy go on that they name
+
+    def show(self) -> str:
+        """What was run and what that covers, in a line or two."""
+        parts = [f"{self.configurations} configuration{'s' * (self.configurations != 1)}", *self.covered]
+        lines = [f"judged: {', '.join(parts)}" if self.runs else "judged: nothing"]
+        if self.bounded:
+            lines.append(f"bounded: {'; '.join(self.bounded)}")
+        return "\n".join(lines)
 
 
 # Called with the number of configurations done and of all.
@@ -183,8 +192,11 @@ class _Judge:
 
     def has_enough(self, found: Configurations) -> bool:
         """Whether more runs tell nothing that is worth their time: the pairs that are wanted were seen, or only some of
-        all configurations are run anyway. Which counts are safe at a wait takes all runs to know."""
+        all configurations are run anyway, or one mistake is enough. Which counts are safe at a wait takes all runs to
+        know."""
         limits, seen = self.limits, self.seen
+        if limits.first and self.found:
+            return True
         if self.cost < limits.enough:
             return False
         if limits.sample and found.bounded:
@@ -276,7 +288,7 @@ class _Judge:
         for explored in self.explored(waves, verdicts):
             self.result.orders += explored.orders
             self.result.steps += explored.steps
-            self.cost += explored.steps + STATE_COSTS * explored.states
+            self.cost += explored.steps + STATE_COSTS * explored.states + COPY_COSTS * explored.copies
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
         self.cost += verdicts.compared

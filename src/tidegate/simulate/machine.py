@@ -14,7 +14,7 @@ commutes, so that running it at once loses no order (`settle`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
 from tidegate.simulate.barriers import WORKGROUP, Barrier, Barriers
@@ -75,7 +75,19 @@ class Wave:
         return Moment(self.time, self.place, self.lanes_met)
 
     def copy(self) -> Wave:
-        return replace(self, flight=self.flight.copy(), arrived=dict(self.arrived))
+        return Wave(
+            self.source,
+            self.clock,
+            self.flight.copy(),
+            self.place,
+            self.time,
+            self.issued,
+            self.ended,
+            self.last,
+            self.lanes_met,
+            self.known_to_lanes,
+            dict(self.arrived),
+        )
 
 
 # Told of every step and of every performance: a listener draws a timeline, or moves the data.
@@ -174,8 +186,12 @@ class Machine:
         moved = True
         while moved:
             moved = False
-            for wave in range(len(self.waves)):
-                while self.can_step(wave) and not self.is_open(wave):
+            for wave, state in enumerate(self.waves):
+                while not state.ended:
+                    # An access can always be taken, and is not open.
+                    is_access = type(state.source.step(state.place)) is Issue
+                    if not is_access and (not self.can_step(wave) or self.is_open(wave)):
+                        break
                     self.step(wave)
                     moved = True
 
@@ -183,8 +199,9 @@ class Machine:
         """Takes the next step of a wave; only after `can_step`."""
         state = self.waves[wave]
         step = state.source.step(state.place)
-        self.perform(wave, self.must(wave))
-        self._meet_lanes(state, step)
+        if not isinstance(step, Issue):  # half of all steps are accesses: these make sure of nothing
+            self.perform(wave, self.must(wave))
+            self._meet_lanes(state, step)
         self.taken += 1
         state.place += 1
         if self.on_step is not None:
@@ -246,7 +263,7 @@ class Machine:
         state = self.waves[wave]
         number, state.issued = state.issued, state.issued + 1
         party = Party(wave, number, touch, self.barriers.phase(wave, WORKGROUP))
-        self.watch.issue(party, state.clock, replace(state.now, step=state.place - 1))
+        self.watch.issue(party, state.clock, Moment(state.time, state.place - 1, state.lanes_met))
         state.flight.issue(number, touch)
         if touch.reports is not None:
             self.landing[wave, number] = (touch, self._tell(wave))

@@ -13,7 +13,7 @@ Cost    per access the number of accesses that others may still meet; what all w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tidegate.graph.model import ONE_LANE
@@ -124,7 +124,7 @@ class Group:
         return not touch.lanes or self.lanes != {(touch.lanes, touch.first)}
 
     def copy(self) -> Group:
-        records = {at: replace(each) for at, each in self.records.items()}
+        records = {at: Record(r.party, r.issued, r.performed, r.left) for at, r in self.records.items()}
         return Group(records, set(self.waves), self.has_async, self.has_writes, set(self.lanes))
 
 
@@ -203,8 +203,9 @@ class Watch:
         """An access is issued by a wave that knows `clock`."""
         for region in party.touch.regions:
             held = self.records.setdefault(region.space, {})
+            near = self.regions.near(region)
             for other, group in held.items():
-                if group.may_clash(party) and self.regions.common(region, other) is not None:
+                if other in near and group.may_clash(party):
                     self.verdicts.compared += len(group.records)
                     for record in group.records.values():
                         if not self.is_known(record, party):

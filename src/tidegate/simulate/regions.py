@@ -37,6 +37,8 @@ class Regions:
     _made: dict[tuple[str, tuple[Stretch, ...]], Region] = field(default_factory=dict)
     _boxes: dict[tuple[str, int, tuple[Stretch, ...], int], Region] = field(default_factory=dict)
     _meet: dict[tuple[int, int], Stretch | None] = field(default_factory=dict)
+    _spaces: dict[str, list[Region]] = field(default_factory=dict)  # regions in the order in which they were made
+    _near: dict[Region, tuple[int, set[Region]]] = field(default_factory=dict)  # so many of these were looked at
 
     def box(self, space: str, first: int, steps: tuple[Stretch, ...], width: int) -> Region:
         """From a byte, every combination of steps (count, stride), `width` bytes at each."""
@@ -58,7 +60,20 @@ class Regions:
             else:
                 merged.append((low, high))
         key = (space, tuple(merged))
-        return self._made.setdefault(key, Region(*key))
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Region(*key)
+            self._spaces.setdefault(space, []).append(found)
+        return found
+
+    def near(self, region: Region) -> set[Region]:
+        """The regions made so far that have bytes in common with this one."""
+        known, found = self._near.get(region, (0, set[Region]()))
+        made = self._spaces.get(region.space, [])
+        if known < len(made):
+            found.update(other for other in made[known:] if self.common(region, other) is not None)
+            self._near[region] = (len(made), found)
+        return found
 
     def common(self, one: Region, other: Region) -> Stretch | None:
         """The first bytes that both have, or None."""

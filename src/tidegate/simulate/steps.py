@@ -36,9 +36,13 @@ class Queue:
         return self.least == 0 and not self.in_groups
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Touch:
-    """One access of one wave. Without a region it counts on its queues and meets no other."""
+    """One access of one wave. Without a region it counts on its queues and meets no other.
+
+    Nobody changes one; it is not frozen because runs make hundreds of thousands, and a frozen one takes four times as
+    long to make.
+    """
 
     where: int
     effect: Effect

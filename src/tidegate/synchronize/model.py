@@ -18,6 +18,7 @@ from tidegate.hazards.model import Unplaced
 from tidegate.language.ops import Kernel
 from tidegate.passes import Checked, Unit
 from tidegate.placement.place import STRATEGIES, Placed
+from tidegate.simulate.judge import Judgement
 
 # Atomics that leave the same in any order: left as they are, or ordered like other accesses.
 ATOMICS = ("commute", "order")
@@ -89,6 +90,7 @@ class Synchronized:
     after: g.SyncGraph | None = None
     kernel: Kernel | None = None  # after, if it was a kernel
     places: dict[Span, Span] = field(default_factory=dict)  # from what was given to what was written
+    judged: Judgement | None = None  # as it was given, where placement asked
     checked: Checked | None = None
     explained: tuple[Unplaced, ...] = ()  # conflicts that findings speak of
     notes: tuple[str, ...] = ()

@@ -57,35 +57,43 @@ def consider(kind: str, plan: Plan, graph: g.SyncGraph, target: Target) -> Consi
     return Considered(kind, tally(apply_to_graph(plan, graph)), cycles_of(plan, graph, target))
 
 
-class _Efforts:
-    """The effort for the graph that was asked about last: plans of one graph are priced one after the other."""
+class _Priced:
+    """What is known of the graph that was asked about last: plans of one graph are priced one after the other, and the
+    same plan often comes from several strategies."""
 
-    def __init__(self) -> None:
-        self.last: tuple[g.SyncGraph, Target, Effort | None] | None = None
+    def __init__(self, graph: g.SyncGraph, target: Target) -> None:
+        self.graph, self.target = graph, target
+        is_small = len(graph.points) <= MOST_POINTS
+        self.effort = affordable(graph, target, EFFORTS, MOST_PASSED) if is_small else None
+        self.cycles: dict[Plan, float | None] = {}
 
-    def of(self, graph: g.SyncGraph, target: Target) -> Effort | None:
-        if self.last is None or self.last[0] is not graph or self.last[1] is not target:
-            is_small = len(graph.points) <= MOST_POINTS
-            self.last = (graph, target, affordable(graph, target, EFFORTS, MOST_PASSED) if is_small else None)
-        return self.last[2]
+    def price(self, plan: Plan) -> float | None:
+        if self.effort is None:
+            return None
+        if plan not in self.cycles:
+            try:
+                self.cycles[plan] = whole_cycles(apply_to_graph(plan, self.graph), self.target, self.effort)
+            except NoEstimate:
+                self.cycles[plan] = None
+        return self.cycles[plan]
 
 
-_EFFORTS = _Efforts()
+_LAST: list[_Priced] = []
+
+
+def _priced(graph: g.SyncGraph, target: Target) -> _Priced:
+    if not _LAST or _LAST[0].graph is not graph or _LAST[0].target is not target:
+        _LAST[:] = [_Priced(graph, target)]
+    return _LAST[0]
 
 
 def effort_for(graph: g.SyncGraph, target: Target) -> Effort | None:
     """With which plans for a graph are compared; None if that would take too long."""
-    return _EFFORTS.of(graph, target)
+    return _priced(graph, target).effort
 
 
 def cycles_of(plan: Plan, graph: g.SyncGraph, target: Target) -> float | None:
-    effort = effort_for(graph, target)
-    if effort is None:
-        return None
-    try:
-        return whole_cycles(apply_to_graph(plan, graph), target, effort)
-    except NoEstimate:
-        return None
+    return _priced(graph, target).price(plan)
 
 
 def say_considered(considered: tuple[Considered, ...]) -> list[str]:

@@ -31,7 +31,7 @@ from tidegate.passes import NOT_THERE, SYNC_STAGES, Checked, Show, Unit, check_s
 from tidegate.placement.place import Options, Placed, find_slots, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
-from tidegate.simulate.judge import Limits, Progress, judge
+from tidegate.simulate.judge import AT_ONCE, Judgement, Limits, Progress, judge
 from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.forced import force
@@ -48,13 +48,15 @@ from tidegate.targets import Target, default_target, known_targets
 EARLY = ("kernel", "graph")
 EXACT = "optimal"
 LATE = ("verify", "judge")
+# Of a program with barrier objects before anything is inserted: further than what is judged afterwards.
+AS_GIVEN = Limits(steps=150_000)
 
 
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
     """Hazards and placement for one graph; nothing is judged, nothing applied."""
     options = options or SyncOptions()
     with no_collecting():
-        placed = _place(_find(graph, target, options), target, options, None)
+        placed = _place(_find(graph, target, options), target, options, None, None)
         return _with_loose_counts(placed, graph, target, options)
 
 
@@ -160,7 +162,10 @@ def was_clean(result: Synchronized, limits: Limits | None) -> bool:
     if graph is None or result.options.force_barriers:
         return False
     added, stand = tally_inserted(result.plan, graph).barriers, tally(graph).barriers
-    return bool(added and stand) and not judge(graph, result.unit.target, limits).findings
+    if not (added and stand):
+        return False
+    known = result.judged or judge(graph, result.unit.target, replace(limits or AT_ONCE, first=True))
+    return not known.findings
 
 
 def show_if(show: Show, wanted: str | None) -> Show:
@@ -205,14 +210,16 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
     Where it proves nothing, and where more is asked for than it demands, hazards alone decide, as placement sees them.
     """
     target, options, taken = result.unit.target, result.options, names_in(result.unit.kernel)
+    if found.flow.graph.objects:  # asked here and afterwards: was it clean?
+        result.judged = judge(found.flow.graph, target, limits or AS_GIVEN)
     by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
     if by_proof and options.remove_redundant:
-        placed = _place(found, target, replace(options, remove_redundant=False), limits, taken)
+        placed = _place(found, target, replace(options, remove_redundant=False), result.judged, limits, taken)
         less = remove_redundant(placed.plan, found.flow.graph, target)
         if less is not None:
             placed = _with_loose_counts(replace(placed, plan=less), found.flow.graph, target, options)
             return placed, placed.plan
-    placed = _place(found, target, options, limits, taken)
+    placed = _place(found, target, options, result.judged, limits, taken)
     if by_proof and options.least:
         plan = refine(placed.plan, found.flow.graph, target, bare=True, changes=not options.tighten_waits)
         placed = replace(placed, plan=plan, weight=tally_inserted(plan, found.flow.graph).weight)
@@ -240,10 +247,11 @@ def _place(
     found: Hazards,
     target: Target,
     options: SyncOptions,
+    judged: Judgement | None,
     limits: Limits | None,
     taken: frozenset[str] = frozenset(),
 ) -> Placed:
-    found, trusted = trust(found, target, limits)
+    found, trusted = trust(found, target, limits, judged)
     asked = Options(
         options.strategy, options.remove_redundant, options.seconds, taken=taken, tighten_waits=options.tighten_waits
     )
@@ -276,15 +284,18 @@ def _by_optimum(found: Hazards, target: Target, asked: Options, placed: Placed) 
     return other
 
 
-def trust(hazards: Hazards, target: Target, limits: Limits | None) -> tuple[Hazards, int]:
+def trust(
+    hazards: Hazards, target: Target, limits: Limits | None, judged: Judgement | None = None
+) -> tuple[Hazards, int]:
     """Without the hazards that barrier objects order: each walk passes one, and the judge finds no race as it is.
 
     What other barriers order is not theirs. A pair that is left out hides no other one: hazards are found anew.
+    `judged`: what came of the program as it is, where that is known.
     """
     flow = hazards.flow
     if not flow.graph.objects:
         return hazards, 0
-    walks, racing = Walks(flow, target, hazards.stagger), judge(flow.graph, target, limits).pairs
+    walks, racing = Walks(flow, target, hazards.stagger), (judged or judge(flow.graph, target, limits)).pairs
     ordered: frozenset[tuple[int, int]] = frozenset()
     while True:
         passing = by_objects(hazards, target)

@@ -118,7 +118,7 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
             conds.append(Compare("<", step, limit))
         place = Binary("+", place, Binary("*", step, Const(span.stride)))
     last = Const(meet.buffers[spot.buffer].bytes - touch.width)
-    low, high = meet.bounds(place, conds, meet.ranges_in(touch, touch, start))
+    low, high = meet.bounds(place, conds, meet.ranges_with(meet.bases_in(touch, touch, start)))
     least, most = low is not None and low >= 0, high is not None and high <= last.value
     if why_not_affine(place):
         return least and most  # a swizzle `(… xor …) mod rows` stays inside, whatever isl can say of it

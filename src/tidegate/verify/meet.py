@@ -11,7 +11,8 @@ Cost    one question to isl, unless intervals are apart; the same question is as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range, both
@@ -36,7 +37,7 @@ from tidegate.language.points import Undecided, find_point, has_point
 from tidegate.verify.asked import BYTE, Point, Question, Waves
 from tidegate.verify.conds import Conds
 from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
-from tidegate.verify.tables import Box, RangesOf, make_table
+from tidegate.verify.tables import Box, RangesOf, make_table, normal_start
 
 NO_COND: Conds = frozenset()
 
@@ -56,6 +57,8 @@ class Meet:
         self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
         self.held: dict[object, list[Cond]] = {}
         self.may: dict[object, bool] = {}
+        self.sides: dict[object, tuple[Box | None, list[Cond], bool, bool]] = {}
+        self.starts: dict[object, Index] = {}  # of boxes, as tables take them
         self.apart: set[object] = set()  # pairs of one wave that touch no byte twice, whatever lanes do
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
 
@@ -65,7 +68,7 @@ class Meet:
         key = (*classes, iterations, waves, tuple(ways))
         if key not in self.known:
             # Most pairs never meet, whatever the iterations are, or whatever happens between them.
-            may = self.may_meet(x, y, self.anywhere(x), waves)
+            may = self.ever_meet(x, y, waves)
             if may and tuple(ways) != (NO_COND,):
                 may = self.may_meet(x, y, iterations, waves)
             self.known[key] = self.ask_about(x, y, iterations, ways, waves) if may else None
@@ -85,6 +88,12 @@ class Meet:
                 if given is not None and self.holds(given[0]):
                     self.leans = True
                     return
+
+    def ever_meet(self, x: Touch, y: Touch, waves: Waves) -> bool:
+        """Whether they meet in any iterations at all: the same whichever comes first, unless halves tell them apart."""
+        swapped = not (waves.x or waves.y) and self.footprints.class_of(x.node) > self.footprints.class_of(y.node)
+        first, second = (y, x) if swapped else (x, y)
+        return self.may_meet(first, second, self.anywhere(first), replace(waves, one_lane=False))
 
     def may_meet(self, x: Touch, y: Touch, iterations: Iterations, waves: Waves) -> bool:
         """Whether they meet at all, whatever happens between them."""
@@ -130,29 +139,47 @@ class Meet:
         if any(span.limit is not None for touch in (x, y) for span in touch.extents):
             return None
         start = self.paths.start(y.node)
-        sides = ((x, one, iterations, U, 0), (y, other, start, V, shift))
-        boxes: list[Box] = []
-        conds: list[Cond | None] = []
-        for touch, spot, at, wave, by in sides:
-            place = None if spot.start is None else self.paths.index_at(spot.start, touch.node, at, wave)
-            if place is None:
-                return None
-            steps = tuple((span.count, span.stride) for span in touch.extents)
-            boxes.append(Box(Binary("+", place, Const(by)), steps, touch.width))
-            conds += [self.paths.put_at(cond, touch.node, at, wave) for cond in (*touch.facts, spot.cond)]
-        known = [cond for cond in conds if cond is not None]
-        if not any(map(why_not_affine, known)) and not any(why_not_affine(box.start) for box in boxes):
+        ours, conds, sure_x, odd_x = self.side(x, one, iterations, U, 0)
+        theirs, more, sure_y, odd_y = self.side(y, other, start, V, shift)
+        if ours is None or theirs is None or not (odd_x or odd_y):
             return None
+        known = [*conds, *more]
         pairs = reduce(both, self.pair_of(waves))
         keeps = by_lanes and waves.same and x.lanes == y.lanes != "" and not (x.is_async or y.is_async)
         apart = y.lanes_from - x.lanes_from if keeps else None
-        ranges = self.ranges_in(x, y, iterations)
-        table = make_table((boxes[0], boxes[1]), known, (U, V), ranges, pairs, apart)
+        bases = self.bases_in(x, y, iterations)
+        starts = (self.start_of(ours, bases), self.start_of(theirs, bases))
+        table = make_table((ours, theirs), starts, known, (U, V), self.ranges_with(bases), pairs, apart)
         if table is None:
             return None
-        sure = len(known) == len(conds) and not (x.may or y.may)
-        more = (*self.trips_of(x, iterations), *self.trips_of(y, start))
-        return Question((*known, *more), sure, one, table)
+        trips = (*self.trips_of(x, iterations), *self.trips_of(y, start))
+        return Question((*known, *trips), sure_x and sure_y, one, table)
+
+    def side(
+        self, touch: Touch, spot: Spot, iterations: Iterations, wave: str, shift: int
+    ) -> tuple[Box | None, list[Cond], bool, bool]:
+        """The box of one access, what is known wherever it is reached, whether that is all there is to know, and
+        whether something of it is not affine. No box: its place is unknown."""
+        key = (self.footprints.class_of(touch.node), spot, iterations, wave, shift)
+        found = self.sides.get(key)
+        if found is None:
+            place = None if spot.start is None else self.paths.index_at(spot.start, touch.node, iterations, wave)
+            box = None
+            if place is not None:
+                steps = tuple((span.count, span.stride) for span in touch.extents)
+                box = Box(Binary("+", place, Const(shift)), steps, touch.width)
+            conds = [self.paths.put_at(cond, touch.node, iterations, wave) for cond in (*touch.facts, spot.cond)]
+            known = [cond for cond in conds if cond is not None]
+            odd = any(map(why_not_affine, known)) or (box is not None and bool(why_not_affine(box.start)))
+            found = self.sides[key] = (box, known, len(known) == len(conds) and not touch.may, odd)
+        return found
+
+    def start_of(self, box: Box, bases: Mapping[str, Range]) -> Index:
+        """Where a box starts, in the form that tables take."""
+        key = (box.start, tuple(bases.items()))
+        if key not in self.starts:
+            self.starts[key] = normal_start(box.start, self.ranges_with(bases))
+        return self.starts[key]
 
     def anywhere(self, x: Touch) -> Iterations:
         """Iterations of which nothing is known."""
@@ -334,8 +361,8 @@ class Meet:
             if most is not None and step[0] != WILD and loop not in self.paths.trips:
                 yield Compare("<", value_of(step), Const(most))
 
-    def ranges_in(self, x: Touch, y: Touch, iterations: Iterations) -> Callable[[str], Range]:
-        """What is known of names: with iterations x's and y's, which end with their loops."""
+    def bases_in(self, x: Touch, y: Touch, iterations: Iterations) -> dict[str, Range]:
+        """What is known of x's and y's iterations, which end with their loops, and of waves."""
         known: dict[str, Range] = dict.fromkeys((U, V), (0, self.graph.waves - 1))
         for touch, steps in ((x, iterations), (y, self.paths.start(y.node))):
             for loop, (base, offset) in zip(self.paths.around[touch.node], steps, strict=True):
@@ -343,6 +370,9 @@ class Meet:
                 low, high = known.get(base, (0, None))
                 if base != WILD and most is not None:
                     known[base] = (low, most - offset if high is None else min(high, most - offset))
+        return known
+
+    def ranges_with(self, known: Mapping[str, Range]) -> Callable[[str], Range]:
         return lambda name: known[name] if name in known else self.range_of(name)
 
     def pair_of(self, waves: Waves) -> Iterable[Cond]:

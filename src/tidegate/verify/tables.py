@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MOST_POINTS = 1 << 21
 MOST_VALUES = 64  # of one name
 MOST_SHIFTS = 32  # distances of what is left to isl
+MOST_KEPT, SMALL = 2_000, 1 << 12  # tables that are kept, and points of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +198,51 @@ class _Parts:
         return [each * step for each in range(-(-low // step), high // step + 1)]
 
 
+def normal_start(start: Index, ranges: Callable[[str], Range]) -> Index:
+    """Where a box starts, with `xor` kept to the bits that it changes."""
+    math = Arithmetic(RangesOf(ranges))
+    return _low_bits(math.put(start, {}), math)
+
+
 def make_table(
     boxes: tuple[Box, Box],
+    starts: tuple[Index, Index],
     conds: Sequence[Cond],
     waves: tuple[str, str],
     ranges: Callable[[str], Range],
     may_pair: Cond,
     apart: int | None,
 ) -> Table | None:
-    """The table of a question under some conditions; None if too much would have to be tried."""
+    """The table of a question under some conditions; None if too much would have to be tried.
+
+    `starts`: those of the boxes, as `normal_start` gives them. Small tables are kept for changed
+    programs, which ask for them again.
+    """
+    used = dict.fromkeys(name for expr in (*starts, *conds) for name in names(expr))
+    key = (boxes, starts, tuple(conds), waves, tuple((name, ranges(name)) for name in (*used, *waves)), may_pair, apart)
+    if key in _KEPT:
+        return _KEPT[key]
+    found = _make_table(boxes, starts, conds, waves, ranges, may_pair, apart)
+    if found is None or prod(axis.size for axis in found.axes) <= SMALL:
+        if len(_KEPT) >= MOST_KEPT:
+            _KEPT.clear()
+        _KEPT[key] = found
+    return found
+
+
+_KEPT: dict[object, Table | None] = {}
+
+
+def _make_table(
+    boxes: tuple[Box, Box],
+    starts: tuple[Index, Index],
+    conds: Sequence[Cond],
+    waves: tuple[str, str],
+    ranges: Callable[[str], Range],
+    may_pair: Cond,
+    apart: int | None,
+) -> Table | None:
     math = Arithmetic(RangesOf(ranges))
-    starts = [_low_bits(math.put(box.start, {}), math) for box in boxes]
     terms, rest = math.sum(math.binary("-", starts[1], starts[0]))
     axes = _axes(waves, [atom for atom in terms if why_not_affine(atom)], conds, ranges)
     if axes is None:

@@ -52,8 +52,9 @@ def verify(graph: g.SyncGraph, target: Target, *, memory: bool = True) -> Verifi
 
 
 def is_proved(graph: g.SyncGraph, target: Target) -> bool:
-    """As `verify(...).is_proved`, and sooner where it is not: nothing is found out about what is wrong."""
-    return find_wrong(graph, target) is None
+    """As `verify(...).is_proved`, and sooner where it is not: nothing is found out about what is wrong, and what no
+    barrier can order is asked about first."""
+    return _first_wrong(graph, target, at_once_first=True) is None
 
 
 def find_wrong(graph: g.SyncGraph, target: Target) -> tuple[int, int] | None:
@@ -61,9 +62,13 @@ def find_wrong(graph: g.SyncGraph, target: Target) -> tuple[int, int] | None:
 
     Where nothing could be decided, both are -1.
     """
+    return _first_wrong(graph, target)
+
+
+def _first_wrong(graph: g.SyncGraph, target: Target, *, at_once_first: bool = False) -> tuple[int, int] | None:
     with no_collecting():
         try:
-            found = _Verifier(flow_of(graph), target, witnesses=False).verify(memory=False)
+            found = _Verifier(flow_of(graph), target, witnesses=False).verify(False, at_once_first)
         except _Wrong as wrong:
             return wrong.points
     return None if found.is_proved else (-1, -1)
@@ -115,18 +120,21 @@ class _Verifier:
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
 
-    def verify(self, memory: bool) -> Verification:
+    def verify(self, memory: bool, at_once_first: bool = False) -> Verification:
         try:
             self.protocol = find_protocol(self.flow, self.events, self.meet, self.parting)
             undecided = self.protocol.undecided or find_contradiction(self.meet, memory)
             if undecided:
                 return Verification(undecided=undecided)
+            if at_once_first:  # a question for each access, where searches may take thousands of steps
+                self.at_once()
             for head, nodes in self.segments().items():
                 for mode in self.modes(head):
                     self.segment(head, nodes, mode)
                 if len(self.suspects) >= MOST_SUSPECTS:
                     break  # enough to see that it is wrong
-            self.at_once()
+            if not at_once_first:
+                self.at_once()
         except TooMuch as reason:
             found, why = tuple(self.suspects.values()), (str(reason),)
             return Verification(found, why, queries=self.meet.queries, visits=self.paths.effort)
