@@ -28,6 +28,7 @@ from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
 from tidegate.simulate.judge import judge
 from tidegate.targets import Target, load_target
+from tidegate.verify.tables import forget_tables
 from tidegate.verify.verify import verify
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -147,7 +148,11 @@ def _loaded(path: Path) -> tuple[g.SyncGraph, Target]:
 def is_proved_without(rule: Rule, graph: g.SyncGraph, target: Target) -> bool:
     with pytest.MonkeyPatch.context() as patch:
         rule.off(patch)
-        return verify(graph, target).is_proved
+        forget_tables()
+        try:
+            return verify(graph, target).is_proved
+        finally:
+            forget_tables()
 
 
 def run(quick: bool | None = None) -> tuple[str, bool]:

@@ -227,7 +227,7 @@ def _run_stages(
         if print_after == "kernel":
             show("kernel", show_text(unit.kernel))
         findings += check(unit.kernel, unit.target)
-        if stop_after == "kernel" or _is_bad(findings):
+        if stop_after == "kernel" or any(each.is_bad_input for each in findings):
             return Checked(findings, why_not=_why_not(findings, stop_after))
         from tidegate.graph.build import build_graph
 
@@ -240,9 +240,9 @@ def _run_stages(
     findings += check_graph(graph)
     if print_after == "graph":
         show("graph", show_graph(graph))
-    if unit.kernel is None and not _is_bad(findings):
+    if unit.kernel is None and not any(each.is_bad_input for each in findings):
         findings += find_graph_misfits(graph, unit.target, lowered=unit.origin is not None)
-    if stop_after == "graph" or _is_bad(findings) or any(each.code in NOT_THERE for each in findings):
+    if stop_after == "graph" or any(each.is_bad_input or each.code in NOT_THERE for each in findings):
         return Checked(findings, why_not=_why_not(findings, stop_after))
     from tidegate.verify.model import Verification
     from tidegate.verify.say import show_verification
@@ -400,13 +400,9 @@ def _possible(
 
 
 def _why_not(findings: list[Finding], stop_after: str | None) -> str:
-    if _is_bad(findings):
+    if any(each.is_bad_input for each in findings):
         return "the program has no meaning"
     return f"stopped after `{stop_after}`" if stop_after else "the target does not have what the program uses"
-
-
-def _is_bad(findings: list[Finding]) -> bool:
-    return any(each.is_bad_input for each in findings)
 
 
 def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
