@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
-from tidegate.graph.model import SyncGraph
+from tidegate.graph.model import SyncGraph, ends_some_lanes
 from tidegate.graph.plan import Plan
 from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
@@ -315,8 +315,7 @@ def _run(
     """Runs what is not proved: each suspect, or `only` some, is shown again, with its own sizes if need be."""
     from tidegate.simulate.judge import AT_ONCE, judge
 
-    assert checked.graph is not None
-    assert checked.verification is not None
+    assert checked.graph is not None and checked.verification is not None  # noqa: PT018
     limits, asked = limits or AT_ONCE, checked.verification
     suspects, checked.narrowed = asked.suspects if only is None else only, only is not None
     if only == ():
@@ -329,8 +328,8 @@ def _run(
     checked.judgement = judgement = judge(checked.graph, target, limits, progress)
     known = checked.findings
     checked.findings = [*known, *_new(judgement, known)]
-    if limits.sizes:
-        return  # other sizes were not asked for
+    if limits.sizes:  # no others were asked for
+        return
     pairs = set(judgement.pairs)
     hidden = sum(not _is_among(suspect, pairs) for suspect in suspects)
     steps = limits.steps // 2 // max(1, min(hidden, limits.replays))
@@ -343,7 +342,9 @@ def _run(
             checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
         if _is_among(suspect, pairs):
             checked.shown += 1
-        elif not judgement.bounded and judgement.runs:
+        elif (
+            not judgement.bounded and judgement.runs and not (suspect.within_a_wave and ends_some_lanes(checked.graph))
+        ):
             checked.refuted += 1  # everything was run
         else:
             left.append(suspect)
@@ -411,8 +412,7 @@ def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
     The shape of a kernel says better where a mistake with the workgroup's barrier comes from; in a run the same mistake
     often has another code.
     """
-    places = {(each.code, each.at.line) for each in known}
-    places |= {("TG301", each.at.line) for each in known if each.code == "TG304"}
+    places = {(code, each.at.line) for each in known for code in (each.code, *["TG301"] * (each.code == "TG304"))}
     protocol = any(each.code in PROTOCOL for each in known)
     barriers = any(each.code.startswith("TG2") for each in known)
     return [
@@ -432,7 +432,9 @@ def show_decided(checked: Checked) -> str:
     if checked.verification is None or checked.graph is None:
         return f"not judged: {checked.why_not}"
     lines = [show_verification(checked.verification, checked.graph)]
-    if checked.outside and checked.verification.is_proved:
+    if checked.judgement is not None and checked.judgement.findings and checked.verification.is_proved:
+        lines = ["not proved: a run shows what is found above"]
+    elif checked.outside and checked.verification.is_proved:
         lines = [f"not proved: accesses leave their buffers ({checked.outside}); in order as long as they do not"]
     if checked.judgement is not None:
         count = len(checked.verification.suspects)

@@ -82,9 +82,13 @@ class Heads:
         """By the counter; where that gives no number and the graph states one, what it states."""
         known = self.flow.loops[loop].facts
         counted = self.counted(loop)
-        if known is not None and known.least == known.most and not isinstance(counted, Const):
-            return Const(known.least)
-        return counted
+        is_stated = known is not None and known.least == known.most and self.inside(loop) != [False, True]
+        return Const(known.least) if known and is_stated and not isinstance(counted, Const) else counted
+
+    def inside(self, loop: int) -> list[bool]:
+        """Of the successors of its head, whether each stays in the loop."""
+        after = self.flow.successors[self.flow.loops[loop].head]
+        return [loop in self.walk.chains[self.flow.loop_of[each]] for each in after]
 
     def counted(self, loop: int) -> Index | None:
         """What the test at the head and the steps of the counter say, whatever the graph states beside them."""
@@ -93,6 +97,9 @@ class Heads:
             return None
         counter = self.walk.names.number.get(known.counter)
         test = self.flow.action(self.flow.loops[loop].head)
+        # The loop goes on where the test holds, and ends where not: a graph may have it the other way round.
+        if self.inside(loop) != [True, False]:
+            return None
         if counter is None or test != g.Branch(Compare("<", Name(known.counter), known.upper)):
             return None
         symbol = f"@{loop}.{known.counter}"

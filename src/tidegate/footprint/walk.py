@@ -55,7 +55,12 @@ class Walk(Expressions):
         super().__init__(flow)
         self.order = order_of(flow)
         self.params = {name for each in flow.graph.functions for name in each.params}
-        self.at_start: Env = Environment(levels_for(len(self.names.number)))
+        # A name from outside that is set as well has its first value until then (test_believed).
+        given: list[tuple[int, Value]] = [
+            (key, Name(name)) for name, key in self.names.number.items() if name in self.outside
+        ]
+        nothing: Env = Environment(levels_for(len(self.names.number)))
+        self.at_start = nothing.put(given)
         self.entered: dict[int, Env] = {}  # node → its environment, before it acts
         self.left: dict[int, Env] = {}  # and after
         self.facts: dict[int, Facts | None] = {}
@@ -132,7 +137,8 @@ class Walk(Expressions):
             name = self.names.given[key]
             home = self.names.home.get(name)
             value = env.get(key)
-            if home is None or loop in self.chains[home] or value is None:
+            is_read = home is not None and loop not in self.chains[home]
+            if value is None or not (is_read or name in self.outside):
                 new.append((key, None))  # nobody reads it from here on
             elif key in self.lost[loop]:
                 new.append((key, self.no_value(node, name)))

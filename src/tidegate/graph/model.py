@@ -353,6 +353,11 @@ def is_inside(graph: SyncGraph, loop: int, outer: int) -> bool:
     return loop == outer
 
 
+def ends_some_lanes(graph: SyncGraph) -> bool:
+    """Whether lanes end before others of their wave. A run ends the wave, and does not see what the others do."""
+    return any(isinstance(point.action, End) and point.under == "divergent" for point in graph.points)
+
+
 def predecessors(graph: SyncGraph) -> list[list[int]]:
     """For every point the points that lead to it, in order."""
     return invert([point.successors for point in graph.points])

@@ -1,14 +1,17 @@
 """Where waves may go different ways, by what the program does and by what it says of itself.
 
 Needs   a flow, and what its branches decide
-Gives   the branches at which waves part, and the nodes that not all of them may come to
+Gives   the branches at which waves part, the nodes that not all of them may come to, and those to which they come by
+        ways that cross: `if wave == 1 { if f { …; exit } } …` has a way from its inside to what the others do meanwhile
 Keeps   a node that is not among them is reached by all waves or by none: whoever made the graph may have said less
 Cost    linear in the nodes, for each branch at which waves part
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 from tidegate.footprint.model import Footprints
 from tidegate.graph import model as g
@@ -22,16 +25,39 @@ class Parting:
     branches: tuple[int, ...]
     joins: dict[int, int]  # branch → where its arms meet again, or -1
     apart: frozenset[int]
+    crossing: frozenset[int]  # nodes that waves come to by ways that cross, or in different iterations
 
 
 def find_parting(flow: Flow, footprints: Footprints) -> Parting:
     found = [node for node in range(len(flow.origin)) if _parts(flow, footprints, node)]
     joins = find_joins(flow.successors) if found else ()
     apart = {node for node, uniform in enumerate(uniform_nodes(flow)) if not uniform}
+    crossing: set[int] = set()
     for branch in found:
-        for successor in flow.successors[branch]:
-            apart |= between(flow, successor, joins[branch], branch)
-    return Parting(tuple(found), {branch: joins[branch] for branch in found}, frozenset(apart))
+        arms = [between(flow, each, joins[branch], branch) for each in dict.fromkeys(flow.successors[branch])]
+        apart.update(*arms)
+        if any(not one.isdisjoint(other) for one, other in combinations(arms, 2)):
+            crossing.update(*arms)
+        crossing |= _going_round(flow, set().union(*arms), branch, joins[branch])
+    return Parting(tuple(found), {branch: joins[branch] for branch in found}, frozenset(apart), frozenset(crossing))
+
+
+def _going_round(flow: Flow, arms: set[int], branch: int, join: int) -> set[int]:
+    """The nodes of loops that an arm goes round before it comes to the join: waves come there in other iterations."""
+    found: set[int] = set()
+    if join >= 0:
+        around = set(_loops_around(flow, branch)).intersection(_loops_around(flow, join))
+        for loop in around:
+            if flow.loops[loop].head in arms:
+                found.update(node for node in range(len(flow.origin)) if loop in _loops_around(flow, node))
+    return found
+
+
+def _loops_around(flow: Flow, node: int) -> Iterator[int]:
+    loop = flow.loop_of[node]
+    while loop >= 0:
+        yield loop
+        loop = flow.loops[loop].parent
 
 
 def between(flow: Flow, start: int, join: int, branch: int) -> set[int]:

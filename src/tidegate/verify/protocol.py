@@ -68,6 +68,9 @@ def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]], parting: Parting)
     ends = [node for node in parting.apart if isinstance(points[node].action, g.End)]
     if len(flow.entries) == 1 and meeting and ends:
         found.append("waves that end before others")
+    # Between arms that lie apart every pair is asked about; of ways that cross nobody has an order (test_believed).
+    if not parting.crossing.isdisjoint(events):
+        found.append("waves that part, and whose ways cross before they meet again")
     return found
 
 
