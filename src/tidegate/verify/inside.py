@@ -69,17 +69,23 @@ def find_contradiction(meet: Meet, memory: bool) -> tuple[str, ...]:
     `memory`: the graph was not built from a program, so that a counter is also held against its loop where the test
     is not at the head and cannot be counted.
     """
-    for loop, counted in zip(meet.flow.loops, meet.footprints.counted, strict=True):
+    for number, (loop, counted) in enumerate(zip(meet.flow.loops, meet.footprints.counted, strict=True)):
         if loop.facts is None or not loop.facts.counter or (not loop.least and loop.most is None):
             continue
         if counted is None or why_not_affine(counted):
-            fits = not memory
+            fits = not memory and not _ends_where_it_holds(meet.flow, number)
         else:
             too_few = loop.least > 0 and meet.holds([Compare("<", counted, Const(loop.least))])
             fits = not too_few and (loop.most is None or not meet.holds([Compare(">", counted, Const(loop.most))]))
         if not fits:
             return ("a loop that does not run as often as the graph states",)
     return ()
+
+
+def _ends_where_it_holds(flow: Flow, number: int) -> bool:
+    """Whether a loop is left where the test at its head holds, and goes on where not."""
+    inside = [number in flow.loops_around(each) for each in flow.successors[flow.loops[number].head]]
+    return inside == [False, True]
 
 
 def _places(meet: Meet, memory: bool) -> Iterator[str]:

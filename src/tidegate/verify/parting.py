@@ -9,7 +9,6 @@ Cost    linear in the nodes, for each branch at which waves part
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -46,18 +45,11 @@ def _going_round(flow: Flow, arms: set[int], branch: int, join: int) -> set[int]
     """The nodes of loops that an arm goes round before it comes to the join: waves come there in other iterations."""
     found: set[int] = set()
     if join >= 0:
-        around = set(_loops_around(flow, branch)).intersection(_loops_around(flow, join))
+        around = set(flow.loops_around(branch)).intersection(flow.loops_around(join))
         for loop in around:
             if flow.loops[loop].head in arms:
-                found.update(node for node in range(len(flow.origin)) if loop in _loops_around(flow, node))
+                found.update(node for node in range(len(flow.origin)) if loop in flow.loops_around(node))
     return found
-
-
-def _loops_around(flow: Flow, node: int) -> Iterator[int]:
-    loop = flow.loop_of[node]
-    while loop >= 0:
-        yield loop
-        loop = flow.loops[loop].parent
 
 
 def between(flow: Flow, start: int, join: int, branch: int) -> set[int]:
