@@ -240,7 +240,7 @@ class Arithmetic:
         if low is None or high is None or low + step < 0:
             return None
         back, rest = _plus(self.sum(under), self.sum(over), -1)
-        # One step back is a remainder only below 2 * size: `3 - wave` may start far above (test_verify: `wrapped`).
+        # One step back is a remainder only below 2 * size: `3 - wave` may start far above (test_arithmetic).
         is_back = not back and rest == size and high + step < 2 * size
         is_start = isinstance(over, Const) and high == limit and over.value == 0
         return self.mod(under, size) if is_back or is_start else None

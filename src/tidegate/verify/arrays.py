@@ -48,7 +48,7 @@ LARGEST = 1 << 62  # NumPy wraps numbers around beyond 63 bits, silently
 
 
 def fits(expr: Index | Cond, env: Mapping[str, Any]) -> bool:
-    """Whether no number on the way to the value can be too large for an array (test_verify: `wraps_around`)."""
+    """Whether no number on the way to the value can be too large for an array (test_believed)."""
     try:
         for part in walk(expr):
             if isinstance(part, INDEX_TYPES):

@@ -65,7 +65,7 @@ def _loops(meet: Meet) -> Iterator[str]:
 def find_contradiction(meet: Meet, memory: bool) -> tuple[str, ...]:
     """A loop whose counter does not run as often as the graph states: nothing is proved of such a graph.
 
-    `trips 2 .. 2` beside a counter from 0 to 8 was believed (test_verify: `test_trips_that_a_counter_contradicts`).
+    `trips 2 .. 2` beside a counter from 0 to 8 was believed (test_believed: `test_trips_that_a_counter_contradicts`).
     `memory`: the graph was not built from a program, so that a counter is also held against its loop where the test
     is not at the head and cannot be counted.
     """
