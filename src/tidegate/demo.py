@@ -15,12 +15,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
 
+from tidegate.decided import show_decided
 from tidegate.diag import BadInput, Finding, Sources, sort_findings
 from tidegate.files import load_text
 from tidegate.graph.barriers import tally
 from tidegate.graph.build import build_graph
 from tidegate.language.ops import Kernel
-from tidegate.passes import Checked, Unit, check_unit, show_decided
+from tidegate.passes import Checked, Unit, check_unit
 from tidegate.pingpong import Scheduled, schedule_kernel
 from tidegate.report.build import Asked, build_report
 from tidegate.report.headline import cost_of_iteration

@@ -22,6 +22,7 @@ from tidegate.targets import Target, default_target, load_target
 if TYPE_CHECKING:
     from tidegate.assumptions import Assumption
     from tidegate.simulate.judge import Judgement, Limits, Progress
+    from tidegate.verify.ground import Ground
     from tidegate.verify.model import Suspect, Verification
     from tidegate.verify.stale import Stale
 
@@ -90,6 +91,7 @@ class Unit:
     graph: SyncGraph | None
     origin: Origin | None = None  # what the graph was made of
     note: str = ""  # that the file names another target than the one asked for
+    ground: Ground | None = None  # what proofs of programs that differ in synchronization alone have left
 
 
 def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
@@ -251,7 +253,8 @@ def _run_stages(
     stale = _stale(graph, unit.target)
     verification = Verification(undecided=("nobody was asked to",))
     if prove:  # that a kernel stays in its memory has been seen in its shape; Triton sees to that of its own
-        verification = verify(graph, unit.target, memory=unit.kernel is None and unit.origin is None)
+        memory = unit.kernel is None and unit.origin is None
+        verification = verify(graph, unit.target, memory=memory, ground=unit.ground)
     if unit.origin is not None and unit.origin.unmodelled and not verification.suspects:
         verification = Verification(undecided=unit.origin.unmodelled)
     if print_after == "verify":
@@ -335,7 +338,7 @@ def _run(
     steps = limits.steps // 2 // max(1, min(hidden, limits.replays))
     left: list[Suspect] = []
     for suspect in suspects:
-        if not _is_among(suspect, pairs):
+        if not _is_among(suspect, pairs) and not (limits.first and pairs):
             again = _replay(checked, suspect, target, replace(limits, shown=limits.shown | pairs), steps)
             pairs |= again.pairs
             found = {(each.code, each.at, each.message) for each in checked.findings} if again.findings else set()
@@ -352,8 +355,7 @@ def _run(
 
 
 def _why_not_shown(suspect: Suspect, checked: Checked) -> str:
-    assert checked.judgement is not None
-    assert checked.graph is not None
+    assert checked.judgement is not None and checked.graph is not None  # noqa: PT018
     bounded = [each for each in checked.judgement.bounded if each != NO_MORE_TRIPS]
     if bounded:
         return f"not everything was run ({bounded[0]})"
@@ -401,9 +403,14 @@ def _possible(
 
 
 def _why_not(findings: list[Finding], stop_after: str | None) -> str:
-    if any(each.is_bad_input for each in findings):
-        return "the program has no meaning"
-    return f"stopped after `{stop_after}`" if stop_after else "the target does not have what the program uses"
+    bad = any(each.is_bad_input for each in findings)
+    return (
+        "the program has no meaning"
+        if bad
+        else f"stopped after `{stop_after}`"
+        if stop_after
+        else "the target does not have what the program uses"
+    )
 
 
 def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
@@ -422,29 +429,3 @@ def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
         and not (protocol and each.code in PROTOCOL)
         and not (barriers and each in judgement.at_the_barrier)
     ]
-
-
-def show_decided(checked: Checked) -> str:
-    """Who decided about races and hangs, the verifier or the simulator, and what that covers."""
-    from tidegate.assumptions import show_assumptions
-    from tidegate.verify.say import show_verification
-
-    if checked.verification is None or checked.graph is None:
-        return f"not judged: {checked.why_not}"
-    lines = [show_verification(checked.verification, checked.graph)]
-    if checked.judgement is not None and checked.judgement.findings and checked.verification.is_proved:
-        lines = ["not proved: a run shows what is found above"]
-    elif checked.outside and checked.verification.is_proved:
-        lines = [f"not proved: accesses leave their buffers ({checked.outside}); in order as long as they do not"]
-    if checked.judgement is not None:
-        count = len(checked.verification.suspects)
-        for many, does in ((checked.shown, "shows"), (checked.refuted, "goes through everything and refutes")):
-            if many:
-                which = "it" if count == 1 else "them all" if many == count else f"{many} of them"
-                lines[0] += f"; the simulator {does} {which}"
-        lines.append(checked.judgement.show())
-    elif checked.why_not:
-        lines.append(f"not judged: {checked.why_not}")
-    if checked.is_clean and (assumed := show_assumptions(checked.assumptions)):
-        lines.append(assumed)
-    return "\n".join(lines)

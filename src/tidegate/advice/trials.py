@@ -21,6 +21,7 @@ from tidegate.passes import Checked
 from tidegate.placement.pieces import Piece
 from tidegate.simulate.judge import Limits, judge
 from tidegate.targets import Target
+from tidegate.verify.ground import Ground
 from tidegate.verify.say import what_is_proved
 from tidegate.verify.verify import verify
 
@@ -38,6 +39,7 @@ class Trials:
         self.graph, self.target, self.limits = graph, target, limits or Limits()
         self.cleared = {(each.x, each.y) for each in checked.verification.suspects} if checked.verification else set()
         self.misfits = {each.code for each in find_graph_misfits(graph, target)}
+        self.ground = Ground(graph, target)
         self.known: dict[frozenset[tuple[int, SyncOp | None]], Proof | None] = {}
         self.count = self.points = self.steps = self.left_out = 0
 
@@ -67,7 +69,7 @@ class Trials:
     def decide(self, graph: g.SyncGraph) -> Proof | None:
         if {each.code for each in find_graph_misfits(graph, self.target)} - self.misfits:
             return None
-        verification = verify(graph, self.target)
+        verification = verify(graph, self.target, ground=self.ground)
         if verification.is_proved:
             return Proof("verifier", what_is_proved(verification, graph))
         suspects = {(each.x, each.y) for each in verification.suspects}

@@ -221,7 +221,7 @@ class _Check:
 
     def verdicts(self, most: int) -> list[str]:
         """For each program how many findings there are, and what was run."""
-        from tidegate.passes import show_decided
+        from tidegate.decided import show_decided
 
         lines = []
         where = f"{self.file}: " if self.among_others else ""

@@ -115,7 +115,7 @@ def _unplaced(result: Synchronized) -> list[str]:
 
 
 def _judged(result: Synchronized, most: int, printed: str | None) -> list[str]:
-    from tidegate.passes import show_decided
+    from tidegate.decided import show_decided
     from tidegate.synchronize.model import AS_WRITTEN
 
     if result.doubt:

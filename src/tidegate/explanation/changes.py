@@ -64,7 +64,7 @@ class Change:
     part: int = -1
 
     def apply(self, graph: g.SyncGraph) -> g.SyncGraph | None:
-        """The program with this change; None if nothing can be put where it asks."""
+        """Any graph of these points with this change; None if nothing can be put where it asks."""
         points = list(graph.points)
         for number, op in self.instead.items():
             action = g.Compute() if op is None else g.Sync(op)

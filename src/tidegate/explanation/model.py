@@ -24,6 +24,7 @@ class Verdict(Enum):
 
     BREAKS = "breaks"  # the judge finds what it did not find before
     OVERLOOKED = "overlooked"  # it finds nothing, but a hazard is no longer ordered: other sizes, or widened bytes
+    UNORDERED = "unordered"  # not run; the verifier no longer finds an order for a pair that it had one for
     WINDOWS = "windows"  # not judged; a hazard is no longer ordered
     HOLDS = "holds"  # nothing goes wrong
     UNJUDGED = "unjudged"  # not judged; all hazards are still ordered
@@ -31,7 +32,7 @@ class Verdict(Enum):
 
     @property
     def is_wrong(self) -> bool:
-        return self in (Verdict.BREAKS, Verdict.OVERLOOKED, Verdict.WINDOWS)
+        return self in (Verdict.BREAKS, Verdict.OVERLOOKED, Verdict.UNORDERED, Verdict.WINDOWS)
 
 
 @dataclass(frozen=True, slots=True)

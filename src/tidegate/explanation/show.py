@@ -187,6 +187,8 @@ class Sayings:
                 return f"{trial.findings[0].code}: {trial.findings[0].message}{more}"
             case Verdict.OVERLOOKED:
                 return f"{self.lost(trial)} is not ordered; the judge finds nothing in what it runs"
+            case Verdict.UNORDERED:
+                return f"{self.lost(trial) if trial.hazards else self.pair(trial)} is not ordered; not run"
             case Verdict.WINDOWS:
                 return f"{self.lost(trial)} is not ordered; not judged"
         if trial.gone:
@@ -213,6 +215,11 @@ class Sayings:
         hazard = trial.hazards[0]
         return f"{hazard.kind.name} {hazard.witness.buffer} {self.ends(hazard)}"
 
+    def pair(self, trial: Trial) -> str:
+        """Two accesses that the verifier finds no order for, and that no window is about."""
+        lines = sorted({each.at.line for each in trial.findings[0].labels})
+        return f"{self.buffers.get(trial.findings[0].at, '')} {' → '.join(map(str, lines))}".strip()
+
     def witness(self, finding: Finding) -> list[str]:
         """In program order, with the sizes that showed it."""
         labels = [each for each in reversed(finding.labels) if each.text]
@@ -232,6 +239,9 @@ class Sayings:
                         yield f"{part}could be {trial.tried}{said}"
                 case Verdict.BREAKS:
                     yield f"{part}not {trial.tried}: {self.short(trial.findings[0])}"
+                case Verdict.UNORDERED:
+                    lost = self.lost(trial) if trial.hazards else self.pair(trial)
+                    yield f"{part}not {trial.tried}: {lost} (not run)"
                 case Verdict.OVERLOOKED | Verdict.WINDOWS:
                     yield f"{part}not {trial.tried}: {self.lost(trial)} (by windows)"
                 case Verdict.CANNOT:

@@ -27,6 +27,7 @@ from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
 from tidegate.placement.groups import PAIR, SINGLE, Group
 from tidegate.placement.place import Options, place
 from tidegate.targets import Target
+from tidegate.verify.prover import Tried
 
 MOST_MORE = 4  # slots
 MOST_POINTS, MOST_PROGRAMS = 2_000, 40  # of one program, and programs that are tried for it
@@ -60,7 +61,7 @@ class SlotTrials:
                 return None
             self.count += 1
             saved = self.without(group, grown, loop)
-            if saved is not None and not self.trials.new(self.trials.judge(saved)):
+            if saved is not None and not self.trials.new(self.trials.judge(Tried(saved, None))):
                 anew = saved != self.changes.without(group).apply(grown)
                 return MoreSlots(names, have, more, more, bytes_, fits=True, anew=anew)
         return MoreSlots(names, have, None, min(MOST_MORE, room), bytes_, fits=room >= MOST_MORE)

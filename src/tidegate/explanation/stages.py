@@ -115,6 +115,7 @@ class _Explainer:
         few = len(groups) * len(self.served) <= MOST_SEARCHES
         if not few:
             result.notes.append("many hazards: waits are not listed with what they perform for a later barrier")
+        self.trials.make_room(change for group in groups for change in self.changes.of(group))
         gone = [  # first, should a bound be reached
             self.trials.run(self.changes.without(each), None if few else self.served_by(each)) for each in groups
         ]
@@ -164,7 +165,7 @@ class _Explainer:
         for change in self.changes.of(group):
             if change.question == "weaker" and change.tried.partition("(")[0] == stuck:
                 continue  # a count that is too high stays so
-            trial = self.trials.run(change, without.hazards)
+            trial = self.trials.run(change, without.hazards, first=True)
             found.append(trial)
             if trial.verdict is not Verdict.HOLDS and change.question == "weaker":
                 stuck = change.tried.partition("(")[0]

@@ -3,13 +3,15 @@
 Needs   a graph, its hazards, walks past its barriers
 Gives   `Trial`s
 Keeps   only what the program does not have as it is counts as going wrong; the same in every run: what is bounded is
-        bounded by numbers of trials and steps, never by a clock
+        bounded by numbers of trials and steps, never by a clock. The verifier decides every change that it can, and
+        the first ones are run as well, for an example
 Cost    a judgement for each trial, up to the bounds; then windows alone decide
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from tidegate.diag import Finding
 from tidegate.explanation.changes import Change
@@ -21,18 +23,29 @@ from tidegate.placement.events import all_events
 from tidegate.placement.walks import Walks
 from tidegate.simulate.judge import A_TRIAL, Limits
 from tidegate.targets import Target
+from tidegate.verify.ground import Ground
 from tidegate.verify.model import Suspect, Verification
-from tidegate.verify.verify import MOST_SUSPECTS
+from tidegate.verify.prover import Prover, Tried
+from tidegate.verify.say import possible
+from tidegate.verify.verify import MOST_SUSPECTS, verify
 
 # Judgements of changed programs, and steps of all of them (as `Checked.work` counts), after which windows alone decide.
 MOST_TRIALS, MOST_STEPS = 400, 150_000
+# Steps after which a changed program is run only where the verifier cannot say what is different.
+SHOWN_STEPS = 40_000
 # Of the program as it is, which `tidegate check` looks at for longer.
-THE_PROGRAM = Limits(steps=45_000, enough=10_000, replays=6)
+THE_PROGRAM = Limits(steps=25_000, enough=5_000, replays=4)
 
 
-def judged(graph: g.SyncGraph, target: Target, limits: Limits | None = None, narrow: Narrow | None = None) -> Checked:
+def judged(
+    graph: g.SyncGraph,
+    target: Target,
+    limits: Limits | None = None,
+    narrow: Narrow | None = None,
+    ground: Ground | None = None,
+) -> Checked:
     """What is wrong with a graph: all that `tidegate check` finds."""
-    return check_unit(Unit(graph.name, target, None, graph), limits, narrow)
+    return check_unit(Unit(graph.name, target, None, graph, ground=ground), limits, narrow)
 
 
 class Trials:
@@ -48,22 +61,28 @@ class Trials:
     ) -> None:
         self.graph, self.target, self.walks, self.served = graph, target, walks, served
         self.most_steps = most_steps
+        self.prover = Prover(graph, target)
         self.base = judged(graph, target, THE_PROGRAM)
         self.known = {_key(each) for each in self.base.findings}
         self.suspected = self._suspected()
-        self.count = self.steps = self.left_out = 0
+        self.count = self.steps = self.left_out = self.proved_alone = 0
 
-    def run(self, change: Change, hazards: Sequence[Hazard] | None = None) -> Trial:
-        """`hazards`: those that may be affected; None: all."""
+    def run(self, change: Change, hazards: Sequence[Hazard] | None = None, *, first: bool = False) -> Trial:
+        """`hazards`: those that may be affected; None: all. `first`: whether one thing that goes wrong is enough."""
         if change.why:
             return Trial(change.question, change.tried, Verdict.CANNOT, why=change.why, part=change.part)
-        program = change.apply(self.graph)
-        if program is None:
+        if not self.fits(change):
             why = "nothing can stand there"
             return Trial(change.question, change.tried, Verdict.CANNOT, why=why, part=change.part)
         lost = tuple(self.lost(change, self.served if hazards is None else hazards))
-        after = self.judge(program)
-        found = self.new(after)
+        program = self.prover.edited(change.instead, change.before)
+        unordered = self.unordered(program)
+        if unordered is not None:
+            found = tuple(possible(each, program.graph, "nothing was run") for each in unordered)
+            verdict = Verdict.UNORDERED if found else Verdict.HOLDS
+            return Trial(change.question, change.tried, verdict, found, lost if found else (), part=change.part)
+        after = self.judge(program, first=first)
+        found = tuple(self.new(after))
         if after is None:
             verdict = Verdict.WINDOWS if lost else Verdict.UNJUDGED
         elif found:
@@ -73,7 +92,16 @@ class Trials:
         else:
             verdict = Verdict.OVERLOOKED if lost else Verdict.HOLDS
         gone = self.gone(after)
-        return Trial(change.question, change.tried, verdict, tuple(found), lost, gone, part=change.part)
+        return Trial(change.question, change.tried, verdict, found, lost, gone, part=change.part)
+
+    def fits(self, change: Change) -> bool:
+        return all(self.graph.points[place].insertable for place in change.before)
+
+    def make_room(self, changes: Iterable[Change]) -> None:
+        """Before the first change is tried, so that all are tried in one graph and share what proofs of it leave."""
+        for each in changes:
+            if self.fits(each):
+                self.prover.make_room(each.before)
 
     @property
     def is_spent(self) -> bool:
@@ -87,14 +115,29 @@ class Trials:
             return f"{MOST_TRIALS} changed program{'s' * (MOST_TRIALS != 1)}"
         return f"{self.most_steps:,} steps"
 
-    def judge(self, program: g.SyncGraph) -> Checked | None:
+    def unordered(self, program: Tried) -> tuple[Suspect, ...] | None:
+        """What the verifier suspects in a changed program and not in the program as it is, once enough has been run.
+
+        None where it has to be judged: a run may show something else, or nothing that went away can be told.
+        """
+        if self.steps < SHOWN_STEPS or self.is_spent or not self.base.is_decided or self.suspected is None:
+            return None
+        verification = verify(program.graph, self.target, ground=program.ground)
+        self.count += 1
+        self.steps += Checked([], verification=verification).work
+        self.proved_alone += 1
+        return self.narrow(program.graph, verification)
+
+    def judge(self, program: Tried, *, first: bool = False) -> Checked | None:
         """What `tidegate check` says of a changed program; None if it is not judged."""
         if not self.base.is_decided:
             return None
         if self.is_spent:
             self.left_out += 1
             return None
-        checked = judged(program, self.target, A_TRIAL, self.narrow)
+        # What is wrong in the program as it is would end a run before it comes to what the change breaks.
+        limits = replace(A_TRIAL, first=first and not self.known)
+        checked = judged(program.graph, self.target, limits, self.narrow, program.ground)
         self.count += 1
         self.steps += checked.work
         return checked

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tidegate.decided import show_decided
 from tidegate.diag import Finding, Label, Sources, Span, sort_findings
 from tidegate.explanation.changes import show_sync
 from tidegate.explanation.model import Barrier, Explained
@@ -21,7 +22,7 @@ from tidegate.explanation.show import Sayings, count
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.hazards.show import loop_name
-from tidegate.passes import Checked, show_decided
+from tidegate.passes import Checked
 from tidegate.placement.groups import how_often
 from tidegate.placement.walks import Walks
 from tidegate.report.listing import Listing, listing_of

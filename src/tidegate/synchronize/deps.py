@@ -21,8 +21,8 @@ from tidegate.graph.plan import Change, Plan
 from tidegate.hazards.find import find_hazards
 from tidegate.language.ops import Kernel
 from tidegate.targets import Target
+from tidegate.verify.prover import Prover
 from tidegate.verify.stale import find_stale
-from tidegate.verify.verify import is_proved
 from tidegate.waits.counts import Waiting, plan_counts, waiting_at
 from tidegate.waits.needs import find_needs
 from tidegate.waits.values import add_deps, drop_dead_deps
@@ -84,7 +84,8 @@ def _as_named(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan:
 
 def _as_proved(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan:
     """Where only the counts as given are proved, these stay: the values do not name all that is waited for."""
-    if not plan.edits or is_proved(apply_to_graph(plan, graph), target) or not is_proved(graph, target):
+    prover = Prover(graph, target)
+    if not plan.edits or prover.is_proved(plan) or not prover.is_proved(Plan(())):
         return plan
     changes = (each for each in plan.edits if isinstance(each, Change))
     return Plan(tuple(each for each in changes if not getattr(waiting_at(graph.points[each.point]), "counts", ())))

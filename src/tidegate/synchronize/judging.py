@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Insert, Plan
 from tidegate.language.ops import Fence, SharedMemoryBarrier, SyncOp
 from tidegate.placement.need import COPIES, LANES, ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.prover import Prover
 
 MOST_WORK = 8_000  # points of all graphs that are proved
 
@@ -27,6 +26,7 @@ class BarrierJudge:
 
     def __init__(self, graph: g.SyncGraph, target: Target, places: Iterable[int], most: int = MOST_WORK) -> None:
         self.graph, self.target, self.places = graph, target, sorted(places)
+        self.prover = Prover(graph, target)
         self.known: dict[tuple[int, ...], bool] = {}
         self.work, self.most = 0, most
         self.drains = self._drains()
@@ -48,7 +48,7 @@ class BarrierJudge:
             if place in barriers:
                 edits.append(Insert(place, SharedMemoryBarrier(wait_async_ops=True)))
         self.work += len(self.graph.points)
-        return is_proved(apply_to_graph(Plan(tuple(edits)), self.graph), self.target)
+        return self.prover.is_proved(Plan(tuple(edits)))
 
     def _drains(self) -> tuple[SyncOp, ...]:
         """All that the target can wait for and fence without a barrier."""

@@ -19,16 +19,15 @@ one more is not proved with more than that, and one count that has become larger
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
 from tidegate.language.ops import SharedMemoryBarrier, WaitCount
 from tidegate.placement.need import copy_counters
 from tidegate.placement.tighten import LOOSER, NEEDLESS, Waiting, waiting_at
 from tidegate.targets import Target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.prover import Prover
 
 MOST_PROOFS, MOST_POINTS = 64, 100_000  # and points of all programs that are tried together
 SHOWN = "the loosest that is safe"
@@ -37,21 +36,20 @@ NOT_LOOSEST = "some counts may be tighter than they have to be"
 Trial = Callable[[int], bool | None]  # a count → whether it is proved; None where a bound is reached
 
 
-@dataclass(slots=True)
 class Proofs:
     """Proofs of one program with other plans, each asked once, up to a bound."""
 
-    graph: g.SyncGraph
-    target: Target
-    most: int = MOST_PROOFS
-    known: dict[Plan, bool] = field(default_factory=dict)
+    def __init__(self, graph: g.SyncGraph, target: Target, most: int = MOST_PROOFS) -> None:
+        self.graph, self.target, self.most = graph, target, most
+        self.prover = Prover(graph, target)
+        self.known: dict[Plan, bool] = {}
 
     def ask(self, plan: Plan) -> bool | None:
         """None where a bound is reached."""
         if plan not in self.known:
             if len(self.known) >= min(self.most, MOST_POINTS // max(1, len(self.graph.points))):
                 return None
-            self.known[plan] = is_proved(apply_to_graph(plan, self.graph), self.target)
+            self.known[plan] = self.prover.is_proved(plan)
         return self.known[plan]
 
 

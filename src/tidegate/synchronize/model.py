@@ -106,10 +106,10 @@ class Synchronized:
 
     def _repr_html_(self) -> str:
         """The program after with new lines marked, and what is proved, for a notebook."""
+        from tidegate.decided import show_decided
         from tidegate.graph.show import show_graph
         from tidegate.language.show import show
         from tidegate.notebook import new_lines, paragraph, text_block
-        from tidegate.passes import show_decided
 
         if self.after is None:
             return paragraph(self.why_not) + findings_to_html(self.findings)

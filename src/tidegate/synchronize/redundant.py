@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.barriers import weights_of
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
 from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
@@ -22,7 +21,7 @@ from tidegate.placement.groups import PAIR, SINGLE
 from tidegate.placement.pieces import find_pieces
 from tidegate.placement.stores import find_stores, waits_for
 from tidegate.targets import Target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.prover import Prover
 
 MOST_POINTS = 100_000
 WHOLE = (SharedMemoryBarrier, WorkgroupBarrier)
@@ -42,7 +41,8 @@ class _Barrier:
 def remove_redundant(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan | None:
     """The plan without redundant barriers; None if the program is not proved with the plan as it is."""
     nothing_new = Plan(tuple(each for each in plan.edits if not isinstance(each, Insert)))
-    proved = (each for each in (nothing_new, plan) if is_proved(apply_to_graph(each, graph), target))
+    prover = Prover(graph, target)
+    proved = (each for each in (nothing_new, plan) if prover.is_proved(each))
     found = next(proved, None)
     if found is None:
         return None
@@ -50,7 +50,7 @@ def remove_redundant(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan | N
     left = MOST_POINTS // len(graph.points)
     for barrier in sorted(_barriers(plan, graph), key=lambda each: (-each.weight, each.drains, each.points))[:left]:
         trial = _without(barrier, plan)
-        if is_proved(apply_to_graph(trial, graph), target):
+        if prover.is_proved(trial):
             plan = trial
     return plan
 

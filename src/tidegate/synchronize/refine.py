@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Edit, Insert, Plan
 from tidegate.language.ops import Fence, SharedMemoryBarrier, WaitCount, WorkgroupBarrier
 from tidegate.targets import Target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.prover import Prover
 
 MOST_TRIALS = 24
 
@@ -30,7 +29,8 @@ def refine(plan: Plan, graph: g.SyncGraph, target: Target, *, bare: bool = False
     is no gain where they loosen it."""
     bare = bare and target.barrier.performs == "nothing"  # else it costs nothing to drain
     tried = [number for number in _in_order(plan, graph) if changes or isinstance(plan.edits[number], Insert)]
-    if not tried or not _is_proved(plan, graph, target):
+    prover = Prover(graph, target)
+    if not tried or not prover.is_proved(plan):
         return plan
     trials = 1
     for number in tried:
@@ -40,7 +40,7 @@ def refine(plan: Plan, graph: g.SyncGraph, target: Target, *, bare: bool = False
             trials += 1
             edits = (*plan.edits[:number], less, *plan.edits[number + 1 :])
             trial = Plan(tuple(each for each in edits if each is not None))
-            if _is_proved(trial, graph, target):
+            if prover.is_proved(_without_gaps(trial)):
                 plan = Plan(tuple(_NOTHING if each is None else each for each in edits))
                 break
     return _without_gaps(plan)
@@ -51,10 +51,6 @@ _NOTHING = Insert(-1, WorkgroupBarrier())  # keeps the place of an edit that is 
 
 def _without_gaps(plan: Plan) -> Plan:
     return Plan(tuple(each for each in plan.edits if each is not _NOTHING))
-
-
-def _is_proved(plan: Plan, graph: g.SyncGraph, target: Target) -> bool:
-    return is_proved(apply_to_graph(_without_gaps(plan), graph), target)
 
 
 def _in_order(plan: Plan, graph: g.SyncGraph) -> list[int]:

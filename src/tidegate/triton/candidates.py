@@ -24,7 +24,7 @@ from tidegate.adapters.triton.types import Types
 from tidegate.diag import Span
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.barriers import MEETING, is_barrier, tally, tally_inserted
-from tidegate.graph.model import Access, Alloc, Assign, Compute, Free, Havoc, SyncGraph
+from tidegate.graph.model import Access, Alloc, Assign, Compute, Free, Havoc, Point, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Plan
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier
@@ -35,6 +35,7 @@ from tidegate.simulate.cycles import iteration
 from tidegate.synchronize import Synchronized, SyncOptions, propose, synchronize_graph
 from tidegate.synchronize.pricing import MARGIN, MOST_POINTS
 from tidegate.synchronize.written import PREPARES, hazards_served
+from tidegate.verify.prover import Prover
 from tidegate.verify.verify import find_wrong
 
 STRATEGY = "minimal"
@@ -225,13 +226,14 @@ def keep_needed(late: Ttgir, with_barriers: Ttgir) -> Candidate | None:
         return None
     kept = [Insert(place, SharedMemoryBarrier()) for place in places]
     graph = program.built.graph
-    if find_wrong(apply_to_graph(Plan(tuple(kept)), graph), program.target) is not None:
+    prover = Prover(graph, program.target)
+    if not prover.is_proved(Plan(tuple(kept))):
         return None
-    plan, reasons = _without_needless(program, kept)
+    plan, reasons = _without_needless(program, kept, prover)
     return Candidate(program, plan, apply_to_graph(plan, graph), reasons, exactly=_exactly(program, places, aligned))
 
 
-def _without_needless(program: TritonProgram, kept: list[Insert]) -> tuple[Plan, tuple[str, ...]]:
+def _without_needless(program: TritonProgram, kept: list[Insert], prover: Prover) -> tuple[Plan, tuple[str, ...]]:
     """What is left, and why.
 
     Where loops have barriers, those outside of loops stay: they are met once, which costs nothing that can be measured,
@@ -245,24 +247,22 @@ def _without_needless(program: TritonProgram, kept: list[Insert]) -> tuple[Plan,
     reasons: dict[int, str] = {}
     for edit in sorted(tried, key=lambda each: -points[each.before].weight):
         less = [each for each in kept if each is not edit]
-        after = apply_to_graph(Plan(tuple(less)), graph)
-        pair = find_wrong(after, program.target)
-        if pair is None:
+        wrong = prover.find_wrong(Plan(tuple(less)))
+        if wrong is None:
             kept = less
         else:
-            reasons[id(edit)] = _why(program, after, pair)
+            reasons[id(edit)] = _why(program, wrong)
     return Plan(tuple(kept)), tuple(f"{next(show_op(each.op))}: {reasons.get(id(each), ONCE)}" for each in kept)
 
 
-def _why(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -> str:
+def _why(program: TritonProgram, ends: tuple[Point, ...]) -> str:
     """What a barrier orders, from what is wrong without it."""
-    if pair[0] < 0:
+    if len(ends) < 2:
         return "without it nothing is decided"
-    ends = [graph.points[each] for each in pair]
     accesses = [each.action for each in ends if isinstance(each.action, Access)]
     kind = "A".join(EFFECTS[each.effect] for each in reversed(accesses))
     memory = ", ".join(dict.fromkeys(each.footprint.place.base for each in accesses))
-    return f"{kind} of {memory}, {_way(program, *(each.at for each in ends))}"
+    return f"{kind} of {memory}, {_way(program, ends[0].at, ends[1].at)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,7 @@ class Meet:
         self.may: dict[object, bool] = {}
         self.sides: dict[object, tuple[Box | None, list[Cond], bool, bool]] = {}
         self.starts: dict[object, Index] = {}  # of boxes, as tables take them
-        self.apart: set[object] = set()  # pairs of one wave that touch no byte twice, whatever lanes do
-        self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
+        self.by_lanes: dict[object, bool] = {}  # pairs of one wave that do not meet: whether lanes alone see to that
 
     def find(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
         """x in these iterations, y in its own; one of the ways must be possible. The first point found."""
@@ -74,20 +73,19 @@ class Meet:
             self.known[key] = self.ask_about(x, y, iterations, ways, waves) if may else None
         return self.known[key]
 
-    def ask_lanes(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> None:
-        """Notes whether two accesses of a wave that do not meet would, if nothing were known of their lanes."""
-        if self.leans or not x.lanes or x.lanes != y.lanes:
-            return
+    def leans_on_lanes(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> bool:
+        """Whether two accesses of a wave that do not meet would, if nothing were known of their lanes."""
+        if not x.lanes or x.lanes != y.lanes:
+            return False
         key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, tuple(ways))
-        if key in self.apart:
-            return
-        self.apart.add(key)
-        for question in self.questions(x, y, iterations, waves, by_lanes=False):
-            for way in ways:
-                given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
-                if given is not None and self.holds(given[0]):
-                    self.leans = True
-                    return
+        if key not in self.by_lanes:
+            asked = (
+                question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
+                for question in self.questions(x, y, iterations, waves, by_lanes=False)
+                for way in ways
+            )
+            self.by_lanes[key] = any(self.holds(given[0]) for given in asked if given is not None)
+        return self.by_lanes[key]
 
     def ever_meet(self, x: Touch, y: Touch, waves: Waves) -> bool:
         """Whether they meet in any iterations at all: the same whichever comes first, unless halves tell them apart."""

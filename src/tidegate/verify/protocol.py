@@ -40,11 +40,13 @@ class Protocol:
     signalled: frozenset[int] = frozenset()  # nodes between a signal and its wait, on some path
 
 
-def find_protocol(flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet, parting: Parting) -> Protocol:
+def find_protocol(
+    flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet, parting: Parting, reach: Reach
+) -> Protocol:
     reasons = tuple(_reasons(flow, events, parting))
     if reasons:
         return Protocol({}, reasons)
-    turns = _Turns(flow, events, meet)
+    turns = _Turns(flow, events, meet, reach)
     reasons = tuple(turns.mistakes())
     return Protocol({}, reasons) if reasons else _ahead(flow, events)
 
@@ -77,9 +79,8 @@ def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]], parting: Parting)
 class _Turns:
     """Whether signals and waits take turns: on the way back from each, the other kind comes first."""
 
-    def __init__(self, flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet) -> None:
-        self.flow, self.meet, self.paths = flow, meet, meet.paths
-        self.reach = Reach(meet.paths)
+    def __init__(self, flow: Flow, events: dict[int, tuple[Event, ...]], meet: Meet, reach: Reach) -> None:
+        self.flow, self.meet, self.paths, self.reach = flow, meet, meet.paths, reach
         self.halves = {  # a whole barrier is both, in the right order
             node: next(event for event in each if isinstance(event, Arrive | Depart))
             for node, each in events.items()

@@ -104,9 +104,7 @@ class Search:
     def visit(self, key: Key, ways: tuple[Conds, ...], loose: bool, turns: int) -> None:
         node, state, iterations = key
         self.visits += 1
-        self.paths.effort += 1
-        if self.paths.effort > MOST_EFFORT:
-            raise TooMuch(f"the bound of {MOST_EFFORT:,} steps back along its paths was reached")
+        spend(self.paths, 1)
         self.met.append(Met(node, state, iterations, ways, loose))
         after = self.step(node, state)
         if after is None:
@@ -190,6 +188,13 @@ class Search:
         if key not in self.unchanged:
             self.unchanged[key] = self.paths.is_free_round(loop, lambda node: self.step(node, state) == state)
         return self.unchanged[key]
+
+
+def spend(paths: Paths, effort: int) -> None:
+    """Counts visits of nodes; raises `TooMuch` where there are more than any search may make."""
+    paths.effort += effort
+    if paths.effort > MOST_EFFORT:
+        raise TooMuch(f"the bound of {MOST_EFFORT:,} steps back along its paths was reached")
 
 
 def _simplified(ways: list[Conds], book: CondBook, most: int) -> tuple[list[Conds], bool]:

@@ -21,54 +21,53 @@ from dataclasses import dataclass
 
 from tidegate.collecting import no_collecting
 from tidegate.footprint.model import Touch
-from tidegate.footprint.resolve import find_footprints
 from tidegate.footprint.values import iteration
 from tidegate.graph import model as g
-from tidegate.graph.flow import Flow, flow_of
 from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.asked import Waves
 from tidegate.verify.conds import Conds
 from tidegate.verify.events import Access, events_of, rules_of
-from tidegate.verify.inside import find_contradiction, find_doubts
-from tidegate.verify.meet import Meet
+from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
-from tidegate.verify.parting import between, find_parting
-from tidegate.verify.paths import WILD, Iterations, Paths
+from tidegate.verify.parting import between
+from tidegate.verify.paths import WILD, Iterations
 from tidegate.verify.protocol import find_protocol
-from tidegate.verify.reach import Reach
-from tidegate.verify.search import Met, Search, TooMuch
+from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
 MOST_SUSPECTS = 400
 
 
-def verify(graph: g.SyncGraph, target: Target, *, memory: bool = True) -> Verification:
-    """`memory`: whether to ask as well that accesses stay in their buffers, where nobody has asked before."""
+def verify(graph: g.SyncGraph, target: Target, *, memory: bool = True, ground: Ground | None = None) -> Verification:
+    """`memory`: whether to ask as well that accesses stay in their buffers, where nobody has asked before. `ground`:
+    what an earlier proof of a program that differs in synchronization alone has left."""
     with no_collecting():
-        return _Verifier(flow_of(graph), target).verify(memory)
+        return _Verifier(graph, target, ground).verify(memory)
 
 
-def is_proved(graph: g.SyncGraph, target: Target) -> bool:
+def is_proved(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> bool:
     """As `verify(...).is_proved`, and sooner where it is not: nothing is found out about what is wrong, and what no
     barrier can order is asked about first."""
-    return _first_wrong(graph, target, at_once_first=True) is None
+    return _first_wrong(graph, target, ground, at_once_first=True) is None
 
 
-def find_wrong(graph: g.SyncGraph, target: Target) -> tuple[int, int] | None:
+def find_wrong(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> tuple[int, int] | None:
     """Two points that nothing orders, the first that are found, without a witness; None if all is proved.
 
     Where nothing could be decided, both are -1.
     """
-    return _first_wrong(graph, target)
+    return _first_wrong(graph, target, ground)
 
 
-def _first_wrong(graph: g.SyncGraph, target: Target, *, at_once_first: bool = False) -> tuple[int, int] | None:
+def _first_wrong(
+    graph: g.SyncGraph, target: Target, ground: Ground | None, *, at_once_first: bool = False
+) -> tuple[int, int] | None:
     with no_collecting():
         try:
-            found = _Verifier(flow_of(graph), target, witnesses=False).verify(False, at_once_first)
+            found = _Verifier(graph, target, ground, witnesses=False).verify(False, at_once_first)
         except _Wrong as wrong:
             return wrong.points
     return None if found.is_proved else (-1, -1)
@@ -102,16 +101,18 @@ class _Wrong(Exception):
 
 
 class _Verifier:
-    def __init__(self, flow: Flow, target: Target, *, witnesses: bool = True) -> None:
-        self.flow, self.target = flow, target
-        self.rules = rules_of(flow, target)
-        self.events = events_of(flow, target, self.rules)
-        self.footprints = find_footprints(flow)
-        self.paths = Paths(flow, self.footprints)
-        self.meet = Meet(self.paths)
+    def __init__(
+        self, graph: g.SyncGraph, target: Target, ground: Ground | None = None, *, witnesses: bool = True
+    ) -> None:
+        if ground is None or not ground.carries(graph, target):
+            ground = Ground(graph, target)
+        self.ground, self.flow, self.target = ground, ground.flow_with(graph), target
+        self.rules = rules_of(self.flow, target)
+        self.events = ground.events if graph is ground.graph else events_of(self.flow, target, self.rules)
+        self.edited = ground.edited(self.events) if graph is not ground.graph else {}
+        self.footprints, self.paths, self.meet = ground.footprints, ground.paths, ground.meet
+        self.reach, self.parting = ground.reach, ground.parting
         self.witnesses = witnesses
-        self.reach = Reach(self.paths)
-        self.parting = find_parting(flow, self.footprints)
         self.access: dict[int, Access] = {
             node: each[0] for node in self.footprints.accesses if isinstance((each := self.events[node])[0], Access)
         }
@@ -119,11 +120,15 @@ class _Verifier:
         self.kinds = {(each.is_async, each.can_wait, each.queues) for each in self.access.values()}
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
+        self.looked: set[int] = set()  # nodes whose events the searches of one stretch have asked for
+        self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
+        self.paths.effort = self.saved = 0  # steps of searches, and of those that an earlier proof has made
+        self.before = (self.meet.asked, self.meet.queries)
 
     def verify(self, memory: bool, at_once_first: bool = False) -> Verification:
         try:
-            self.protocol = find_protocol(self.flow, self.events, self.meet, self.parting)
-            undecided = self.protocol.undecided or find_contradiction(self.meet, memory)
+            self.protocol = find_protocol(self.flow, self.events, self.meet, self.parting, self.reach)
+            undecided = self.protocol.undecided or self.ground.contradiction(memory)
             if undecided:
                 return Verification(undecided=undecided)
             if at_once_first:  # a question for each access, where searches may take thousands of steps
@@ -137,18 +142,20 @@ class _Verifier:
                 self.at_once()
         except TooMuch as reason:
             found, why = tuple(self.suspects.values()), (str(reason),)
-            return Verification(found, why, queries=self.meet.queries, visits=self.paths.effort)
+            return Verification(
+                found, why, queries=self.meet.queries - self.before[1], visits=self.paths.effort - self.saved
+            )
         wild = any(not loop.reducible for loop in self.flow.loops)
         return Verification(
             tuple(self.suspects.values()),
-            doubts=find_doubts(self.meet, memory),
+            doubts=self.ground.doubts(memory),
             by_path=wild,
             accesses=len(self.access),
             classes=len(set(self.footprints.classes.values())),
-            questions=self.meet.asked,
-            queries=self.meet.queries,
-            leans_on_lanes=self.meet.leans,
-            visits=self.paths.effort,
+            questions=self.meet.asked - self.before[0],
+            queries=self.meet.queries - self.before[1],
+            leans_on_lanes=self.leans,
+            visits=self.paths.effort - self.saved,
         )
 
     # --- stretches of code ---
@@ -192,6 +199,37 @@ class _Verifier:
             yield _Mode(Waves(same=True, one_lane=True), 0)
 
     def segment(self, head: int, nodes: Sequence[int], mode: _Mode) -> None:
+        """Adds the suspects of one stretch, those of an earlier proof where that looked at nothing that differs."""
+        # Where x's wave is looked for behind y, nodes behind it count as well: nothing is kept of that.
+        kept = (mode.waves.same or mode.need > 0) and self.rules == self.ground.rules
+        key = (head, tuple(nodes), mode, self.witnesses)
+        known = self.ground.known(key, self.edited) if kept else None
+        if known is None:
+            known = self.searched(head, nodes, mode)
+            if kept and self.paths.effort < MOST_EFFORT // 3:  # beyond that, searches drop conditions sooner
+                self.ground.keep(key, known)
+        else:
+            self.saved += known.effort
+            spend(self.paths, known.effort)
+        self.leans |= known.leans
+        for each in known.suspects:
+            self.suspects.setdefault((each.x, each.y, each.within_a_wave), each)
+        if known.suspects and not self.witnesses:
+            raise _Wrong(known.suspects[0].x, known.suspects[0].y)
+
+    def searched(self, head: int, nodes: Sequence[int], mode: _Mode) -> Stretch:
+        """The suspects of one stretch, whatever others have given: another program may not have those."""
+        others, effort = self.suspects, self.paths.effort
+        self.suspects, self.looked = {}, set()
+        try:
+            self.search_from(head, nodes, mode)
+            looked = frozenset(self.looked)
+            edited = {node: events for node, events in self.edited.items() if node in looked}
+            return Stretch(looked, edited, tuple(self.suspects.values()), self.leans, self.paths.effort - effort)
+        finally:
+            self.suspects = {**self.suspects, **others}
+
+    def search_from(self, head: int, nodes: Sequence[int], mode: _Mode) -> None:
         if not mode.waves.same and mode.need <= 0:
             for node in nodes:
                 for state, loose in self.behind(node, mode):
@@ -227,6 +265,7 @@ class _Verifier:
 
     def step(self, node: int, state: State, half: str, parted: bool) -> State | None:
         """The state before a node; None if nothing before it can be unordered."""
+        self.looked.add(node)
         events = self.events.get(node)
         if not events:
             return state
@@ -298,8 +337,8 @@ class _Verifier:
     def ask(self, found: _Found, second: int, waves: Waves) -> None:
         x, y = self.footprints.accesses[found.node], self.footprints.accesses[second]
         point = self.meet.find(x, y, found.iterations, found.ways, waves)
-        if point is None and waves.same and self.witnesses:
-            self.meet.ask_lanes(x, y, found.iterations, found.ways, waves)
+        if point is None and waves.same and self.witnesses and not self.leans:
+            self.leans = self.meet.leans_on_lanes(x, y, found.iterations, found.ways, waves)
         if point is None or not self.can_be(found, x, y, waves):
             return
         origin = self.flow.origin
