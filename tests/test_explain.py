@@ -443,8 +443,26 @@ def test_large_programs_are_asked_less(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(each.startswith("many hazards") for each in found.notes)
 
 
+@pytest.mark.parametrize("path", [each for each in FEW if each.stem != "two_arms"], **IDS)  # of that, runs decide
+def test_the_verifier_alone_says_what_runs_say(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which changes break a program does not depend on how many of them are run."""
+    full = explained(path)
+    monkeypatch.setattr(trials, "SHOWN_STEPS", 0)
+    (unit,) = units_of(load(str(path)), None)
+    found = explain(unit)
+    assert [each.is_needed for each in found.barriers] == [each.is_needed for each in full.barriers]
+    ours = [(trial.tried, trial.verdict) for each in found.barriers for trial in each.trials]
+    theirs = [(trial.tried, trial.verdict) for each in full.barriers for trial in each.trials]
+    assert [(tried, verdict.is_wrong) for tried, verdict in ours] == [
+        (tried, verdict.is_wrong) for tried, verdict in theirs
+    ]
+    assert Verdict.UNORDERED in dict(ours).values()
+    assert "not run)" in found.text
+
+
 def test_the_page_names_the_bounds() -> None:
     text = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    assert f"The first {trials.SHOWN_STEPS:,} steps also run the changed programs" in text
     assert f"At most {trials.MOST_TRIALS} changed programs are judged, and {trials.MOST_STEPS:,} steps" in text
     assert f"At most {pairs.MOST_PAIRS:,} pairs of accesses, and {pairs.MOST_KINDS} kinds of pairs" in text
     assert f"of more than {stages.MOST_COMPARED} kinds of pairs" in text
