@@ -59,9 +59,30 @@ def test_a_byte_of_two_lanes_belongs_to_neither(of_lane: list[int]) -> None:
     assert key_of(*of_lane) == ""
 
 
-def test_waves_that_differ_have_no_key() -> None:
-    starts = np.array([PLAIN, [256 + each for each in reversed(PLAIN)]]).reshape(-1)
+def test_waves_that_differ_have_a_table_each() -> None:
+    """The key is asked about two accesses of one wave, whichever: so all of their tables have to be the same."""
+    back = PLAIN[::-1]
+    keys = [
+        lane_key(np.array([first, [256 + each for each in second]]).reshape(-1), 4, WAVES, LANES)
+        for first in (PLAIN, back)
+        for second in (PLAIN, back)
+    ]
+    assert len(set(keys)) == 4
+    assert "" not in keys
+    moved = np.array([[12 + each for each in PLAIN], [512 + each for each in back]]).reshape(-1)
+    assert lane_key(moved, 4, WAVES, LANES) == keys[1]
+
+
+def test_one_wave_with_a_byte_of_two_lanes_is_enough_for_no_key() -> None:
+    starts = np.array([PLAIN, [256 + 4 * (lane // 2) for lane in range(LANES)]]).reshape(-1)
     assert lane_key(starts, 4, WAVES, LANES) == ""
+
+
+def test_tables_of_several_waves_are_told_from_one_long_table() -> None:
+    """Of other numbers of waves and lanes, the same lanes in the same order."""
+    one = lane_key(np.array([[0, 4], [100, 104]]), 4, 2, 2)
+    assert one == lane_key(np.array([[0, 4]]), 4, 1, 2)
+    assert one != lane_key(np.array([[0, 4, 8, 12]]), 4, 1, 4)
 
 
 def test_what_is_not_by_lane_and_what_is_too_large_has_none() -> None:
