@@ -170,7 +170,9 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "the wave": (lambda x: x + THREAD_1, "per_wave"),
     "the lane": (lambda x: x + THREAD_0, "divergent"),
     "a piece by lane": (lambda x: sympy.Piecewise((x, THREAD_0 < 3), (0, True)), "divergent"),
-    "the wave, from the lane": (lambda x: x + sympy.floor(THREAD_0 / 64) + THREAD_1, "divergent"),
+    "the wave, from the lane": (lambda x: x + sympy.floor(THREAD_0 / 64) + THREAD_1, "per_wave"),
+    "half a wave": (lambda x: x + sympy.floor(THREAD_0 / 32) + THREAD_1, "divergent"),
+    "the lane, and rounded together": (lambda x: sympy.floor((x + THREAD_0) / 64) + THREAD_1, "divergent"),
     "fails": (lambda x: 1 // 0, "divergent"),
 }
 FOUND = {"uniform": set(), "per_wave": {"TG202"}, "divergent": {"TG201"}}
@@ -295,6 +297,9 @@ def test_an_index_with_a_symbol_that_lanes_disagree_on_is_the_whole_buffer(value
         (sympy.Max(WORKGROUP_0, WORKGROUP_1) ** 2, "uniform"),
         (THREAD_1 + 2, "per_wave"),
         (THREAD_1 + WORKGROUP_0, "per_wave"),
+        (sympy.floor(THREAD_0 / 64) + WORKGROUP_0 + 2, "per_wave"),
+        (sympy.floor(THREAD_0 / 32) + WORKGROUP_0 + 2, "divergent"),
+        (sympy.floor((THREAD_0 + WORKGROUP_0) / 64) + 2, "divergent"),
         (sympy.Piecewise((2, THREAD_1 > 0), (WORKGROUP_0, True)), "per_wave"),
         (THREAD_0 + 2, "divergent"),
         (SYMBOL + 2, "per_wave"),

@@ -190,10 +190,15 @@ class Agreement:
         symbols = getattr(expr, "free_symbols", ())
         if not symbols:
             return UNIFORM
-        found = self.numbers.value(expr)
+        found = self.numbers.fraction(expr)
         if found is not None:
-            return self.by_thread(found)
-        return max(self.symbol(each, loop) for each in symbols)
+            return self.by_thread(found[0])
+        given = getattr(expr, "args", ())
+        if not given:
+            return self.symbol(expr, loop)
+        # All of sympy's operations are functions: who agrees on everything that is given agrees on what is made of it.
+        # So `$WG0 + floor($T0/64)` is as far apart as its parts, and not as `$T0` by itself.
+        return max(self.expression(each, loop) for each in given)
 
     def symbol(self, symbol: Any, loop: Any = None) -> int:
         name = str(symbol)
