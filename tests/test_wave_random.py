@@ -21,6 +21,7 @@ from tidegate.adapters.wave.memory import Memory
 from tidegate.adapters.wave.merging import Merging
 from tidegate.adapters.wave.nodes import SYNCHRONIZATION, op_of
 from tidegate.adapters.wave.regions import initial_values, reached_graphs
+from tidegate.adapters.wave.uniform import Uniform
 from tidegate.graph import model as g
 from tidegate.index import Binary, Const, Name, add
 from tidegate.targets import Target, load_target
@@ -241,9 +242,10 @@ def test_accesses_with_one_key_give_each_byte_to_one_lane() -> None:
     kernel = kernel_of(*(Access("write", "a", "own", column, size) for column in COLUMNS for size in (1, 2, 4)))
     made = make_trace(kernel)
     memory = Memory(context_of(made.constraints, {}), kernel.target)
+    places = Uniform({}, memory.numbers)
     keys: dict[str, list[set[tuple[int, int]]]] = {}
     for node, (access, _) in made.accesses.items():
-        keys.setdefault(memory.lanes(node, memory.array(node.args[1])), []).append(lanes_of(kernel, access))
+        keys.setdefault(memory.lanes(node, memory.array(node.args[1]), places), []).append(lanes_of(kernel, access))
     for key, tables in keys.items():
         for table in tables:
             alone = len({byte for byte, _ in table}) == len(table)

@@ -200,9 +200,7 @@ class _Builder(Merging):
 
     def lanes(self, node: Any, array: Array) -> str:
         """Which lane touches which byte, where the index says which bytes these are."""
-        if not self.memory.is_exact(node, array, self.uniform):
-            return ""
-        return self.memory.lanes(node, array, by_parts=self.coarse)
+        return self.memory.lanes(node, array, self.places, by_parts=self.coarse)
 
     def footprint(self, node: Any, effect: str, place: g.Ref, array: Array, bases: Bases) -> g.Footprint:
         if self.coarse and not bases & self.private and not bases & self.shared:
@@ -214,9 +212,10 @@ class _Builder(Merging):
         if self.values.touching[node].is_async and self.under == "divergent":
             self.widened.append(Unclear(node, "it lands where the first lane says that takes part: that may be any"))
             return whole(array, place, may=True)
-        if not self.memory.is_exact(node, array, self.uniform):
+        places = self.places
+        if not self.memory.is_exact(node, array, places):
             self.widened.append(Unclear(node, "its index cannot be followed: it may touch all of its buffer"))
-        return self.memory.footprint(node, array, place, self.uniform)
+        return self.memory.footprint(node, array, place, places)
 
     def part(self, node: Any, place: g.Ref, count: int) -> g.Footprint:
         """Some parts of a buffer; a read without any touches all of them."""

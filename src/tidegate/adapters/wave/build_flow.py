@@ -48,7 +48,7 @@ class Flow(State, ABC):
     def loop(self, node: Any) -> None:
         axis, step, start = argument(node, 0), argument(node, 4, 1), argument(node, 5)
         carried, graph = self.values.carried[node], self.graphs[region_of(node)]
-        around = dict(self.symbols)
+        around, counters = dict(self.symbols), dict(self.counters)
         under = self.under
         by = self.memory.numbers.constant(step) or 0
         agree = self.agreement.goes_on(node) == "uniform"
@@ -68,6 +68,7 @@ class Flow(State, ABC):
             expect = EXPECTED_TRIPS if least is None else float(least)
             self.b.counted[head] = g.Loop(head, -1, least or 0, least, expect, counter, ZERO, upper, by)
             self.symbols[f"$ARG{axis}"] = counter
+            self.know(f"$ARG{axis}", most, by)
             nexts = ((counter, Binary("+", Name(counter), Const(by))),)
         self.depth += 1
         self.region(graph)
@@ -80,7 +81,13 @@ class Flow(State, ABC):
         self.last = -1
         if upper is not None:
             self.stop_turns(node, counter, upper)
-        self.symbols, self.under = around, under
+        self.symbols, self.counters, self.under = around, counters, under
+
+    def know(self, symbol: str, most: int | None, by: int) -> None:
+        """The values that a counter has in its loop, from 0 on; none are known of one that the trace sets itself."""
+        self.counters.pop(symbol, None)
+        if most is not None and not self.values.is_set(symbol):
+            self.counters[symbol] = range(0, most, by)
 
     def carry(self, carried: list[Any], initial: list[Any]) -> Pairs:
         """Memory that a loop carries has a name of its own in it."""
@@ -158,6 +165,7 @@ class Flow(State, ABC):
         self.under = max(self.under, goes_on, key=g.VARIATIONS.index)
         test = self.add(g.Branch(Flag(flag) if agree else None), node, "trip", insertable=False)
         self.symbols[f"$ARG{axis}"] = counter
+        self.know(f"$ARG{axis}", None, 1)
         if start is not None:
             self.symbols[str(axis)] = counter
         return head, test

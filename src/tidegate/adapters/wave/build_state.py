@@ -54,6 +54,7 @@ class State:
         self.free: dict[str, Value] = {}
         self.named: dict[Any, str] = {}  # numbers that the kernel is launched with → their names
         self.symbols: dict[str, str] = {f"$WG{number}": name for number, name in enumerate(WORKGROUP)}
+        self.counters: dict[str, range] = {}  # of loops around that run a known number of times → their values
         self.private: frozenset[Any] = frozenset()  # allocations in which every wave keeps to its own bytes
         self.parts = Parts()
         self.merging: frozenset[Any] = frozenset()  # allocations of which neighbouring accesses may be taken for one
@@ -71,6 +72,13 @@ class State:
         apart = self.agreement.divergent
         names = {each: name for each, name in self.symbols.items() if each not in apart} if apart else self.symbols
         return Uniform(names, self.memory.numbers)
+
+    @property
+    def places(self) -> Uniform:
+        """What is uniform, and what each wave knows by itself: where in a buffer its accesses lie."""
+        names = self.uniform.names
+        counters = {each: values for each, values in self.counters.items() if each in names}
+        return Uniform(names, self.memory.numbers, self.context.waves, counters)
 
     def add(self, action: g.Action, node: Any, label: str = "", **facts: Any) -> int:
         facts.setdefault("insertable", node is not None and self.under == "uniform")

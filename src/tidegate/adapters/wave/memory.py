@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from tidegate.adapters.wave.arrays import Array, whole
-from tidegate.adapters.wave.conditions import names_threads
 from tidegate.adapters.wave.context import Context
+from tidegate.adapters.wave.iterations import Iterations, by_iteration, named_counters, values_of
 from tidegate.adapters.wave.lanes import lane_key
 from tidegate.adapters.wave.nodes import argument, op_of, span_of
 from tidegate.adapters.wave.numbers import Numbers
@@ -32,6 +32,8 @@ from tidegate.index import ZERO, Index, add, scale
 from tidegate.language.types import DTYPES
 
 BITS = 8
+TRANSPOSED_BITS = 64  # the least that a load which transposes gives to each lane
+NONE: frozenset[Any] = frozenset()
 Numeric = np.ndarray[Any, Any]
 # Where the arguments of an access stand: elements of a thread, and the mapping.
 _ELEMENTS = {"read": 1, "write": 2, "atomic_add": 2, "atomic_min": 2}
@@ -47,7 +49,8 @@ class Memory:
         self.numbers = Numbers(_Symbols(known, threads))
         self.arrays: dict[Any, Array] = {}
         self.used: set[str] = set()
-        self.found: dict[Any, Touched | None] = {}
+        self.found: dict[Any, Touched] = {}
+        self.turned: dict[Any, Iterations | None] = {}  # accesses that differ from iteration to iteration
         self.starts: dict[Any, tuple[Numeric, int] | None] = {}
         self.keys: dict[Any, str] = {}  # for which lane touches which bytes
 
@@ -96,20 +99,34 @@ class Memory:
 
     def footprint(self, node: Any, array: Array, place: g.Ref, uniform: Uniform) -> g.Footprint:
         """The bytes of an access from a place on."""
-        key, extra = self.key(node, array), self.extra(node, array, uniform)
-        if key not in self.found:
-            found = self.threads(node, array, key)
-            self.found[key] = None if found is None else touched(*found, self.context.waves)
-        where = self.found[key]
-        if where is None or extra is None:
+        where = self.where(node, array, uniform)
+        if where is None:
             return whole(array, place, may=True)
         masked = op_of(node) in ("read", "write") and bool(argument(node, 5 if op_of(node) == "write" else 4))
-        offset = add(where.offset, extra)
-        return g.Footprint(replace(place, offset=offset), where.extents, where.width, where.may or masked)
+        return g.Footprint(replace(place, offset=where.offset), where.extents, where.width, where.may or masked)
 
     def is_exact(self, node: Any, array: Array, uniform: Uniform) -> bool:
         """Whether the index says which bytes these are."""
-        return self.threads(node, array) is not None and self.extra(node, array, uniform) is not None
+        return self.where(node, array, uniform) is not None
+
+    def where(self, node: Any, array: Array, uniform: Uniform) -> Touched | None:
+        """The bytes of an access; None if nobody knows which."""
+        extra = self.extra(node, array, uniform)
+        if extra is None:
+            return None
+        index, turning = extra
+        found = self.threads(node, array) if not turning else None
+        if found is not None:
+            key = self.key(node, array)
+            if key not in self.found:
+                self.found[key] = touched(*found, self.context.waves)
+            where = self.found[key]
+        else:
+            iterations = self.iterations(node, array, uniform, turning)
+            if iterations is None:
+                return None
+            where = iterations.touched
+        return replace(where, offset=add(where.offset, index))
 
     def key(self, node: Any, array: Array) -> Any:
         """Accesses with one key touch the same bytes of their buffers."""
@@ -134,20 +151,64 @@ class Memory:
         at = _ELEMENTS[op]
         return getattr(node, "index", None) or None, argument(node, at), argument(node, at + 1)
 
-    def extra(self, node: Any, array: Array, uniform: Uniform) -> Index | None:
-        """What all threads add alike, and nobody knows the number of: a tile, a turn. None if it cannot be said."""
+    def extra(self, node: Any, array: Array, uniform: Uniform) -> tuple[Index, frozenset[Any]] | None:
+        """What the lanes of a wave add alike, and nobody knows the number of: a tile, a turn; and the summands in which
+        they differ by something that is not a number. None if it cannot be said."""
         index, _, mapping = self.index_of(node)
         if index is None or mapping is not None:
-            return ZERO
+            return ZERO, NONE
         total: Index = ZERO
+        turning: set[Any] = set()
         for each, stride in zip(index.values(), array.strides, strict=False):
             rest = self.split(getattr(each, "start", each))[1]
             for part in rest:
-                found = None if names_threads(part) else uniform.index(part)
-                if found is None or stride * array.bits % BITS:
+                # A part on which the lanes of each wave agree moves all that the wave touches, and each lane as far as
+                # the others: `Mod(floor($T0/64) + $ARG, 4)` is a row of the wave in this iteration.
+                found = uniform.index(part)
+                if found is None:
+                    turning.add(part)
+                elif stride * array.bits % BITS:
                     return None
-                total = add(total, scale(found, stride * array.bits // BITS))
-        return total
+                else:
+                    total = add(total, scale(found, stride * array.bits // BITS))
+        return total, frozenset(turning)
+
+    def iterations(self, node: Any, array: Array, uniform: Uniform, turning: frozenset[Any]) -> Iterations | None:
+        """An access in each iteration of the loops around it, if its summands `turning`, or its mapping, name nothing
+        but threads and counters of loops that run a known number of times."""
+        index, _, mapping = self.index_of(node)
+        if index is None:
+            return None
+        exprs = list(turning)
+        if mapping is not None:
+            exprs = [*mapping.input_mapping.values(), *mapping.output_mapping.values()]
+            exprs += [getattr(each, "start", each) for each in index.values()]
+        symbols = named_counters(exprs, uniform.counters)
+        key = (self.key(node, array), turning, tuple((each, uniform.counters[str(each)]) for each in symbols))
+        names = [uniform.names[str(each)] for each in symbols]
+        if (*key, *names) not in self.turned:
+            values = values_of(symbols, uniform.counters)
+            found = None if values is None else self.tables(node, array, turning, symbols, values)
+            made = None
+            if found is not None and values is not None:
+                made = by_iteration(names, values, *found, self.context.waves, self.context.lanes)
+            self.turned[(*key, *names)] = made
+        return self.turned[(*key, *names)]
+
+    def tables(
+        self, node: Any, array: Array, turning: frozenset[Any], symbols: list[Any], values: list[tuple[int, ...]]
+    ) -> tuple[list[Numeric], int] | None:
+        """For all values of some counters what `threads` gives for one."""
+        starts: list[Numeric] = []
+        widths: set[int] = set()
+        for each in values:
+            known = {**self.context.sizes, **dict(zip(symbols, each, strict=True))}
+            found = self._threads(node, array, Numbers(_Symbols(known, self.context.numbers)), turning)
+            if found is None or not _stays(*found, array):
+                return None
+            starts.append(found[0])
+            widths.add(found[1])
+        return (starts, widths.pop()) if len(widths) == 1 else None
 
     def is_shifted(self, node: Any) -> bool:
         """Whether all threads add something that nobody knows the number of."""
@@ -166,27 +227,25 @@ class Memory:
         """For each thread the first bytes that it touches, and how many there; None if nobody knows."""
         key = self.key(node, array) if key is None else key
         if key not in self.starts:
-            found = self._threads(node, array)
-            if found is not None:
-                starts, width = found
-                if starts.min() < 0 or int(starts.max()) + width > array.bytes:
-                    found = None
-            self.starts[key] = found
+            found = self._threads(node, array, self.numbers)
+            self.starts[key] = found if found is not None and _stays(*found, array) else None
         return self.starts[key]
 
-    def _threads(self, node: Any, array: Array) -> tuple[Numeric, int] | None:
+    def _threads(
+        self, node: Any, array: Array, numbers: Numbers, turning: frozenset[Any] = NONE
+    ) -> tuple[Numeric, int] | None:
         index, elements, mapping = self.index_of(node)
         if index is None:
             return None
         op = op_of(node)
         if op == "tensor_load_to_lds":
-            return self.tile(index, elements, array)
+            return self.tile(index, elements, array, numbers, turning)
         count = self.numbers.constant(elements)
         if count is None:
             return None
         if mapping is not None:
-            return None if op == "gather_to_lds" else self.mapped(node, index, mapping, count, array)
-        first = self.linear(index, array)
+            return None if op == "gather_to_lds" else self.mapped(node, index, mapping, count, array, numbers)
+        first = self.linear(index, array, numbers, turning)
         found = None if first is None else _in_bytes(first, count, array.bits)
         if found is None:
             return None
@@ -196,8 +255,8 @@ class Memory:
             starts = (starts.reshape(-1, lanes)[:, :1] + np.arange(lanes) * width).reshape(-1)
         return starts, width
 
-    def linear(self, index: Any, array: Array) -> Numeric | None:
-        """The first element of each thread, without what all add alike.
+    def linear(self, index: Any, array: Array, numbers: Numbers, turning: frozenset[Any]) -> Numeric | None:
+        """The first element of each thread, without what all add alike; with what they add by turns.
 
         Wave's code generator pairs the index with the dimensions of the buffer in the order in which both stand, and
         not by their names (`_get_start_indices`, `linearize_index`): so does this.
@@ -206,14 +265,17 @@ class Memory:
             return None
         total: Any = 0
         for each, stride in zip(index.values(), array.strides, strict=True):
-            for part in self.split(getattr(each, "start", each))[0]:
-                value = self.numbers.value(part)
+            known, rest = self.split(getattr(each, "start", each))
+            for part in (*known, *(one for one in rest if one in turning)):
+                value = numbers.value(part)
                 if value is None:
                     return None
                 total = total + value * stride
         return np.broadcast_to(np.asarray(total), (self.context.count,))
 
-    def mapped(self, node: Any, index: Any, mapping: Any, elements: int, array: Array) -> tuple[Numeric, int] | None:
+    def mapped(
+        self, node: Any, index: Any, mapping: Any, elements: int, array: Array, numbers: Numbers
+    ) -> tuple[Numeric, int] | None:
         """Each element by itself: a mapping may scatter them."""
         is_write = op_of(node) == "write"  # the mapping of an atomic is taken as that of a read
         shape = _without_scales(array.dims)
@@ -224,12 +286,12 @@ class Memory:
         fastest = max(range(len(sizes)), key=lambda d: (sizes[d], d))
         iters: dict[Any, Any] = {}
         for number, (symbol, each) in enumerate(zip(mapping.iters.keys(), index.values(), strict=False)):
-            value = self.numbers.value(each.start)
+            value = numbers.value(each.start)
             if value is None:
                 return None
             column = np.broadcast_to(np.asarray(value), (self.context.count,))[:, None]
             iters[symbol] = column + np.arange(elements) if number == fastest else column
-        inner = Numbers(_Symbols({**self.context.sizes, **iters}, {}))
+        inner = Numbers(_Symbols({**numbers.known, **iters}, {}))
         total: Any = 0
         for expr, stride in zip(exprs, array.strides, strict=True):
             value = inner.value(expr)
@@ -258,11 +320,13 @@ class Memory:
         except Exception:  # Wave's own context may be closed by now
             return None
 
-    def tile(self, index: Any, sizes: Any, array: Array) -> tuple[Numeric, int] | None:
+    def tile(
+        self, index: Any, sizes: Any, array: Array, numbers: Numbers, turning: frozenset[Any]
+    ) -> tuple[Numeric, int] | None:
         """A copy of a whole tile by one instruction: its rows lie as far apart as those of the buffer."""
         shape = [self.numbers.constant(each) for each in sizes]
         known = [each for each in shape if each is not None]
-        first = self.linear(index, array)
+        first = self.linear(index, array, numbers, turning)
         if first is None or len(known) != len(array.strides):
             return None
         found = _in_bytes(first, known[-1], array.bits)
@@ -277,16 +341,20 @@ class Memory:
 
     # --- who exchanges with whom ---
 
-    def lanes(self, node: Any, array: Array, *, by_parts: bool = False) -> str:
+    def lanes(self, node: Any, array: Array, uniform: Uniform, *, by_parts: bool = False) -> str:
         """A key for which lane touches which bytes (`lane_key`).
 
-        Copies have none, and nor have accesses with a mapping, which may be transposed on the way: the hardware deals
-        their bytes. `by_parts`: of two accesses that start in one part nobody knows whether they start at one byte.
-        Then only those have one key whose bytes are the same.
+        Copies have none, and nor have reads that may be transposed on the way: the hardware deals their bytes.
+        `by_parts`: of two accesses that start in one part nobody knows whether they start at one byte. Then only those
+        have one key whose bytes are the same.
         """
-        if op_of(node) not in _ELEMENTS or self.index_of(node)[2] is not None:
+        extra = self.extra(node, array, uniform)
+        if op_of(node) not in _ELEMENTS or extra is None or self.may_be_transposed(node, array):
             return ""
-        key = self.key(node, array)
+        key, turning = self.key(node, array), extra[1]
+        if turning or self.threads(node, array, key) is None:
+            iterations = self.iterations(node, array, uniform, turning)
+            return "" if iterations is None or by_parts else iterations.lanes
         if key not in self.keys:
             found = self.threads(node, array, key)
             self.keys[key] = "" if found is None else lane_key(*found, self.context.waves, self.context.lanes)
@@ -294,6 +362,21 @@ class Memory:
             return self.keys[key]
         where = None if self.is_shifted(node) else self.starts[key]
         return f"{self.keys[key]}_{blake2b(where[0].tobytes(), digest_size=16).hexdigest()}" if where else ""
+
+    def may_be_transposed(self, node: Any, array: Array) -> bool:
+        """Whether a lane may touch other bytes than its index says.
+
+        Wave's code generator emits a load or a store of each lane's own bytes (`handle_read`, `handle_write`); what is
+        not contiguous `partition_gather_like_ops` takes apart lane by lane. The exception are some reads with a
+        mapping, which become `amdgpu.transpose_load`. No such instruction hands a lane less than 64 bits
+        (`ds_read_b64_tr_b16`, `ds_load_tr8_b64` and their like), and Wave asks for whole blocks of 64
+        (`read_meets_hw_transpose_requirements`). Atomics with a mapping are left out: their lowering is not checked.
+        """
+        _, elements, mapping = self.index_of(node)
+        if mapping is None or op_of(node) == "write":
+            return False
+        count = self.numbers.constant(elements)
+        return op_of(node) != "read" or count is None or count * array.bits >= TRANSPOSED_BITS
 
     def is_private(self, accesses: list[tuple[Any, Array]]) -> bool:
         """Whether each byte that these accesses of one buffer touch belongs to one wave."""
@@ -315,6 +398,11 @@ class Memory:
                     return False
                 owner[bytes_] = wave
         return True
+
+
+def _stays(starts: Numeric, width: int, array: Array) -> bool:
+    """Whether all threads stay in their buffer."""
+    return bool(starts.min() >= 0) and int(starts.max()) + width <= array.bytes
 
 
 def _in_bytes(first: Numeric, elements: int, bits: int) -> tuple[Numeric, int] | None:

@@ -11,7 +11,7 @@ Cost    one sort of the threads of a wave, and one comparison for each other wav
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -33,16 +33,22 @@ class Touched:
 
 def touched(starts: np.ndarray[Any, Any], width: int, waves: int) -> Touched:
     """`starts`: one row for each wave, the first bytes that its threads touch, `width` bytes at each."""
-    rows = [np.unique(row) for row in starts.reshape(waves, -1)]
-    first = rows[0] - rows[0][0]
-    lows = [int(row[0]) for row in rows]
-    if all(len(row) == len(first) and bool((row - row[0] == first).all()) for row in rows[1:]):
+    lows, shape = shape_of(starts.reshape(waves, -1), width)
+    return replace(shape, offset=by_wave(lows))
+
+
+def shape_of(rows: np.ndarray[Any, Any], width: int) -> tuple[list[int], Touched]:
+    """Where each row starts, and what all of them touch from there on."""
+    sorted_ = [np.unique(row) for row in rows]
+    first = sorted_[0] - sorted_[0][0]
+    lows = [int(row[0]) for row in sorted_]
+    if all(len(row) == len(first) and bool((row - row[0] == first).all()) for row in sorted_[1:]):
         steps = _steps(first, width)
         if steps is not None:
             extents, wide = steps
-            return Touched(by_wave(lows), extents, wide)
-    spans = [int(row[-1] - row[0]) + width for row in rows]
-    return Touched(by_wave(lows), (), max(spans), True)
+            return lows, Touched(ZERO, extents, wide)
+    spans = [int(row[-1] - row[0]) + width for row in sorted_]
+    return lows, Touched(ZERO, (), max(spans), True)
 
 
 def _steps(starts: np.ndarray[Any, Any], width: int) -> tuple[tuple[g.Extent, ...], int] | None:

@@ -1,8 +1,9 @@
-"""Conditions and trip counts of a trace as expressions of a graph.
+"""Conditions, trip counts and places of a trace as expressions of a graph.
 
-Needs   sympy expressions over loop counters, workgroups and sizes
+Needs   sympy expressions over loop counters, workgroups and sizes; places may also name threads
 Gives   an `Index` or a `Cond`; None for what is not quasi-affine or names something else
-Keeps   rounding is downwards, as in Wave
+Keeps   rounding is downwards, as in Wave. Part of an expression that names threads is a number of the wave where it is
+        the same in all lanes of each wave, and nothing where it is not
 Cost    linear in the expression
 """
 
@@ -12,7 +13,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from tidegate.adapters.wave.numbers import Numbers
+from tidegate.adapters.wave.touched import by_wave
 from tidegate.index import (
     TRUE,
     Binary,
@@ -40,10 +44,20 @@ _COMPARE = {
 
 
 class Uniform:
-    """Translates expressions; `names` says which symbols are names of the graph, `numbers` knows all others."""
+    """Translates expressions; `names` says which symbols are names of the graph, `numbers` knows all others.
 
-    def __init__(self, names: Mapping[str, str], numbers: Numbers) -> None:
-        self.names, self.numbers = names, numbers
+    `waves`: how many there are, if the number of the wave may be part of what is found. `counters`: the values of the
+    loop counters of which they are known.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        numbers: Numbers,
+        waves: int = 0,
+        counters: Mapping[str, range] | None = None,
+    ) -> None:
+        self.names, self.numbers, self.waves, self.counters = names, numbers, waves, counters or {}
 
     def index(self, expr: Any) -> Index | None:
         found = self.sum(expr)
@@ -79,13 +93,23 @@ class Uniform:
             return Const(expr), 1
         number = self.numbers.fraction(expr)
         if number is not None:
-            return None if hasattr(number[0], "shape") else (Const(int(number[0])), number[1])
+            value, by = number
+            return self.of_wave(value, by) if isinstance(value, np.ndarray) else (Const(int(value)), by)
         if getattr(expr, "is_Symbol", False):
             name = self.names.get(str(expr))
             return None if name is None else (Name(name), 1)
         given = [self.sum(each) for each in getattr(expr, "args", ())]
         known = [each for each in given if each is not None]
         return self.combine(type(expr).__name__, known) if given and len(known) == len(given) else None
+
+    def of_wave(self, value: Any, by: int) -> tuple[Index, int] | None:
+        """A number for each thread as a number of its wave; None if lanes differ."""
+        if not self.waves or value.dtype == bool or value.size % self.waves:
+            return None
+        rows = value.reshape(self.waves, -1)
+        if bool((rows != rows[:, :1]).any()):
+            return None
+        return by_wave([int(each) for each in rows[:, 0]]), by
 
     def combine(self, kind: str, given: list[tuple[Index, int]]) -> tuple[Index, int] | None:
         match kind:

@@ -141,6 +141,10 @@ class Values:
                 found[node] = Touching(node, op, effect, is_async, memory, bases, stretch)
         return found
 
+    def is_set(self, symbol: str) -> bool:
+        """Whether the trace gives a symbol another value, anywhere."""
+        return any(op == "set_symbol" and str(argument(node, 0)) == symbol for node, op in self.ops.items())
+
     def takes_memory(self, node: Any) -> bool:
         """Whether shared memory is among the arguments of a node."""
         return any(self.bases_of(each) for each in node.all_input_nodes)
