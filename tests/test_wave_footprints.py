@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ import pytest
 
 from tidegate.adapters.wave.build import build
 from tidegate.adapters.wave.context import context_of
-from tidegate.adapters.wave.memory import _in_bytes
+from tidegate.adapters.wave.memory import Memory, _in_bytes
+from tidegate.adapters.wave.nodes import op_of
+from tidegate.adapters.wave.regions import reached_graphs
 from tidegate.graph import model as g
 from tidegate.index import WAVE, evaluate, names
 from tidegate.targets import load_target
@@ -24,6 +27,12 @@ from tidegate.wave.machine import CannotRun, run
 from tidegate.wave.machine.memory import Buffer
 from tidegate.wave.machine.waves import Wave
 from wave_traces import Enough, traced
+
+# isort: split
+
+import sympy
+from wave_lang.kernel._support.indexing import IndexSequence
+from wave_lang.kernel.lang.global_symbols import THREAD_0
 
 Touched = dict[tuple[str, str, int], set[int]]  # graph and node, wave → bytes of its buffer
 
@@ -142,3 +151,25 @@ def test_atomics_know_the_type_of_their_elements_and_copies_alone_are_certain() 
     assert atomics
     assert {each.element for each in atomics} <= {"f32", "i32"}
     assert certain == {True: {1}, False: {0}}
+
+
+@pytest.mark.parametrize(("along", "apart"), [(0, 256), (1, 4)])
+def test_elements_of_an_atomic_lie_along_the_dimension_of_the_greatest_size(along: int, apart: int) -> None:
+    """Wave counts them up there, not in memory: two elements of two rows were taken for neighbours in one row."""
+    found: list[set[int]] = []
+
+    def after(trace: Any, constraints: Any, options: Any) -> None:
+        memory = Memory(context_of(constraints), "gfx942")
+        (node,) = (each for graph in reached_graphs(trace) for each in graph.nodes if op_of(each) == "atomic_add")
+        node.args = (*node.args[:2], 2, None, *node.args[4:])  # two elements, no mapping
+        for place, (dim, start) in enumerate(zip(node.index, (0, THREAD_0 * (1 + along)), strict=True)):
+            node.index[dim] = IndexSequence(sympy.sympify(start), 2 if place == along else 1, 1)
+        array = replace(memory.array(node.args[1]), bytes=2 * 64 * 4)  # of two rows
+        starts, width = memory.threads(node, array) or (np.array([]), 0)
+        found.extend({int(start) + byte for start in row for byte in range(width)} for row in starts[:64])
+        raise Enough
+
+    with suppress(Enough):
+        traced("atomic-add-4", "gfx942", after=after)
+    first = [4 * (1 + along) * lane for lane in range(64)]
+    assert found == [{start + byte for start in (one, one + apart) for byte in range(4)} for one in first]

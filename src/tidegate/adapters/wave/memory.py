@@ -134,7 +134,8 @@ class Memory:
         if index is None:
             return (op_of(node), node.name)
         starts = tuple(getattr(each, "start", each) for each in index.values())
-        sizes = tuple(getattr(each, "size", 1) for each in index.values()) if mapping is not None else ()
+        by_size = mapping is not None or op_of(node).startswith("atomic")  # else elements are neighbours in memory
+        sizes = tuple(getattr(each, "size", 1) for each in index.values()) if by_size else ()
         elements = tuple(elements) if isinstance(elements, list) else elements
         mapped = id(mapping) if mapping is not None else 0
         return op_of(node), starts, sizes, elements, mapped, array.strides, array.bits, array.bytes
@@ -243,17 +244,32 @@ class Memory:
         count = self.numbers.constant(elements)
         if count is None:
             return None
+        by_one = count > 1 and op.startswith("atomic")
+        many = 1 if by_one else count
         if mapping is not None:
-            return None if op == "gather_to_lds" else self.mapped(node, index, mapping, count, array, numbers)
-        first = self.linear(index, array, numbers, turning)
-        found = None if first is None else _in_bytes(first, count, array.bits)
+            found = None if op == "gather_to_lds" else self.mapped(node, index, mapping, many, array, numbers)
+        else:
+            first = self.linear(index, array, numbers, turning)
+            found = None if first is None else _in_bytes(first, many, array.bits)
         if found is None:
             return None
         starts, width = found
         if op == "gather_to_lds":  # the first lane says where, and the lanes follow one another
             lanes = self.context.lanes
             starts = (starts.reshape(-1, lanes)[:, :1] + np.arange(lanes) * width).reshape(-1)
-        return starts, width
+        return self.counted_up(starts, width, count, index, array) if by_one else (starts, width)
+
+    def counted_up(
+        self, starts: Numeric, width: int, count: int, index: Any, array: Array
+    ) -> tuple[Numeric, int] | None:
+        """The elements of an atomic: Wave's code generator counts them up, behind a mapping, along the dimension of the
+        greatest size (`handle_generic_atomic`), which need not be the last of the buffer."""
+        sizes = [self.numbers.constant(getattr(each, "size", 1)) for each in index.values()]
+        known = [each for each in sizes if each is not None]
+        if len(known) < len(sizes) or len(sizes) != len(array.strides) or array.bits % BITS:
+            return None
+        fastest = max(range(len(known)), key=lambda d: (known[d], d))
+        return starts[:, None] + np.arange(count) * (array.strides[fastest] * array.bits // BITS), width
 
     def linear(self, index: Any, array: Array, numbers: Numbers, turning: frozenset[Any]) -> Numeric | None:
         """The first element of each thread, without what all add alike; with what they add by turns.
