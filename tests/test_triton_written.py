@@ -16,10 +16,11 @@ import pytest
 
 from tidegate.adapters.mlir import is_generic, parse_generic
 from tidegate.adapters.mlir.model import Operation
-from tidegate.adapters.triton import build_memory, libtriton, read, write
+from tidegate.adapters.triton import build_memory, child, libtriton, read, write
 from tidegate.adapters.triton.build_objects import Objects
 from tidegate.adapters.triton.compare import compare
 from tidegate.adapters.triton.program import TritonProgram, programs_of
+from tidegate.adapters.triton.questions import QUESTIONS
 from tidegate.adapters.triton.read import read_ttgir
 from tidegate.cli import main
 from tidegate.diag import BadInput, Finding
@@ -228,6 +229,8 @@ def test_a_search_in_the_text_would_lose_the_barrier(command: Run, monkeypatch: 
     """The old belief: a file that mentions an offset is laid out, and what has none needs no memory."""
     monkeypatch.setattr(libtriton.Parsed, "is_laid_out", lambda _: True)
     monkeypatch.setattr(libtriton, "is_complete", lambda *_: True)
+    # In this process, since a child would not have the old belief.
+    monkeypatch.setattr(child, "ask", lambda question, file, **given: QUESTIONS[question][0](file=file, **given))
     out, err, _ = command("// allocation.offset\n" + text(CONVERT), "sync", "k.ttgir")
     assert out.count("ttg.barrier local") == 0
     assert "proved: no race" in err
@@ -577,7 +580,7 @@ def test_passes_of_triton_run_for_the_target_asked_for(monkeypatch: pytest.Monke
     seen: list[str] = []
     real = libtriton.PASSES["allocate"]
     monkeypatch.setitem(libtriton.PASSES, "allocate", lambda manager, gpu: (seen.append(str(gpu)), real(manager, gpu)))
-    ttgir = read_ttgir(text(EXCHANGE), "k.ttgir")
+    ttgir = read_ttgir(text(EXCHANGE), "k.ttgir", in_process=True)
     (program,) = programs_of(ttgir, "sm_90")
     assert seen == ["cuda:80", "cuda:90"]
     assert (program.target.name, str(program.ttgir.gpu)) == ("sm_90", "cuda:90")

@@ -70,7 +70,7 @@ def place_barriers(text: str, kernel: str, merge_waits: str) -> Placement:
 
 def _chosen(text: str, file: str, merge_waits: str) -> Sequence[Candidate]:
     """For each kernel of a module its plan; nearly always there is one kernel."""
-    ttgir = read_ttgir(text, file, is_open=True)
+    ttgir = read_ttgir(text, file, is_open=True, in_process=True)
     programs = programs_of(ttgir)
     for each in programs:
         if why_not := _unknown(each) or (find_spill(each) if merge_waits != "always" else ""):
@@ -79,7 +79,7 @@ def _chosen(text: str, file: str, merge_waits: str) -> Sequence[Candidate]:
         return [_best(each, ("never",)) for each in programs]
     if merge_waits == "always":  # as few barriers as there can be, whatever that costs
         return [_best(programs[0], ("always", "never"))]
-    kept = keep_needed(replace(ttgir, is_open=False), read_ttgir(text, file, before=("barriers",)))
+    kept = keep_needed(replace(ttgir, is_open=False), read_ttgir(text, file, before=("barriers",), in_process=True))
     return [_best(programs[0], ("never", "always") if merge_waits == "model" else ("never",), kept)]
 
 
@@ -114,7 +114,7 @@ def find_doubt(text: str, kernel: str, given: Ttgir | None = None) -> Doubt:
     into that: then the rest must be the same.
     """
     try:
-        ttgir = read_ttgir(text, f"{kernel}.ttgir")
+        ttgir = read_ttgir(text, f"{kernel}.ttgir", in_process=True)
         programs = programs_of(ttgir)
     except BadInput as bad:
         return Doubt(bad.findings[0].message)
@@ -125,7 +125,7 @@ def find_doubt(text: str, kernel: str, given: Ttgir | None = None) -> Doubt:
 
 def count_barriers(text: str, kernel: str) -> int:
     """Barriers of a module after Triton's own pass; `text` is from before it."""
-    ttgir = read_ttgir(text, f"{kernel}.ttgir", before=("barriers",))
+    ttgir = read_ttgir(text, f"{kernel}.ttgir", before=("barriers",), in_process=True)
     return sum(barriers_in(each) for each in programs_of(ttgir))
 
 

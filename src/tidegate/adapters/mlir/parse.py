@@ -31,6 +31,11 @@ _OPEN, _CLOSE = "([{<", ")]}>"
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*')
 _DELIMITER = re.compile(r'->|[<>]=|[(){}\[\]<>]|"(?:[^"\\]|\\.)*"')
 _IN_ALIAS = re.compile(r'->|[<>]=|[(){}\[\]<>]|"(?:[^"\\]|\\.)*"|\n')
+_BRACE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"')
+# Regions in each other, as deep as the stages behind this reader can follow: they recurse, too.
+MAX_REGIONS = 64
+# Characters that a type may have once its aliases are replaced: each may name others twice, which doubles it each time.
+MAX_TYPE = 1 << 20
 _ARROW = re.compile(r"\s*->\s*")
 
 
@@ -42,6 +47,23 @@ def without_comments(text: str) -> str:
 def is_generic(text: str) -> bool:
     """Whether the first operation of a text is written in the generic form."""
     return _Reader(text, "").is_generic()
+
+
+def refuse_deep(text: str, file: str) -> None:
+    """Raises `BadInput` for a text in any form that nests deeper than this reader follows, before another parser that
+    recurses is given it.
+    """
+    depth = 0
+    for found in _BRACE.finditer(text):
+        depth += (found[0] == "{") - (found[0] == "}")
+        if depth > MAX_REGIONS:
+            line = text.count("\n", 0, found.start()) + 1
+            column = found.start() - text.rfind("\n", 0, found.start())
+            raise BadInput(_too_deep(Span(file, line, column, column + 1)))
+
+
+def _too_deep(at: Span) -> Finding:
+    return Finding("TG006", f"regions are nested more than {MAX_REGIONS} deep", (Label(at),))
 
 
 def parse_generic(text: str, file: str = "<text>") -> Module:
@@ -64,6 +86,7 @@ class _Reader:
         self.text, self.file, self.place = text, file, 0
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.aliases: dict[str, str] = {}
+        self.depth = 0  # regions around the place
 
     def module(self) -> Module:
         tops = []
@@ -147,7 +170,11 @@ class _Reader:
         return tuple(found)
 
     def region(self) -> Region:
+        # A module around the text, which Triton adds where there is none, is not counted against it.
+        if self.depth > MAX_REGIONS:
+            raise BadInput(_too_deep(self.span(self.place, self.place + 1)))
         self.expect("{")
+        self.depth += 1
         blocks: list[Block] = []
         while not self.sees("}"):
             label = ""
@@ -159,6 +186,7 @@ class _Reader:
                 operations.append(self.operation())
             blocks.append(Block(label, arguments, tuple(operations)))
         self.place += 1
+        self.depth -= 1
         return Region(tuple(blocks))
 
     def label(self) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -196,7 +224,12 @@ class _Reader:
                 self.fail(f"nothing says what `{found[0]}` stands for")
             return self.aliases[found[0]]
 
-        return _TYPE_ALIAS.sub(meant, text) if "!" in text else text
+        if "!" not in text:
+            return text
+        # Counted before it is put together: forty aliases that name each other twice would take a terabyte.
+        if sum(len(self.aliases.get(found[0], "")) for found in _TYPE_ALIAS.finditer(text)) > MAX_TYPE:
+            self.fail(f"a type is longer than {MAX_TYPE >> 20} MB once its aliases are replaced")
+        return _TYPE_ALIAS.sub(meant, text)
 
     def one_type(self) -> None:
         if self.text.startswith("(", self.place):

@@ -18,6 +18,9 @@ from functools import lru_cache
 from typing import Union
 
 PADS = "pads"
+# Brackets and aliases in each other, and characters of an encoding whose aliases are replaced. Triton's own are a few
+# deep and a few hundred long; an alias of a file may name others twice, or itself (tests/test_triton_child.py).
+DEEPEST, LONGEST = 32, 1 << 16
 _TOKEN = re.compile(r"\s*(#[\w.$-]+|[A-Za-z_][\w.]*|-?\d+|[<>{}\[\]=,:+])")
 
 Field = Union[int, bool, str, tuple["Field", ...], "Encoding"]
@@ -72,20 +75,39 @@ def parse_encoding(text: str, aliases: Mapping[str, str]) -> Encoding:
 
 
 def _without_aliases(text: str, aliases: Mapping[str, str]) -> str:
+    """Replaces aliases level by level, so that a text that grows too long is noticed before it is put together."""
+
     def put(found: re.Match[str]) -> str:
         name = found.group()
-        meant = aliases.get(name, aliases.get(name[1:]))
-        return name if meant is None or meant == name else _without_aliases(meant, aliases)
+        return aliases.get(name, aliases.get(name[1:], name))
 
-    return re.sub(r"#[\w.$-]+", put, text).strip()
+    for _ in range(DEEPEST):
+        if len(text) > LONGEST:
+            raise UnreadableLayout(f"the encoding is longer than {LONGEST} characters")
+        further = re.sub(r"#[\w.$-]+", put, text)
+        if further == text:
+            return text.strip()
+        text = further
+    raise UnreadableLayout(f"aliases name each other more than {DEEPEST} deep")
 
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Encoding:
-    reader = _Reader(list(_tokens(text)), text)
+    tokens = list(_tokens(text))
+    _refuse_deep(tokens)
+    reader = _Reader(tokens, text)
     found = reader.encoding()
     reader.expect_end()
     return found
+
+
+def _refuse_deep(tokens: list[str]) -> None:
+    """The reader recurses at every bracket."""
+    depth = 0
+    for token in tokens:
+        depth += (token in "<{[") - (token in ">}]")
+        if depth > DEEPEST:
+            raise UnreadableLayout(f"brackets are nested more than {DEEPEST} deep")
 
 
 def _tokens(text: str) -> Iterator[str]:

@@ -33,6 +33,7 @@ _SOURCE = re.compile(rf'"[^"]*{_FOLDER}[^"/]*/{_MODULE}"')
 # Attributes and operations that say how far a module is compiled.
 TARGET, SHARED, OFFSET, ALLOC = "ttg.target", "ttg.shared", "allocation.offset", "ttg.local_alloc"
 STAGE = "triton.warp_pipeline.stage"
+_VERSION = re.compile(r"^__version__ *= *['\"]([^'\"]+)['\"]", re.MULTILINE)
 _ERROR = re.compile(r'loc\("(?P<file>[^"]*)":(?P<line>\d+):(?P<column>\d+)\): error: (?P<words>.*)')
 
 
@@ -42,13 +43,43 @@ def is_installed() -> bool:
 
 
 def version() -> str:
+    """The version of the Triton that `import triton` gives; nothing is imported to find out.
+
+    The package that would be imported is asked first: what `pip` has recorded may be another one, or none at all for
+    builds under another name (`pytorch-triton`).
+    """
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as of
 
+    loaded = getattr(sys.modules.get("triton"), "__version__", None)
+    if isinstance(loaded, str):
+        return loaded
     try:
-        return of("triton")
+        return _version_in_source() or of("triton")
     except PackageNotFoundError:
         return ""
+
+
+def _version_in_source() -> str:
+    spec = importlib.util.find_spec("triton")
+    try:
+        with open((spec and spec.origin) or "", encoding="utf-8") as source:
+            found = _VERSION.search(source.read())
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return found[1] if found else ""
+
+
+def find_missing() -> str:
+    """Why Triton cannot be asked, as the end of a sentence; nothing if it can.
+
+    What its passes do and how they are called is that of single versions (tests/test_triton_versions.py).
+    """
+    if not is_installed():
+        return "which is not installed"
+    if version() not in TESTED:
+        return f"version {' or '.join(TESTED)}; Triton {version() or 'of an unknown version'} is installed"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +211,8 @@ def parse_in(text: str, context: Any) -> Any:
 
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         path = os.path.join(folder, _MODULE)
-        with open(path, "w", encoding="utf-8") as out:
+        # Half of a surrogate pair has no bytes in UTF-8; a text from a program may hold one.
+        with open(path, "w", encoding="utf-8", errors="replace") as out:
             # Triton 3.9 prints an empty layout for WMMA of a single warp, and its parser aborts the process when it
             # reads one (test_a_wmma_layout_of_one_warp_is_read).
             out.write(text.replace("ctaLayout = {}", "ctaLayout = {warp = []}"))
@@ -259,11 +291,24 @@ def _tried(call: Callable[[], Any]) -> tuple[Any, RuntimeError | None]:
 # --- what Triton says ---------------------------------------------------------------------------------------------
 
 
+_is_child: list[bool] = []  # not empty: the error stream of this process is a file that the parent reads, too
+
+
+def say_on_error_stream() -> None:
+    """For a child whose error stream is a file: Triton's words stay in it, where the parent finds those of a crash."""
+    _is_child.append(True)
+
+
 @contextmanager
 def _words_of_triton() -> Iterator[list[str]]:
     """Triton writes to the error stream of the process; what it says belongs into a finding."""
     said: list[str] = []
     sys.stderr.flush()
+    if _is_child:
+        start = os.fstat(2).st_size
+        yield said
+        said += os.pread(2, os.fstat(2).st_size - start, start).decode("utf-8", "replace").splitlines()
+        return
     with tempfile.TemporaryFile() as caught:
         kept = os.dup(2)
         os.dup2(caught.fileno(), 2)

@@ -4,10 +4,10 @@ Needs   text as Triton's cache, `MLIR_ENABLE_DUMP` or `triton-opt` print it; in 
         installed, in generic form always
 Gives   a `Ttgir`: the operations in generic form, each with its place in the file, its GPU, its waves
 Keeps   the file's text is not changed; where shared memory is not laid out yet, Triton's allocation says where
-        everything lies, and that stays out of the text
+        everything lies, and that stays out of the text; a text that crashes Triton's parser crashes a child
 Cost    Triton's parser and printer, and one pass over the generic text
 
-    text ─▶ without locations ─▶ libtriton: parse, allocate, print generic ─▶ our reader
+    text ─▶ without locations ─▶ `questions.lower`: parse, allocate, print generic ─▶ our reader
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from tidegate.adapters.mlir import Block, Module, Operation, Region, is_generic, parse_generic
+from tidegate.adapters.mlir import Block, Module, Operation, Region, is_generic, parse_generic, refuse_deep
 from tidegate.adapters.mlir.model import walk
 from tidegate.adapters.triton import libtriton
 from tidegate.adapters.triton.effects import effects
 from tidegate.adapters.triton.libtriton import INSTALL, Gpu
 from tidegate.adapters.triton.names import starts_with, with_names
 from tidegate.adapters.triton.places import Places, take_places
+from tidegate.adapters.triton.questions import QUESTIONS
 from tidegate.diag import BadInput, Finding, Label, Span
 
 LOOPS = "stages of a warp pipeline were made loops first, as Triton does: the text is that of the loops"
@@ -42,12 +43,23 @@ class Reading:
     `as_compiled`: with Triton's own barriers, if the file is from before them and Triton is there to put them in.
     `is_open`: from before them, whatever the text looks like: memory is laid out earlier.
     `gpu`: for this one, whatever the file names.
+    `in_process`: Triton is asked in this process, for texts that it has printed itself; else in a child, which a text
+    may crash.
     """
 
     as_compiled: bool = False
     before: tuple[str, ...] = ()
     is_open: bool = False
     gpu: Gpu | None = None
+    in_process: bool = False
+
+    def ask(self, question: str, text: str, file: str, **arguments: Any) -> Any:
+        """Asks Triton one of `QUESTIONS`."""
+        if self.in_process:
+            return QUESTIONS[question][0](text=text, file=file, **arguments)
+        from tidegate.adapters.triton.child import ask
+
+        return ask(question, file, text=text, **arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +125,7 @@ class Ttgir:
         if self.given:
             return read_to_edit(self.given, self.file, gpu=gpu).only(self.chosen)
         asked = self.reading
-        again = read_ttgir(
-            self.text, self.file, as_compiled=asked.as_compiled, before=asked.before, is_open=asked.is_open, gpu=gpu
-        )
-        return again.only(self.chosen)
+        return _read(self.text, self.file, replace(asked, gpu=gpu)).only(self.chosen)
 
 
 def read_ttgir(
@@ -127,49 +136,57 @@ def read_ttgir(
     before: tuple[str, ...] = (),
     is_open: bool = False,
     gpu: Gpu | None = None,
+    in_process: bool = False,
 ) -> Ttgir:
     """Reads a file, as `Reading` says."""
-    reading = Reading(as_compiled, before, is_open, gpu)
+    return _read(text, file, Reading(as_compiled, before, is_open, gpu, in_process))
+
+
+def _read(text: str, file: str, reading: Reading) -> Ttgir:
+    before = reading.before
     places = take_places(text)
     generic = is_generic(places.text)
-    installed = libtriton.is_installed()
+    missing = libtriton.find_missing()
     if generic and not before:
         module = parse_generic(places.text, file)
         laid_out = _is_laid_out(module)
         lacking = any(
             op.name in _WITH_SCRATCH and op.attribute(libtriton.OFFSET) is None for op in walk(module.operation)
         )
-        complete = True if not lacking else libtriton.is_complete(places.text, file) if installed else None
+        complete = True if not lacking else None if missing else reading.ask("is_complete", places.text, file)
         if laid_out and complete is not False:
             found = _ttgir(reading, file, text, places, module, True, True)
             return replace(found, is_complete=complete is not None)
-        if not installed:
-            _needs_triton(file, "shared memory is not laid out in this file, and laying it out")
-    if not installed:
-        _needs_triton(
-            file, "running Triton's passes" if before else "the file is in Triton's own syntax, and reading that"
-        )
-    parsed = libtriton.parse(places.text, file)
-    if gpu is not None:
-        parsed.take_for(gpu)
-    laid_out = parsed.is_laid_out()
-    complete = libtriton.is_complete(places.text, file) if laid_out and parsed.lacks(_WITH_SCRATCH) else True
-    laid_out = laid_out and complete is not False  # what was laid out in part is laid out again
-    compiled = as_compiled and not laid_out and "barriers" not in before
-    passes = (*(("barriers",) if compiled else ()), *before)
-    stages = ("warp-pipeline",) if parsed.has_stages() else ()
-    parsed.run(*stages, *(() if laid_out else ("allocate", "fences")), *passes)
-    module = _placed(parse_generic(parsed.generic(), file), places.lines, file)
-    found = _ttgir(reading, file, text, places, module, generic, laid_out)
-    still_open = (is_open or not laid_out) and "barriers" not in passes
-    is_complete = complete is not None or not laid_out
-    return replace(found, is_open=still_open, is_compiled=compiled, has_stages=bool(stages), is_complete=is_complete)
+        if missing:
+            _needs_triton(file, "shared memory is not laid out in this file, and laying it out", missing)
+    if missing:
+        what = "running Triton's passes" if before else "the file is in Triton's own syntax, and reading that"
+        _needs_triton(file, what, missing)
+    refuse_deep(places.text, file)
+    lowered = reading.ask(
+        "lower",
+        places.text,
+        file,
+        as_compiled=reading.as_compiled,
+        before=before,
+        gpu=str(reading.gpu or ""),
+        with_scratch=sorted(_WITH_SCRATCH),
+    )
+    module = _placed(parse_generic(lowered.generic, file), places.lines, file)
+    found = _ttgir(reading, file, text, places, module, generic, lowered.is_laid_out)
+    return replace(
+        found,
+        is_open=(reading.is_open or not lowered.is_laid_out) and not lowered.is_compiled and "barriers" not in before,
+        is_compiled=lowered.is_compiled,
+        has_stages=lowered.has_stages,
+        is_complete=lowered.is_complete is not None or not lowered.is_laid_out,
+    )
 
 
-def _needs_triton(file: str, what: str) -> NoReturn:
+def _needs_triton(file: str, what: str, missing: str) -> NoReturn:
     at = Label(Span(file, 0, 0, 0))
     help = f"{INSTALL}, or print the file in generic form (`triton-opt --mlir-print-op-generic`)"
-    raise BadInput(Finding("TG019", f"{what} needs Triton, which is not installed", (at,), help=help))
+    raise BadInput(Finding("TG019", f"{what} needs Triton, {missing}", (at,), help=help))
 
 
 def _is_laid_out(module: Module) -> bool:
@@ -193,11 +210,8 @@ def read_to_edit(text: str, file: str, *, gpu: Gpu | None = None) -> Ttgir:
         return replace(inner, given=text, changed=(BROKEN, *inner.changed))
     if not found.has_stages:
         return found
-    parsed = libtriton.parse(text, file)
-    if gpu is not None:
-        parsed.take_for(gpu)
-    parsed.run("warp-pipeline")
-    converted = parsed.text(file) if take_places(text).locs else parsed.plain()
+    located = bool(take_places(text).locs)
+    converted = found.reading.ask("convert_stages", text, file, gpu=str(gpu or ""), located=located)
     return replace(read_ttgir(converted, file, gpu=gpu), given=text, changed=(LOOPS,))
 
 
