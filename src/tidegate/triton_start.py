@@ -2,7 +2,8 @@
 
 Needs   the file `tidegate_triton.pth` beside the installed package, which imports this where the variable is set
 Gives   `tidegate.triton.install()` right behind the program's own `import triton`
-Keeps   a program that never imports Triton pays nothing and sees nothing; subprocesses inherit the variable
+Keeps   a program that never imports Triton pays nothing and sees nothing; subprocesses inherit the variable; where
+        Tidegate cannot be installed, Triton is imported as without it, and one warning says why
 Cost    one more finder on `sys.meta_path` until Triton is there
 
     TIDEGATE_TRITON=1                          on; 0 or unset: off
@@ -14,10 +15,10 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 
 ON, MERGE_WAITS, VERIFY = "TIDEGATE_TRITON", "TIDEGATE_TRITON_MERGE_WAITS", "TIDEGATE_TRITON_VERIFY"
@@ -30,10 +31,17 @@ def is_on(name: str) -> bool:
 
 
 def install_as_asked() -> None:
-    """With the options that the environment names."""
-    from tidegate.triton import install
+    """With the options that the environment names; stays off where that fails.
 
-    install(merge_waits=os.environ.get(MERGE_WAITS) or "model", verify=is_on(VERIFY))
+    The program has asked for Triton and not for Tidegate: another version, an option that does not exist or a mistake
+    of ours is no reason to end it (tests/test_triton_versions.py).
+    """
+    try:
+        from tidegate.triton import install
+
+        install(merge_waits=os.environ.get(MERGE_WAITS) or "model", verify=is_on(VERIFY))
+    except Exception as error:
+        warnings.warn(f"{ON}=1 is not followed, Triton stays as it is: {error}", RuntimeWarning, stacklevel=2)
 
 
 class _Finder(MetaPathFinder):
@@ -44,22 +52,36 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != TRITON:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        # The finders behind this one are asked one by one: programs look whether Triton is there long before they
+        # import it, so that this one must stay until then.
+        others = (each for each in sys.meta_path if each is not self)
+        specs = (each.find_spec(fullname, path, target) for each in others if hasattr(each, "find_spec"))
+        spec = next((each for each in specs if each is not None), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, self)
         return spec
 
 
 class _Loader(Loader):
-    def __init__(self, own: Loader) -> None:
-        self.own = own
+    """Loads a module as its own loader does, which the module is left with."""
+
+    def __init__(self, own: Loader, finder: _Finder) -> None:
+        self.own, self.finder = own, finder
+
+    def __getattr__(self, name: str) -> object:
+        """Of a spec that is only looked at: `get_source`, `is_package`."""
+        return getattr(self.own, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.own.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self.own
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.own
         self.own.exec_module(module)
+        if self.finder in sys.meta_path:
+            sys.meta_path.remove(self.finder)
         install_as_asked()
 
 

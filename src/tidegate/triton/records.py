@@ -2,7 +2,8 @@
 
 Needs   what came of each module
 Gives   `report()`: a line for each kernel, with barriers before and after, and why
-Keeps   a fallback is said once for each kernel and reason; Triton's own barriers are counted when somebody asks
+Keeps   a fallback is said once for each kernel and reason; Triton's own barriers are counted when somebody asks, and
+        what cannot be counted is said to be so: a report never raises
 Cost    the text of each module is kept, compressed; counting runs Triton's pass once
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,31 +42,37 @@ class Entry:
     proved: bool | None  # None: nobody asked
     doubt: str = ""  # what stands in the way of a proof of Triton's own barriers
     _text: bytes = field(default=b"", repr=False)
-    _before: int = field(default=-1, repr=False)
+    _before: int | None = field(default=None, repr=False)
 
     @property
-    def before(self) -> int:
-        """Barriers with Triton's own pass."""
-        if self._before < 0:
-            text = zlib.decompress(self._text).decode()
-            self._before = count_barriers(text, self.kernel)
+    def before(self) -> int | None:
+        """Barriers with Triton's own pass; None where they cannot be counted.
+
+        Which waits are barriers depends on the GPU, and a GPU without a target file has nobody to say so.
+        """
+        if self._before is None and self._text:
+            with suppress(Exception):  # a report of what was done must not end the program
+                self._before = count_barriers(zlib.decompress(self._text).decode(), self.kernel)
+            self._text = b""  # what cannot be counted is not tried again
         return self._before
 
     @property
-    def after(self) -> int:
-        """Barriers that the kernel has."""
+    def after(self) -> int | None:
+        """Barriers that the kernel has; None where they cannot be counted."""
         return self.before if self.why_not else self.put
 
     def lines(self) -> Iterator[str]:
         name = f"@{self.kernel} on {self.target}"
         if self.why_not:
-            yield f"{name}: Triton's own {count_barriers_in_words(self.before)}, since {self.why_not}"
+            own = "barriers, which were not counted" if self.before is None else count_barriers_in_words(self.before)
+            yield f"{name}: Triton's own {own}, since {self.why_not}"
             if self.doubt:
                 yield f"  not proved: {self.doubt}"
             elif self.proved:
                 yield "  proved"
             return
-        yield f"{name}: {count_barriers_in_words(self.after)}, {self.before} with Triton's own pass; proved"
+        own = "not counted" if self.before is None else str(self.before)
+        yield f"{name}: {count_barriers_in_words(self.put)}, {own} with Triton's own pass; proved"
         yield from (f"  {reason}" for reason in self.reasons)
 
     def as_metadata(self) -> dict[str, Any]:
