@@ -344,3 +344,28 @@ def test_programs_start_each_wave_once(first: tuple[int, int], second: tuple[int
 )
 def test_long_numbers_and_deep_regions(text: str) -> None:
     check_damaged(text)
+
+
+@pytest.mark.parametrize("count", [60, 20_000])
+def test_names_that_double_each_time_are_refused_at_once(count: int) -> None:
+    """Analyses replace names by what they stand for: sixty lines took all memory there was."""
+    lines = "".join(f"  %a{n} = let %a{n - 1} + %a{n - 1} mod 7\n" for n in range(1, count))
+    text = f"kernel @k() waves 4 {{\n  %a0 = let wave\n{lines}}}"
+    with watched("doubling"):
+        (finding,) = check(parse(text).kernels[0], load_target(""))
+    assert (finding.code, finding.at.line) == ("TG006", 14)
+    assert finding.message == "`%a12` stands for an expression of more than 10,000 parts"
+
+
+def test_names_of_a_graph_that_double_each_time_are_refused_at_once() -> None:
+    lines = "".join(f"{n}: assign %a{n} = %a{n - 1} + %a{n - 1} -> {n + 1}\n" for n in range(1, 60))
+    text = f"graph @g target none waves 4 program entry 0 waves 0 .. 4 {{\n0: assign %a0 = wave -> 1\n{lines}60: end }}"
+    with watched("doubling"):
+        (finding,) = check_graph(parse_graph(text))
+    assert finding.message == "`%a13` stands for an expression of more than 10,000 parts"
+
+
+def test_many_names_in_a_row_are_read() -> None:
+    lines = "".join(f"  %a{n} = let %a{n - 1} + wave\n" for n in range(1, 2000))
+    with watched("a row"):
+        assert check(parse(f"kernel @k() waves 4 {{\n  %a0 = let wave\n{lines}}}").kernels[0], load_target("")) == []

@@ -176,7 +176,9 @@ def user_code(path: Path, file: str) -> Iterator[None]:
     except SyntaxError as error:
         at = Span(file, error.lineno or 0, error.offset or 1, (error.offset or 1) + 1)
         raise BadInput(Finding("TG007", f"the file is not Python: {error.msg}", (Label(at),))) from None
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # also what no handler of a program is made for, such as an exception of its own
+        if isinstance(error, KeyboardInterrupt):
+            raise
         if isinstance(error, AssertionError) and _is_own(error):
             raise
         at, said = _where(error, str(path.resolve()), file), f"the file fails: {type(error).__name__}: {error}"

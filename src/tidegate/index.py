@@ -15,12 +15,14 @@ only; whatever is not must be marked `inexact`, so that no analysis can overlook
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
 # Expressions of which something is remembered.
+# Parts of an expression once names of `let` are replaced by what they stand for: no kernel comes near (test_damage.py).
+MOST_PARTS = 10_000
 REMEMBERED = 1 << 16
 
 WAVE, LANE = "wave", "lane"
@@ -206,6 +208,20 @@ def _names(expr: Index | Cond) -> tuple[str, ...]:
         else:
             stack.extend(reversed(children(node)))
     return tuple(found)
+
+
+def find_overgrown(meanings: Iterable[tuple[str, Index]]) -> str:
+    """The first name whose meaning is larger than any analysis can follow, once the names in it are replaced by theirs.
+
+    Each may name the one before it twice: sixty lines would stand for more parts than there is memory. Nothing is put
+    together to find out. `meanings`: in the order in which names may use each other.
+    """
+    parts: dict[str, int] = {}
+    for name, index in meanings:
+        parts[name] = sum(parts.get(node.name, 1) if isinstance(node, Name) else 1 for node in walk(index))
+        if parts[name] > MOST_PARTS:
+            return name
+    return ""
 
 
 def walk(expr: Index | Cond) -> Iterator[Index | Cond]:

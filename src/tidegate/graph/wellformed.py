@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 from tidegate.diag import NOWHERE, Finding, Label
 from tidegate.graph import model as g
-from tidegate.index import INDEX_TYPES, MACHINE_NAMES, ZERO, Cond, Index, names
+from tidegate.index import INDEX_TYPES, MACHINE_NAMES, MOST_PARTS, ZERO, Cond, Index, find_overgrown, names
 from tidegate.language.ops import CommitGroup, NullAsyncDep, Value
 from tidegate.language.types import DTYPES
 
 
 def check_graph(graph: g.SyncGraph) -> list[Finding]:
     """All that is wrong, in the order of points."""
-    return [*_check_whole(graph), *_Checker(graph).points()]
+    return [*_check_whole(graph), *_Checker(graph).points(), *_check_growth(graph)]
 
 
 def _finding(message: str, point: g.Point | None = None) -> Finding:
@@ -56,6 +56,19 @@ def _check_whole(graph: g.SyncGraph) -> Iterator[Finding]:
             yield _finding(f"loop {number} has its head at point {loop.head}, which does not exist")
         elif loop.least < 0 or (loop.most is not None and loop.most < loop.least) or loop.step < 1:
             yield _finding(f"loop {number} runs {loop.least} to {loop.most} times in steps of {loop.step}")
+
+
+def _check_growth(graph: g.SyncGraph) -> Iterator[Finding]:
+    """Names with one meaning are replaced by it: what grows too large by that is refused as in the kernel language."""
+    assigned: dict[str, list[tuple[g.Point, Index]]] = {}
+    for point in graph.points:
+        if isinstance(point.action, g.Assign):
+            for name, value in point.action.pairs:
+                if isinstance(value, INDEX_TYPES):
+                    assigned.setdefault(name, []).append((point, value))
+    once = {name: places[0] for name, places in assigned.items() if len(places) == 1}
+    if name := find_overgrown((name, value) for name, (_, value) in once.items()):
+        yield _finding(f"`{name}` stands for an expression of more than {MOST_PARTS:,} parts", once[name][0])
 
 
 class _Checker:

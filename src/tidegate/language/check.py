@@ -18,6 +18,7 @@ from tidegate.index import (
     INDEX_TYPES,
     LANE,
     MACHINE_NAMES,
+    MOST_PARTS,
     Cond,
     Flag,
     Index,
@@ -25,6 +26,7 @@ from tidegate.index import (
     Name,
     children,
     constant,
+    find_overgrown,
     names,
     show,
     why_not_affine,
@@ -60,6 +62,8 @@ def check(kernel: Kernel, target: Target) -> list[Finding]:
     if findings:
         return sort_findings(findings)
     facts = find_facts(kernel)
+    if name := find_overgrown(facts.lets.items()):
+        return [_overgrown(kernel, name)]
     findings += _check_exactness(kernel.body, facts)
     if not findings:
         findings += find_outside(kernel, facts)
@@ -69,6 +73,13 @@ def check(kernel: Kernel, target: Target) -> list[Finding]:
     findings += find_lifetime_mistakes(kernel, facts)
     findings += find_protocol_mistakes(kernel, facts, target.barrier.wave_end == "leaves")
     return sort_findings(findings)
+
+
+def _overgrown(kernel: Kernel, name: str) -> Finding:
+    message = f"`{name}` stands for an expression of more than {MOST_PARTS:,} parts"
+    defined = (op for op in ops.walk_ops(kernel.body) if any(value.name == name for value in results_of(op)))
+    at = next((op.at for op in defined), kernel.at)
+    return Finding("TG006", message, (Label(at),), help="each `let` that it names is counted with all of its own parts")
 
 
 def _check_types(kernel: Kernel) -> Iterator[Finding]:
