@@ -86,6 +86,7 @@ def test_a_lost_input_is_seen() -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of pytest do not matter to the fork
 def test_runs_are_carried_out_as_stated(tmp_path: Path) -> None:
     """A program as it should be: what it prints and writes is seen, and its process leaves this one alone."""
     files = ((b"k.tide", TIDE.encode()),)
@@ -103,3 +104,27 @@ def test_runs_are_carried_out_as_stated(tmp_path: Path) -> None:
     hostile_runs.set_up(killed, tmp_path / "c")
     assert hostile_runs.run(killed, tmp_path / "c").status == -14
     assert hostile_runs.contents(killed, tmp_path / "c")[b"out.tide"] == OLD
+
+
+# --- what hostile runs have found -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("raised", ["class E(BaseException): pass\nraise E('own')", "raise GeneratorExit('own')"])
+def test_a_python_file_may_raise_anything(raised: str, tmp_path: Path) -> None:
+    """Exceptions that are no `Exception` ended in a traceback."""
+    from tidegate.diag import BadInput
+    from tidegate.files import load
+
+    file = tmp_path / "k.py"
+    file.write_text(raised)
+    with pytest.raises(BadInput, match=r"TG007: the file fails: (E|GeneratorExit): own"):
+        load(str(file))
+
+
+def test_ctrl_c_in_a_python_file_is_ctrl_c(tmp_path: Path) -> None:
+    from tidegate.files import load
+
+    file = tmp_path / "k.py"
+    file.write_text("raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        load(str(file))

@@ -173,6 +173,7 @@ def test_a_child_that_was_killed_between_two_files_is_replaced() -> None:
 
 
 @needs_triton
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of pytest do not matter to the fork
 def test_a_fork_asks_a_child_of_its_own() -> None:
     read_ttgir(PLAIN, "k.ttgir")
     own = child._running[0].process
