@@ -349,7 +349,6 @@ MODULES = (
         "return 1",
         "yield 1",
         "await x",
-        "print('\\x1b[31mred')",
         "import sys; sys.stdout.close()",
     ),
     *(

@@ -17,7 +17,7 @@ import pytest
 
 import hostile_runs
 from conftest import ROOT
-from hostile_inputs import OLD, TIDE, Case
+from hostile_inputs import OLD, PYTHON, TIDE, Case
 from hostile_places import CLASSES
 from hostile_runs import Complaint, End, complaints, draw
 
@@ -128,3 +128,14 @@ def test_ctrl_c_in_a_python_file_is_ctrl_c(tmp_path: Path) -> None:
     file.write_text("raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
         load(str(file))
+
+
+def test_a_recursion_limit_of_a_python_file_is_its_own(tmp_path: Path) -> None:
+    """With a limit of 40 the commands behind the file ended as a mistake of Tidegate's own."""
+    from tidegate.files import load
+
+    file = tmp_path / "k.py"
+    file.write_text(f"{PYTHON}\nimport sys\nsys.setrecursionlimit(len(__import__('inspect').stack()) + 40)\n")
+    before = sys.getrecursionlimit()
+    load(str(file))
+    assert sys.getrecursionlimit() == before

@@ -166,11 +166,16 @@ def _execute(path: Path, file: str) -> ModuleType:
 def user_code(path: Path, file: str) -> Iterator[None]:
     """What goes wrong in a Python file is a mistake in that file: a finding with its line, never a crash.
 
-    What the file prints goes to the error stream: the output belongs to the command.
+    What the file prints goes to the error stream: the output belongs to the command. What it says about how deep
+    functions may call each other holds for itself.
     """
+    deepest = sys.getrecursionlimit()
     try:
         with redirect_stdout(sys.stderr):
-            yield
+            try:
+                yield
+            finally:
+                sys.setrecursionlimit(deepest)
     except BadInput:
         raise
     except SyntaxError as error:
