@@ -184,11 +184,13 @@ def _main(argv: list[str]) -> int:
     try:
         start()
     except SystemExit as end:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except BaseException:
         with suppress(Exception):
             traceback.print_exc()
         status = 1
+    signal.setitimer(signal.ITIMER_REAL, 0)  # the command is over: what comes now interrupts only this file
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

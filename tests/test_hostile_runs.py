@@ -139,3 +139,23 @@ def test_a_recursion_limit_of_a_python_file_is_its_own(tmp_path: Path) -> None:
     before = sys.getrecursionlimit()
     load(str(file))
     assert sys.getrecursionlimit() == before
+
+
+@pytest.mark.parametrize(
+    ("sizes", "waves", "words"),
+    [
+        ({"K": 10**18}, 4, "a wave performs more than 25,000 operations"),
+        ({"N": 10**5}, 4, "the grid of `@k` has more than 10,000 workgroups"),
+        ({"N": 10**12}, 4, "`X` would have more than 536,870,912 elements"),
+        ({}, 10**5, "100,000 waves cannot run: a workgroup has at most 1,024"),
+    ],
+)
+def test_a_run_that_would_never_end_is_refused(sizes: dict[str, int], waves: int, words: str) -> None:
+    """`run --size K=...` went on for ever, `--size N=...` and `--waves` took all memory there was."""
+    from tidegate.language.parse import parse
+    from tidegate.simulate.faults import SimulationError
+    from tidegate.simulate.inorder import make_inputs, run
+
+    kernel = parse(TIDE).kernels[0]
+    with pytest.raises(SimulationError, match=f"TG022: {words}"):
+        run(kernel, make_inputs(kernel, sizes), sizes=sizes, waves=waves)

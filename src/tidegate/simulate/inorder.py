@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any, assert_never
 
 import numpy as np
@@ -35,6 +36,9 @@ from tidegate.simulate.values import Env, PerLane
 from tidegate.simulate.wave import Wave
 
 __all__ = ["SimulationError", "make_inputs", "run"]
+
+# Workgroups run one after the other, thousands in a minute: a grid of more was not meant to be run here.
+MOST_WORKGROUPS = 10_000
 
 
 def run(
@@ -71,6 +75,8 @@ def workgroups(name: str, grid: Sequence[Index], sizes: Sizes) -> list[tuple[int
         counts = [evaluate(index, sizes) for index in grid] + [1] * (len(WORKGROUP) - len(grid))
     except ZeroDivisionError:
         raise unfit(f"the grid of `@{name}` divides by 0 with these sizes") from None
+    if prod(counts) > MOST_WORKGROUPS:
+        raise unfit(f"the grid of `@{name}` has more than {MOST_WORKGROUPS:,} workgroups", "give smaller sizes")
     return [(x, y, z) for z, y, x in product(*(range(count) for count in reversed(counts)))]
 
 

@@ -8,6 +8,7 @@ Keeps   what is given is copied, never changed; the same seed gives the same arr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ Sizes = Mapping[str, int]
 
 # Far beyond every GPU; it keeps a wrong `alloc at` from filling the memory of this computer.
 MOST_LDS = 2**28
+# No GPU has a workgroup of so many waves, and no computer that runs this has room for larger arrays.
+MOST_WAVES, MOST_ELEMENTS = 1024, 2**29
 
 
 def make_inputs(
@@ -38,7 +41,10 @@ def make_inputs(
             continue
         match arg.type:
             case Global(dtype=dtype):
-                made[name] = _random(rng, _shape(arg.type, values), dtype)
+                shape = _shape(arg.type, values)
+                if prod(shape) > MOST_ELEMENTS:
+                    raise unfit(f"`{name}` would have more than {MOST_ELEMENTS:,} elements", "give smaller sizes")
+                made[name] = _random(rng, shape, dtype)
             case t if t == INDEX:
                 made[name] = 0
             case t if t == FLAG:
@@ -71,6 +77,8 @@ def check_machine(kernel: Kernel, waves: int, lanes: int) -> None:
     """Whether there is a machine that can run so many waves with that much shared memory."""
     if waves < 1 or lanes < 1:
         raise unfit(f"{waves} waves of {lanes} lanes cannot run")
+    if waves > MOST_WAVES:
+        raise unfit(f"{waves:,} waves cannot run: a workgroup has at most {MOST_WAVES:,}")
     if lds_bytes(kernel) > MOST_LDS or any(offset < 0 for offset in lds_layout(kernel).values()):
         raise unfit(f"shared memory of `@{kernel.name}` does not lie in 0..{MOST_LDS}", "check `alloc at`")
 

@@ -64,7 +64,7 @@ from tidegate.language.types import BarrierObject, Lds
 from tidegate.simulate.address import first_byte, single
 from tidegate.simulate.compute import compute
 from tidegate.simulate.events import Answer, Asking, Event
-from tidegate.simulate.faults import Actor, no_value
+from tidegate.simulate.faults import Actor, no_value, unfit
 from tidegate.simulate.program_order import arm
 from tidegate.simulate.requests import Requests
 from tidegate.simulate.tiles import Array
@@ -87,6 +87,10 @@ Handed = tuple[RunValue, ...] | None
 Steps = Generator[Event, Answer, Handed]
 
 
+# A loop with a size of 10^18 would never end. So many take some ten seconds for four waves, and kernels a few thousand.
+MOST_OPERATIONS = 25_000
+
+
 class Wave:
     """The state of one wave. `active` are the lanes that run now, None if all do; `gone` are those that have ended."""
 
@@ -100,6 +104,7 @@ class Wave:
         self.path: list[int] = []
         self.loops: list[tuple[str, int]] = []
         self.requests = Requests(env, waves)
+        self.left = MOST_OPERATIONS
 
     def run(self) -> Asking:
         yield from self._block(self.body)
@@ -110,6 +115,9 @@ class Wave:
         path.append(0)
         for place, op in enumerate(block.ops):
             path[depth] = place
+            self.left -= 1
+            if self.left < 0:
+                raise unfit(f"a wave performs more than {MOST_OPERATIONS:,} operations", "give smaller sizes")
             try:
                 reached = yield from self._op(op)
             except NoValue as reason:
