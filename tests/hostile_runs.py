@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in ("src", "tests", ".")]
@@ -43,6 +44,7 @@ DEVICES = {"zero": (1, 5), "null": (1, 3), "full": (1, 7)}
 # What must not be printed: control characters but tabs and line ends, of both ranges, and bidirectional ones.
 TALKS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 CTRL_C = 130
+PACKAGE = f"{os.sep}tidegate{os.sep}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +186,11 @@ def _main(argv: list[str]) -> int:
     try:
         start()
     except SystemExit as end:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except BaseException:
         with suppress(Exception):
             traceback.print_exc()
         status = 1
-    signal.setitimer(signal.ITIMER_REAL, 0)  # the command is over: what comes now interrupts only this file
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -234,8 +234,10 @@ def _arm(event: int, microseconds: int, by: str) -> None:
     left = [event]
     here = os.getcwd()
 
-    def end(*_: Any) -> None:
-        if by == "ctrl-c":
+    def end(_: int, frame: FrameType | None) -> None:
+        while frame is not None and PACKAGE not in frame.f_code.co_filename:
+            frame = frame.f_back
+        if frame is not None:  # else the command is over, and this file would be interrupted
             os.kill(os.getpid(), signal.SIGINT)
 
     signal.signal(signal.SIGALRM, end if by == "ctrl-c" else signal.SIG_DFL)
