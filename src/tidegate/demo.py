@@ -8,6 +8,7 @@ Cost    some ten seconds
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 
 from tidegate.decided import show_decided
 from tidegate.diag import BadInput, Finding, Sources, sort_findings
+from tidegate.disk import reason_of
 from tidegate.files import load_text
 from tidegate.graph.barriers import tally
 from tidegate.graph.build import build_graph
@@ -73,12 +75,14 @@ def run_demo(tell: Teller, output: Path) -> int:
     demo = _Demo(
         tell, output, known["kernel"].lstrip(), tuple(map(load_target, known["targets"])), dict(known["sizes"])
     )
-    if not output.parent.is_dir():
+    if not os.path.isdir(output.parent):
         raise BadInput(Finding("TG022", f"`{output}` cannot be written: there is no folder `{output.parent}`"))
+    if os.path.isdir(output):  # said before the work, not after it
+        raise BadInput(Finding("TG022", f"`{output}` cannot be written: is a directory"))
     steps: tuple[Callable[[_Demo], bool], ...] = (_show, _race, _synchronize, _schedule, _compare, _draw)
     if all(step(demo) for step in steps):
         return 0
-    tell.say("The demo did not go as told: this is a mistake of Tidegate's own.")
+    tell.say("The demo did not go as told: this is an internal error.")
     return 3
 
 
@@ -194,8 +198,7 @@ def _draw(demo: _Demo) -> bool:
     try:
         report.save(demo.output)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise BadInput(Finding("TG022", f"`{demo.output}` cannot be written: {reason}")) from None
+        raise BadInput(Finding("TG022", f"`{demo.output}` cannot be written: {reason_of(error)}")) from None
     demo.tell.say(f"\n6. All for {target.name} on one page, with arcs, timelines and every reason: {demo.output}")
     demo.tell.say("   For a kernel of your own: `tidegate draw FILE -o out.html`. To learn more: docs/tutorial.md.")
     verdicts = [each["verdict"]["kind"] for each in report.data["programs"]]

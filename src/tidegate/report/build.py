@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.diag import BadInput, Finding, Sources
+from tidegate.disk import write_whole
 from tidegate.edition import own_version
 from tidegate.explanation import Explained, explain
 from tidegate.files import Loaded, load, load_text
@@ -73,7 +74,8 @@ class Report:
         return page_of(self.data)
 
     def save(self, path: str | Path) -> None:
-        Path(path).write_text(self.html, encoding="utf-8")
+        """Writes the page: whole, or the file stays as it is."""
+        write_whole(path, self.html)
 
     def _repr_html_(self) -> str:
         return notebook_frame(self.html)
