@@ -8,22 +8,28 @@ Cost    linear in the file
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidegate.diag import BadInput, Finding, Label, Sources, Span, closest
+from tidegate.disk import read_whole, reason_of
 from tidegate.graph.model import SyncGraph
+from tidegate.guest import user_code
 from tidegate.language.ops import Kernel
+from tidegate.limits import check_size
 
 if TYPE_CHECKING:
     from tidegate.adapters.triton.read import Ttgir
 
-MAX_BYTES = 256 << 20
+# The most that is read of one file.
+MAX_BYTES = 64 << 20
 READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir` and `.py` files"
 
 
@@ -56,10 +62,12 @@ def load(where: str, *, as_compiled: bool = True) -> Loaded:
     file, _, name = where.partition("::")
     path = Path(file)
     suffix = path.suffix.lower()
-    if path.is_dir():
+    if os.path.isdir(file):  # `Path.is_dir` raises for a name that is too long
         _fail(file, "this is a folder, not a file", "name one of the files in it")
     if suffix == ".py":
-        return _load_python(path, file, name.lstrip("@"))
+        loaded = _load_python(path, file, name.lstrip("@"))
+        check_size(loaded.kernels, None, file)
+        return loaded
     if suffix in (".tide", ".sync"):
         loaded = _from_text(read_text(path, file), file, suffix)
     elif suffix in (".ttgir", ".mlir"):
@@ -68,7 +76,9 @@ def load(where: str, *, as_compiled: bool = True) -> Loaded:
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
     else:
         _fail(file, f"nothing is known about `{suffix or file}` files", READS)
-    return _pick(loaded, name) if name else loaded
+    loaded = _pick(loaded, name) if name else loaded
+    check_size(loaded.kernels, loaded.graph, file)
+    return loaded
 
 
 def _fail(file: str, message: str, help: str = "") -> NoReturn:
@@ -77,13 +87,11 @@ def _fail(file: str, message: str, help: str = "") -> NoReturn:
 
 def read_text(path: Path, file: str) -> str:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            _fail(file, f"the file is larger than {MAX_BYTES >> 20} MB")
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        _fail(file, f"the file cannot be read: {(error.strerror or str(error)).lower()}")
+        text = read_whole(path, MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         _fail(file, "the file is not text in UTF-8")
+    except (OSError, ValueError) as error:
+        _fail(file, f"the file cannot be read: {reason_of(error)}")
     if "\0" in text:
         _fail(file, f"the file is not text: line {text[: text.index(chr(0))].count(chr(10)) + 1} holds a NUL")
     return text
@@ -141,9 +149,17 @@ def _load_python(path: Path, file: str, name: str) -> Loaded:
     with user_code(path, file):
         kernels = tuple(dict.fromkeys(item.trace().kernel for item in wanted))
     compute = getattr(module, "reference", None)
-    tolerance = getattr(module, "TOLERANCE", (1e-5, 1e-5))
+    tolerance = _tolerance(getattr(module, "TOLERANCE", (1e-5, 1e-5)), file)
     reference = Reference(compute, tolerance) if callable(compute) else None
     return Loaded(file, kernels, None, Sources(), reference)
+
+
+def _tolerance(given: object, file: str) -> tuple[float, float]:
+    """Relative and absolute, as NumPy's `allclose` takes them."""
+    match given:
+        case (Real() as relative, Real() as absolute) if float(relative) >= 0 and float(absolute) >= 0:
+            return float(relative), float(absolute)
+    _fail(file, "`TOLERANCE` is not two numbers from 0 on", "write `TOLERANCE = (1e-3, 1e-3)`: relative, absolute")
 
 
 def _execute(path: Path, file: str) -> ModuleType:
@@ -158,64 +174,9 @@ def _execute(path: Path, file: str) -> ModuleType:
         with user_code(path, file):
             exec(compile(read_text(path, file), file, "exec", dont_inherit=True), vars(module))
     finally:
-        sys.path.remove(folder)
+        with suppress(ValueError):  # the file may have taken it out itself
+            sys.path.remove(folder)
     return module
-
-
-@contextmanager
-def user_code(path: Path, file: str) -> Iterator[None]:
-    """What goes wrong in a Python file is a mistake in that file: a finding with its line, never a crash.
-
-    What the file prints goes to the error stream: the output belongs to the command. What it says about how deep
-    functions may call each other holds for itself.
-    """
-    deepest = sys.getrecursionlimit()
-    try:
-        with redirect_stdout(sys.stderr):
-            try:
-                yield
-            finally:
-                sys.setrecursionlimit(deepest)
-    except BadInput:
-        raise
-    except SyntaxError as error:
-        at = Span(file, error.lineno or 0, error.offset or 1, (error.offset or 1) + 1)
-        raise BadInput(Finding("TG007", f"the file is not Python: {error.msg}", (Label(at),))) from None
-    except BaseException as error:  # also what no handler of a program is made for, such as an exception of its own
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        if isinstance(error, AssertionError) and _is_own(error):
-            raise
-        at, said = _where(error, str(path.resolve()), file), f"the file fails: {type(error).__name__}: {error}"
-        raise BadInput(Finding("TG007", said, (Label(at),), help=_meant(error))) from error
-
-
-def _meant(error: BaseException) -> str:
-    """What a name was probably meant to be, as Python's own traceback says it."""
-    if not isinstance(error, AttributeError) or not isinstance(error.name, str):
-        return ""
-    meant = closest(error.name, dir(error.obj))
-    return f"did you mean `{meant}`?" if meant else ""
-
-
-def _is_own(error: BaseException) -> bool:
-    """Whether the error was raised in this package: then it is a mistake of Tidegate's own."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(str(Path(__file__).resolve().parent))
-
-
-def _where(error: BaseException, path: str, file: str) -> Span:
-    """The last line of the file itself on the way to the error."""
-    from tidegate.language.builder import span_of_line
-
-    found, trace = Span(file, 0, 0, 0), error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename in (path, file):
-            found = span_of_line(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-        trace = trace.tb_next
-    return found
 
 
 def _pick(loaded: Loaded, name: str) -> Loaded:
