@@ -16,6 +16,7 @@ from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph, ends_some_lanes
 from tidegate.graph.plan import Plan
+from tidegate.hints import in_ttgir
 from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 
@@ -42,6 +43,7 @@ CHECK_STAGES = ("kernel", "graph", "verify", "judge")
 SYNC_STAGES = ("kernel", "graph", "footprints", "hazards", "plan", "verify", "judge")
 
 Show = Callable[[str, str], None]
+Pairs = set[tuple[int, int]]  # of points
 
 # Of the suspects of a program those that have to be shown; None: all that the program does counts.
 Narrow = Callable[["SyncGraph", "Verification"], "tuple[Suspect, ...] | None"]
@@ -201,7 +203,7 @@ def run_stages(
     """All stages in order; findings that leave no meaning end it. Without `prove` everything is left to the judge."""
     checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove, narrow)
     if unit.origin is not None:
-        checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *checked.findings))]
+        checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *map(in_ttgir, checked.findings)))]
     return checked
 
 
@@ -339,7 +341,7 @@ def _run(
     left: list[Suspect] = []
     for suspect in suspects:
         if not _is_among(suspect, pairs) and not (limits.first and pairs):
-            again = _replay(checked, suspect, target, replace(limits, shown=limits.shown | pairs), steps)
+            again = _replay(checked, suspect, target, limits, steps, pairs)
             pairs |= again.pairs
             found = {(each.code, each.at, each.message) for each in checked.findings} if again.findings else set()
             checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
@@ -356,18 +358,17 @@ def _run(
 
 def _why_not_shown(suspect: Suspect, checked: Checked) -> str:
     assert checked.judgement is not None and checked.graph is not None  # noqa: PT018
-    bounded = [each for each in checked.judgement.bounded if each != NO_MORE_TRIPS]
-    if bounded:
+    if bounded := [each for each in checked.judgement.bounded if each != NO_MORE_TRIPS]:
         return f"not everything was run ({bounded[0]})"
     sizes = [f"{each.name} = {value}" for each in checked.graph.sizes if (value := suspect.point.value(each.name))]
     return f"runs with {', '.join(sizes)} are in order" if sizes else "no run comes there, or bytes were widened"
 
 
-def _is_among(suspect: Suspect, pairs: set[tuple[int, int]]) -> bool:
+def _is_among(suspect: Suspect, pairs: Pairs) -> bool:
     return (suspect.x, suspect.y) in pairs or (suspect.y, suspect.x) in pairs
 
 
-def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits, steps: int) -> Judgement:
+def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits, steps: int, pairs: Pairs) -> Judgement:
     """With what the witness names, until it is shown; what that leaves open is decided in every way."""
     from tidegate.simulate.judge import Judgement, judge
 
@@ -379,7 +380,7 @@ def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits, 
     checked.replays += 1
     wanted = frozenset(((suspect.x, suspect.y, suspect.within_a_wave),))
     limits = replace(limits, sizes=sizes, few=True, steps=steps, wanted=wanted, enough=0, sample=False)
-    found = judge(checked.graph, target, limits)
+    found = judge(checked.graph, target, replace(limits, shown=limits.shown | pairs))
     checked.replayed += found.cost
     return found
 

@@ -36,6 +36,7 @@ from tidegate.index import (
     scale,
     show,
     substitute_cond,
+    walk,
     why_not_affine,
 )
 from tidegate.language import ops
@@ -335,7 +336,8 @@ def _may_end(block: Block) -> bool:
 
 
 def _small(index: Index) -> bool:
-    return len(list(names(index))) <= 16
+    """Few names and few operations: thousands of `let`, each one more than the last, would nest as deep."""
+    return len(names(index)) <= 16 and sum(1 for _ in walk(index)) <= 128
 
 
 def _value_at(index: Index, point: Point) -> int | str:

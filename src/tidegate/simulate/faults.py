@@ -21,6 +21,9 @@ from tidegate.index import Cond, Index, names
 from tidegate.language.ops import Op
 from tidegate.simulate.values import Env, NoSlot, NoValue, PerLane
 
+# So many comparisons take as long as a step.
+COMPARED_A_STEP = 4
+
 
 class SimulationError(Exception):
     """Raised where a run cannot go on; carries what to tell the user."""
@@ -28,6 +31,21 @@ class SimulationError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(f"{finding.code}: {finding.message}")
         self.finding = finding
+
+
+@dataclass(slots=True)
+class Budget:
+    """Steps that a run may take; 0: as many as it needs. Comparing two accesses takes part of a step."""
+
+    most: int = 0
+    spent: int = 0
+    compared: int = 0
+
+    def step(self, name: str) -> None:
+        self.spent += 1
+        if self.most and self.spent + self.compared // COMPARED_A_STEP > self.most:
+            help = "give smaller sizes, or allow more with `--max-steps`"
+            raise unfit(f"a run of `@{name}` takes more than {self.most:,} steps", help)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from tidegate.language.ops import Kernel
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.clocks import Id
 from tidegate.simulate.configurations import find_open
+from tidegate.simulate.faults import Budget
 from tidegate.simulate.findings import Statement, clash_finding, hang_finding
 from tidegate.simulate.inorder import workgroups
 from tidegate.simulate.inputs import Sizes, bind_arguments, check_assumptions, check_machine, fill_sizes
@@ -116,6 +117,7 @@ def run_hostile(
     seed: int = 0,
     listener: Listener | None = None,
     progress: Progress | None = None,
+    most_steps: int = 0,
 ) -> HostileRun:
     """Every workgroup of the grid, one after the other, until one hangs."""
     values = fill_sizes(kernel, sizes)
@@ -126,7 +128,8 @@ def run_hostile(
     spaces = {name: as_bytes(array) for name, array in arrays.items()}
     grid, facts, layout = workgroups(kernel.name, kernel.grid, values), facts_of(kernel, target), lds_layout(kernel)
     tally = Tally(count, listener or Silent())
-    run = _Run(rules_of(target), random.Random(seed), tally, progress or _quiet, len(grid))
+    rng, budget = random.Random(seed), Budget(most_steps)
+    run = _Run(rules_of(target), rng, tally, progress or _quiet, len(grid), kernel.name, budget)
     for place in grid:
         memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
         env = {**shared, **dict(zip(WORKGROUP, place, strict=True))}
@@ -150,6 +153,7 @@ def run_graph(
     seed: int = 0,
     listener: Listener | None = None,
     progress: Progress | None = None,
+    most_steps: int = 0,
 ) -> HostileRun:
     """As `run_hostile`, for a graph: what it leaves open is decided at random, and there are no numbers."""
     values = {size.name: size.default for size in graph.sizes} | dict(sizes or {})
@@ -157,7 +161,8 @@ def run_graph(
     rng, regions = random.Random(seed), Regions()
     about, shape = find_open(graph), shape_of(graph)
     grid = workgroups(graph.name, graph.grid, values)
-    run = _Run(rules_of(target), rng, Tally(graph.waves, listener or Silent()), progress or _quiet, len(grid))
+    tally, budget = Tally(graph.waves, listener or Silent()), Budget(most_steps)
+    run = _Run(rules_of(target), rng, tally, progress or _quiet, len(grid), graph.name, budget)
     missteps: dict[str, Finding] = {}
     for place in grid:
         env = {
@@ -217,6 +222,8 @@ class _Run:
     tally: Tally
     progress: Progress
     total: int
+    name: str
+    budget: Budget
     verdicts: Verdicts = field(default_factory=Verdicts)
     places: dict[object, Place] = field(default_factory=dict)
     hang: Machine | None = None
@@ -302,7 +309,10 @@ class _Run:
         number, clashes = machine.waves[wave].issued, machine.watch.verdicts.clashes
         known = len(clashes)
         self.tally.tick()
+        before = machine.watch.verdicts.compared
         machine.step(wave)
+        self.budget.compared += machine.watch.verdicts.compared - before
+        self.budget.step(self.name)
         if isinstance(step, Issue):
             if number in machine.waves[wave].flight.touches:
                 self.tally.in_flight(wave, step.touch)

@@ -28,8 +28,8 @@ from tidegate.language.ops import Kernel
 from tidegate.language.show import show_op
 from tidegate.simulate.barriers import Barriers
 from tidegate.simulate.events import Access, Arrive, Asking, AwaitPhase, Blocking, Commit, Copy, Depart, Drain, Fence
-from tidegate.simulate.faults import SimulationError, unfit
-from tidegate.simulate.inputs import Sizes, bind_arguments, check_machine, fill_sizes, make_inputs
+from tidegate.simulate.faults import Budget, SimulationError, unfit
+from tidegate.simulate.inputs import MOST_GROUPS, Sizes, bind_arguments, check_machine, fill_sizes, make_inputs
 from tidegate.simulate.memory import LDS, Memory, as_bytes, lds_layout, poisoned_lds
 from tidegate.simulate.tiles import Array
 from tidegate.simulate.values import Env, PerLane
@@ -37,8 +37,6 @@ from tidegate.simulate.wave import Wave
 
 __all__ = ["SimulationError", "make_inputs", "run"]
 
-# Workgroups run one after the other, thousands in a minute: a grid of more was not meant to be run here.
-MOST_WORKGROUPS = 10_000
 
 
 def run(
@@ -48,6 +46,7 @@ def run(
     sizes: Sizes | None = None,
     waves: int | None = None,
     lanes: int = 64,
+    most_steps: int = 0,
 ) -> dict[str, Array]:
     """Every workgroup of the grid, one after the other; gives all global arrays by their names without `%`."""
     layout, values = lds_layout(kernel), fill_sizes(kernel, sizes)
@@ -56,6 +55,7 @@ def run(
     check_machine(kernel, count, lanes)
     shared: Env = {**values, **arguments, LANE: PerLane(np.arange(lanes, dtype=np.int64))}
     spaces = {name: as_bytes(array) for name, array in arrays.items()}
+    budget = Budget(most_steps)
     for place in workgroups(kernel.name, kernel.grid, values):
         memory = Memory({**spaces, LDS: poisoned_lds(kernel)})
         group = dict(zip(WORKGROUP, place, strict=True))
@@ -63,7 +63,7 @@ def run(
             Wave(kernel.body, {**shared, **group, WAVE: number}, layout, waves=count, lanes=lanes)
             for number in range(count)
         ]
-        _run_workgroup(kernel, place, [program.run() for program in programs], memory)
+        _run_workgroup(kernel, place, [program.run() for program in programs], memory, budget)
     return arrays
 
 
@@ -75,8 +75,10 @@ def workgroups(name: str, grid: Sequence[Index], sizes: Sizes) -> list[tuple[int
         counts = [evaluate(index, sizes) for index in grid] + [1] * (len(WORKGROUP) - len(grid))
     except ZeroDivisionError:
         raise unfit(f"the grid of `@{name}` divides by 0 with these sizes") from None
-    if prod(counts) > MOST_WORKGROUPS:
-        raise unfit(f"the grid of `@{name}` has more than {MOST_WORKGROUPS:,} workgroups", "give smaller sizes")
+    if prod(max(0, each) for each in counts) > MOST_GROUPS:
+        many = " x ".join(f"{each:,}" for each in counts[: len(grid)])
+        said = f"the grid of `@{name}` has {many} workgroups, and a run has at most {MOST_GROUPS:,}"
+        raise unfit(said, "give smaller sizes")
     return [(x, y, z) for z, y, x in product(*(range(count) for count in reversed(counts)))]
 
 
@@ -90,7 +92,7 @@ class _Running:
     held: Blocking | None = None
 
 
-def _run_workgroup(kernel: Kernel, place: tuple[int, ...], steps: list[Asking], memory: Memory) -> None:
+def _run_workgroup(kernel: Kernel, place: tuple[int, ...], steps: list[Asking], memory: Memory, budget: Budget) -> None:
     barriers = Barriers(len(steps))
     waves = [_Running(number, each) for number, each in enumerate(steps)]
     while waves:
@@ -101,6 +103,7 @@ def _run_workgroup(kernel: Kernel, place: tuple[int, ...], steps: list[Asking], 
                     continue
                 wave.held = None
             moved = True
+            budget.step(kernel.name)
             if not _step(wave, barriers, memory):
                 waves.remove(wave)
         if not moved:

@@ -25,8 +25,10 @@ Sizes = Mapping[str, int]
 
 # Far beyond every GPU; it keeps a wrong `alloc at` from filling the memory of this computer.
 MOST_LDS = 2**28
-# No GPU has a workgroup of so many waves, and no computer that runs this has room for larger arrays.
-MOST_WAVES, MOST_ELEMENTS = 1024, 2**29
+# Waves of a workgroup, elements of all arrays together, and workgroups: a run that asks for more does not end today.
+MOST_WAVES = 1024
+MOST_ELEMENTS = 2**26
+MOST_GROUPS = 2**20
 
 
 def make_inputs(
@@ -34,7 +36,15 @@ def make_inputs(
 ) -> dict[str, Any]:
     """Arguments for a kernel: normal floats, small integers, index 0 and flag false, except for what is given."""
     values, made = fill_sizes(kernel, sizes), dict(given or {})
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise unfit(f"`{seed!r}` is no seed", "a seed is a whole number from 0 on")
     rng = np.random.default_rng(seed)
+    count = sum(prod(_shape(arg.type, values)) for arg in kernel.args if isinstance(arg.type, Global))
+    if count > MOST_ELEMENTS:
+        raise unfit(
+            f"the arrays of `@{kernel.name}` would have {count:,} elements, and a run makes at most {MOST_ELEMENTS:,}",
+            "give smaller sizes",
+        )
     for arg in kernel.args:
         name = arg.name.removeprefix("%")
         if name in made:
@@ -78,7 +88,7 @@ def check_machine(kernel: Kernel, waves: int, lanes: int) -> None:
     if waves < 1 or lanes < 1:
         raise unfit(f"{waves} waves of {lanes} lanes cannot run")
     if waves > MOST_WAVES:
-        raise unfit(f"{waves:,} waves cannot run: a workgroup has at most {MOST_WAVES:,}")
+        raise unfit(f"{waves:,} waves cannot run: a run has at most {MOST_WAVES:,}", "no GPU has more than 64")
     if lds_bytes(kernel) > MOST_LDS or any(offset < 0 for offset in lds_layout(kernel).values()):
         raise unfit(f"shared memory of `@{kernel.name}` does not lie in 0..{MOST_LDS}", "check `alloc at`")
 

@@ -55,6 +55,8 @@ STATE_COSTS, COPY_COSTS = 5, 40
 # Steps after which no further configuration is begun. A point that a wave passes, a step that it takes and two accesses
 # that are compared count alike: each takes some ten microseconds.
 MOST_STEPS, FEW_STEPS = 500_000, 90_000
+# Of one run, how often an access is compared with one before it; hundreds of accesses without a barrier reach it.
+MOST_COMPARED = 200_000
 # Where everything that is wanted has been seen, so many steps are enough.
 ENOUGH_STEPS = 20_000
 MOST_ALIKE = 20
@@ -282,7 +284,7 @@ class _Judge:
             yield Choices((), self.rng)
 
     def judge_run(self, waves: list[tuple[Step, ...]], configuration: Configuration) -> None:
-        verdicts = Verdicts()
+        verdicts = Verdicts(most=max(self.limits.steps, 0 if self.limits.few else MOST_COMPARED))
         if self.limits.count:
             self.count(waves)
         for explored in self.explored(waves, verdicts):
@@ -292,7 +294,10 @@ class _Judge:
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
         self.cost += verdicts.compared
-        verdicts.settle()
+        if verdicts.cut:
+            self.bound(f"accesses are compared {verdicts.most:,} times in one run, and not more often")
+        else:  # what was not compared may show the other order
+            verdicts.settle()
         for clash in in_order(verdicts.clashes.values()):
             self.result.pairs.add(clash.statements[1:])
             self.seen.add((*clash.statements[1:], clash.kind == "own"))

@@ -137,6 +137,8 @@ class Verdicts:
     raced: set[tuple[Id, Id]] = field(default_factory=set)
     safe: dict[tuple[int, str], int] = field(default_factory=dict)  # wait and counter → with which nothing clashed
     compared: int = 0  # accesses with one another
+    most: int = 0  # that are compared; 0: all
+    cut: bool = False  # whether some were not
     late: set[int] = field(default_factory=set)  # waits whose counts let a copy go on that they are said to be for
 
     def add(self, clash: Clash) -> None:
@@ -201,6 +203,9 @@ class Watch:
 
     def issue(self, party: Party, clock: Clock, now: Moment) -> None:
         """An access is issued by a wave that knows `clock`."""
+        if self.verdicts.most and self.verdicts.compared > self.verdicts.most:
+            self.verdicts.cut = True  # without barriers each access meets all before it: the time grows with the square
+            return
         for region in party.touch.regions:
             held = self.records.setdefault(region.space, {})
             near = self.regions.near(region)

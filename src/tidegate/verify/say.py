@@ -77,7 +77,7 @@ def cause_of(suspect: Suspect) -> str:
 
 # --- stale counts -------------------------------------------------------------------------------------------------
 
-COUNT_AGAIN = "count again: `populate_barriers_counters`, or `tidegate sync --tighten-waits`"
+COUNT_AGAIN = "count again: `tidegate sync --tighten-waits`"
 
 
 def stale_findings(found: Iterable[Stale], graph: g.SyncGraph) -> list[Finding]:
