@@ -1,8 +1,8 @@
 """Findings: what is wrong, in which two places, with a witness and a way out.
 
-Needs   nothing of the rest of Tidegate, but how notebooks show text
+Needs   nothing of the rest of Tidegate, but how files are read and how notebooks show text
 Gives   `Finding` values, and text or JSON made from them
-Keeps   a code never changes its meaning; text depends on the finding and its source alone
+Keeps   a code never changes its meaning; text depends on the finding and its source alone, and talks to no terminal
 Cost    linear in the text shown
 
 A finder returns findings. `BadInput` is raised only where no program can be made of the text at all. Only `cli`
@@ -11,11 +11,18 @@ prints or exits.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+
+from tidegate.disk import read_whole
 
 JSON_VERSION = 1
+# The most that is read of a file to quote a line of it.
+QUOTED_BYTES = 64 << 20
+# Characters that a terminal obeys instead of showing them: controls, of which C1 (U+0080 to U+009F) can begin an escape
+# sequence as ESC does, those that end lines or turn the direction of writing, and bytes of a name that are not UTF-8.
+OBEYED = re.compile("[\0-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +119,19 @@ class Sources:
         if file in self.texts:
             return self.texts[file]
         try:
-            return Path(file).read_text(encoding="utf-8", errors="replace")
+            return read_whole(file, QUOTED_BYTES).decode("utf-8", errors="replace")
         except (OSError, ValueError):
             return ""
 
 
 def show_finding(finding: Finding, sources: Sources) -> str:
     """The finding as text: a header, the source lines with labels, the notes, the help."""
-    lines = [f"{finding.severity}[{finding.code}]: {finding.message}"]
+    lines = [f"{finding.severity}[{finding.code}]: {visible(finding.message)}"]
     placed = [label for label in finding.labels if sources.line(label.at) is not None]
     width = max((len(str(label.at.line)) for label in placed), default=1)
     margin = " " * width
     if finding.at.file:
-        lines.append(f"{margin}--> {finding.at}")
+        lines.append(f"{margin}--> {visible(str(finding.at))}")
     if placed:
         lines.append(f"{margin} |")
         lines += _show_labels(placed, sources, width)
@@ -142,18 +149,35 @@ def _show_labels(labels: list[Label], sources: Sources, width: int) -> list[str]
         at = label.at
         if previous is None or (previous.file, previous.line) != (at.file, at.line):
             if previous is not None and previous.file != at.file:
-                lines.append(f"{' ' * width} ::: {at.file}")
+                lines.append(f"{' ' * width} ::: {visible(at.file)}")
             elif previous is not None and at.line > previous.line + 1:
                 lines.append("...")
-            lines.append(f"{at.line:>{width}} | {(sources.line(at) or '').expandtabs(1)}")
+            lines.append(f"{at.line:>{width}} | {visible((sources.line(at) or '').expandtabs(1))}")
         marks = "-" * max(1, at.end - at.column)
-        lines.append(f"{' ' * width} | {' ' * (at.column - 1)}{marks} {label.text}".rstrip())
+        lines.append(f"{' ' * width} | {' ' * (at.column - 1)}{marks} {visible(label.text)}".rstrip())
         previous = at
     return lines
 
 
 def _indent_more(text: str, by: int) -> str:
-    return text.replace("\n", "\n" + " " * by)
+    return ("\n" + " " * by).join(map(visible, text.split("\n")))
+
+
+def visible(text: str) -> str:
+    """A text in which no character is obeyed by a terminal: names and source lines are shown, not executed.
+
+    One character becomes one, so that marks stay under what they mark: controls their pictures, all others U+FFFD.
+    """
+    return OBEYED.sub(lambda found: _picture(found[0]), text)
+
+
+def visible_lines(text: str) -> str:
+    """Several lines, each visible."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def _picture(obeyed: str) -> str:
+    return chr(0x2400 + ord(obeyed)) if obeyed < " " else "␡" if obeyed == "\x7f" else "\ufffd"
 
 
 def show_findings(findings: Iterable[Finding], sources: Sources) -> str:

@@ -35,7 +35,10 @@ def kernel_of(item: KernelLike) -> Kernel:
     """The kernel itself."""
     if isinstance(item, KernelFunction):
         item = item.trace()
-    return item.kernel if isinstance(item, CapturedTrace) else item
+    found = item.kernel if isinstance(item, CapturedTrace) else item
+    if not isinstance(found, Kernel):
+        raise TypeError(f"`{type(item).__name__}` is no kernel: give a function with `@tidegate.kernel`, or its trace")
+    return found
 
 
 def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False) -> Findings:

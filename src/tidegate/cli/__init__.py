@@ -1,27 +1,33 @@
 """The command line. Only this package prints or exits.
 
-Exit status: 0 clean, 1 findings, 2 bad input, 3 a mistake of Tidegate's own, with a reproducer; 130 after Ctrl-C, 141
-if nobody reads what is printed.
+Exit status: 0 clean, 1 findings, 2 bad input or output that cannot be written, 3 an internal error, with a reproducer;
+130 after Ctrl-C, 141 if nobody reads what is printed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate.cli.check import check_command
+from tidegate.cli.crash import report_crash
 from tidegate.cli.draw import draw_command
 from tidegate.cli.explain import explain_command
-from tidegate.cli.help import Command, Group
+from tidegate.cli.help import Command, Group, drop_streams
 from tidegate.cli.run import run_command
 from tidegate.cli.say import emit, print_findings
 from tidegate.cli.schedule import schedule_command
 from tidegate.cli.show import demo_command, show_command, targets_command
 from tidegate.cli.sync import sync_command
+
+if TYPE_CHECKING:
+    from tidegate.diag import Finding
 
 app = typer.Typer(
     name="tidegate",
@@ -50,7 +56,7 @@ def options(
 ) -> None:
     """A synchronization compiler for GPU kernels: the cheapest barriers and the loosest waits that are correct.
 
-    Exit status: 0 clean, 1 findings, 2 bad input, 3 a mistake of Tidegate's own, 130 after Ctrl-C.
+    Exit status: 0 clean, 1 findings, 2 bad input, 3 an internal error, 130 after Ctrl-C.
     """
 
 
@@ -67,49 +73,42 @@ app.command("demo", cls=Command)(demo_command)
 
 def main() -> None:
     """Runs a command; every end is an exit status, never a traceback."""
-    from tidegate.diag import BadInput, Sources
+    from tidegate.diag import BadInput
 
     _open_streams()
     try:
         app()
     except BadInput as bad:
-        print_findings(bad.findings, Sources(), err=True)
-        sys.exit(2)
+        sys.exit(_refuse(bad.findings))
     except KeyboardInterrupt:
         sys.exit(130)
+    except MemoryError:
+        from tidegate.diag import Finding
+
+        sys.exit(_refuse([Finding("TG022", "this takes more memory than there is", help="give smaller sizes")]))
     except Exception as error:
-        sys.exit(_report_crash(error))
+        sys.exit(report_crash(error))
 
 
 def _open_streams() -> None:
-    """A stream that was closed before the start is None for Python: what goes there goes nowhere."""
+    """A stream that was closed before the start is None for Python: what goes there goes nowhere.
+
+    What a stream's encoding cannot say is escaped: an error in the middle of a report would end it.
+    """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
-def _report_crash(error: Exception) -> int:
-    """An internal error: says where a reproducer lies."""
-    import hashlib
-    import tempfile
-    import traceback
+def _refuse(findings: Sequence[Finding]) -> int:
+    """Bad input: says why, if anyone can hear it."""
+    from tidegate.diag import Sources
 
-    from tidegate import __version__
-
-    trace = "".join(traceback.format_exception(error))
-    inputs = [Path(each.partition("::")[0]) for each in sys.argv[1:]]
-    parts = [f"tidegate {__version__}, Python {sys.version}", " ".join(["tidegate", *sys.argv[1:]]), trace]
-    parts += [f"--- {path.name}\n{path.read_text(errors='replace')}" for path in inputs if path.is_file()]
-    text = "\n\n".join(parts)
-    name = f"tidegate-crash-{hashlib.sha256(text.encode()).hexdigest()[:10]}.txt"
-    place = Path(tempfile.gettempdir()) / name
-    last = trace.strip().splitlines()[-1]
-    print(f"error: Tidegate failed: {last}", file=sys.stderr)
     try:
-        place.write_text(text, encoding="utf-8")
-    except OSError:
-        print(text, file=sys.stderr)
-        print("This is a mistake of Tidegate's own. Please report it with what stands above", file=sys.stderr)
-    else:
-        print(f"This is a mistake of Tidegate's own. Please report it with {place}", file=sys.stderr)
-    return 3
+        print_findings(findings, Sources(), err=True)
+    except (OSError, ValueError):
+        drop_streams()
+    return 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -13,7 +12,8 @@ import typer
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, Grouped, count_all, group
 from tidegate.cli.options import FilesArg, JsonOption, MaxFindings, PrintAfter, SeedOption, StopAfter, TargetOption
-from tidegate.cli.say import emit, print_findings, print_stage, read_sizes, say, status_of, stop
+from tidegate.cli.say import emit_json, print_findings, print_stage, read_sizes, say, status_of, stop
+from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from tidegate.advice import Advice
@@ -110,7 +110,7 @@ def _say_json(checks: list[_Check], most: int) -> None:
     given = files if len(files) > 1 else files[0]
     groups = [found for each in checks for found in each.groups(most)]
     findings = [finding for found in groups for finding in found.shown]
-    emit(json.dumps(findings_to_json(findings, file=given, **_facts(checks), **count_all(groups)), indent=2))
+    emit_json(findings_to_json(findings, file=given, **_facts(checks), **count_all(groups)))
 
 
 def _say_sarif(checks: list[_Check], refused: Sequence[Finding], status: int, most: int) -> None:
@@ -122,7 +122,7 @@ def _say_sarif(checks: list[_Check], refused: Sequence[Finding], status: int, mo
     counts = count_all([found for each in checks for found in each.groups(most)])
     sources = Sources({file: text for each in checks if each.sources for file, text in each.sources.texts.items()})
     log = sarif_log([*reported, *map(Reported, refused)], sources, status=status, **_facts(checks), **counts)
-    emit(json.dumps(log, indent=2))
+    emit_json(log)
 
 
 def _facts(checks: list[_Check]) -> dict[str, object]:
@@ -195,9 +195,13 @@ class _Check:
             self.units.append(unit)
 
     def advise(self, limits: Limits, *, quiet: bool) -> None:
-        from tidegate.advice import advise
+        from tidegate.advice import Advice, advise
+        from tidegate.limits import MOST_EXPLAINED, count_operations
 
         for unit, checked in zip(self.units, self.results, strict=True):
+            if count_operations([unit.kernel] if unit.kernel else [], unit.graph) > MOST_EXPLAINED:
+                self.advice.append(Advice(why_not=f"it has more than {MOST_EXPLAINED:,} operations"))
+                continue
             with progress_bar(f"advising @{unit.name}", quiet=quiet) as progress:
                 found = advise(checked, unit.target, limits, progress)
             if unit.origin is not None:
@@ -224,7 +228,7 @@ class _Check:
         from tidegate.decided import show_decided
 
         lines = []
-        where = f"{self.file}: " if self.among_others else ""
+        where = f"{visible(self.file)}: " if self.among_others else ""
         for number, (name, checked) in enumerate(zip(self.names, self.results, strict=True)):
             what = group(checked.findings, most).said
             if checked.verification is None:
@@ -236,8 +240,8 @@ class _Check:
             if self.shown not in ("judge", "verify"):
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
             if checked.findings and all(each.code in ORDERED_BY_SYNC for each in checked.findings):
-                which = self.file if len(self.units) == 1 else f"{self.file}::{self.units[number].name}"
-                lines.append(f"  `tidegate sync {which}` puts in the barriers and waits that can order this")
+                which = visible(self.file if len(self.units) == 1 else f"{self.file}::{self.units[number].name}")
+                lines += _sync_hint(self.units[number], which)
             lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
         return lines
 
@@ -282,6 +286,22 @@ class _Check:
             for name, checked in zip(self.names, self.results, strict=True)
             if (ran := checked.judgement) is not None
         ]
+
+
+def _sync_hint(unit: Unit, which: str) -> list[str]:
+    """That `sync` helps, as far as it does: the plan is made to know it."""
+    from tidegate.limits import MOST_EXPLAINED, count_operations
+    from tidegate.synchronize import propose
+    from tidegate.synchronize.said import unplaced_of
+
+    if count_operations([unit.kernel] if unit.kernel else [], unit.graph) > MOST_EXPLAINED:
+        return []  # the plan would take longer than the check
+    result = propose(unit)
+    if result.after is None or not result.plan.edits:
+        return []
+    if unplaced_of(result):
+        return [f"  `tidegate sync {which}` puts in barriers and waits that order part of this, and says what is left"]
+    return [f"  `tidegate sync {which}` puts in the barriers and waits that can order this"]
 
 
 def _name(unit: Unit) -> str:

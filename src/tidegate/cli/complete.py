@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tidegate.disk import read_whole
+
 SUFFIXES = (".tide", ".sync", ".py", ".ttgir", ".mlir")
-# Of a long file, how much is looked through for the names of kernels and sizes.
-LOOKED_AT = 1_000_000
+# Longer files are not looked through for the names of kernels: whoever types does not wait.
+LOOKED_AT = 4 << 20
 Complete = Callable[[str], list[str]]
 
 
@@ -33,7 +36,7 @@ def _entries(begun: str) -> Iterator[str]:
     for each in entries:
         if each.name.startswith(name) and (name.startswith(".") or not each.name.startswith(".")):
             shown = f"{folder}/{each.name}" if "/" in begun else each.name
-            if each.is_dir():
+            if os.path.isdir(each):
                 yield f"{shown}/"
             elif each.suffix.lower() in SUFFIXES:
                 yield shown
@@ -42,8 +45,8 @@ def _entries(begun: str) -> Iterator[str]:
 def kernels_of(path: Path) -> list[str]:
     """Names of the kernels that a text file or a Python file defines, as far as its text shows them."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")[:LOOKED_AT]
-    except OSError:
+        text = read_whole(path, LOOKED_AT).decode("utf-8", errors="replace")
+    except (OSError, ValueError):
         return []
     if path.suffix == ".py":
         return re.findall(r"(?m)^@[\w.]*kernel\b[^\n]*\n(?:[^\n]*\n)*?def (\w+)", text)

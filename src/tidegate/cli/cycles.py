@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.say import emit, say, stop, table, write
+from tidegate.cli.say import emit_json, say, stop, table, write
+from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
@@ -65,7 +65,7 @@ def cost_of(graph: SyncGraph, target: Target, sizes: Mapping[str, int], asked: C
 def say_cycles(costed: list[Costed], file: str, asked: CyclesAsked) -> None:
     if asked.as_json:
         programs = [_to_json(each, asked) for each in costed]
-        emit(json.dumps({"version": JSON_VERSION, "file": file, "programs": programs}, indent=2))
+        emit_json({"version": JSON_VERSION, "file": file, "programs": programs})
         return
     for each in costed:
         _say(each, asked)
@@ -92,7 +92,7 @@ def _say(costed: Costed, asked: CyclesAsked) -> None:
     if rows:
         say(table(rows))
     if asked.trace is not None:
-        say(f"  timeline: {asked.trace}, for https://ui.perfetto.dev")
+        say(f"  timeline: {visible(str(asked.trace))}, for https://ui.perfetto.dev")
 
 
 def _cycles(costed: Costed) -> str:

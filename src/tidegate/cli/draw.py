@@ -11,6 +11,7 @@ from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_schedule_strategy
 from tidegate.cli.options import FileArg, TargetOption
 from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, say_notes, stop, write
+from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,7 +102,7 @@ def draw_command(
         from tidegate.simulate.cycle_trace import trace_of
 
         write(trace, trace_of(_estimate(graph, unit.target, sizes, cached), graph))
-        say(f"{trace}: @{graph.name} on {unit.target.name or 'no target'}, for https://ui.perfetto.dev")
+        say(f"{visible(str(trace))}: @{graph.name} on {unit.target.name or 'no target'}, for https://ui.perfetto.dev")
 
 
 def _check_output(output: Path | None, trace: Path | None) -> None:
@@ -110,7 +111,8 @@ def _check_output(output: Path | None, trace: Path | None) -> None:
             stop("nothing says where to draw", "name a file: `-o out.html`, `-o out.svg` or `--trace out.json`")
         return
     if output.suffix.lower() not in KINDS:
-        stop(f"`{output}` cannot be drawn: only `.html` and `.svg` are", f"name it `{output.with_suffix('.html')}`")
+        named = output.with_suffix(".html") if output.name else "out.html"
+        stop(f"`{output}` cannot be drawn: only `.html` and `.svg` are", f"name it `{named}`")
 
 
 # --- the page -----------------------------------------------------------------------------------------------------
@@ -118,8 +120,10 @@ def _check_output(output: Path | None, trace: Path | None) -> None:
 
 def _draw_page(unit: Unit, loaded: Loaded, output: Path, file: str, asked: Asked) -> None:
     from tidegate.diag import BadInput
+    from tidegate.limits import check_explained
     from tidegate.report.build import NotScheduled, as_written, build_report
 
+    check_explained(unit.kernel, unit.graph, unit.name, "a page")
     before = as_written(file, loaded, unit)
     if asked.strategy and unit.kernel is None:
         stop("only a kernel can be scheduled: the operations of other loops are not known", "give a kernel")
@@ -140,7 +144,7 @@ def _draw_page(unit: Unit, loaded: Loaded, output: Path, file: str, asked: Asked
 
 def say_page(report: Report, output: Path) -> None:
     """Where the page is, and the verdict of each program on it."""
-    say(f"{output}: @{report.name} on {report.data['target']}")
+    say(f"{visible(str(output))}: @{report.name} on {report.data['target']}")
     for each in report.data["programs"]:
         count = each["figures"]["barriers"]
         verdict = each["verdict"]["text"].split("\n")[0]
@@ -167,7 +171,7 @@ def _draw_picture(
         panels.append(Panel(headline(what, drawn, unit.target, found), drawn, unit.target, found))
     write(output, draw_panels(panels))
     for panel in panels:
-        say(f"{output}: @{panel.graph.name} on {unit.target.name or 'no target'}, {panel.title}")
+        say(f"{visible(str(output))}: @{panel.graph.name} on {unit.target.name or 'no target'}, {panel.title}")
 
 
 def _drawn(unit: Unit, graph: SyncGraph, strategy: str | None, prefetch: bool) -> Iterator[tuple[str, SyncGraph]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, count_all, group
 from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, MaxFindings, StaggerOption, TargetOption
-from tidegate.cli.say import emit, print_findings, say, say_notes
+from tidegate.cli.say import emit_json, print_findings, say, say_notes
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding
@@ -39,6 +38,7 @@ def explain_command(
     from tidegate.explanation import explain
     from tidegate.explanation.show import show_explained
     from tidegate.files import load
+    from tidegate.limits import check_explained
     from tidegate.passes import units_of
     from tidegate.synchronize import SyncOptions
 
@@ -50,19 +50,20 @@ def explain_command(
         if not as_json:
             say_notes(units)
         for unit in units:
+            check_explained(unit.kernel, unit.graph, unit.name, "`explain`")
             with progress_bar(f"explaining @{unit.name}", quiet=as_json) as progress:
                 results.append(explain(unit, atomics=atomics, stagger=stagger, progress=progress))
     except BadInput as bad:
         if not as_json:
             raise
-        emit(json.dumps(findings_to_json(bad.findings, file=file, programs=[]), indent=2))
+        emit_json(findings_to_json(bad.findings, file=file, programs=[]))
         raise typer.Exit(2) from None
     if as_json:
         groups = [group(each.findings, max_findings) for each in results]
         findings = [finding for each in groups for finding in each.shown]
         programs = [program_to_json(each) for each in results]
         document = findings_to_json(findings, file=file, programs=programs, **count_all(groups))
-        emit(json.dumps(document, indent=2))
+        emit_json(document)
     else:
         for result in results:
             unusable = [each for each in result.findings if each.is_bad_input]

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tidegate.cli.terminal import CUT, hang, lay_out, visible
-from tidegate.diag import Finding, Label, Sources, Span, sort_findings
+from tidegate.cli.terminal import CUT, hang, lay_out
+from tidegate.diag import Finding, Label, Sources, Span, sort_findings, visible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -54,7 +54,7 @@ class _Layout:
         head = Text.assemble((code, self.colour), (f": {visible(finding.message)}", "bold"))
         yield from hang(head, self.width, 2) if self.width else [head]
         if finding.at.file:
-            yield Text.assemble((f"{space}--> ", MARGIN), str(finding.at))
+            yield Text.assemble((f"{space}--> ", MARGIN), visible(str(finding.at)))
         if self.placed:
             yield Text(f"{space} |", MARGIN)
             yield from self.source()
@@ -73,7 +73,7 @@ class _Layout:
             if number and word:
                 colon = " " * len(word)
             start = (" " * self.digits + " = ") if not number else " " * (self.digits + 3)
-            whole = Text.assemble((start, MARGIN), (before + colon, HELP if word else NOTE), visible(after))
+            whole = Text.assemble((start, MARGIN), (visible(before) + colon, HELP if word else NOTE), visible(after))
             yield from hang(whole, self.width, self.digits + 3 + len(word)) if self.width else [whole]
 
     # --- source ---
@@ -87,7 +87,7 @@ class _Layout:
         previous: Span | None = None
         for at, labels in _by_line(order):
             if previous is not None and previous.file != at.file:
-                yield Text.assemble((" " * self.digits + " ::: ", MARGIN), at.file)
+                yield Text.assemble((" " * self.digits + " ::: ", MARGIN), visible(at.file))
             elif previous is not None and at.line > previous.line + 1:
                 yield Text("...", MARGIN)
             yield from self.source_line(at, labels)

@@ -1,4 +1,4 @@
-"""Help that fits the terminal, and what a closed pipe ends with.
+"""Help that fits the terminal, and what a command ends with whose output cannot be written.
 
 The docstring of a command is its help. Its paragraph `Examples:` names commands in backticks; they are shown at the
 end, each on its own line.
@@ -12,15 +12,20 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tidegate.cli.terminal import NARROWEST, is_coloured
+from tidegate.diag import visible
+from tidegate.disk import reason_of, write_whole
 
 WIDEST = 120
 HEADINGS = re.compile(r"(?m)^(?:Usage|Arguments|Options|Commands|Examples):")
+# Typer brings its own copy of click from some version on; the class is found from its name that both offer.
+USAGE_ERROR: Any = typer.BadParameter.__base__
 # What shells say of a process that wrote to a pipe which nobody reads: 128 and the number of SIGPIPE.
 CLOSED_PIPE = 141
 
@@ -48,14 +53,14 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """All commands. A pipe that is closed ends each of them quietly."""
+    """All commands. Each ends quietly if its output is a closed pipe, and with a sentence if the disk is full."""
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        with closed_pipe_ends():
+        with output_ends(), _shown_safely(), _written_whole():
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        with closed_pipe_ends():
+        with output_ends(), _shown_safely():
             return super().invoke(ctx)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -124,15 +129,54 @@ def _painted(text: str, ctx: Any) -> str:
 
 
 @contextmanager
-def closed_pipe_ends() -> Iterator[None]:
+def _written_whole() -> Iterator[None]:
+    """While options are read, `--install-completion` among them: Typer writes the start file of the shell anew with
+    `Path.write_text`, which on a full disk would empty it.
+    """
+
+    def write_text(path: Path, text: str, *_: object, **__: object) -> int:
+        write_whole(path, text)
+        return len(text)
+
+    known = Path.write_text
+    Path.write_text = write_text  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Path.write_text = known  # type: ignore[method-assign]
+
+
+@contextmanager
+def _shown_safely() -> Iterator[None]:
+    """Typer prints what was typed as it is: here it becomes visible."""
+    try:
+        yield
+    except USAGE_ERROR as error:
+        error.message = visible(error.message)
+        raise
+
+
+@contextmanager
+def output_ends() -> Iterator[None]:
+    """A stream that cannot be written ends the command. Files that cannot be read or written are bad input before."""
     try:
         try:
             yield
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                os.dup2(nothing, stream.fileno())
+        drop_streams()
         raise typer.Exit(CLOSED_PIPE) from None
+    except OSError as error:
+        with suppress(OSError, ValueError):
+            print(f"error: the output cannot be written: {reason_of(error)}", file=sys.stderr)
+        drop_streams()
+        raise typer.Exit(2) from None
+
+
+def drop_streams() -> None:
+    """What is still to be printed goes nowhere; else Python tries again at its end, and complains."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(nothing, stream.fileno())

@@ -66,6 +66,6 @@ StaggerOption = Annotated[
 SeedOption = Annotated[
     int,
     typer.Option(
-        metavar="N", help="Seed of what is drawn at random.", autocompletion=complete_words(*map(str, range(8)))
+        metavar="N", min=0, help="Seed of what is drawn at random.", autocompletion=complete_words(*map(str, range(8)))
     ),
 ]

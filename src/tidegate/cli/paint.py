@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tidegate.cli.terminal import hang, lay_out, visible
+from tidegate.cli.terminal import hang, lay_out
+from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

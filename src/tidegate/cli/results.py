@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.say import say, say_table, stop
+from tidegate.cli.say import say, say_table, stop, write
 
 if TYPE_CHECKING:
     from tidegate.simulate.hostile import HostileRun
@@ -38,17 +39,22 @@ def _say_table(ran: HostileRun, what: str, names: list[str], rows: list[list[str
 def compare(name: str, result: Any, expected: Any, tolerance: tuple[float, float]) -> int:
     import numpy as np
 
-    got, want = np.asarray(result, np.float64), np.asarray(expected, np.float64)
+    try:
+        got, want = np.asarray(result, np.float64), np.asarray(expected, np.float64)
+    except (TypeError, ValueError):
+        stop(f"`reference` gives something for `{name}` that is no array of numbers", "give an array of its shape")
+    within = f"tolerance {tolerance[0]:g} relative, {tolerance[1]:g} absolute"
     good = got.shape == want.shape and bool(np.allclose(got, want, *tolerance, equal_nan=True))
     if got.shape != want.shape:
         say(f"  {name}: DIFFERS FROM the reference, other shape")
     elif good:
-        say(f"  {name}: equals the reference, largest difference {np.max(np.abs(got - want)):.3g}")
+        largest = np.max(np.abs(got - want), initial=0)
+        say(f"  {name}: equals the reference, largest difference {largest:.3g}, {within}")
     else:
         wrong = np.argwhere(~np.isclose(got, want, *tolerance, equal_nan=True))
         first = tuple(int(each) for each in wrong[0])
         where = f"first at [{', '.join(map(str, first))}]: {got[first]:.4g}, not {want[first]:.4g}"
-        say(f"  {name}: DIFFERS FROM the reference in {len(wrong)} of {got.size} elements, {where}")
+        say(f"  {name}: DIFFERS FROM the reference in {len(wrong)} of {got.size} elements, {where}, {within}")
     return 0 if good else 1
 
 
@@ -79,8 +85,6 @@ def save(path: Path, arrays: dict[str, Any]) -> None:
     import numpy as np
 
     known = {name: each.astype(np.float32) if each.dtype.kind == "V" else each for name, each in arrays.items()}
-    try:
-        with path.open("wb") as file:
-            np.savez(file, **known)
-    except OSError as error:
-        stop(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}")
+    made = BytesIO()
+    np.savez(made, **known)
+    write(path, made.getvalue())

@@ -14,12 +14,19 @@ from tidegate.cli.cycles import CyclesAsked, cost_of, say_cycles
 from tidegate.cli.options import FileArg, JsonOption, TargetOption
 from tidegate.cli.results import compare, describe, has_new_nan, save, say_counters, say_phases
 from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, say_notes, status_of, stop, write
+from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
     from tidegate.language.ops import Kernel
     from tidegate.simulate.hostile import HostileRun
     from tidegate.targets import Target
+
+
+# Steps of waves that a run takes, unless it is allowed more: half a minute or so.
+MOST_STEPS = 250_000
+# Workgroups that share a compute unit: no GPU has room for more.
+MOST_GROUPS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,7 @@ class _Wanted:
     seed: int
     waves: int | None
     in_order: bool
+    most_steps: int
     trace: Path | None
     counters: bool
     phases: bool
@@ -42,6 +50,7 @@ def run_command(
         int,
         typer.Option(
             metavar="N",
+            min=0,
             help="Seed of the random inputs and of the schedule.",
             autocompletion=complete_words(*map(str, range(8))),
         ),
@@ -63,6 +72,9 @@ def run_command(
     in_order: Annotated[
         bool, typer.Option("--in-order", help="Perform every access at once; races do not show.")
     ] = False,
+    max_steps: Annotated[
+        int, typer.Option(metavar="N", min=0, help="End a run that takes more steps of waves; 0: never.")
+    ] = MOST_STEPS,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT.npz", help="Save all arrays after the run.")
     ] = None,
@@ -107,7 +119,7 @@ def run_command(
     loaded = load(file)
     if reference is not None:
         loaded = _with_reference(loaded, reference)
-    wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, trace, counters, phases)
+    wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, max_steps, trace, counters, phases)
     _check_options(wanted)
     if cycles:
         asked = CyclesAsked(1 if workgroups is None else workgroups, cached, trace, as_json)
@@ -168,8 +180,9 @@ def _run_cycles(
             "`--cycles` runs nothing",
             "drop `--in-order`, `--counters`, `--phases`, `--waves` and `--output`, or `--cycles`",
         )
-    if asked.workgroups < 1:
-        stop(f"`--workgroups {asked.workgroups}`: there is at least one", "give a number from 1 on")
+    if not 1 <= asked.workgroups <= MOST_GROUPS:
+        said = f"`--workgroups {asked.workgroups}`: at least 1 and at most {MOST_GROUPS} share a compute unit"
+        stop(said, f"give a number from 1 to {MOST_GROUPS}")
     units, costed = units_of(loaded, target), []
     say_notes(units)
     if asked.trace is not None and len(units) > 1:
@@ -251,7 +264,15 @@ def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -
     timeline = Timeline(graph.name, statements_of(graph)) if wanted.trace is not None else None
     try:
         with progress_bar(f"@{graph.name}, workgroups") as progress:
-            ran = run_graph(graph, target=target, sizes=sizes, seed=wanted.seed, listener=timeline, progress=progress)
+            ran = run_graph(
+                graph,
+                target=target,
+                sizes=sizes,
+                seed=wanted.seed,
+                listener=timeline,
+                progress=progress,
+                most_steps=wanted.most_steps,
+            )
     except SimulationError as error:
         print_findings([error.finding], loaded.sources)
         return 2
@@ -276,7 +297,8 @@ def _simulate(
     from tidegate.simulate.inorder import run
 
     if wanted.in_order:
-        results = run(kernel, inputs, sizes=sizes, waves=wanted.waves, lanes=target.lanes or 64)
+        lanes, most = target.lanes or 64, wanted.most_steps
+        results = run(kernel, inputs, sizes=sizes, waves=wanted.waves, lanes=lanes, most_steps=most)
         _say_who(kernel, target, wanted, sizes)
         return 0, dict(results)
     ran = _run_hostile(kernel, target, wanted, inputs, sizes)
@@ -289,7 +311,7 @@ def _simulate(
 
 def _say_more(ran: HostileRun, wanted: _Wanted) -> None:
     if wanted.trace is not None:
-        say(f"  timeline: {wanted.trace}, for https://ui.perfetto.dev")
+        say(f"  timeline: {visible(str(wanted.trace))}, for https://ui.perfetto.dev")
     if wanted.counters:
         say_counters(ran)
     if wanted.phases:
@@ -314,6 +336,7 @@ def _run_hostile(
             seed=wanted.seed,
             listener=timeline,
             progress=progress,
+            most_steps=wanted.most_steps,
         )
     if timeline is not None and wanted.trace is not None:
         write(wanted.trace, timeline.text())
@@ -328,12 +351,15 @@ def _say_who(program: Kernel | SyncGraph, target: Target, wanted: _Wanted, sizes
 
 
 def _expected(loaded: Any, inputs: Any, sizes: dict[str, int]) -> dict[str, Any]:
-    from tidegate.files import user_code
+    import numpy as np
+
+    from tidegate.guest import user_code
 
     if loaded.reference is None:
         return {}
     with user_code(Path(loaded.file), loaded.file):
-        found = loaded.reference.compute(inputs, sizes)
+        copies = {name: each.copy() if isinstance(each, np.ndarray) else each for name, each in inputs.items()}
+        found = loaded.reference.compute(copies, dict(sizes))
     if not isinstance(found, dict):
         stop(f"`reference` gives `{type(found).__name__}`", "it gives a dictionary: the name of an argument, its array")
     unknown = sorted(set(map(str, found)) - set(inputs))

@@ -5,13 +5,17 @@ On a terminal reports are coloured and wrapped to its width; a pipe gets the sam
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidegate.cli.bars import above_bars
-from tidegate.cli.terminal import is_plain, lay_out, put, width_of
+from tidegate.cli.terminal import is_plain, is_terminal, lay_out, put, width_of
+from tidegate.diag import visible, visible_lines
+from tidegate.disk import reason_of, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,10 +25,32 @@ if TYPE_CHECKING:
     from tidegate.passes import Checked, Unit
 
 
+NOT_PLAIN = re.compile("[^\n -~]")
+# Programs of more lines are printed without what is new standing out: to compare them takes the square of that.
+MOST_PAINTED = 5000
+# The most digits of a size: more than any memory has bytes.
+SIZE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*([0-9]{1,18})\s*", re.ASCII)
+
+
 def emit(text: str) -> None:
-    """A document or a program: as it is, wherever it goes."""
+    """A document or a program: as it is, but that it cannot talk to a terminal."""
     with above_bars():
-        print(text)
+        print(visible_lines(text) if is_terminal(sys.stdout) else text)
+
+
+def emit_json(document: object) -> None:
+    """A document in printable ASCII, which no terminal obeys."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    emit(NOT_PLAIN.sub(lambda found: _escape(found[0]), text))
+
+
+def _escape(each: str) -> str:
+    """As JSON does, and DEL too; a byte of a name that is not UTF-8 has no character, and strict readers refuse half of
+    one.
+    """
+    if "\ud800" <= each <= "\udfff":
+        return "\\ufffd"
+    return "\\u007f" if each == "\x7f" else json.dumps(each)[1:-1]
 
 
 def say(text: str, *, err: bool = False, wrap: bool = True) -> None:
@@ -32,7 +58,7 @@ def say(text: str, *, err: bool = False, wrap: bool = True) -> None:
     stream = sys.stderr if err else sys.stdout
     with above_bars():
         if is_plain(stream):
-            print(text, file=stream)
+            print(visible_lines(text), file=stream)
             return
         from tidegate.cli.paint import paint
 
@@ -54,8 +80,10 @@ def say_table(rows: Sequence[Sequence[str]], *, indent: int = 0, err: bool = Fal
 
 def say_program(text: str, before: str = "") -> None:
     """A program as it is; on a terminal, what was not there before stands out."""
-    if is_plain(sys.stdout) or not before:
+    if is_plain(sys.stdout):
         sys.stdout.write(text)
+    elif not before or max(before.count("\n"), text.count("\n")) > MOST_PAINTED:
+        sys.stdout.write(visible_lines(text))
     else:
         from tidegate.cli.paint import paint_new
 
@@ -67,7 +95,8 @@ def say_diff(before: str, after: str, file: str) -> None:
     """What changes, as a unified diff."""
     from difflib import unified_diff
 
-    lines = list(unified_diff(before.splitlines(), after.splitlines(), file, file, lineterm=""))
+    old, new = (re.split("\r?\n", text.removesuffix("\n")) for text in (before, after))
+    lines = list(unified_diff(old, new, visible(file), visible(file), lineterm=""))
     if is_plain(sys.stdout):
         sys.stdout.write("".join(f"{line}\n" for line in lines))
     else:
@@ -116,14 +145,16 @@ def status_of(findings: list[Finding]) -> int:
     return 1 if any(each.severity == "error" for each in findings) else 0
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str | bytes) -> None:
+    """Writes a file: whole, or it stays as it is and the command ends."""
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
-        stop(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}")
+        stop(f"`{path}` cannot be written: {reason_of(error)}")
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
+    rows = [[*map(visible, row)] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
@@ -132,10 +163,10 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def read_sizes(given: list[str]) -> dict[str, int]:
     found = {}
     for each in given:
-        name, _, number = each.partition("=")
-        if not number.strip().isdigit() or int(number) < 1:
+        said = SIZE.fullmatch(each)
+        if said is None or not int(said[2]):
             stop(f"`--size {each}` is no size", "write it as `--size K=256`")
-        found[name.strip()] = int(number)
+        found[said[1]] = int(said[2])
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,8 @@ import typer
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_schedule_strategy
 from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
-from tidegate.cli.say import emit, say, say_program, say_table, stop, write
+from tidegate.cli.say import emit_json, say, say_program, say_table, stop, write
+from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from tidegate.assumptions import Assumption
@@ -63,13 +63,13 @@ def schedule_command(
     except BadInput as bad:
         if not as_json:
             raise
-        emit(json.dumps(findings_to_json(list(bad.findings), file=file), indent=2))
+        emit_json(findings_to_json(list(bad.findings), file=file))
         raise typer.Exit(2) from None
     text = found.chosen.text if found.chosen is not None else None
     if text is not None and output is not None:
         write(output, text)
     if as_json:
-        emit(json.dumps(_to_json(file, unit, found, output), indent=2))
+        emit_json(_to_json(file, unit, found, output))
     else:
         if text is not None and output is None:
             say_program(text)
@@ -135,7 +135,7 @@ def _remarks(found: Scheduled, target: Target, output: Path | None) -> list[str]
         shown = "; ".join(found.uncertain[:3]) + (f"; and {len(found.uncertain) - 3} more" * (len(found.uncertain) > 3))
         lines.append(f"uncertain: another would be cheaper with {shown}")
     if found.chosen is not None and output is not None:
-        lines.append(f"written to {output}")
+        lines.append(f"written to {visible(str(output))}")
     return lines
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from tidegate.cli.complete import complete_show_stage, complete_target
 from tidegate.cli.options import FileArg, JsonOption, OutOption, TargetOption
-from tidegate.cli.say import emit, print_findings, say, say_notes, say_program, say_table, write
+from tidegate.cli.say import emit, emit_json, print_findings, say, say_notes, say_program, say_table, write
 
 if TYPE_CHECKING:
     from tidegate.diag import Finding, Sources
@@ -33,13 +32,13 @@ def targets_command(
     if target is not None:
         found = load_target("" if target == "none" else target)
         if as_json:
-            emit(json.dumps(target_to_json(found), indent=2))
+            emit_json(target_to_json(found))
         else:
             say(show_target(found))
         return
     rows = list_targets()
     if as_json:
-        emit(json.dumps({"version": 1, "targets": [_row(row) for row in rows]}, indent=2))
+        emit_json({"version": 1, "targets": [_row(row) for row in rows]})
         return
     say_table([list(_row(rows[0])), *[[_cell(value) for value in _row(row).values()] for row in rows]])
     say(f"\ndefault: {default_target()}; `none` is the target about which nothing is assumed")

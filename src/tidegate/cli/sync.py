@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,8 @@ from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_sync_stage, complete_sync_strategy, complete_words
 from tidegate.cli.grouping import MOST_FINDINGS, group
 from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, MaxFindings, OutOption, StaggerOption, TargetOption
-from tidegate.cli.say import emit, print_findings, print_stage, say, say_diff, say_program, status_of, stop, write
+from tidegate.cli.say import emit_json, print_findings, print_stage, say, say_diff, say_program, status_of, stop, write
+from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -257,13 +258,13 @@ class _Work:
             for line in report(result, self.most, printed=self.print_after):
                 self.say(line)
         if self.output is not None and self.text is None and self.stop_after is None:
-            self.say(f"`{self.output}` is not written")
+            self.say(f"`{visible(str(self.output))}` is not written")
 
     def say_json(self) -> None:
         from tidegate.cli.sync_report import to_json
 
         groups = [group(found, self.most) for found in (self.bad, *map(_findings, self.results))]
-        emit(json.dumps(to_json(self.file, self.output, self.text, self.results, groups), indent=2))
+        emit_json(to_json(self.file, self.output, self.text, self.results, groups))
 
     def status(self) -> int:
         return max(status_of(self.bad), *(status_of(_findings(each)) for each in self.results), 0)
@@ -284,7 +285,7 @@ def _check_output(output: Path | None, loaded: Loaded) -> None:
     wanted = ".sync" if loaded.graph is not None else ".tide"
     if loaded.ttgir is not None:
         wanted = suffix if suffix == ".mlir" else ".ttgir"
-    if output.is_dir():
+    if os.path.isdir(output):
         stop(f"`{output}` cannot be written: is a directory")
     if suffix != wanted and suffix in (".py", ".tide", ".sync", ".ttgir", ".mlir"):
         stop(f"`{output}` would hold `{wanted}` text", f"name a `{wanted}` file")

@@ -82,15 +82,6 @@ def put(lines: Iterable[Text], stream: TextIO) -> None:
         console.print(line, soft_wrap=True)
 
 
-def visible(text: str) -> str:
-    """Control characters as pictures, so that a source file cannot talk to the terminal."""
-    return "".join(_picture(each) if each < " " or each == "\x7f" else each for each in text)
-
-
-def _picture(control: str) -> str:
-    return "\t" if control == "\t" else "␡" if control == "\x7f" else chr(0x2400 + ord(control))
-
-
 def lay_out(text: Text, width: int | None) -> list[Text]:
     """One line of a report: wrapped under its own beginning, or cut if it quotes source."""
     from rich.cells import cell_len

@@ -14,6 +14,8 @@ import re
 from importlib.resources import files
 from typing import Any
 
+from tidegate.diag import visible
+
 SCRIPTS = ("page.js", "listing.js", "details.js", "timeline.js", "steps.js", "start.js")
 FRAME_HEIGHT = 760
 
@@ -24,7 +26,7 @@ def page_of(data: dict[str, Any]) -> str:
     text = _read("page.html")
     script = "\n".join(_read(name) for name in SCRIPTS)
     parts = {
-        "title": html.escape(title),
+        "title": html.escape(visible(title)),
         "style": _read("page.css"),
         "data": _as_script(data),
         "script": f'"use strict";\n(() => {{\n{script}\n}})();',
@@ -39,11 +41,9 @@ def notebook_frame(page: str) -> str:
 
 
 def _as_script(data: dict[str, Any]) -> str:
-    """JSON in which nothing looks like a tag, and no line ends where JavaScript sees one."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    for mark in ("<", "\u2028", "\u2029"):
-        text = text.replace(mark, f"\\u{ord(mark):04x}")
-    return text
+    """JSON in which nothing looks like a tag, no line ends where JavaScript sees one, and no text turns around."""
+    text = visible(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+    return text.replace("<", "\\u003c")
 
 
 def _read(name: str) -> str:

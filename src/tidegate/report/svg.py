@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from tidegate.diag import visible
+
 Attribute = str | float
 # The size of letters, unless something else is said.
 SIZE = 13.0
@@ -33,7 +35,7 @@ def line(x1: float, y1: float, x2: float, y2: float, tip: str = "", /, **given: 
 
 
 def text(x: float, y: float, words: str, /, **given: Attribute) -> str:
-    return element("text", escape(words), x=x, y=y, **given)
+    return element("text", escape(visible(words)), x=x, y=y, **given)
 
 
 def width_of(words: str, size: float) -> float:
@@ -57,13 +59,13 @@ def document(width: float, height: float, title: str, about: str, body: Sequence
         f'width="{_value(width)}" height="{_value(height)}" role="img" aria-labelledby="title about" '
         f'font-family="sans-serif" font-size="{_value(SIZE)}">'
     )
-    head = [f'<title id="title">{escape(title)}</title>', f'<desc id="about">{escape(about)}</desc>']
+    head = [f'<title id="title">{escape(visible(title))}</title>', f'<desc id="about">{escape(visible(about))}</desc>']
     return "\n".join([opening, *head, *body, "</svg>", ""])
 
 
 def _tip(words: str) -> str:
     """What a viewer shows while the mouse is there."""
-    return f"<title>{escape(words)}</title>" if words else ""
+    return f"<title>{escape(visible(words))}</title>" if words else ""
 
 
 def _value(value: Attribute) -> str:

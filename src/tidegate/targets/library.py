@@ -13,12 +13,15 @@ from functools import cache
 from pathlib import Path
 
 from tidegate.diag import BadInput, Finding, Label
+from tidegate.disk import read_whole, reason_of
 from tidegate.targets import report
 from tidegate.targets.model import Target
 from tidegate.targets.parse import empty_target, parse_target
 from tidegate.targets.places import find_places
 
 _HERE = Path(__file__).parent
+# The most that is read of one file: those beside this one have less than 20 kB.
+MAX_BYTES = 4 << 20
 
 
 def load_target(name_or_path: str) -> Target:
@@ -100,13 +103,13 @@ def _empty() -> Target:
 def _load(file: str, version: int) -> Target:
     """`version` makes a changed file a new entry of the cache."""
     try:
-        return parse_target(Path(file).read_text(encoding="utf-8"), file)
+        return parse_target(read_whole(file, MAX_BYTES).decode(), file)
     except (OSError, ValueError) as error:
         raise BadInput(report.unreadable(file, _reason(error))) from None
 
 
 def _reason(error: Exception) -> str:
-    return (error.strerror or "no such file").lower() if isinstance(error, OSError) else "it is not UTF-8 text"
+    return reason_of(error) if isinstance(error, OSError) else "it is not UTF-8 text"
 
 
 @cache

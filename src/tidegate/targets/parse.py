@@ -59,6 +59,10 @@ def _load(text: str, file: str) -> Values:
         found = re.match(r"line (\d+), column (\d+)", place)
         line, column = (int(found[1]), int(found[2])) if found else (text.count("\n") + 1, 1)
         raise BadInput(report.not_toml(message, Span(file, line, column, column + 1))) from None
+    except RecursionError:
+        raise BadInput(report.not_toml("values are nested too deep", Span(file, 0, 0, 0))) from None
+    except ValueError as error:  # a number of more digits than Python reads
+        raise BadInput(report.not_toml(str(error), Span(file, 0, 0, 0))) from None
 
 
 @dataclass(slots=True)
