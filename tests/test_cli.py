@@ -576,12 +576,12 @@ def test_an_internal_error_writes_a_reproducer(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "folder"))
     status, out, err = command("check", "good.tide::shift")
     assert (status, out) == (3, "")
-    first, second = err.rstrip("\n").split("\n")
+    first, second, third = err.rstrip("\n").split("\n")
     assert first == f"error: Tidegate failed: {type(error).__name__}: {error}"
-    place = re.fullmatch(
-        r"This is a mistake of Tidegate's own. Please report it with (\S+/)?(tidegate-crash-\w{10}.txt)", second
-    )
+    place = re.fullmatch(r"This is an internal error. Please report it with (\S+/)?(tidegate-crash-\w{10}.txt)", second)
     assert place is not None
+    held = "the command, the versions, the traceback and all of `good.tide`"
+    assert third == f"That file holds {held}: look through it before you send it"
     text = (tmp_path / "folder" / place[2]).read_text(encoding="utf-8")
     assert "tidegate check good.tide::shift" in text
     assert "Traceback" in text
