@@ -30,7 +30,8 @@ CANNOT_WAIT = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EBADF)
 def reason_of(error: OSError | ValueError) -> str:
     """What stands in the way, for the end of a sentence."""
     said = error.strerror if isinstance(error, OSError) else None
-    return (said or str(error)).lower()
+    said = said or str(error)
+    return said[:1].lower() + said[1:]
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -117,8 +118,8 @@ def _stat(place: str) -> os.stat_result | None:
 def _replace(place: str, data: bytes, old: os.stat_result | None) -> None:
     folder = os.path.dirname(place) or "."
     beside = os.path.join(folder, f".tidegate-{secrets.token_hex(8)}.tmp")
-    number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the umask takes away
     try:
+        number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the umask takes away
         with os.fdopen(number, "wb") as file:
             if old is not None:
                 _take_after(number, old)
