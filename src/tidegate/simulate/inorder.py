@@ -38,7 +38,6 @@ from tidegate.simulate.wave import Wave
 __all__ = ["SimulationError", "make_inputs", "run"]
 
 
-
 def run(
     kernel: Kernel,
     inputs: Mapping[str, Any],
