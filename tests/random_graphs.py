@@ -181,6 +181,22 @@ def random_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
     )
 
 
+def with_threads(graph: g.SyncGraph, rng: random.Random) -> g.SyncGraph:
+    """The graph with maps of threads in some accesses, and fences that only some waves come to."""
+    starts = tuple(rng.choice((None, 0, 4, 8, 64)) for _ in range(rng.randint(1, 2 * graph.waves)))
+    maps = (g.ThreadMap("%t8", starts), g.ThreadMap("%t9", tuple(range(-16, 4 * graph.waves, 4))[: graph.waves]))
+    points = []
+    for point in graph.points:
+        match point.action:
+            case g.Access(footprint=g.Footprint(extents=()) as foot) as access if rng.random() < 0.7:
+                named = replace(foot, threads=rng.choice(("%t8", "%t9")))
+                point = replace(point, action=replace(access, footprint=named, collective=rng.random() < 0.3))
+            case g.Sync(ops.Fence(kind="wave") as op):
+                point = replace(point, action=g.Sync(op, tuple(rng.sample(range(graph.waves), 1))))
+        points.append(point)
+    return replace(graph, points=tuple(points), lanes=2, maps=maps)
+
+
 def parts_where(rng: random.Random) -> Cond:
     return random_cond(rng, (Name("K"),), 2, affine=True)
 

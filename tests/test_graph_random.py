@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from random_graphs import built_graph, random_edges, random_graph
+from random_graphs import built_graph, random_edges, random_graph, with_threads
 from random_kernels import random_kernel, runnable_kernel
 from test_roundtrip import seeds
 from tidegate.diag import BadInput
@@ -40,7 +40,9 @@ def check_text(graph: g.SyncGraph) -> None:
 
 def test_random_graphs(request: pytest.FixtureRequest) -> None:
     for seed in seeds(request, 300):
-        check_text(random_graph(random.Random(seed)))
+        graph = random_graph(random.Random(seed))
+        check_text(graph)
+        check_text(with_threads(graph, random.Random(seed)))
 
 
 def test_built_graphs(request: pytest.FixtureRequest) -> None:
@@ -69,7 +71,7 @@ def test_random_graphs_hold_everything() -> None:
     """Every action, every synchronization, every field with something else than its default."""
     seen: Counter[str] = Counter()
     for seed in range(300):
-        graph = random_graph(random.Random(seed))
+        graph = with_threads(random_graph(random.Random(seed)), random.Random(seed))
         for item in (graph, *graph.points, *graph.loops, *graph.buffers, *graph.objects, *graph.functions):
             for each in fields(item):
                 seen[f"{type(item).__name__}.{each.name}"] += getattr(item, each.name) != each.default

@@ -1,4 +1,4 @@
-"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs, Triton's TTGIR.
+"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs, Triton's TTGIR, PTX.
 
 Needs   a path, perhaps with `::name` behind it
 Gives   kernels or a graph, with what is needed to show their source
@@ -26,11 +26,12 @@ from tidegate.language.ops import Kernel
 from tidegate.limits import check_size
 
 if TYPE_CHECKING:
+    from tidegate.adapters.ptx.program import Ptx
     from tidegate.adapters.triton.read import Ttgir
 
 # The most that is read of one file.
 MAX_BYTES = 64 << 20
-READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir` and `.py` files"
+READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx` and `.py` files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,11 @@ class Loaded:
     sources: Sources
     reference: Reference | None = None
     ttgir: Ttgir | None = None
+    ptx: Ptx | None = None
 
 
-def load(where: str, *, as_compiled: bool = True) -> Loaded:
-    """Reads a file; `FILE::name` picks one kernel of it.
+def load(where: str, *, as_compiled: bool = True, block: str | None = None) -> Loaded:
+    """Reads a file; `FILE::name` picks one kernel of it. `block`: the shape of blocks, for final instructions.
 
     `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
     is taken for one that is going to be edited.
@@ -72,6 +74,10 @@ def load(where: str, *, as_compiled: bool = True) -> Loaded:
         loaded = _from_text(read_text(path, file), file, suffix)
     elif suffix in (".ttgir", ".mlir"):
         return _from_ttgir(read_text(path, file), file, name.lstrip("@"), as_compiled)
+    elif suffix == ".ptx":
+        if not as_compiled:
+            _fail(file, "PTX is read, and not written yet", "`tidegate check --advice` says which barriers could go")
+        return _from_ptx(read_text(path, file), file, name.lstrip("@"), block)
     elif suffix == ".ttir":
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
     else:
@@ -131,6 +137,19 @@ def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
     if name and name not in ttgir.names:
         _fail_without(file, name, list(ttgir.names))
     return Loaded(file, (), None, Sources({file: ttgir.text}), ttgir=ttgir.only(name) if name else ttgir)
+
+
+def _from_ptx(text: str, file: str, name: str, block: str | None) -> Loaded:
+    from dataclasses import replace
+
+    from tidegate.adapters.ptx.parse import parse_ptx
+    from tidegate.adapters.ptx.program import Ptx, parse_block, pick
+
+    ptx = Ptx(file, text, parse_ptx(text, file), block=parse_block(block) if block else ())
+    if not ptx.module.entries:
+        _fail(file, "the file holds no kernel", "a kernel of PTX starts with `.entry`")
+    ptx = replace(ptx, chosen=pick(ptx, name)) if name else ptx
+    return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
 
 
 def _load_python(path: Path, file: str, name: str) -> Loaded:

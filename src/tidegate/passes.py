@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from tidegate.adapters.hosts import host_programs
 from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph, ends_some_lanes
@@ -101,14 +102,8 @@ def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
     units = [Unit(each.name, _target_of(each, target), each, None) for each in loaded.kernels]
     if loaded.graph is not None:
         units.append(Unit(loaded.graph.name, pick_target(loaded.graph.target, target), None, loaded.graph))
-    if loaded.ttgir is not None:
-        from tidegate.adapters.triton.program import programs_of
-
-        units += [
-            Unit(each.name, each.target, None, each.built.graph, each, each.retargeted)
-            for each in programs_of(loaded.ttgir, target)
-        ]
-    return units
+    hosts = host_programs(loaded.ttgir, loaded.ptx, target)
+    return [*units, *(Unit(host.name, host.target, None, graph, host, host.retargeted) for host, graph in hosts)]
 
 
 def _target_of(kernel: Kernel, asked: str | None) -> Target:
@@ -250,6 +245,7 @@ def _run_stages(
         return Checked(findings, why_not=_why_not(findings, stop_after))
     from tidegate.verify.model import Verification
     from tidegate.verify.say import show_verification
+    from tidegate.verify.say_threads import thread_findings
     from tidegate.verify.verify import verify
 
     stale = _stale(graph, unit.target)
@@ -257,7 +253,8 @@ def _run_stages(
     if prove:  # that a kernel stays in its memory has been seen in its shape; Triton sees to that of its own
         memory = unit.kernel is None and unit.origin is None
         verification = verify(graph, unit.target, memory=memory, ground=unit.ground)
-    if unit.origin is not None and unit.origin.unmodelled and not verification.suspects:
+    # What is not modelled may order a suspect that threads show; of waves a run decides.
+    if unit.origin is not None and unit.origin.unmodelled and (graph.maps or not verification.suspects):
         verification = Verification(undecided=unit.origin.unmodelled)
     if print_after == "verify":
         show("verify", show_verification(verification, graph))
@@ -277,6 +274,9 @@ def _run_stages(
             from tidegate.simulate.judge import judge
 
             checked.findings += _stale_findings(stale, graph, judge(graph, unit.target, limits, progress))
+        return checked
+    if graph.maps:  # the simulator knows waves, and no threads
+        checked.findings += thread_findings(verification, graph)
         return checked
     left = narrow(graph, verification) if narrow is not None and not stale else None
     _run(checked, unit.target, limits, progress, left)

@@ -11,7 +11,16 @@ import typer
 
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, Grouped, count_all, group
-from tidegate.cli.options import FilesArg, JsonOption, MaxFindings, PrintAfter, SeedOption, StopAfter, TargetOption
+from tidegate.cli.options import (
+    BlockOption,
+    FilesArg,
+    JsonOption,
+    MaxFindings,
+    PrintAfter,
+    SeedOption,
+    StopAfter,
+    TargetOption,
+)
 from tidegate.cli.say import emit_json, print_findings, print_stage, read_sizes, say, status_of, stop
 from tidegate.diag import visible
 
@@ -49,6 +58,7 @@ def check_command(
         typer.Option("--advice", help="Of programs without findings, say which barriers and waits could be less."),
     ] = False,
     max_findings: MaxFindings = MOST_FINDINGS,
+    block: BlockOption = None,
     print_after: PrintAfter = None,
     stop_after: StopAfter = None,
 ) -> None:
@@ -72,7 +82,7 @@ def check_command(
     if as_json and as_sarif:
         stop("`--json` and `--sarif` each want the output for themselves", "give one of the two")
     as_text = not (as_json or as_sarif)
-    checks = [_Check(file, len(files) > 1) for file in files]
+    checks = [_Check(file, len(files) > 1, block) for file in files]
     refused: Sequence[Finding] = ()
     try:
         check_stage(print_after)
@@ -146,8 +156,8 @@ def _decided(checks: list[_Check]) -> list[str]:
 class _Check:
     """What `check` finds out about one file; without sources, no program could be made of it."""
 
-    def __init__(self, file: str, among_others: bool) -> None:
-        self.file, self.among_others = file, among_others
+    def __init__(self, file: str, among_others: bool, block: str | None) -> None:
+        self.file, self.among_others, self.block = file, among_others, block
         self.bad: list[Finding] = []
         self.units: list[Unit] = []
         self.results: list[Checked] = []
@@ -173,7 +183,7 @@ class _Check:
 
         self.shown = print_after
         try:
-            loaded = load(self.file)
+            loaded = load(self.file, block=self.block)
             units = units_of(loaded, target)
         except BadInput as bad:
             self.bad += bad.findings
@@ -239,9 +249,11 @@ class _Check:
             lines += [f"  {each}" for each in (origin.said if origin is not None else ())]
             if self.shown not in ("judge", "verify"):
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
-            if checked.findings and all(each.code in ORDERED_BY_SYNC for each in checked.findings):
-                which = visible(self.file if len(self.units) == 1 else f"{self.file}::{self.units[number].name}")
-                lines += _sync_hint(self.units[number], which)
+            unit = self.units[number]
+            placed = unit.graph is None or not unit.graph.maps  # `sync` takes no programs by threads
+            if placed and checked.findings and all(each.code in ORDERED_BY_SYNC for each in checked.findings):
+                which = visible(self.file if len(self.units) == 1 else f"{self.file}::{unit.name}")
+                lines += _sync_hint(unit, which)
             lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
         return lines
 

@@ -69,3 +69,7 @@ SeedOption = Annotated[
         metavar="N", min=0, help="Seed of what is drawn at random.", autocompletion=complete_words(*map(str, range(8)))
     ),
 ]
+BlockOption = Annotated[
+    str | None,
+    typer.Option("--block", metavar="N|NxM|NxMxK", help="How many threads a block of a PTX kernel has."),
+]

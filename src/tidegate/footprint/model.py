@@ -49,6 +49,19 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Pieces:
+    """The bytes of each thread: `width` of them from where it starts, counted from the start of the whole access.
+
+    The access's shape covers them all: whoever does not ask for threads takes it for more than it is.
+    """
+
+    starts: tuple[int | None, ...]
+    width: int
+    lanes: int  # of a wave
+    collective: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Touch:
     """One access. An operation that nobody has described has the effect `unknown`: it reads and writes.
 
@@ -66,6 +79,7 @@ class Touch:
     is_async: bool = False
     lanes: str = ""  # the name of its map from bytes to lanes, see `Access`
     lanes_from: int = 0
+    pieces: Pieces | None = None
 
     @property
     def places(self) -> View:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate.collecting import no_collecting
-from tidegate.footprint.model import Footprints, Note, Shape, Span, Touch
+from tidegate.footprint.model import Footprints, Note, Pieces, Shape, Span, Touch
 from tidegate.footprint.solve import Solver
 from tidegate.footprint.values import View
 from tidegate.footprint.walk import Facts, Raw, Walk
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
-from tidegate.index import TRUE, Cond, Index
+from tidegate.index import TRUE, Cond, Const, Index
 
 __all__ = ["Footprints", "find_footprints"]
 
@@ -46,6 +46,7 @@ class _Finish:
         self.classes: dict[object, int] = {}
         self.numbers: dict[int, int] = {}  # by identity
         self.equal: dict[object, int] = {}
+        self.pieces: dict[tuple[str, int, bool], tuple[int, int, Pieces]] = {}
 
     def footprints(self) -> Footprints:
         touches = {node: self.touch(node, raw) for node, raw in sorted(self.walk.raw.items())}
@@ -116,9 +117,25 @@ class _Finish:
         spans = tuple(Span(each.count, each.stride, limit) for each, limit in zip(foot.extents, limits, strict=True))
         lost = any(old.limit is not None and new is None for old, new in zip(foot.extents, limits, strict=True))
         may = foot.may or lost or bool(reason)
-        shape = Shape(view, spans, foot.width)
-        lanes = (action.lanes, action.lanes_from)
+        width, pieces = foot.width, None
+        if foot.threads:
+            low, width, pieces = self.by_thread(action)
+            view = self.walk.book.moved(view, Const(low))
+        shape = Shape(view, spans, width)
+        lanes = (action.lanes, action.lanes_from, pieces)
         return Touch(node, action.effect, shape, may, not reason, facts, loops, action.is_async, *lanes)
+
+    def by_thread(self, access: g.Access) -> tuple[int, int, Pieces]:
+        """Where the first thread starts, how many bytes all of them cover, and those of each."""
+        foot, graph = access.footprint, self.flow.graph
+        key = (foot.threads, foot.width, access.collective)
+        if key not in self.pieces:
+            map_ = next(each for each in graph.maps if each.name == foot.threads)
+            used = [each for each in map_.starts if each is not None]
+            low, high = (min(used), max(used) + foot.width) if used else (0, 0)
+            starts = tuple(None if each is None else each - low for each in map_.starts)
+            self.pieces[key] = (low, high - low, Pieces(starts, foot.width, graph.lanes, access.collective))
+        return self.pieces[key]
 
     def closed(self, raw: Raw) -> tuple[View, tuple[Index | None, ...]]:
         key = (id(raw.view), raw.limits)
@@ -155,7 +172,8 @@ class _Finish:
         shape = touch.shape
         place, facts = self.number(shape.places), self.number(touch.facts)
         bytes_ = (place, shape.extents, shape.width, touch.may, touch.exact)
-        key = (*bytes_, self.flow.loop_of[node], facts, touch.is_async, touch.lanes, touch.lanes_from)
+        pieces = id(touch.pieces) if touch.pieces is not None else 0  # one object for each map and width
+        key = (*bytes_, self.flow.loop_of[node], facts, touch.is_async, touch.lanes, touch.lanes_from, pieces)
         return self.classes.setdefault(key, len(self.classes))
 
     def number(self, value: View | tuple[Cond, ...]) -> int:

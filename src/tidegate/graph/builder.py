@@ -46,11 +46,16 @@ class GraphBuilder:
     counted: dict[int, g.Loop] = field(default_factory=dict)  # head → what is known of its loop
     open: list[int] = field(default_factory=list)  # points that flow into the next one
     lanes: str = ""  # of accesses that name no map from bytes to lanes
+    wave_lanes: int = 0  # lanes of a wave, where accesses have maps of threads
 
     # --- declarations ---
 
     def buffer(self, name: str, slot_bytes: int, slots: int = 1, offset: int | None = None) -> str:
         self._part("buffers", g.Buffer(name, slot_bytes, slots, offset))
+        return name
+
+    def threads(self, name: str, starts: tuple[int | None, ...]) -> str:
+        self._part("maps", g.ThreadMap(name, starts))
         return name
 
     def object(self, name: str, type_: BarrierObject, waves: tuple[int, ...] = ()) -> Value:
@@ -165,7 +170,8 @@ class GraphBuilder:
             self.add(g.End(), label="end")
         parts = {kind: tuple(found) for kind, found in self.parts.items()}
         programs = parts.pop("programs", (g.Program(0, 0, self.waves),))
-        graph = g.SyncGraph(self.name, self.target, self.waves, tuple(self.points), programs, **parts)
+        told: dict[str, Any] = {**parts, "lanes": self.wave_lanes}
+        graph = g.SyncGraph(self.name, self.target, self.waves, tuple(self.points), programs, **told)
         findings = check_graph(graph)
         if findings:
             raise BadInput(*findings)

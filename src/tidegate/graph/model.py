@@ -92,6 +92,17 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadMap:
+    """How far behind its place an access starts, for each thread; None: the thread does not take part.
+
+    Thread t is lane t mod L of wave t // L, for waves of L lanes.
+    """
+
+    name: str
+    starts: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Footprint:
     """The bytes of an access: from a place, every combination of steps, `width` bytes at each.
 
@@ -104,6 +115,7 @@ class Footprint:
     extents: tuple[Extent, ...]
     width: int
     may: bool = False
+    threads: str = ""  # a `ThreadMap`: `width` bytes for each thread, where it says; then there are no extents
 
 
 # --- actions ------------------------------------------------------------------------------------------------------
@@ -135,6 +147,7 @@ class Access:
     element: str = ""  # of an atomic, the type of its elements; where it is not known, nothing commutes with it
     lanes: str = ""  # a name for which lane touches which byte; empty: nothing is known
     lanes_from: int = 0  # how many bytes of that map lie before where the access starts: others have them
+    collective: bool = False  # with a `ThreadMap`: the lanes of a wave do it together, no byte belongs to one of them
 
 
 # Operators of atomics whose order makes no difference to what they leave. An exchange is none of them.
@@ -157,9 +170,10 @@ GraphSyncOp = SyncOp | CommitGroup | MbarrierArrive | MbarrierWait | NullAsyncDe
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Synchronization that stands in the program."""
+    """Synchronization that stands in the program. `waves`: of a fence, those whose lanes come to it; empty: all."""
 
     op: GraphSyncOp
+    waves: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +351,8 @@ class SyncGraph:
     where: tuple[Cond, ...] = ()
     grid: tuple[Index, ...] = ()
     free: tuple[Value, ...] = ()  # what is set from outside: flags, scalar arguments, tiles that serve as indices
+    lanes: int = 0  # of a wave, where maps speak of threads
+    maps: tuple[ThreadMap, ...] = ()
 
     def _repr_html_(self) -> str:
         """Its text, for a notebook."""

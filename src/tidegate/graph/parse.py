@@ -10,7 +10,8 @@ Cost    linear
     point   ::= NUMBER `:` action clause* [`->` NUMBER, ...]
     action  ::= `compute` | (`read` | `write` | `atomic`) footprint ... | `sync` op | `assign` ... | `branch` cond | ...
     place   ::= %base[slot, bytes]
-    footprint ::= place `box(`count `by` stride [`below` limit], ...`)` `width` N [`may`]
+    threads ::= `threads` %map (`run(`threads, first, step`)` | `none(`threads`)`), ...
+    footprint ::= place `box(`count `by` stride [`below` limit], ...`)` `width` N [`may`] [`threads` %map]
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tidegate.index import ZERO, Index
 from tidegate.language.ops import Size, Value
 from tidegate.language.parse import Parser
 from tidegate.language.types import DEP, FLAG, BarrierObject
+
+MOST_THREADS = 1 << 16
 
 
 def parse_graph(text: str, file: str = "<text>") -> g.SyncGraph:
@@ -67,6 +70,7 @@ class _Reader(Parser):
         target = cursor.expect_kind("word", "the name of a target")
         cursor.expect("waves")
         waves = cursor.integer("the number of waves")
+        lanes = cursor.integer("the lanes of a wave") if cursor.accept("lanes") else 0
         sizes: tuple[Size, ...] = self.size_list() if cursor.accept("sizes") else ()
         where = self.listed(self.cond) if cursor.accept("where") else ()
         grid = self.listed(self.index) if cursor.accept("grid") else ()
@@ -94,6 +98,8 @@ class _Reader(Parser):
             where,
             grid,
             tuple(found["free"]),
+            lanes,
+            tuple(found["threads"]),
         )
 
     # --- declarations ---
@@ -113,6 +119,30 @@ class _Reader(Parser):
         slot_bytes = self.number_after("bytes")
         slots = self.number_after("slots")
         return g.Buffer(name, slot_bytes, slots, self.cursor.integer("an offset") if self.cursor.accept("at") else None)
+
+    def threads(self) -> g.ThreadMap:
+        name = self.name()
+        found: list[int | None] = []
+        for run in self.comma(self.run):
+            found += run
+        return g.ThreadMap(name, tuple(found))
+
+    def run(self) -> list[int | None]:
+        cursor = self.cursor
+        if cursor.accept("none"):
+            (count,) = self.listed(lambda: cursor.integer("how many threads"))
+            return [None] * self.threads_in(count)
+        cursor.expect("run")
+        numbers = self.listed(lambda: cursor.integer("a number"))
+        if len(numbers) != 3:
+            cursor.fail("expected `run(threads, first, step)`")
+        count, first, step = numbers
+        return [first + step * place for place in range(self.threads_in(count))]
+
+    def threads_in(self, count: int) -> int:
+        if not 0 < count <= MOST_THREADS:
+            self.cursor.fail(f"a run of {count} threads")
+        return count
 
     def object(self) -> g.Object:
         value = self.typed()
@@ -222,7 +252,7 @@ class _Reader(Parser):
         as_one = cursor.accept("as_one")
         lanes = cursor.expect_kind("string", "a name in quotes")[1:-1] if cursor.accept("lanes") else ""
         before = cursor.integer("the number after `from`") if lanes and cursor.accept("from") else 0
-        told = (operator, fetches, mbarrier, token, as_one, element, lanes, before)
+        told = (operator, fetches, mbarrier, token, as_one, element, lanes, before, cursor.accept("collective"))
         return g.Access(effect, foot, is_async, proxy, *told)
 
     def footprint(self) -> g.Footprint:
@@ -230,7 +260,8 @@ class _Reader(Parser):
         self.cursor.expect("box")
         extents = self.listed(self.extent)
         width = self.number_after("width")
-        return g.Footprint(place, extents, width, self.cursor.accept("may"))
+        may = self.cursor.accept("may")
+        return g.Footprint(place, extents, width, may, self.name() if self.cursor.accept("threads") else "")
 
     def extent(self) -> g.Extent:
         count = self.cursor.integer("a number of steps")
@@ -251,7 +282,8 @@ class _Reader(Parser):
         op = self.op()
         if not isinstance(op, get_args(g.GraphSyncOp)):
             self.cursor.fail("this operation synchronizes nothing", at=self.cursor.span(start))
-        return g.Sync(op)
+        waves = self.listed(lambda: self.cursor.integer("a wave")) if self.cursor.accept("waves") else ()
+        return g.Sync(op, waves)
 
     def pair(self) -> tuple[str, Index | g.Where | g.Token]:
         name = self.name()
@@ -329,6 +361,7 @@ class _Reader(Parser):
 _DECLARATIONS: dict[str, Callable[[_Reader], Any]] = {
     "free": _Reader.free,
     "buffer": _Reader.buffer,
+    "threads": _Reader.threads,
     "object": _Reader.object,
     "loop": _Reader.loop,
     "function": _Reader.function,

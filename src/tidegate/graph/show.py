@@ -23,7 +23,8 @@ def show_graph(graph: g.SyncGraph) -> str:
 
 
 def _lines(graph: g.SyncGraph) -> Iterator[str]:
-    yield f"graph @{graph.name} target {graph.target or 'none'} waves {graph.waves}"
+    lanes = f" lanes {graph.lanes}" if graph.lanes else ""
+    yield f"graph @{graph.name} target {graph.target or 'none'} waves {graph.waves}{lanes}"
     if graph.sizes:
         yield f"sizes({', '.join(f'{size.name} = {size.default}' for size in graph.sizes)})"
     for word, exprs in (("where", graph.where), ("grid", graph.grid)):
@@ -34,6 +35,8 @@ def _lines(graph: g.SyncGraph) -> Iterator[str]:
     for buffer in graph.buffers:
         at = "" if buffer.offset is None else f" at {buffer.offset}"
         yield f"buffer {buffer.name} bytes {buffer.slot_bytes} slots {buffer.slots}{at}"
+    for map_ in graph.maps:
+        yield f"threads {map_.name} {', '.join(_show_runs(map_.starts))}"
     for each in graph.objects:
         waves = f" waves({', '.join(map(str, each.waves))})" if each.waves else ""
         at = "" if each.offset is None else f" at {each.offset}"
@@ -49,6 +52,24 @@ def _lines(graph: g.SyncGraph) -> Iterator[str]:
     for number, point in enumerate(graph.points):
         yield _show_point(number, point)
     yield "}"
+
+
+def _show_runs(starts: tuple[int | None, ...]) -> Iterator[str]:
+    """Threads in order: `run(32, 0, 4)` for 32 of them from byte 0 on in steps of 4, `none(32)` for 32 others."""
+    place = 0
+    while place < len(starts):
+        first, end = starts[place], place + 1
+        if first is None:
+            while end < len(starts) and starts[end] is None:
+                end += 1
+            yield f"none({end - place})"
+        else:
+            second = starts[end] if end < len(starts) else None
+            step = 0 if second is None else second - first
+            while end < len(starts) and starts[end] == first + step * (end - place):
+                end += 1
+            yield f"run({end - place}, {first}, {step})"
+        place = end
 
 
 def _show_loop(number: int, loop: g.Loop) -> str:
@@ -105,8 +126,8 @@ def show_action(action: g.Action) -> str:
             return _show_access(action)
         case g.Unknown(reaches):
             return f"unknown({', '.join(reaches)})"
-        case g.Sync(op):
-            return f"sync {next(show_op(op))}"
+        case g.Sync(op, waves):
+            return f"sync {next(show_op(op))}" + (f" waves({', '.join(map(str, waves))})" if waves else "")
         case g.Assign(pairs):
             return "assign " + ", ".join(f"{name} = {_show_value(value)}" for name, value in pairs)
         case g.Havoc(names, agree):
@@ -149,6 +170,8 @@ def _show_access(access: g.Access) -> str:
         text += " as_one"
     if access.lanes:
         text += f' lanes "{access.lanes}"' + (f" from {access.lanes_from}" if access.lanes_from else "")
+    if access.collective:
+        text += " collective"
     return text
 
 
@@ -157,7 +180,8 @@ def show_footprint(foot: g.Footprint) -> str:
         f"{each.count} by {each.stride}" + ("" if each.limit is None else f" below {show_index(each.limit)}")
         for each in foot.extents
     )
-    return f"{show_ref(foot.place)} box({steps}) width {foot.width}" + (" may" if foot.may else "")
+    threads = f" threads {foot.threads}" if foot.threads else ""
+    return f"{show_ref(foot.place)} box({steps}) width {foot.width}" + (" may" if foot.may else "") + threads
 
 
 def show_ref(ref: g.Ref) -> str:

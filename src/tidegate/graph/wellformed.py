@@ -49,6 +49,9 @@ def _check_whole(graph: g.SyncGraph) -> Iterator[Finding]:
     for buffer in graph.buffers:
         if buffer.slot_bytes < 0 or buffer.slots < 1:
             yield _finding(f"the buffer `{buffer.name}` has {buffer.slots} slots of {buffer.slot_bytes} bytes")
+    for map_ in graph.maps:
+        if len(map_.starts) > graph.waves * graph.lanes or not graph.lanes:
+            yield _finding(f"the map `{map_.name}` has {len(map_.starts)} threads, more than the waves have lanes")
     for number, loop in enumerate(graph.loops):
         if not -1 <= loop.parent < number:
             yield _finding(f"loop {number} has parent {loop.parent}: parents come first")
@@ -81,6 +84,7 @@ class _Checker:
         self.places = set(self.buffers)
         self.places.update(name for function in graph.functions for name in function.params)
         self.objects = {each.name for each in graph.objects}
+        self.maps = {each.name for each in graph.maps}
         self.tokens: set[str] = set()
         self.functions = {each.name: each for each in graph.functions}
         self.indices.update(loop.counter for loop in graph.loops if loop.counter)
@@ -153,7 +157,9 @@ class _Checker:
                 yield from self.call(name, args)
             case g.Alloc(name) | g.Free(name):
                 yield from self.place_name(name)
-            case g.Sync(op):
+            case g.Sync(op, waves):
+                if any(not 0 <= wave < self.graph.waves for wave in waves):
+                    yield f"names waves of which there are {self.graph.waves}"
                 barrier = getattr(op, "barrier", None)
                 named = barrier if isinstance(barrier, Value) else getattr(barrier, "base", None)
                 if named is not None and named.name not in self.objects:
@@ -170,6 +176,8 @@ class _Checker:
         yield from self.value(foot.place)
         if foot.width < 0 or any(extent.count < 0 for extent in foot.extents):
             yield "touches less than nothing"
+        if foot.threads and (foot.threads not in self.maps or foot.extents):
+            yield f"`{foot.threads}` is no map of threads, or there are steps beside it"
         if access.element and access.element not in DTYPES:
             yield f"`{access.element}` is no type of elements: {', '.join(DTYPES)}"
         for extent in foot.extents:

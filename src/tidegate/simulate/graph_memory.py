@@ -40,6 +40,7 @@ class GraphMemory:
     report: Callable[[Finding], None]
     views: dict[str, PlaceNow] = field(default_factory=dict)
     live: dict[str, bool] = field(default_factory=dict)  # buffers that were allocated, and not freed since
+    maps: dict[str, tuple[int, g.ThreadMap]] = field(default_factory=dict)  # with the lanes of a wave
     used: dict[int, Sequence[str]] = field(default_factory=dict)  # the names in an expression, by its identity
 
     def touched(self, point: g.Point, foot: g.Footprint) -> tuple[list[Region], bool, int | None]:
@@ -51,6 +52,8 @@ class GraphMemory:
                 self.report(Finding("TG309", message, (Label(point.at, f"by wave {self.wave}"),)))
         if place.first is None:
             return self.all_of(place.buffers), True, None
+        if foot.threads:
+            return [self.of_threads(point, place.buffers[0], place.first, foot)], False, place.first
         steps, may = [], False
         for extent in foot.extents:
             count = extent.count
@@ -68,6 +71,20 @@ class GraphMemory:
             if first < 0 or last > buffer.bytes:
                 self.report(self.outside(point, buffer, first, last))
         return [region], may, place.first
+
+    def of_threads(self, point: g.Point, buffer: g.Buffer, first: int, foot: g.Footprint) -> Region:
+        """The bytes of all threads of the wave that take part."""
+        lanes, map_ = self.maps[foot.threads]
+        mine = map_.starts[self.wave * lanes : (self.wave + 1) * lanes]
+        region = self.regions.of(
+            _space(buffer), ((first + each, first + each + foot.width) for each in mine if each is not None)
+        )
+        low = buffer.offset or 0
+        if region.stretches and not foot.may:
+            begin, end = region.stretches[0][0] - low, region.stretches[-1][1] - low
+            if begin < 0 or end > buffer.bytes:
+                self.report(self.outside(point, buffer, begin, end))
+        return region
 
     def all_of(self, buffers: Sequence[g.Buffer]) -> list[Region]:
         """All bytes of some buffers."""

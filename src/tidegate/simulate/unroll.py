@@ -95,6 +95,7 @@ class _Walker:
         self.unknown: set[str] = {LANE}
         buffers = {buffer.name: buffer for buffer in self.graph.buffers}
         self.memory = GraphMemory(around.regions, buffers, wave, self.env, self.unknown, report, used=around.used)
+        self.memory.maps = {each.name: (self.graph.lanes, each) for each in self.graph.maps}
         self.objects = {each.name: each for each in self.graph.objects}
         self.tokens: dict[str, frozenset[int]] = {}
         self.issued = 0
@@ -259,7 +260,7 @@ class _Walker:
             tuple(regions[1:]),
             access.element,
             self.memory.grid(access.footprint, access.element) if access.element else None,
-            access.lanes,
+            access.lanes or _map_of(access),
             None if first is None else first - access.lanes_from,
         )
 
@@ -314,7 +315,9 @@ class _Walker:
             case ops.Fence(kind="proxy_async"):
                 yield ProxyFence(number, key)
             case ops.Fence():
-                yield LaneFence(number, key, point.under != "divergent")
+                assert isinstance(point.action, g.Sync)
+                comes = not point.action.waves or self.wave in point.action.waves
+                yield LaneFence(number, key, comes and point.under != "divergent")
             case ops.CommitGroup(result=result):
                 if result is not None:
                     self.tokens[result.name] = frozenset(self.open_group)
@@ -370,3 +373,9 @@ def agrees(graph: g.SyncGraph, branch: int) -> bool:
 def _meet(number: int, key: tuple[int, ...], manner: Manner = "whole") -> Iterator[Step]:
     yield Arrive(number, WORKGROUP, 0, manner, key)
     yield Depart(number, WORKGROUP, key)
+
+
+def _map_of(access: g.Access) -> str:
+    """A name for which lane has which byte: one map, at one place, gives them to the same lanes."""
+    foot = access.footprint
+    return f"{foot.threads} {foot.width}" if foot.threads and not access.collective else ""

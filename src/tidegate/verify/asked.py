@@ -15,6 +15,7 @@ from tidegate.index import Cond
 from tidegate.language.points import UNDECIDED, Undecided
 from tidegate.verify.paths import U, V
 from tidegate.verify.tables import Table
+from tidegate.verify.threads import ThreadPairs
 
 BYTE = "byte'"
 
@@ -27,6 +28,7 @@ class Waves:
     y: str = ""
     same: bool = False
     one_lane: bool = False  # of the same wave, and one lane of it does both
+    of: frozenset[int] | None = None  # of the same wave, which is one of these; None: any
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +85,7 @@ class Question:
     sure: bool
     spot: Spot
     table: Table | None = None
+    threads: ThreadPairs | None = None
 
     def with_way(self, way: Iterable[Cond]) -> tuple[list[Cond], bool] | None:
         """What isl is asked on a way, and whether nothing is lost; None if they do not meet."""
@@ -92,4 +95,6 @@ class Question:
         return None if found is None else (found[0], found[1] and self.sure)
 
     def waves_at(self, point: dict[str, int], way: Iterable[Cond]) -> dict[str, int]:
+        if self.threads is not None:
+            return self.threads.witness(point)
         return {} if self.table is None else self.table.witness(point, (*self.conds, *way))

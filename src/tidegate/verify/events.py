@@ -9,7 +9,7 @@ Cost    linear in the nodes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
@@ -50,9 +50,13 @@ class ProxyFence:
 
 @dataclass(frozen=True, slots=True)
 class LaneFence:
-    """The lanes of the wave meet; other waves learn nothing. `performs`: ordinary accesses, as far as its lanes go."""
+    """The lanes of the wave meet; other waves learn nothing. `performs`: ordinary accesses, as far as its lanes go.
+
+    `waves`: those that come to it; None: all.
+    """
 
     performs: bool
+    waves: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class Access:
     element: str = ""
     grid: int | None = None  # where the elements of an atomic begin, modulo their size; None: not known
     in_one_lane: bool = False
+    by_thread: bool = False  # which thread touches which byte is known
 
 
 Event = Drain | Arrive | Depart | ProxyFence | LaneFence | Commit | Rename | Issue | Access
@@ -173,6 +178,7 @@ def _events(point: g.Point, target: Target, rules: Rules, grid: int | None) -> t
                     access.element,
                     grid,
                     access.lanes == g.ONE_LANE,
+                    bool(access.footprint.threads),
                 ),
             )
         case g.Unknown():
@@ -180,9 +186,11 @@ def _events(point: g.Point, target: Target, rules: Rules, grid: int | None) -> t
         case g.Assign(pairs):
             renamed = tuple((name, value.name) for name, value in pairs if isinstance(value, g.Token))
             return (Rename(renamed),) if renamed else ()
-        case g.Sync(ops.Fence(kind="wave")):
+        case g.Sync(ops.Fence(kind="wave"), waves):
             # In a divergent region some lanes do not come to it, and those that do learn nothing about them.
-            return (rules.lanes_meet,) if rules.lanes_meet is not None and point.under != "divergent" else ()
+            if rules.lanes_meet is None or point.under == "divergent":
+                return ()
+            return (replace(rules.lanes_meet, waves=frozenset(waves)) if waves else rules.lanes_meet,)
         case g.Sync(op):
             found = _sync(op, rules)
             return found if point.under != "divergent" else tuple(e for e in found if not isinstance(e, LaneFence))

@@ -35,6 +35,7 @@ from tidegate.index import (
 )
 from tidegate.language.points import Undecided, find_point, has_point
 from tidegate.verify.asked import BYTE, Point, Question, Waves
+from tidegate.verify.by_thread import ask_by_thread
 from tidegate.verify.conds import Conds
 from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
 from tidegate.verify.tables import Box, RangesOf, make_table, normal_start
@@ -91,7 +92,8 @@ class Meet:
         """Whether they meet in any iterations at all: the same whichever comes first, unless halves tell them apart."""
         swapped = not (waves.x or waves.y) and self.footprints.class_of(x.node) > self.footprints.class_of(y.node)
         first, second = (y, x) if swapped else (x, y)
-        return self.may_meet(first, second, self.anywhere(first), replace(waves, one_lane=False))
+        lane = waves.one_lane and first.pieces is not None and second.pieces is not None
+        return self.may_meet(first, second, self.anywhere(first), replace(waves, one_lane=lane))
 
     def may_meet(self, x: Touch, y: Touch, iterations: Iterations, waves: Waves) -> bool:
         """Whether they meet at all, whatever happens between them."""
@@ -107,6 +109,9 @@ class Meet:
     ) -> Iterator[Question]:
         """One for each pair of places. `by_lanes`: whether accesses of a wave that keep to their lanes do not meet."""
         facts = (*self.facts(x, iterations, U), *self.facts(y, self.paths.start(y.node), V))
+        if x.pieces is not None and y.pieces is not None:
+            yield from ask_by_thread(self, x, y, iterations, waves, facts)
+            return
         for one in x.places:
             for other in y.places:
                 shift = self.shift(one, other)

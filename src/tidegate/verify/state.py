@@ -52,6 +52,7 @@ class State:
     fenced: bool = False  # by y's own wave
     fence: State | None = None  # what is performed before a fence of x's wave; None: there is none
     lanes: bool = False  # whether x and y are of one wave: wave-level fences count
+    of: frozenset[int] | None = None  # the waves that this one is one of; None: of all
 
     def count(self, name: str) -> Count | None:
         return next((each for known, each in self.counts if known == name), None)
@@ -71,7 +72,7 @@ def is_weaker(one: State, other: State) -> bool:
         return True
     if (one.need, one.passed, one.departed, one.arrived) != (other.need, other.passed, other.departed, other.arrived):
         return False
-    if one.lanes != other.lanes:
+    if (one.lanes, one.of) != (other.lanes, other.of):
         return False
     if one.ordinary > other.ordinary or one.copies > other.copies or one.fenced > other.fenced:
         return False
@@ -145,8 +146,8 @@ def _before(state: State, event: Event, rules: Rules, half: str) -> State:
                 return replace(state, ordinary=True, fence=FENCED if state.fence is None else state.fence)
             # A fence of y's own wave, if it stands behind all departures that y needs: else x is not known of there.
             return replace(state, fenced=True) if not state.passed else state
-        case LaneFence(performs):
-            if not state.lanes:
+        case LaneFence(performs, waves):
+            if not state.lanes or (waves is not None and (state.of is None or not state.of <= waves)):
                 return state
             return _arrive(_depart(state), performs)
         case Commit(token):

@@ -17,7 +17,7 @@ the conditions of the path, is a question about integer points.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.collecting import no_collecting
 from tidegate.footprint.model import Touch
@@ -28,7 +28,7 @@ from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.asked import Waves
 from tidegate.verify.conds import Conds
-from tidegate.verify.events import Access, events_of, rules_of
+from tidegate.verify.events import Access, LaneFence, events_of, rules_of
 from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.parting import between
@@ -160,6 +160,22 @@ class _Verifier:
 
     # --- stretches of code ---
 
+    @property
+    def groups(self) -> list[frozenset[int] | None]:
+        """Waves that come to the same fences; None: all of them do."""
+        fences = dict.fromkeys(
+            event.waves
+            for each in self.events.values()
+            for event in each
+            if isinstance(event, LaneFence) and event.waves is not None
+        )
+        if not fences:
+            return [None]
+        alike: dict[tuple[bool, ...], list[int]] = {}
+        for wave in range(self.flow.graph.waves):
+            alike.setdefault(tuple(wave in each for each in fences), []).append(wave)
+        return [frozenset(each) for each in alike.values()]
+
     def segments(self) -> dict[int, list[int]]:
         """Accesses by the first node of the straight code that they stand in; nothing in it orders anything."""
         found: dict[int, list[int]] = {}
@@ -194,8 +210,9 @@ class _Verifier:
                 for y in HALVES:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
                     yield _Mode(Waves(x, y), 1 + more)
-        yield _Mode(Waves(same=True), 1)
-        if self.any_async and any(each.in_one_lane for each in self.access.values()):
+        for of in self.groups:
+            yield _Mode(Waves(same=True, of=of), 1)
+        if self.any_async and any(each.in_one_lane or each.by_thread for each in self.access.values()):
             yield _Mode(Waves(same=True, one_lane=True), 0)
 
     def segment(self, head: int, nodes: Sequence[int], mode: _Mode) -> None:
@@ -237,7 +254,7 @@ class _Verifier:
             return
         state = State(need=mode.need)
         if mode.waves.same:
-            state = IN_ONE_LANE if mode.waves.one_lane else BETWEEN_LANES
+            state = IN_ONE_LANE if mode.waves.one_lane else replace(BETWEEN_LANES, of=mode.waves.of)
         found = self.search(head, state, mode)
         self.pairs(nodes, found, mode)
         # What stands before an access in its own stretch is unordered before it as well.
@@ -327,6 +344,8 @@ class _Verifier:
         if found.why == "unfenced" and y.proxy == "generic":
             return False
         ordinary, one_lane = not (x.is_async or y.is_async), x.in_one_lane and y.in_one_lane
+        if x.by_thread and y.by_thread:  # the question itself knows which lanes meet
+            one_lane = mode.waves.one_lane
         if mode.waves.same and (one_lane != mode.waves.one_lane or (one_lane and ordinary)):
             return False
         # Ordinary accesses on both sides of a place where the lanes meet are performed in the order of issue.

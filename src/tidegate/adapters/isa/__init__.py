@@ -1,0 +1,1 @@
+"""Final instructions, whatever the machine: registers as vectors over threads, control as a finite graph."""

@@ -1,0 +1,78 @@
+"""What the verifier found about threads, in words.
+
+Needs   a suspect, and a graph whose accesses have maps of threads
+Gives   a finding with both places, the two threads, and the byte
+Keeps   a pair that was found exactly has the code of its hazard; one that was widened is TG106
+Cost    a question to isl for the witness
+"""
+
+from __future__ import annotations
+
+from tidegate.diag import Finding, Label
+from tidegate.graph import model as g
+from tidegate.verify.model import Suspect, Verification
+from tidegate.verify.say import VERBS, WHY, WITHIN_A_WAVE
+from tidegate.verify.threads import S, T
+
+FIX = {
+    True: "put a warp-level barrier between them (`__syncwarp()`, `bar.warp.sync`), or a barrier of the block",
+    False: "put a barrier of the block between them (`__syncthreads()`, `bar.sync 0`)",
+}
+
+
+def thread_findings(found: Verification, graph: g.SyncGraph) -> list[Finding]:
+    """One for each suspect."""
+    return [_finding(each, graph) for each in found.suspects]
+
+
+def _finding(suspect: Suspect, graph: g.SyncGraph) -> Finding:
+    x, y = graph.points[suspect.x], graph.points[suspect.y]
+    first, second = suspect.point.value(S), suspect.point.value(T)
+    own = first is not None and first == second
+    why = (WITHIN_A_WAVE if suspect.within_a_wave else WHY)[suspect.why]
+    memory = suspect.point.buffer.removeprefix("%")
+    byte = f" byte {suspect.point.byte} of `{memory}`" if suspect.point.value("byte'") is not None else f" `{memory}`"
+    labels = (
+        Label(y.at, f"{_who(second, graph)} {_verb(y.action)}{byte}"),
+        Label(x.at, f"{_who(first, graph)} {_verb(x.action)} it, in no order with that"),
+    )
+    names = [(name, value) for name, value in suspect.point.values if not name.endswith("'")]
+    numbers = ", ".join(f"{name.lstrip('%')} = {value}" for name, value in names if name.startswith("%"))
+    notes = (
+        f"hazard: {'in one warp, ' if suspect.within_a_wave and not own else ''}{why}",
+        f"possible with {numbers}" if numbers else "",
+        "" if suspect.exact else "an address or a condition was widened: this may be no race",
+    )
+    help_ = "wait for the copy first (`cp.async.wait_group`)" if own else FIX[suspect.within_a_wave]
+    if suspect.x == suspect.y and suspect.why == "parallel":
+        help_ = "let one thread write it, or make sure that all write the same value"
+    code, message = _kind(suspect, graph, memory, own)
+    witness = tuple((name.rstrip("'"), value) for name, value in suspect.point.values)
+    cause = f"{code} {suspect.point.buffer} {suspect.why} {suspect.within_a_wave}"
+    return Finding(code, message, labels, tuple(filter(None, notes)), help_, (("point", witness),), cause)
+
+
+def _kind(suspect: Suspect, graph: g.SyncGraph, memory: str, own: bool) -> tuple[str, str]:
+    x, y = (graph.points[each].action for each in (suspect.x, suspect.y))
+    reads, written = (isinstance(each, g.Access) and each.effect == "read" for each in (y, x))
+    if not suspect.exact:
+        return "TG106", f"two accesses to `{memory}` that may not be in order"
+    if own:
+        return "TG105", f"`{memory}` is touched while a copy of the same thread may be in flight"
+    if suspect.within_a_wave:
+        return "TG108", f"lanes of one warp touch the same bytes of `{memory}` in no order"
+    if reads:
+        return "TG101", f"`{memory}` is read while another warp may still be writing it"
+    if written:
+        return "TG102", f"`{memory}` is written while another warp may still be reading it"
+    return "TG103", f"`{memory}` is written while another warp may still be writing it"
+
+
+def _who(thread: int | None, graph: g.SyncGraph) -> str:
+    if thread is None:
+        return "a thread"
+    return f"thread {thread} (warp {thread // graph.lanes}, lane {thread % graph.lanes})"
+
+
+def _verb(action: g.Action) -> str:
+    return VERBS[action.effect] if isinstance(action, g.Access) else "may touch"
