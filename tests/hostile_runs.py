@@ -46,6 +46,10 @@ TALKS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]
 CTRL_C = 130
 PACKAGE = f"{os.sep}tidegate{os.sep}"
 
+# A command that has run code of a user leaves `os._exit` without effect for the rest of its process: a fork would go on as
+# a second worker of pytest.
+leave = os._exit
+
 
 @dataclass(frozen=True, slots=True)
 class End:
@@ -172,7 +176,7 @@ def _become(case: Case, folder: Path, printed: list[Path], real: bool) -> NoRetu
     except BaseException:  # of this file, not of the command
         os.write(2, f"harness: {traceback.format_exc()}".encode())
         status = 99
-    os._exit(status)
+    leave(status)
 
 
 def _main(argv: list[str]) -> int:
@@ -214,7 +218,7 @@ def _limit_files(size: int) -> None:
         os.close(writing)
         with open(path, "ab") as out, open(reading, "rb") as come:
             shutil.copyfileobj(come, out)
-        os._exit(0)
+        leave(0)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 

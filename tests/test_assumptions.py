@@ -17,7 +17,8 @@ from tidegate.graph.build import build_graph
 from tidegate.graph.model import Access
 from tidegate.graph.parse import parse_graph
 from tidegate.language.parse import parse
-from tidegate.passes import Unit, check_unit, pick_target, show_decided
+from tidegate.decided import show_decided
+from tidegate.passes import Unit, check_unit, pick_target
 from tidegate.report.program import verdict_of
 from tidegate.targets import load_target
 from tidegate.verify.verify import verify

@@ -106,6 +106,11 @@ NO_OVERFLOW = Assumption(
     "Sums, products and loop counters of 32 and more bits that slots, conditions and trip counts depend on stay in the "
     "range of their type.",
 )
+ALIGNED = Assumption(
+    "aligned",
+    "shared arrays are aligned",
+    "Every array of shared memory starts at a multiple of 1024 bytes, as far as the bits of addresses can tell.",
+)
 NAMED_WAVE_END = Assumption(
     "named-wave-end",
     "ending waves do not arrive",
@@ -125,6 +130,7 @@ ALL = (
     UNIFORM,
     LAUNCH,
     NO_OVERFLOW,
+    ALIGNED,
     NAMED_WAVE_END,
 )
 
@@ -166,6 +172,7 @@ def find_assumptions(
         UNIFORM: any(_is_declared_uniform(graph, point) for point in graph.points),
         LAUNCH: kernel is None,
         NO_OVERFLOW: False,  # a graph has numbers without a width: a front end says what it took for such
+        ALIGNED: False,  # in a graph, buffers have offsets and no addresses
         NAMED_WAVE_END: target.barrier.named_wave_end != "hangs" and _has_named(graph),
     }
     touches = any(isinstance(each.action, g.Access | g.Unknown | g.Sync) for each in graph.points)

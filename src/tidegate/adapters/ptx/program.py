@@ -22,7 +22,17 @@ from tidegate.adapters.isa.explore import explore
 from tidegate.adapters.isa.values import Value, number, symbol
 from tidegate.adapters.ptx import model as p
 from tidegate.adapters.ptx.lower import lower
-from tidegate.assumptions import AS_ONE, COMPILER_ORDER, IN_RANGE, LAUNCH, NO_ALIAS, NO_OVERFLOW, UNIFORM, Assumption
+from tidegate.assumptions import (
+    ALIGNED,
+    AS_ONE,
+    COMPILER_ORDER,
+    IN_RANGE,
+    LAUNCH,
+    NO_ALIAS,
+    NO_OVERFLOW,
+    UNIFORM,
+    Assumption,
+)
 from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import SyncGraph
@@ -87,7 +97,7 @@ class PtxProgram:
     @property
     def assumed(self) -> frozenset[Assumption]:
         doubled = (AS_ONE,) if self.explored.doubled else ()
-        return frozenset((NO_ALIAS, IN_RANGE, COMPILER_ORDER, LAUNCH, NO_OVERFLOW, UNIFORM, *doubled))
+        return frozenset((NO_ALIAS, IN_RANGE, COMPILER_ORDER, LAUNCH, NO_OVERFLOW, ALIGNED, UNIFORM, *doubled))
 
     @cached_property
     def unmodelled(self) -> tuple[str, ...]:
