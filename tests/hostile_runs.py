@@ -46,8 +46,8 @@ TALKS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]
 CTRL_C = 130
 PACKAGE = f"{os.sep}tidegate{os.sep}"
 
-# A command that has run code of a user leaves `os._exit` without effect for the rest of its process: a fork would go on as
-# a second worker of pytest.
+# A command that has run code of a user leaves `os._exit` without effect for the rest of its process: a fork of pytest
+# would go on as a second worker.
 leave = os._exit
 
 

@@ -13,11 +13,11 @@ from conftest import ROOT
 from tidegate import dropin
 from tidegate.assumptions import ALL, OF_HOSTS, PAGE, Assumption, find_assumptions, show_assumptions
 from tidegate.cli import main
+from tidegate.decided import show_decided
 from tidegate.graph.build import build_graph
 from tidegate.graph.model import Access
 from tidegate.graph.parse import parse_graph
 from tidegate.language.parse import parse
-from tidegate.decided import show_decided
 from tidegate.passes import Unit, check_unit, pick_target
 from tidegate.report.program import verdict_of
 from tidegate.targets import load_target
