@@ -3,11 +3,17 @@
 import importlib.util
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and every child inherits that: tests that
+# interrupt a command would wait for it for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Spans show paths as they were given, and colours would change golden text.
 os.environ.setdefault("NO_COLOR", "1")
