@@ -66,7 +66,7 @@ class _Parser:
                 version = cursor.advance()
             elif word == ".target":
                 cursor.advance()
-                target = cursor.word("a target, as in `sm_90`")
+                target = cursor.word("the name of an architecture")
                 while cursor.accept(","):
                     cursor.advance()
             else:

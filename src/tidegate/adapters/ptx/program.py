@@ -38,7 +38,7 @@ from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
 from tidegate.index import WORKGROUP, Name
-from tidegate.targets import Target, load_target
+from tidegate.targets import Target, known_targets, load_target
 
 MOST_THREADS = 1024
 AXES = "xyz"
@@ -185,9 +185,18 @@ def _target(named: str, asked: str | None) -> tuple[Target, str]:
         if target.vendor != "NVIDIA":
             raise BadInput(Finding("TG007", f"PTX is for NVIDIA's GPUs, and `{asked}` is none of these"))
         return target, named if target.name != named else ""
-    digits = "".join(each for each in named.removeprefix("sm_") if each.isdigit())
-    taken = "sm_90" if digits and int(digits) >= 90 else "sm_80"
-    return load_target(taken), named if taken != named else ""
+    nvidia = sorted((each for each in map(load_target, known_targets()) if each.vendor == "NVIDIA"), key=_number)
+    wanted = _digits(named)
+    target = next((each for each in reversed(nvidia) if _number(each) <= wanted), nvidia[0])
+    return target, named if target.name != named else ""
+
+
+def _number(target: Target) -> int:
+    return _digits(target.name)
+
+
+def _digits(name: str) -> int:
+    return int("".join(each for each in name if each.isdigit()) or 0)
 
 
 def given_by(launch: Launch, code: m.Code, function: p.Function) -> tuple[dict[str, Value], dict[str, Range]]:
