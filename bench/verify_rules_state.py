@@ -9,7 +9,7 @@ from bench.verify_rules import Patch, cautious, changed, rule
 from tidegate.graph import model as g
 from tidegate.language import ops
 from tidegate.targets import Target
-from tidegate.verify import events, state, verify
+from tidegate.verify import events, ground, state, verify
 from tidegate.verify.events import WORKGROUP, Access, Arrive, Depart, Drain, Event, ProxyFence, Rules
 from tidegate.verify.meet import Meet
 from tidegate.verify.state import State
@@ -17,7 +17,7 @@ from tidegate.verify.state import State
 
 def ruled(patch: Patch, **facts: object) -> None:
     """Other facts of the target than those in its file."""
-    changed(patch, verify, "rules_of", lambda old: lambda flow, target: replace(old(flow, target), **facts))
+    changed(patch, ground, "rules_of", lambda old: lambda flow, target: replace(old(flow, target), **facts))
 
 
 # --- what is performed --------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _groups(patch: Patch) -> None:
 
         return found
 
-    changed(patch, verify, "rules_of", single)
+    changed(patch, ground, "rules_of", single)
     changed(patch, events, "_events", counted)
 
 

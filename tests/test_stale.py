@@ -211,7 +211,7 @@ def test_a_stale_count_is_an_error_with_both_places(prove: bool) -> None:
     assert finding.message == "`vmcnt(3)` does not wait for `%t`: at most 2 is safe"
     assert finding.severity == "error"
     assert [label.at.line - FIRST for label in finding.labels] == [3, 0]
-    assert "populate_barriers_counters" in finding.help
+    assert "--tighten-waits" in finding.help
     assert dict(finding.witness) == {"name": "%t", "counter": "vmcnt", "count": 3, "safe": 2}
 
 

@@ -21,7 +21,7 @@ from tidegate.graph import model as g
 from tidegate.graph.expressions import expressions_of
 from tidegate.graph.flow import Flow, flow_of
 from tidegate.targets import Target
-from tidegate.verify.events import Event, events_of, rules_of
+from tidegate.verify.events import Event, Rules, events_of, rules_of
 from tidegate.verify.inside import find_contradiction, find_doubts
 from tidegate.verify.meet import Meet
 from tidegate.verify.model import Suspect
@@ -76,6 +76,12 @@ class Ground:
 
     def flow_with(self, graph: g.SyncGraph) -> Flow:
         return self.flow if graph is self.graph else replace(self.flow, graph=graph)
+
+    def rules_and_events(self, flow: Flow) -> tuple[Rules, dict[int, tuple[Event, ...]]]:
+        if flow is self.flow:
+            return self.rules, self.events
+        rules = rules_of(flow, self.target)
+        return rules, events_of(flow, self.target, rules)
 
     def edited(self, events: Events) -> dict[int, tuple[Event, ...]]:
         """The nodes whose events differ from those of the graph as it was given."""

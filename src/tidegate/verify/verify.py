@@ -28,7 +28,7 @@ from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.asked import Waves
 from tidegate.verify.conds import Conds
-from tidegate.verify.events import Access, LaneFence, events_of, rules_of
+from tidegate.verify.events import Access, LaneFence
 from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.parting import between
@@ -107,8 +107,7 @@ class _Verifier:
         if ground is None or not ground.carries(graph, target):
             ground = Ground(graph, target)
         self.ground, self.flow, self.target = ground, ground.flow_with(graph), target
-        self.rules = rules_of(self.flow, target)
-        self.events = ground.events if graph is ground.graph else events_of(self.flow, target, self.rules)
+        self.rules, self.events = ground.rules_and_events(self.flow)
         self.edited = ground.edited(self.events) if graph is not ground.graph else {}
         self.footprints, self.paths, self.meet = ground.footprints, ground.paths, ground.meet
         self.reach, self.parting = ground.reach, ground.parting
