@@ -121,7 +121,9 @@ def compare(source: str, seed: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("chunk", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in (1, 2, 3))])
+@pytest.mark.parametrize(
+    "chunk", [0, *(pytest.param(each, marks=pytest.mark.slow if each == 1 else pytest.mark.full) for each in (1, 2, 3))]
+)
 def test_proofs_on_one_ground_are_proofs_from_nothing(source: str, chunk: int, request: pytest.FixtureRequest) -> None:
     each = int(request.config.getoption("--count")) // 20 or 8
     results = [compare(source, seed) for seed in range(chunk * each, (chunk + 1) * each)]

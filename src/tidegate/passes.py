@@ -17,7 +17,6 @@ from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph, ends_some_lanes
 from tidegate.graph.plan import Plan
-from tidegate.hints import in_ttgir
 from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 
@@ -198,7 +197,7 @@ def run_stages(
     """All stages in order; findings that leave no meaning end it. Without `prove` everything is left to the judge."""
     checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove, narrow)
     if unit.origin is not None:
-        checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *map(in_ttgir, checked.findings)))]
+        checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *checked.findings))]
     return checked
 
 

@@ -21,6 +21,7 @@ from tidegate.assumptions import Assumption
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Plan
+from tidegate.hints import in_ttgir
 from tidegate.language.ops import WaitCount
 from tidegate.targets import Target
 
@@ -117,6 +118,7 @@ class TritonProgram:
         """A finding with the lines of the Triton source that its places come from, and a way out that TTGIR has."""
         if finding.code == "TG108":
             finding = replace(finding, help=_ORDER_LANES.format(finding.at.line))
+        finding = in_ttgir(finding)
         lines = []
         for label in finding.labels:
             source = self.source(label.at)
