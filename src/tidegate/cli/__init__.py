@@ -77,7 +77,7 @@ def main() -> None:
 
     _open_streams()
     try:
-        app()
+        app(prog_name="tidegate")
     except BadInput as bad:
         sys.exit(_refuse(bad.findings))
     except KeyboardInterrupt:
