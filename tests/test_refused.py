@@ -328,7 +328,9 @@ def test_ctrl_c_at_any_moment(folder: Path) -> None:
             time.sleep(0.15 + 0.05 * number)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=20)
-        assert process.returncode in (0, 130), err
+        # Before Python has its handlers the signal ends the process by itself, without a word.
+        silent = process.returncode == -signal.SIGINT and not err
+        assert silent or process.returncode in (0, 130), err
         assert "Traceback" not in err
         assert "tidegate sync" not in err
         assert "kernel @shift" in (folder / "race.tide").read_text()
