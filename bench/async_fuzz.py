@@ -18,7 +18,6 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -27,7 +26,7 @@ from tests.random_async import STANDING
 
 from bench.async_cases import Case, draw, number_of, synchronized
 from bench.async_rules import RULES
-from bench.slices import by_slices, numbers, row, sums_of
+from bench.slices import by_slices, in_order, numbers, row, sums_of
 from bench.verify_agreement import CLEAN, MUST_BE_NONE, ROWS, SAME, UNDECIDED, compare
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
@@ -137,8 +136,7 @@ def chunk(limits: tuple[int, int]) -> Sums:
 
 
 def rules() -> list[Noticed]:
-    with ProcessPoolExecutor(2) as pool:
-        return list(pool.map(notice, RULES))
+    return list(in_order(notice, RULES))
 
 
 def run(quick: bool | None = None) -> tuple[str, bool]:

@@ -23,6 +23,7 @@ from dataclasses import asdict
 from bench.least_cases import KINDS, Case, draw
 from bench.least_compare import STRATEGIES, Outcome, Record, compare, made
 from bench.least_search import Search
+from bench.slices import CHUNK, in_order
 from tidegate.diag import BadInput
 from tidegate.graph.plan import show_plan
 from tidegate.language.show import show
@@ -96,9 +97,13 @@ def first_failures(failing: Sequence[Record]) -> list[str]:
 def run(quick: bool | None = None) -> tuple[str, bool]:
     """For `python -m bench least`."""
     quick = "--quick" in sys.argv if quick is None else quick
-    records = [compare(draw(seed)) for seed in range(QUICK if quick else COUNT)]
+    records = list(in_order(record_of, range(QUICK if quick else COUNT), CHUNK))
     good = not any(record.failures() for record in records)
     return table(records), good
+
+
+def record_of(seed: int) -> Record:
+    return compare(draw(seed))
 
 
 # --- one kernel ---------------------------------------------------------------------------------------------------

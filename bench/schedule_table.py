@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from bench.schedule_kernels import async_gemm, attention, gemm
+from bench.slices import in_order
 from tidegate.language.parse import parse
 from tidegate.pingpong import Candidate, schedule_kernel
 from tidegate.simulate.hostile import run_graph
@@ -82,8 +82,7 @@ def cases(orders: int) -> Iterator[tuple[str, str, int]]:
 def run(quick: bool | None = None) -> tuple[str, bool]:
     quick = "--quick" in sys.argv if quick is None else quick
     orders = QUICK if quick else ORDERS
-    with ProcessPoolExecutor(2) as pool:
-        rows = list(pool.map(row_of, cases(orders)))
+    rows = list(in_order(row_of, cases(orders)))
     lines = [
         "| kernel | target | strategy | cycles an iteration | matrix units busy | barriers | slack | proof "
         f"| wrong of {orders:,} orders |",

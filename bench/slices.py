@@ -1,15 +1,16 @@
-"""Long runs over numbered programs: by two processes, or in slices that are put together to one table.
+"""Long runs over numbered programs: by a process for each core, or in slices that are put together to one table.
 
 Needs   sums of some programs that can be added to and joined; `slices` are the numbers they are about, from and up to
-Gives   `sums_of`: the sums of many; `by_slices`: a slice as a document, or a table from such; `numbers` and `row`: what
-        their tables say alike
+Gives   `in_order`: a function of many things; `sums_of`: the sums of many; `by_slices`: a slice as a document, or a
+        table from such; `numbers` and `row`: what their tables say alike
 Keeps   programs in order, so that the names in a table are the same each time
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields
 from pathlib import Path
@@ -23,16 +24,23 @@ class Joined(Protocol):
 
 
 Sums = TypeVar("Sums", bound=Joined)
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def sums_of(sums: Sums, chunk: Callable[[tuple[int, int]], Sums], start: int, count: int) -> Sums:
     """Programs from a number on joined to `sums`. `chunk` sums up those between two numbers, in another process."""
     end = start + count
     chunks = [(first, min(first + CHUNK, end)) for first in range(start, end, CHUNK)]
-    with ProcessPoolExecutor(2) as pool:
-        for part in pool.map(chunk, chunks):
-            sums.join(part)
+    for part in in_order(chunk, chunks):
+        sums.join(part)
     return sums
+
+
+def in_order(function: Callable[[Item], Result], items: Iterable[Item], at_once: int = 1) -> Iterator[Result]:
+    """What a function gives for each item, in their order; `at_once` items are handed to a process together."""
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        yield from pool.map(function, items, chunksize=at_once)
 
 
 def by_slices(

@@ -20,9 +20,9 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
+from bench.slices import in_order
 from bench.sync_cases import Case, Outcome, cases, draw, kind_of, outcomes
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
@@ -266,8 +266,7 @@ def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables as Markdown, and whether every harmless removal has a reason."""
     quick = "--quick" in sys.argv if quick is None else quick
     count = QUICK if quick else COUNT
-    with ProcessPoolExecutor(2) as pool:
-        tried = [each for part in pool.map(_chunk, range(0, count, CHUNK)) for each in part]
+    tried = [each for part in in_order(_chunk, range(0, count, CHUNK)) for each in part]
     tried += [each for case in examples() for each in try_all(case)]
     return table(tried), not any(each.reason == REASONS[-1] for each in tried)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
 from tests.random_sync import Features, show_distribution
 
+from bench.slices import in_order
 from bench.sync_cases import Case, cases, draw, kinds_of, outcomes
 from bench.sync_rules import RULES
 from tidegate.placement.place import STRATEGIES
@@ -120,10 +120,9 @@ def run(quick: bool | None = None) -> tuple[str, bool]:
     """The tables, and whether nothing is found with all rules and something without any one."""
     quick = "--quick" in sys.argv if quick is None else quick
     sums = Sums()
-    with ProcessPoolExecutor(2) as pool:
-        for part in pool.map(chunk, range(0, QUICK if quick else COUNT, CHUNK)):
-            sums.join(part)
-        rules = list(pool.map(notice, RULES))
+    for part in in_order(chunk, range(0, QUICK if quick else COUNT, CHUNK)):
+        sums.join(part)
+    rules = list(in_order(notice, RULES))
     good = not sums.failing and all(each.by for each in rules)
     return "\n\n".join([strategies_table(sums), rest_table(sums), rules_table(rules), distribution(sums)]), good
 
