@@ -589,3 +589,29 @@ def test_a_mask_whose_divisor_may_be_zero_is_not_known(divisor: str) -> None:
     graph = build_graph(kernel_of(text), load_target("gfx942")).graph
     accesses = [point.action for point in graph.points if isinstance(point.action, g.Access)]
     assert [access.footprint.may for access in accesses] == [True, False]
+
+
+# --- trips that the surroundings of a loop ensure ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "after"),
+    [("iterate %k in 1 .. N {", "0", "}"), ("iterate %k in 0 .. N - 3 {", "2", "}"), ("conditional N > 1 {", "0", "}")],
+)
+def test_trips_that_the_loop_around_ensures(before: str, first: str, after: str) -> None:
+    """Inside of `1 .. N` a loop `0 .. N` runs at least twice, and its graph says so."""
+    body = f"""
+  %a = alloc : lds<4x64xf32>
+  %v = fill 1.0 : tile<64xf32>
+  {before}
+    local_write %v, %a[wave]
+    shared_memory_barrier
+    iterate %j in {first} .. N {{
+      %r = local_read %a[(wave + 1) mod 4] : tile<64xf32>
+    }}
+    shared_memory_barrier
+  {after}"""
+    found = kernel_of(kernel(") sizes(N = 8) waves 4", body))
+    assert tg.prove(found).is_proved
+    racy = kernel_of(kernel(") sizes(N = 8) waves 4", body.replace("shared_memory_barrier\n    iterate", "iterate")))
+    assert not tg.prove(racy).is_proved

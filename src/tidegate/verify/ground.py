@@ -91,7 +91,7 @@ class Ground:
 
     def contradiction(self, memory: bool) -> tuple[str, ...]:
         if ("contradiction", memory) not in self.said:
-            self.said["contradiction", memory] = find_contradiction(self.meet, memory)
+            self.said["contradiction", memory] = find_contradiction(self.meet, self.reach, memory)
         return self.said["contradiction", memory]
 
     def doubts(self, memory: bool) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterator
 
 from tidegate.footprint.model import Touch
-from tidegate.footprint.values import Spot
+from tidegate.footprint.values import Spot, iteration
 from tidegate.graph import model as g
 from tidegate.graph.expressions import expressions_of
 from tidegate.graph.flow import Flow
@@ -24,15 +24,18 @@ from tidegate.index import (
     ZERO,
     Binary,
     Compare,
+    Cond,
     Const,
+    Index,
     Name,
     is_inexact,
     names,
     walk,
     why_not_affine,
 )
-from tidegate.verify.meet import Meet
+from tidegate.verify.meet import NO_COND, Meet
 from tidegate.verify.paths import U
+from tidegate.verify.reach import Reach
 
 
 def find_doubts(meet: Meet, memory: bool) -> tuple[str, ...]:
@@ -62,12 +65,13 @@ def _loops(meet: Meet) -> Iterator[str]:
             yield "loops of which nobody knows how often they run, or only the graph says so"
 
 
-def find_contradiction(meet: Meet, memory: bool) -> tuple[str, ...]:
+def find_contradiction(meet: Meet, reach: Reach, memory: bool) -> tuple[str, ...]:
     """A loop whose counter does not run as often as the graph states: nothing is proved of such a graph.
 
     `trips 2 .. 2` beside a counter from 0 to 8 was believed (test_believed: `test_trips_that_a_counter_contradicts`).
     `memory`: the graph was not built from a program, so that a counter is also held against its loop where the test
-    is not at the head and cannot be counted.
+    is not at the head and cannot be counted. What must hold for a wave to come to the loop counts: `0 .. N` runs at
+    least twice inside of `1 .. N` (test_false_alarms: `test_trips_that_the_loop_around_ensures`).
     """
     for number, (loop, counted) in enumerate(zip(meet.flow.loops, meet.footprints.counted, strict=True)):
         if loop.facts is None or not loop.facts.counter or (not loop.least and loop.most is None):
@@ -75,11 +79,30 @@ def find_contradiction(meet: Meet, memory: bool) -> tuple[str, ...]:
         if counted is None or why_not_affine(counted):
             fits = not memory and not _ends_where_it_holds(meet.flow, number)
         else:
-            too_few = loop.least > 0 and meet.holds([Compare("<", counted, Const(loop.least))])
-            fits = not too_few and (loop.most is None or not meet.holds([Compare(">", counted, Const(loop.most))]))
+            fits = not any(meet.holds(conds) for conds in _too_few_or_many(meet, reach, number, counted))
         if not fits:
             return ("a loop that does not run as often as the graph states",)
     return ()
+
+
+def _too_few_or_many(meet: Meet, reach: Reach, number: int, counted: Index) -> Iterator[list[Cond]]:
+    """What would have to hold for a loop to run less or more often than the graph states."""
+    loop, paths = meet.flow.loops[number], meet.paths
+    start = paths.start(loop.head)
+    trips = paths.index_at(counted, loop.head, start, U)
+    around = [each for each in paths.around[loop.head] if each != number and each in paths.trips]
+    inside = [Compare("<", Name(iteration(each)), paths.trips[each]) for each in around]
+    known = [cond for each in inside if (cond := paths.at(each, loop.head, start, U)) is not None]
+    if trips is None:
+        trips, known, ways = counted, [], None
+    else:
+        ways = reach.ways_to(loop.head, start)
+    for way in ways or [NO_COND]:
+        conds = [*known, *(paths.book.conds[each] for each in sorted(way))]
+        if loop.least > 0:
+            yield [Compare("<", trips, Const(loop.least)), *conds]
+        if loop.most is not None:
+            yield [Compare(">", trips, Const(loop.most)), *conds]
 
 
 def _ends_where_it_holds(flow: Flow, number: int) -> bool:
