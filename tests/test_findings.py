@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import tidegate as tg
 from tidegate.codes import CODES
 from tidegate.diag import BadInput, Finding, Sources, show_findings
 from tidegate.files import load
@@ -466,3 +467,33 @@ def test_lanes_that_disagree_do_not_choose_a_buffer() -> None:
 }}"""
     assert codes_of(text.format(cond="lane < 4")) == ["TG012"]
     assert codes_of(text.format(cond="wave < 4")) == []
+
+
+# --- the verdict beside the list ----------------------------------------------------------------------------------
+
+ENDS_EARLY = """
+target gfx942
+kernel @early(%X: global<8x64xf32>, %Y: global<8x64xf32>) waves 8 {
+  %r = alloc : lds<8x64xf32>
+  %a = global_read %X[wave, 0] : tile<64xf32>
+  conditional wave >= 4 { exit }
+  local_write %a, %r[wave]
+  shared_memory_barrier
+  %b = local_read %r[(wave + 1) mod 4] : tile<64xf32>
+  global_write %b, %Y[wave, 0]
+}
+"""
+
+
+def test_no_findings_are_no_proof() -> None:
+    """A list that is empty said nothing about programs that were only run."""
+    run = tg.check(tg.parse(ENDS_EARLY).kernels[0])
+    proved = tg.check(tg.parse(ENDS_EARLY.replace("conditional wave >= 4 { exit }", "")).kernels[0])
+    raced = tg.check(tg.parse(ENDS_EARLY.replace("shared_memory_barrier", "")).kernels[0])
+    assert (list(run), list(proved)) == ([], [])
+    assert (run.is_proved, proved.is_proved, raced.is_proved) == (False, True, False)
+    assert run.verdict.startswith("not proved: ")
+    assert "judged: 1 configuration" in run.verdict
+    assert proved.verdict.startswith("proved: ")
+    assert raced.verdict.startswith("not proved: ")
+    assert "not proved: " in run._repr_html_()

@@ -311,6 +311,64 @@ def test_counts_by_path_may_name_what_they_are_for() -> None:
     assert not [each for each in result.checked.findings if each.severity == "error"]
 
 
+@pytest.mark.parametrize("strategy", ["minimal", "optimal", "intersecting"])
+def test_a_strategy_by_name_says_what_counts_by_path_would_take(strategy: str) -> None:
+    """By name the barriers of least weight are asked for. They stand in the arm, whose last barrier must leave no copy
+    in flight, so that each one drains the copy before it: the report says that another plan is faster."""
+    result = sync(guarded(), strategy=strategy)
+    assert result.checked is not None
+    assert result.checked.is_proved
+    said = [note for note in result.notes if note.startswith(("taken: ", "considered: "))]
+    assert [each.split(":")[:2] for each in said] == [
+        ["taken", " the least weight, waits as early as it asks for"],
+        ["considered", " counts by path, one in each arm"],
+    ]
+    assert any(note.endswith("without a strategy by name, the fewest cycles") for note in result.notes)
+
+
+GROUPS = """
+target sm_80
+kernel @groups(%X: global<Nx4x64xf32>, %Z: global<Nx4x64xf32>, %Y: global<4x64xf32>)
+    sizes(N = 16) where(N >= 3) waves 4 {{
+  %t = alloc : lds<4x64xf32, slots = {slots}>
+  %u = alloc : lds<4x64xf32, slots = {slots}>
+  gather_to_lds %X[0, wave] to %t[0][wave] : tile<64xf32>
+  gather_to_lds %Z[0, wave] to %u[0][wave] : tile<64xf32>
+  commit_group
+  gather_to_lds %X[1, wave] to %t[1][wave] : tile<64xf32>
+  gather_to_lds %Z[1, wave] to %u[1][wave] : tile<64xf32>
+  commit_group
+  iterate %k in 0 .. N {{
+    {first}
+    %a = local_read %t[%k mod {slots}][(wave + 1) mod 4] : tile<64xf32>
+    %b = local_read %u[%k mod {slots}][(wave + 2) mod 4] : tile<64xf32>
+    %c = add %a, %b : tile<64xf32>
+    global_write %c, %Y[wave, 0]
+    {last}
+  }}
+}}
+"""
+GUARD = """conditional %k + 2 < N {{
+      gather_to_lds %X[%k + 2, wave] to %t[(%k + 2) mod {slots}][wave] : tile<64xf32>
+      gather_to_lds %Z[%k + 2, wave] to %u[(%k + 2) mod {slots}][wave] : tile<64xf32>
+      commit_group
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("where", "slots", "counts"), [("first", 4, [2, 0]), ("first", 3, [2, 0]), ("last", 3, [1, 1, 0])]
+)
+def test_groups_that_a_guard_commits_are_counted_by_path(where: str, slots: int, counts: list[int]) -> None:
+    """Only counters of instructions were: a guarded `cp.async` with its commit was waited for with `group(0)`."""
+    guard = {"first": "", "last": "", where: GUARD.format(slots=slots)}
+    result = sync(tg.parse(GROUPS.format(slots=slots, **guard), "groups.tide").kernels[0])
+    assert result.kernel is not None
+    assert result.checked is not None
+    assert result.checked.is_proved
+    assert counts_of(result.kernel) == [{"group": each} for each in counts]
+    assert any(note.startswith("taken: counts by path") for note in result.notes)
+
+
 def test_arms_that_copy_as_much_have_one_count() -> None:
     other = " else {\n gather_to_lds %X[0, wave] to %t[(%k + 2) mod 4][wave] : tile<64xf32>\n }"
     after = sync(guarded(other=other)).kernel

@@ -57,14 +57,14 @@ def wait_is_fence(target: str) -> bool:
 
 
 def errors(subject: Subject) -> list[str]:
-    """The codes of what `check` finds wrong; none means that it calls the trace right."""
+    """The codes of what `check` finds wrong, or that it proves nothing; none means that the trace is proved."""
     found = tidegate_wave.check(
         subject.trace,
         subject.setting.target,
         constraints=subject.kernel.constraints,
         sizes=subject.options.subs,
     )
-    return sorted(finding.code for finding in found)
+    return sorted(finding.code for finding in found) or ([] if found.is_proved else ["not proved"])
 
 
 def damage(subject: Subject, seed: int) -> bool:

@@ -6,9 +6,20 @@ Gives   who decided about races and hangs, the verifier or the simulator, what t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidegate.assumptions import show_assumptions
+from tidegate.diag import Finding, Findings
 from tidegate.passes import Checked
 from tidegate.verify.say import show_verification
+
+
+def verdict_on(checked: Checked, more: Iterable[Finding] = ()) -> Findings:
+    """Findings of the stages and others, with the verdict that those who see only a list would miss."""
+    wrong = any(each.severity == "error" for each in checked.findings)
+    return Findings(
+        (*checked.findings, *more), is_proved=checked.is_proved and not wrong, verdict=show_decided(checked)
+    )
 
 
 def show_decided(checked: Checked) -> str:

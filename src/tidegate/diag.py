@@ -86,10 +86,18 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """Findings that a notebook shows as such."""
+    """Findings, and the verdict that they come with; a notebook shows both.
+
+    That there are none is no proof: where a program cannot be proved, runs up to a bound found nothing. `is_proved`
+    tells the two apart, and `verdict` says in words what was proved or run, and what it assumes.
+    """
+
+    def __init__(self, findings: Iterable[Finding] = (), *, is_proved: bool = False, verdict: str = "") -> None:
+        super().__init__(findings)
+        self.is_proved, self.verdict = is_proved, verdict
 
     def _repr_html_(self) -> str:
-        return findings_to_html(self)
+        return findings_to_html(self, verdict=self.verdict)
 
 
 class BadInput(Exception):
@@ -224,8 +232,8 @@ def _label_to_json(label: Label) -> Mapping[str, object]:
     return {"file": at.file, "line": at.line, "column": at.column, "end": at.end, "text": label.text}
 
 
-def findings_to_html(findings: Iterable[Finding], sources: Sources | None = None) -> str:
-    """All findings in the order of the source, for a notebook; that there is none is said too."""
+def findings_to_html(findings: Iterable[Finding], sources: Sources | None = None, *, verdict: str = "") -> str:
+    """All findings in the order of the source, for a notebook, and the verdict; that there is none is said too."""
     from tidegate.notebook import headed_block, paragraph
 
     shown = sources or Sources()
@@ -233,7 +241,7 @@ def findings_to_html(findings: Iterable[Finding], sources: Sources | None = None
     for each in sort_findings(findings):
         head, _, body = show_finding(each, shown).partition("\n")
         blocks.append(headed_block(head, body, each.severity))
-    return "".join(blocks) or paragraph("no findings", "good")
+    return ("".join(blocks) or paragraph("no findings", "good")) + (paragraph(verdict) if verdict else "")
 
 
 def closest(word: str, known: Iterable[str]) -> str:

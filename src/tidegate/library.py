@@ -44,16 +44,19 @@ def kernel_of(item: KernelLike) -> Kernel:
 def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False) -> Findings:
     """What is wrong with a kernel on a target: all that `tidegate check` finds, races and hangs included.
 
-    With `advice`, also what could be less in a kernel with which nothing is wrong: findings that are warnings.
+    No findings are no proof: `is_proved` and `verdict` of the list say what was decided. With `advice`, also what could
+    be less in a kernel with which nothing is wrong: findings that are warnings.
     """
+    from tidegate.decided import verdict_on
+
     found = kernel_of(kernel)
     unit = Unit(found.name, pick_target(found.target, target), found, None)
     checked = check_unit(unit)
     if not advice:
-        return Findings(checked.findings)
+        return verdict_on(checked)
     from tidegate.advice import advise
 
-    return Findings((*checked.findings, *advise(checked, unit.target).findings))
+    return verdict_on(checked, advise(checked, unit.target).findings)
 
 
 def judge(program: KernelLike | SyncGraph, target: str | None = None, limits: Limits | None = None) -> Judgement:

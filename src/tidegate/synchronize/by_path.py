@@ -3,7 +3,7 @@
 Needs   hazards of a graph in which copies stand in an arm of a uniform condition, and a way to place barriers
 Gives   a plan with a wait at the end of each arm, each with a count of its own; None where that is of no use
 Keeps   what is given is proved. Only arms without conditions and loops of their own, at whose ends something can be
-        put; counters of instructions, not of groups
+        put; counters of instructions, and groups that are committed in an arm
 Cost    one more placement, a proof for each plan that is tried, and one for each wait that could as well be one
 
 Placed is as if the other arm issued as many instructions, so that barriers stand where the steady state wants them and
@@ -27,7 +27,7 @@ from tidegate.graph import model as g
 from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Edit, Insert, Plan
 from tidegate.hazards.find import Hazards
-from tidegate.language.ops import SharedMemoryBarrier, WaitCount
+from tidegate.language.ops import CommitGroup, SharedMemoryBarrier, WaitCount
 from tidegate.placement.need import copy_counters
 from tidegate.placement.place import Placed
 from tidegate.synchronize.loosen import Proofs, counted, waiting
@@ -56,15 +56,31 @@ def as_if_copied(graph: g.SyncGraph, target: Target) -> Guarded | None:
         for name in counters:
             issued = {end: sum(_issued(graph.points[each], name) for each in arm) for end, arm in arms.items()}
             for end, count in issued.items():
-                if target.counters[name].unit == "instructions" and count < max(issued.values()):
+                if count < max(issued.values()):
                     more = max(issued.values()) - count
                     missing.setdefault(end, []).append(g.Issue(name, more, more))
-    if not missing or graph.functions:
+    if graph.functions:
         return None
     points = list(graph.points)
-    for end, issues in missing.items():
-        points[end] = replace(points[end], issues=(*points[end].issues, *issues))
+    for end, issues in list(missing.items()):
+        issued_there = _issuing(points[end], issues, target)
+        if issued_there is None:
+            del missing[end]
+        else:
+            points[end] = issued_there
+    if not missing:
+        return None
     return Guarded(replace(graph, points=tuple(points)), frozenset(missing))
+
+
+def _issuing(point: g.Point, issues: list[g.Issue], target: Target) -> g.Point | None:
+    """The end of an arm as if it issued so much more. A group is closed by a commit and by nothing else, so that the
+    end becomes one; it closes one group, which is no more than the other arm does. None if it cannot become one."""
+    if not any(target.counters[each.counter].unit == "groups" for each in issues):
+        return replace(point, issues=(*point.issues, *issues))
+    if len(issues) > 1 or not isinstance(point.action, g.Compute):
+        return None
+    return replace(point, action=g.Sync(CommitGroup()), issues=(replace(issues[0], least=1, most=1),))
 
 
 def place_by_path(

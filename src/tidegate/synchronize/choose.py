@@ -87,11 +87,13 @@ def _choose(
         case _:
             planned, considered = place_together(found, target, asked)
     if by_path:
-        ways = WAITS if merge == "model" and not asked.strategy else (planned.options.waits,)
+        ways = WAITS if merge == "model" else (planned.options.waits,)
         planned, more = _by_path(planned, found, target, ways)
         if more:
-            one, taken = more
-            return planned, (*(replace(each, is_taken=False) for each in considered or (one,)), taken)
+            one, other = more
+            if one.is_taken:  # a strategy by name weighs less, and the other is named
+                return planned, more
+            return planned, (*(replace(each, is_taken=False) for each in considered or (one,)), other)
     planned, pairs = _round_loops(planned, found, target)
     if merge == "model" and not asked.strategy and can_split(target):
         planned, least = _not_heavier(planned, found, target, asked)
@@ -102,21 +104,25 @@ def _choose(
 
 def _noted(planned: Planned, considered: tuple[Considered, ...]) -> tuple[Placed, bool]:
     """The plan with what was considered as its notes, and whether there was a choice."""
-    planned.placed.notes = (*planned.placed.notes, *say_considered(considered))
+    notes = say_considered(considered)
+    if planned.options.strategy and any(_is_cheaper(each, planned.price) for each in considered):
+        notes.append(f"`{planned.options.strategy}` is the least weight; without a strategy by name, the fewest cycles")
+    planned.placed.notes = (*planned.placed.notes, *notes)
     return planned.placed, bool(considered)
 
 
 def _by_path(
     planned: Planned, found: Hazards, target: Target, ways: tuple[str, ...]
 ) -> tuple[Planned, tuple[Considered, ...]]:
-    """A plan whose arms have counts of their own, where a guarded copy would hold up every iteration otherwise. A
-    strategy that was asked for by name stays as light as it is."""
+    """A plan whose arms have counts of their own, where a guarded copy would hold up every iteration; with what was
+    considered. A strategy that was asked for by name stays as light as it is: of a faster, heavier plan it gives
+    the price alone."""
     graph, options = found.flow.graph, planned.options
     guarded = as_if_copied(graph, target) if not options.tighten_waits else None
     if guarded is None or len(graph.points) > MOST_POINTS:
         return planned, ()
     one = consider("merged" if planned.price is NOT_PRICED else planned.price.kind, planned.placed.plan, graph, target)
-    best, price = planned, one
+    best, price, heavier = planned, one, one
     for waits in ways:
         own = replace(options, waits=waits)
         placed = place_by_path(found, target, guarded, partial(place, target=target, options=own))
@@ -124,14 +130,19 @@ def _by_path(
             continue
         trial = consider("by path", placed.plan, graph, target)
         if options.strategy and trial.tally.weight > one.tally.weight:
-            continue
-        if trial.cycles is not None and price.cycles is not None and trial.cycles < price.cycles * (1 - MARGIN):
+            heavier = trial if _is_cheaper(trial, heavier) else heavier
+        elif _is_cheaper(trial, price):
             best, price = Planned(own, placed, trial), trial
     if best is planned:
-        return planned, ()
+        return replace(planned, price=one), (replace(one, is_taken=True), heavier) if heavier is not one else ()
     if not options.strategy:
         best.placed.strategy = BY_COST
     return best, (one, replace(price, is_taken=True))
+
+
+def _is_cheaper(one: Considered, other: Considered) -> bool:
+    """Whether one is faster by more than the model may be wrong."""
+    return one.cycles is not None and other.cycles is not None and one.cycles < other.cycles * (1 - MARGIN)
 
 
 def _round_loops(planned: Planned, found: Hazards, target: Target) -> tuple[Planned, tuple[Considered, ...]]:

@@ -27,8 +27,8 @@ MOST_PASSED = 40_000
 MOST_POINTS = 2_000  # of a graph
 
 WORDS = {
-    "merged": "the fewest barriers, waits as early as they ask for",
-    "moved": "the fewest barriers, moved to where their waits hold up least",
+    "merged": "the least weight, waits as early as it asks for",
+    "moved": "the least weight, moved to where its waits hold up least",
     "late": "waits where the copies need them",
     "latest": "each wait right before what it is for",
     "within": "pairs within an iteration",

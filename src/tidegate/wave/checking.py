@@ -17,7 +17,8 @@ from weakref import WeakKeyDictionary
 from tidegate.adapters.wave.build import Built, build
 from tidegate.adapters.wave.context import Context, context_of
 from tidegate.assumptions import Assumption
-from tidegate.diag import BadInput, Finding, Label, Span
+from tidegate.decided import verdict_on
+from tidegate.diag import BadInput, Finding, Findings, Label, Span
 from tidegate.graph.plan import Plan
 from tidegate.passes import Checked, Unit, check_unit
 from tidegate.targets import Target, load_target
@@ -47,15 +48,18 @@ def check(
     constraints: Iterable[Any] | None = None,
     sizes: dict[Any, Any] | None = None,
     advice: bool = False,
-) -> list[Finding]:
+) -> Findings:
     """What is wrong with the synchronization of a trace, whoever put it there; nothing is changed.
+
+    No findings are no proof: a trace that the verifier leaves open was run up to a bound. `is_proved` and `verdict` of
+    the list say what was decided.
 
     `target`: the one it was compiled for, if nobody says otherwise. `constraints` and `sizes` are needed only for a
     trace that was compiled while nobody listened; sizes are Wave's `options.subs`. With `advice`, also barriers and
     waits that nothing needs: findings that are warnings.
     """
     program = trace_program(trace, target, constraints=constraints, sizes=sizes)
-    return check_program(program, advice=advice).findings
+    return verdict_on(check_program(program, advice=advice))
 
 
 @dataclass(frozen=True, slots=True)
