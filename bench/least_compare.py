@@ -11,16 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bench.least_cases import Case
-from bench.least_search import SIZE, Search, Weaker, executed, executions, weaker, weight_of
+from bench.least_search import Search, Weaker, executed, executions, weaker, weight_of
 from tidegate.diag import BadInput
 from tidegate.footprint.conflicts import forget_meetings
 from tidegate.graph.apply import apply_to_graph
-from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
 from tidegate.passes import Unit
-from tidegate.simulate.cycle_steps import NoEstimate
-from tidegate.simulate.cycles import estimate
 from tidegate.synchronize import Synchronized, SyncOptions, synchronize
+from tidegate.synchronize.pricing import cycles_of
 from tidegate.verify.verify import is_proved
 
 STRATEGIES = {"default": "", "minimal": "minimal", "optimal": "optimal"}
@@ -128,18 +126,11 @@ def look_closer(case: Case, record: Record, plans: list[Plan | None]) -> None:
         if plan is not None:
             after = apply_to_graph(plan, case.graph)
             outcome.executed = executed(after) - executed(case.graph)
-            outcome.cycles = cycles_of(after, case)
+            outcome.cycles = cycles_of(plan, case.graph, case.target)
     draining = Search(case, free=False).least()
     meetings = Search(case, weights=executions(case.graph)).least()
     record.least_draining = draining.weight if draining else None
     record.least_executed = meetings.weight if meetings else None
-
-
-def cycles_of(after: SyncGraph, case: Case) -> float | None:
-    try:
-        return estimate(after, case.target, trips=SIZE, cached=True).cycles
-    except NoEstimate:
-        return None
 
 
 def run_strategy(case: Case, name: str) -> tuple[Outcome, Plan | None]:
