@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from bench.least import record_of
 from bench.least_cases import draw
 from bench.least_search import Search
+from bench.sync_cases import draw as draw_graph
 
 from tidegate.footprint.conflicts import forget_meetings
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.build import build_graph
 from tidegate.graph.flow import flow_of
+from tidegate.graph.plan import Plan
 from tidegate.language.parse import parse
 from tidegate.placement import least
 from tidegate.placement.place import find_slots
@@ -105,3 +108,18 @@ def test_a_judge_is_asked_once_for_a_set() -> None:
     assert judge.proves(dict.fromkeys(judge.places, 1))
     assert judge.proves(dict.fromkeys(judge.places, 1))
     assert judge.work == len(graph.points)
+
+
+@pytest.mark.parametrize("seed", [766, 1054])
+def test_a_pair_that_the_proof_does_without_goes(seed: int) -> None:
+    """A barrier and a pair were kept where the barrier alone is proved: only whole barriers were tried."""
+    assert not record_of(seed).failures()
+
+
+def test_the_plan_of_a_graph_has_no_barrier_that_the_proof_does_without() -> None:
+    case = draw_graph("program", 333)
+    plan = synchronize_graph(case.graph, case.target, SyncOptions(strategy="minimal")).plan
+    assert plan.edits
+    for each in plan.edits:
+        less = Plan(tuple(other for other in plan.edits if other is not each))
+        assert not is_proved(apply_to_graph(less, case.graph), case.target), each

@@ -17,6 +17,7 @@ from functools import partial
 
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
+from tidegate.graph.barriers import tally_inserted
 from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Delete, Insert, Plan
 from tidegate.hazards.find import Hazards, find_hazards
@@ -33,6 +34,7 @@ from tidegate.synchronize.pricing import (
     effort_for,
     say_considered,
 )
+from tidegate.synchronize.refine import refine
 from tidegate.synchronize.together import BY_COST, NOT_PRICED, Planned, place_together, plan_by
 from tidegate.targets import Target
 from tidegate.verify.verify import is_proved
@@ -49,8 +51,11 @@ def choose_plan(found: Hazards, target: Target, asked: Options, merge: str, *, b
     for other in _plainer(taken, found, target, asked, merge):
         if len(other.unplaced) <= len(taken.unplaced) and _is_proved(other.plan, found, target):
             what = "a named barrier for a pair that others stand between" if _names(taken.plan) else "a cheaper plan"
-            other.notes = (*other.notes, f"considered: {what}: it is not proved, this plan is")
-            return other
+            notes = (*other.notes, f"considered: {what}: it is not proved, this plan is")
+            plan = other.plan
+            if asked.judge is not None:  # a plan that serves all hazards may ask for more than the proof does
+                plan = refine(plan, found.flow.graph, target, bare=True, changes=not asked.tighten_waits)
+            return replace(other, plan=plan, weight=tally_inserted(plan, found.flow.graph).weight, notes=notes)
     return taken
 
 

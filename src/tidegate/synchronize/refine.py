@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Edit, Insert, Plan
-from tidegate.language.ops import Fence, SharedMemoryBarrier, WaitCount, WorkgroupBarrier
+from tidegate.language.ops import Fence, SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier
 from tidegate.targets import Target
 from tidegate.verify.prover import Prover
 
@@ -28,20 +28,22 @@ def refine(plan: Plan, graph: g.SyncGraph, target: Target, *, bare: bool = False
     whether a barrier may come to drain nothing. `changes`: whether edits of what stands in the program may go, which
     is no gain where they loosen it."""
     bare = bare and target.barrier.performs == "nothing"  # else it costs nothing to drain
-    tried = [number for number in _in_order(plan, graph) if changes or isinstance(plan.edits[number], Insert)]
+    tried = [each for each in _in_order(plan, graph) if changes or isinstance(plan.edits[each[0]], Insert)]
     prover = Prover(graph, target)
     if not tried or not prover.is_proved(plan):
         return plan
     trials = 1
-    for number in tried:
-        for less in _weaker(plan.edits[number], bare):
+    for numbers in tried:
+        if any(plan.edits[each] is _NOTHING for each in numbers):  # the signal or the wait of a pair that is gone
+            continue
+        for less in _weaker(plan.edits[numbers[0]], bare):
             if trials >= MOST_TRIALS:
                 return _without_gaps(plan)
             trials += 1
-            edits = (*plan.edits[:number], less, *plan.edits[number + 1 :])
-            trial = Plan(tuple(each for each in edits if each is not None))
+            edits = dict.fromkeys(numbers, _NOTHING if less is None else less)
+            trial = Plan(tuple(edits.get(number, each) for number, each in enumerate(plan.edits)))
             if prover.is_proved(_without_gaps(trial)):
-                plan = Plan(tuple(_NOTHING if each is None else each for each in edits))
+                plan = trial
                 break
     return _without_gaps(plan)
 
@@ -53,9 +55,21 @@ def _without_gaps(plan: Plan) -> Plan:
     return Plan(tuple(each for each in plan.edits if each is not _NOTHING))
 
 
-def _in_order(plan: Plan, graph: g.SyncGraph) -> list[int]:
-    tried = [number for number, edit in enumerate(plan.edits) if _is_tried(edit)]
-    return sorted(tried, key=lambda each: (not _waits(plan.edits[each]), -_weight(plan.edits[each], graph), each))
+def _in_order(plan: Plan, graph: g.SyncGraph) -> list[tuple[int, ...]]:
+    """The numbers of edits that go together: of a single one, or of a signal and its wait."""
+    tried: list[tuple[int, ...]] = [(number,) for number, edit in enumerate(plan.edits) if _is_tried(edit)]
+    tried += _pairs(plan)
+    return sorted(tried, key=lambda each: (not _waits(plan.edits[each[0]]), -_weight(plan.edits[each[0]], graph), each))
+
+
+def _pairs(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Each signal that is inserted, with the wait for the same barrier that is as many waits from the first."""
+    by_barrier: dict[object, tuple[list[int], list[int]]] = {}
+    for number, edit in enumerate(plan.edits):
+        if isinstance(edit, Insert) and isinstance(edit.op, Signal | Wait):
+            by_barrier.setdefault(edit.op.barrier, ([], []))[isinstance(edit.op, Wait)].append(number)
+    for signals, waits in by_barrier.values():
+        yield from zip(signals, waits, strict=False)
 
 
 def _is_tried(edit: Edit) -> bool:
