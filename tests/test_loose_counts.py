@@ -21,8 +21,9 @@ from tidegate.graph.show import show_graph
 from tidegate.hazards.find import find_hazards
 from tidegate.language import ops
 from tidegate.language.show import show
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import run_stages
 from tidegate.placement.place import Options, place
+from tidegate.session import Session
 from tidegate.simulate.cycles import estimate
 from tidegate.synchronize import SyncOptions, synchronize
 from tidegate.synchronize.loosen import NOT_LOOSEST, SHOWN, Proofs, largest, loosen
@@ -59,8 +60,8 @@ def sync(kernel: ops.Kernel, **how: object) -> Synchronized:
     return synchronize(unit_of(kernel), SyncOptions(**how))  # type: ignore[arg-type]
 
 
-def unit_of(kernel: ops.Kernel) -> Unit:
-    return Unit(kernel.name, load_target(kernel.target), kernel, None)
+def unit_of(kernel: ops.Kernel) -> Session:
+    return Session(kernel.name, load_target(kernel.target), kernel, None)
 
 
 def graph_of(kernel: ops.Kernel) -> g.SyncGraph:
@@ -297,7 +298,7 @@ def test_counts_by_path_that_are_too_large_are_found(then: int, other: int, is_r
 
 def test_a_graph_is_counted_by_path_where_its_arms_have_ends() -> None:
     graph = parse_graph(show_graph(graph_of(guarded())), "guarded.sync")
-    result = synchronize(Unit(graph.name, load_target("gfx950"), None, graph))
+    result = synchronize(Session(graph.name, load_target("gfx950"), None, graph))
     assert result.checked is not None
     assert result.checked.is_proved
     assert "sync wait_count vmcnt(2)" in result.text

@@ -11,7 +11,8 @@ Cost    that of the stages; the judge takes most of it
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
@@ -19,7 +20,6 @@ from tidegate.footprint.model import show_footprints
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
 from tidegate.graph.barriers import tally, tally_inserted
-from tidegate.graph.build import build_graph
 from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Plan, show_plan
 from tidegate.hazards.facts import PairFacts
@@ -27,10 +27,11 @@ from tidegate.hazards.find import Hazards, find_hazards, find_without
 from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel
 from tidegate.language.uses import names_in_kernel
-from tidegate.passes import NOT_THERE, SYNC_STAGES, Checked, Show, Unit, check_stage, pick_target, run_stages
+from tidegate.passes import CHECK, NOT_THERE, Checked, Show, Stage, check_stage, names_of, run_in_order, run_stages
 from tidegate.placement.place import Options, Placed, find_slots, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
+from tidegate.session import Session, pick_target
 from tidegate.simulate.judge import AT_ONCE, Judgement, Limits, Progress, judge
 from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
@@ -45,9 +46,7 @@ from tidegate.synchronize.said import say_why
 from tidegate.synchronize.written import write_programs
 from tidegate.targets import Target, default_target, known_targets
 
-EARLY = ("kernel", "graph")
 EXACT = "optimal"
-LATE = ("verify", "judge")
 # Of a program with barrier objects before anything is inserted: further than what is judged afterwards.
 AS_GIVEN = Limits(steps=150_000)
 
@@ -56,12 +55,13 @@ def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions |
     """Hazards and placement for one graph; nothing is judged, nothing applied."""
     options = options or SyncOptions()
     with no_collecting():
-        placed = _place(_find(graph, target, options), target, options, None, None)
+        found = find_hazards(flow_of(graph), target, atomics=options.atomics, stagger=options.stagger)
+        placed = _place(found, target, options, None, None)
         return _with_loose_counts(placed, graph, target, options)
 
 
 def synchronize(
-    unit: Unit,
+    unit: Session,
     options: SyncOptions | None = None,
     *,
     print_after: str | None = None,
@@ -72,7 +72,7 @@ def synchronize(
 ) -> Synchronized:
     """All stages in order, for one program. What is judged is what its text says."""
     result = propose(unit, options, print_after=print_after, stop_after=stop_after, show=show, limits=limits)
-    if result.after is not None and result.options.judge:
+    if result.made is not None and result.options.judge:
         (written,) = read_back([result], write_programs([result]), unit.name, keep_places=True)
         judge_result(
             result, written, print_after=print_after, stop_after=stop_after, show=show, limits=limits, progress=progress
@@ -81,7 +81,7 @@ def synchronize(
 
 
 def propose(
-    unit: Unit,
+    unit: Session,
     options: SyncOptions | None = None,
     *,
     print_after: str | None = None,
@@ -93,20 +93,24 @@ def propose(
     options = options or SyncOptions()
     options.check()
     for stage in (print_after, stop_after):
-        check_stage(stage, SYNC_STAGES)
-    early = print_after if print_after in EARLY else None
-    seen = run_stages(unit, print_after=early, stop_after=stop_after if stop_after in EARLY else "graph", show=show)
+        check_stage(stage, SYNC)
+    early = names_of(EARLY)
+    seen = run_stages(
+        unit,
+        print_after=print_after if print_after in early else None,
+        stop_after=stop_after if stop_after in early else early[-1],
+        show=show,
+    )
     result = Synchronized(unit, options, seen.findings)
-    if any(each.is_bad_input for each in seen.findings) or stop_after in EARLY:
+    if any(each.is_bad_input for each in seen.findings) or stop_after in early:
         result.why_not = seen.why_not
         return result
     if any(each.code in NOT_THERE for each in seen.findings):
         result.why_not = "the target does not have what the program uses"
         return result
-    result.built = build_graph(unit.kernel, unit.target) if unit.kernel is not None else None
-    result.graph = result.built.graph if result.built else unit.graph
-    _make_plan(result, show_if(show, print_after), limits, stop_after)
-    if stop_after in ("footprints", "hazards", "plan"):
+    result.graph = unit.graph
+    run_in_order(PLAN, Planning(result, limits), print_after, stop_after, show)
+    if stop_after in names_of(PLAN):
         result.why_not = f"stopped after `{stop_after}`"
     else:
         _apply(result)
@@ -139,8 +143,8 @@ def judge_result(
         return
     result.checked = run_stages(
         unit,
-        print_after=print_after if print_after in LATE else None,
-        stop_after="verify" if stop_after == "verify" else None,
+        print_after=print_after if print_after in names_of(LATE) else None,
+        stop_after=stop_after if stop_after in names_of(LATE) else None,
         show=show,
         limits=limits,
         progress=progress,
@@ -168,24 +172,31 @@ def was_clean(result: Synchronized, limits: Limits | None) -> bool:
     return not known.findings
 
 
-def show_if(show: Show, wanted: str | None) -> Show:
-    """Shows one stage and no other."""
-    return lambda stage, text: show(stage, text) if stage == wanted else None
-
-
 # --- the plan -----------------------------------------------------------------------------------------------------
 
 
-def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_after: str | None) -> None:
-    graph, target, options = result.graph, result.unit.target, result.options
-    assert graph is not None
-    if result.unit.origin is not None:  # `refine` takes back what proofs show to be needless
-        options = replace(options, loosen=False)
-    result.hazards = found = _find(graph, target, options)
-    show("footprints", show_footprints(found.footprints))
-    show("hazards", show_hazards(found))
-    if stop_after in ("footprints", "hazards"):
-        return
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """One program on its way to a plan."""
+
+    result: Synchronized
+    limits: Limits | None
+
+    @property
+    def hazards(self) -> Hazards:
+        assert self.result.hazards is not None
+        return self.result.hazards
+
+
+def _find_hazards(work: Planning) -> bool:
+    options = work.result.options
+    work.result.hazards = work.result.unit.hazards(options.atomics, options.stagger)
+    return True
+
+
+def _make_plan(work: Planning) -> bool:
+    result, limits, found = work.result, work.limits, work.hazards
+    graph, target, options = result.unit.graph, result.unit.target, result.options
     if options.force_barriers:
         plan = force(found.flow, target)
         result.notes = ("barriers were forced: what the program needs was not asked",)
@@ -201,7 +212,7 @@ def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_aft
     result.left_out = len(plan.edits) - len(result.plan.edits)
     if options.bisect is not None:
         result.notes = (*result.notes, f"{len(result.plan.edits)} of {len(plan.edits)} edits carried out")
-    show("plan", show_plan(result.plan))
+    return True
 
 
 def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limits | None) -> tuple[Placed, Plan]:
@@ -237,10 +248,6 @@ def asks_what_is_proved(options: SyncOptions, graph: g.SyncGraph) -> bool:
 def names_in(kernel: Kernel | None) -> frozenset[str]:
     """All names of a kernel, those of its tiles too."""
     return frozenset(names_in_kernel(kernel)) if kernel is not None else frozenset()
-
-
-def _find(graph: g.SyncGraph, target: Target, options: SyncOptions) -> Hazards:
-    return find_hazards(flow_of(graph), target, atomics=options.atomics, stagger=options.stagger)
 
 
 def _place(
@@ -330,31 +337,27 @@ def _notes(placed: Placed, found: Hazards, target: Target, options: SyncOptions)
 
 
 def _apply(result: Synchronized) -> None:
-    assert result.graph is not None
-    target = target_after(result.unit)
-    if _means(target) != result.unit.target.name:
+    session = result.unit
+    target = target_after(session)
+    if _means(target) != session.target.name:
         named = target or default_target()
         result.notes = (*result.notes, f"the program is taken for {named}: it cannot name the target asked for")
-    if result.built is not None:
-        result.kernel = replace(apply_plan(result.plan, result.built), target=target)
-        if result.options.async_deps:
-            result.kernel, notes = with_deps(
-                result.kernel, result.unit.target, result.options.stagger, result.options.atomics
-            )
-            result.notes = (*result.notes, *notes)
-        result.after = build_graph(result.kernel, result.unit.target).graph
-    else:
-        result.after = replace(apply_to_graph(result.plan, result.graph), target=target)
+    if session.built is None:
+        result.made = replace(session, given=replace(apply_to_graph(result.plan, session.graph), target=target))
+        return
+    kernel = replace(apply_plan(result.plan, session.built), target=target)
+    if result.options.async_deps:
+        kernel, notes = with_deps(kernel, session.target, result.options.stagger, result.options.atomics)
+        result.notes = (*result.notes, *notes)
+    result.made = session if kernel == session.kernel else replace(session, kernel=kernel)
 
 
-def target_after(unit: Unit) -> str:
+def target_after(session: Session) -> str:
     """The target that the program names afterwards: what it was synchronized for, if a program can name that."""
-    program = unit.kernel or unit.graph
-    assert program is not None
-    asked = unit.target.name
+    named, asked = session.program.target, session.target.name
     if not asked or asked not in known_targets():
-        return program.target
-    return program.target if _means(program.target) == asked else asked
+        return named
+    return named if _means(named) == asked else asked
 
 
 def _means(name: str) -> str | None:
@@ -363,3 +366,19 @@ def _means(name: str) -> str | None:
         return pick_target(name, None).name
     except BadInput:
         return None
+
+
+# Footprints that were widened are found while hazards are: so both stages look for hazards, which are remembered.
+PLAN: tuple[Stage[Planning], ...] = (
+    Stage(
+        "footprints",
+        "which bytes each access touches",
+        _find_hazards,
+        lambda work: show_footprints(work.hazards.footprints),
+    ),
+    Stage("hazards", "which accesses need an order", _find_hazards, lambda work: show_hazards(work.hazards)),
+    Stage("plan", "what is put in, changed and taken away", _make_plan, lambda work: show_plan(work.result.plan)),
+)
+# The late stages are about the program that was written, as it was read back.
+EARLY, LATE = CHECK[:2], CHECK[2:]
+SYNC: tuple[Stage[Any], ...] = (*EARLY, *PLAN, *LATE)
