@@ -29,6 +29,7 @@ from tidegate.synchronize import SyncOptions, synchronize
 from tidegate.synchronize.loosen import NOT_LOOSEST, SHOWN, Proofs, largest, loosen
 from tidegate.synchronize.model import Synchronized
 from tidegate.targets import load_target
+from tidegate.verify.prover import Prover
 from tidegate.verify.verify import is_proved
 
 KNOWN = """
@@ -169,12 +170,12 @@ def test_what_a_run_shows_takes_no_proof() -> None:
     kernel = tg.parse(text).kernels[0]
     target, graph = load_target("gfx950"), graph_of(kernel)
     placed = place(find_hazards(flow_of(graph), target), target, Options("minimal"))
-    proofs = Proofs(graph, target)
+    proofs = Proofs(Prover(graph, target))
     found = loosen(placed.plan, proofs, placed.exact)
     assert not proofs.known
     assert found.plan == placed.plan
     assert len(found.loosest) == 1
-    assert loosen(placed.plan, Proofs(graph, target)).plan == placed.plan
+    assert loosen(placed.plan, Proofs(Prover(graph, target))).plan == placed.plan
 
 
 def test_a_bound_that_is_reached_is_said_and_nothing_is_called_the_loosest() -> None:
@@ -185,7 +186,7 @@ def test_a_bound_that_is_reached_is_said_and_nothing_is_called_the_loosest() -> 
     tight = replace(
         plan, edits=tuple(replace(each, op=ops.SharedMemoryBarrier((("vmcnt", 1),))) for each in plan.edits)
     )
-    found = loosen(tight, Proofs(graph, target, most=2), standing=True)
+    found = loosen(tight, Proofs(Prover(graph, target), most=2), standing=True)
     assert found.why_not
     assert not found.loosest
     assert all(SHOWN not in edit.serves for edit in found.plan.edits)
@@ -194,7 +195,7 @@ def test_a_bound_that_is_reached_is_said_and_nothing_is_called_the_loosest() -> 
 def test_a_plan_that_is_not_proved_stays_and_nothing_is_called_the_loosest() -> None:
     kernel, target = known("shared_memory_barrier vmcnt(9)"), load_target("gfx950")
     graph = graph_of(kernel)
-    found = loosen(tg.Plan(), Proofs(graph, target), standing=True)
+    found = loosen(tg.Plan(), Proofs(Prover(graph, target)), standing=True)
     assert found.plan == tg.Plan()
     assert found.why_not == "the plan is not proved"
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidegate.hazards.find import Hazards
     from tidegate.verify.ground import Ground
     from tidegate.verify.model import Verification
+    from tidegate.verify.prover import Prover
     from tidegate.verify.stale import Stale
 
 
@@ -155,6 +156,13 @@ class Session:
         from tidegate.verify.ground import Ground
 
         return self.earlier or Ground(self.graph, self.target, self.footprints)
+
+    @cached_property
+    def prover(self) -> Prover:
+        """For plans that change the synchronization of this program."""
+        from tidegate.verify.prover import Prover
+
+        return Prover(self.graph, self.target)
 
     @cached_property
     def verification(self) -> Verification:

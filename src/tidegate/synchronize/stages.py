@@ -20,10 +20,9 @@ from tidegate.footprint.model import show_footprints
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
 from tidegate.graph.barriers import tally, tally_inserted
-from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Plan, show_plan
 from tidegate.hazards.facts import PairFacts
-from tidegate.hazards.find import Hazards, find_hazards, find_without
+from tidegate.hazards.find import Hazards, find_without
 from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel
 from tidegate.language.uses import names_in_kernel
@@ -45,6 +44,7 @@ from tidegate.synchronize.refine import refine
 from tidegate.synchronize.said import say_why
 from tidegate.synchronize.written import write_programs
 from tidegate.targets import Target, default_target, known_targets
+from tidegate.verify.prover import Prover
 
 EXACT = "optimal"
 # Of a program with barrier objects before anything is inserted: further than what is judged afterwards.
@@ -55,9 +55,9 @@ def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions |
     """Hazards and placement for one graph; nothing is judged, nothing applied."""
     options = options or SyncOptions()
     with no_collecting():
-        found = find_hazards(flow_of(graph), target, atomics=options.atomics, stagger=options.stagger)
-        placed = _place(found, target, options, None, None)
-        return _with_loose_counts(placed, graph, target, options)
+        session = Session(graph.name, target, None, graph)
+        found = session.hazards(options.atomics, options.stagger)
+        return _with_loose_counts(_place(found, session.prover, options, None, None), session.prover, options)
 
 
 def synchronize(
@@ -205,7 +205,7 @@ def _make_plan(work: Planning) -> bool:
         if result.unit.origin is not None:
             plan = result.unit.origin.possible(plan)
             if asks_what_is_proved(options, graph):
-                plan = refine(plan, graph, target)
+                plan = refine(plan, result.unit.prover)
             result.refined = plan != result.placed.plan
         result.notes = (*result.placed.notes, *_notes(result.placed, found, target, options))
     result.plan = Plan(plan.edits[: options.bisect])
@@ -220,21 +220,22 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
 
     Where it proves nothing, and where more is asked for than it demands, hazards alone decide, as placement sees them.
     """
-    target, options, taken = result.unit.target, result.options, names_in(result.unit.kernel)
+    target, prover, options = result.unit.target, result.unit.prover, result.options
+    taken = names_in(result.unit.kernel)
     if found.flow.graph.objects:  # asked here and afterwards: was it clean?
         result.judged = judge(found.flow.graph, target, limits or AS_GIVEN)
     by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
     if by_proof and options.remove_redundant:
-        placed = _place(found, target, replace(options, remove_redundant=False), result.judged, limits, taken)
-        less = remove_redundant(placed.plan, found.flow.graph, target)
+        placed = _place(found, prover, replace(options, remove_redundant=False), result.judged, limits, taken)
+        less = remove_redundant(placed.plan, prover)
         if less is not None:
-            placed = _with_loose_counts(replace(placed, plan=less), found.flow.graph, target, options)
+            placed = _with_loose_counts(replace(placed, plan=less), prover, options)
             return placed, placed.plan
-    placed = _place(found, target, options, result.judged, limits, taken)
+    placed = _place(found, prover, options, result.judged, limits, taken)
     if by_proof and options.least:
-        plan = refine(placed.plan, found.flow.graph, target, bare=True, changes=not options.tighten_waits)
+        plan = refine(placed.plan, prover, bare=True, changes=not options.tighten_waits)
         placed = replace(placed, plan=plan, weight=tally_inserted(plan, found.flow.graph).weight)
-    placed = _with_loose_counts(placed, found.flow.graph, target, options)
+    placed = _with_loose_counts(placed, prover, options)
     return placed, placed.plan
 
 
@@ -252,19 +253,20 @@ def names_in(kernel: Kernel | None) -> frozenset[str]:
 
 def _place(
     found: Hazards,
-    target: Target,
+    prover: Prover,
     options: SyncOptions,
     judged: Judgement | None,
     limits: Limits | None,
     taken: frozenset[str] = frozenset(),
 ) -> Placed:
+    target = prover.target
     found, trusted = trust(found, target, limits, judged)
     asked = Options(
         options.strategy, options.remove_redundant, options.seconds, taken=taken, tighten_waits=options.tighten_waits
     )
     if options.least and not found.flow.graph.objects and asks_what_is_proved(options, found.flow.graph):
         asked = replace(asked, judge=BarrierJudge(found.flow.graph, target, find_slots(found.flow).weight))
-    placed = choose_plan(found, target, asked, options.merge_waits, by_path=options.loosen)
+    placed = choose_plan(found, prover, asked, options.merge_waits, by_path=options.loosen)
     if len(placed.unplaced) > len(found.unplaced):
         placed = _by_optimum(found, target, asked, placed)
     if trusted:
@@ -273,11 +275,11 @@ def _place(
     return placed
 
 
-def _with_loose_counts(placed: Placed, graph: g.SyncGraph, target: Target, options: SyncOptions) -> Placed:
+def _with_loose_counts(placed: Placed, prover: Prover, options: SyncOptions) -> Placed:
     """Counts as large as they are proved; if some are not shown to be, that is said where it was asked for."""
     if not options.loosen:
         return placed
-    found = loosen(placed.plan, Proofs(graph, target), placed.exact, standing=options.tighten_waits)
+    found = loosen(placed.plan, Proofs(prover), placed.exact, standing=options.tighten_waits)
     notes = (f"{NOT_LOOSEST}: {found.why_not}",) if found.why_not and options.tighten_waits else ()
     return replace(placed, plan=found.plan, notes=(*placed.notes, *notes))
 
