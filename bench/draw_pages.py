@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from tidegate.files import load
-from tidegate.passes import units_of
 from tidegate.report.build import as_written, build_report
+from tidegate.session import sessions_of
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -55,7 +55,7 @@ def run() -> tuple[str, bool]:
 
 def _make(name: str, path: Path) -> tuple[Path, float]:
     loaded = load(str(ROOT / name))
-    (unit,) = units_of(loaded, None)
+    (unit,) = sessions_of(loaded, None)
     before = as_written(str(ROOT / name), loaded, unit)
     start = time.perf_counter()
     build_report(unit, loaded.sources, before=before).save(path)

@@ -16,7 +16,7 @@ from tidegate.diag import BadInput
 from tidegate.footprint.conflicts import forget_meetings
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Plan
-from tidegate.passes import Unit
+from tidegate.session import Session
 from tidegate.synchronize import Synchronized, SyncOptions, synchronize
 from tidegate.synchronize.pricing import cycles_of
 from tidegate.verify.verify import is_proved
@@ -151,7 +151,7 @@ def run_strategy(case: Case, name: str) -> tuple[Outcome, Plan | None]:
 
 
 def made(case: Case, name: str) -> Synchronized:
-    unit = Unit(case.kernel.name, case.target, case.kernel, None)
+    unit = Session(case.kernel.name, case.target, case.kernel, None)
     return synchronize(unit, SyncOptions(strategy=STRATEGIES[name], judge=False))
 
 

@@ -17,7 +17,8 @@ from bench.mutants import Mutant, mutants_of
 from bench.small_examples import EXAMPLES, NAMES, load_small
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import run_stages
+from tidegate.session import Session
 from tidegate.simulate.judge import EXPLORE
 from tidegate.targets import load_target
 
@@ -110,7 +111,7 @@ def twins() -> Iterator[Kernel]:
 
 def judge_kernel(kernel: Kernel) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The codes that are found, and what was bounded."""
-    unit = Unit(kernel.name, load_target(kernel.target), kernel, None)
+    unit = Session(kernel.name, load_target(kernel.target), kernel, None)
     checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None, limits=LIMITS, prove=False)
     bounded = ("orders: not judged",) if checked.judgement is None else tuple(checked.judgement.bounded)
     return tuple(sorted({finding.code for finding in checked.findings})), bounded

@@ -40,6 +40,7 @@ from tidegate.synchronize.model import SyncOptions
 from tidegate.synchronize.refine import refine
 from tidegate.synchronize.stages import synchronize_graph
 from tidegate.verify.model import Suspect
+from tidegate.verify.prover import Prover
 from tidegate.verify.say import VERBS, WHY
 from tidegate.verify.verify import verify
 
@@ -139,7 +140,7 @@ def examine(pair: Pair) -> Row:
 
 def synchronized(program: TritonProgram, row: Row) -> tuple[g.SyncGraph, Plan]:
     graph = program.built.graph
-    plan = refine(synchronize_graph(graph, program.target, LEFT_IN_PLACE).plan, graph, program.target)
+    plan = refine(synchronize_graph(graph, program.target, LEFT_IN_PLACE).plan, Prover(graph, program.target))
     after = apply_to_graph(plan, graph)
     row.waits += (say_edit(each, graph) for each in plan.edits if is_wait(each))
     found = verify(after, program.target)

@@ -6,7 +6,8 @@ from tidegate.adapters.ptx.parse import parse_ptx
 from tidegate.adapters.ptx.program import Ptx, PtxProgram, programs_of
 from tidegate.diag import Sources
 from tidegate.files import Loaded
-from tidegate.passes import Checked, check_unit, units_of
+from tidegate.passes import Checked, check_session
+from tidegate.session import sessions_of
 
 HEAD = """.version 8.0
 .target sm_80
@@ -32,8 +33,8 @@ def program(text: str, block: tuple[int, ...] = ()) -> PtxProgram:
 
 def check(text: str, block: tuple[int, ...] = ()) -> Checked:
     ptx = Ptx("k.ptx", text, parse_ptx(text, "k.ptx"), block=block)
-    (unit,) = units_of(Loaded("k.ptx", (), None, Sources({"k.ptx": text}), ptx=ptx), None)
-    return check_unit(unit)
+    (unit,) = sessions_of(Loaded("k.ptx", (), None, Sources({"k.ptx": text}), ptx=ptx), None)
+    return check_session(unit)
 
 
 def codes(text: str, block: tuple[int, ...] = ()) -> set[str]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
-from tidegate.passes import Unit
+from tidegate.session import Session
 from tidegate.synchronize import propose
 from tidegate.targets import Target, load_target
 
@@ -143,7 +143,7 @@ def draw_plain(seed: int) -> tuple[Kernel, Target]:
 
 def synchronized(kernel: Kernel, target: Target) -> Kernel:
     """The kernel with the synchronization that it needs; nothing is judged."""
-    found = propose(Unit(kernel.name, target, kernel, None)).kernel
+    found = propose(Session(kernel.name, target, kernel, None)).kernel
     assert found is not None
     return found
 

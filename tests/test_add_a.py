@@ -24,7 +24,7 @@ import tidegate as tg
 from conftest import ROOT
 from test_docs import Block, blocks_of, page
 from test_layers import ORDER, imports_of
-from tidegate.passes import check_stage
+from tidegate.passes import CHECK, check_stage
 from tidegate.targets import is_unchecked, known_targets, load_target
 
 PASS, TARGET, FRONT_END = (f"docs/add-a-{what}.md" for what in ("pass", "target", "front-end"))
@@ -94,7 +94,7 @@ def test_the_pass_can_be_stopped_after(with_pass: Path) -> None:
 def test_without_the_pass_nobody_knows_the_stage() -> None:
     """So that what the page adds is what makes the difference."""
     with pytest.raises(tg.BadInput, match="there is no stage `doubled`"):
-        check_stage("doubled")
+        check_stage("doubled", CHECK)
     assert not [each for each in tg.check(tg.parse(block(PASS, "twice.tide").text).kernels[0]) if "408" in each.code]
 
 
@@ -315,7 +315,7 @@ def test_the_files_of_the_page_about_front_ends_exist() -> None:
     }
     for file, names in (
         ("files.py", "def load def load_text READS"),
-        ("passes.py", "def units_of"),
+        ("session.py", "def sessions_of"),
         ("synchronize/written.py", "def write_programs"),
         ("cli/sync.py", "def _check_output"),
     ):

@@ -28,10 +28,11 @@ from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
 from tidegate.language.ops import ConditionalBarrier, Kernel, SyncOp
 from tidegate.language.parse import parse
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import run_stages
 from tidegate.placement import pieces
 from tidegate.placement.pieces import Piece
 from tidegate.placement.place import STRATEGIES
+from tidegate.session import Session
 from tidegate.simulate.judge import Judgement, judge
 from tidegate.synchronize import SyncOptions, synchronize
 from tidegate.targets import Target, load_target
@@ -54,7 +55,7 @@ def advice_of(text: str) -> Advice:
 
 def advice_for(kernel: Kernel) -> Advice:
     target = load_target(kernel.target)
-    unit = Unit(kernel.name, target, kernel, None)
+    unit = Session(kernel.name, target, kernel, None)
     return advise(run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None), target)
 
 
@@ -312,7 +313,7 @@ def test_a_count_stays_below_what_the_counter_can_tell() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_what_sync_puts_in_gets_no_advice(path: Path, strategy: str) -> None:
     kernel = kernel_of(without_barriers(path.read_text(encoding="utf-8")))
-    unit = Unit(kernel.name, load_target(kernel.target), kernel, None)
+    unit = Session(kernel.name, load_target(kernel.target), kernel, None)
     result = synchronize(unit, SyncOptions(strategy, judge=False))
     assert result.kernel is not None
     assert advice_for(result.kernel).findings == []
@@ -323,7 +324,7 @@ def test_barriers_wherever_one_can_stand_are_too_many(path: Path) -> None:
     """Barriers are forced: with the advice followed the simulator finds nothing, and there is no more advice."""
     kernel = kernel_of(without_barriers(path.read_text(encoding="utf-8")))
     target = load_target(kernel.target)
-    forced = synchronize(Unit(kernel.name, target, kernel, None), SyncOptions(force_barriers=True, judge=False))
+    forced = synchronize(Session(kernel.name, target, kernel, None), SyncOptions(force_barriers=True, judge=False))
     text = forced.text
     advice = advice_of(text)
     # Each of them waits for the stores of that kernel too: who reads what these write is not known.
@@ -339,7 +340,7 @@ def test_random_programs_stay_right(seed: int) -> None:
     """Some synchronization stands, `sync` has put in the rest: with what is too much gone, nothing is found."""
     case = draw("standing", seed)
     after = next(outcomes(case, ("minimal",))).after
-    unit = Unit("program", case.target, None, after)
+    unit = Session("program", case.target, None, after)
     advice = advise(run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None), case.target)
     assert not advice.why_not
     edits = {point: each.op for each in advice.less if each.code != "TG402" for point in each.piece.points}
@@ -423,7 +424,7 @@ def test_a_graph_without_lines_names_points() -> None:
     target = load_target("gfx942")
     graph = build_graph(kernel_of(TWO_SLOTS), target).graph
     bare = replace(graph, points=tuple(replace(each, at=NOWHERE) for each in graph.points))
-    checked = run_stages(Unit("k", target, None, bare), print_after=None, stop_after=None, show=lambda *_: None)
+    checked = run_stages(Session("k", target, None, bare), print_after=None, stop_after=None, show=lambda *_: None)
     (finding,) = advise(checked, target).findings
     (point,) = dict(finding.witness)["points"]  # type: ignore[misc]
     assert finding.notes[0] == f"point {point}: `shared_memory_barrier`"

@@ -28,10 +28,11 @@ from tidegate.graph.plan import Delete, Insert, Plan
 from tidegate.language.ops import SharedMemoryBarrier, WaitCount
 from tidegate.language.parse import parse
 from tidegate.language.show import show
-from tidegate.passes import Unit, check_unit, units_of
+from tidegate.passes import check_session
 from tidegate.placement.groups import STAGGER
 from tidegate.placement.pieces import Piece, find_pieces, removal_order
 from tidegate.placement.stores import find_stores, waits_for
+from tidegate.session import Session, sessions_of
 from tidegate.synchronize import SyncOptions, propose
 from tidegate.synchronize.redundant import REMOVED
 from tidegate.targets import Target
@@ -53,19 +54,19 @@ def some(paths: list[Path]) -> list[object]:
     return [pytest.param(each, id=each.stem, marks=marks) for each, marks in marked]
 
 
-def unit_of(path: Path) -> Unit:
-    (unit,) = units_of(load(str(path)), None)
+def unit_of(path: Path) -> Session:
+    (unit,) = sessions_of(load(str(path)), None)
     return unit
 
 
-def graph_of(unit: Unit) -> g.SyncGraph:
+def graph_of(unit: Session) -> g.SyncGraph:
     if unit.kernel is None:
         assert unit.graph is not None
         return unit.graph
     return build_graph(unit.kernel, unit.target).graph
 
 
-def with_more(unit: Unit) -> Iterator[Unit]:
+def with_more(unit: Session) -> Iterator[Session]:
     """The program with one barrier too many: beside each that stands in it, and before its first access."""
     assert unit.kernel is not None
     built = build_graph(unit.kernel, unit.target)
@@ -126,16 +127,16 @@ def said_by_explain(result: Explained) -> set[tuple[int, ...]]:
     return {each.points for each in result.barriers if not each.is_needed}
 
 
-def removed_by_sync(unit: Unit) -> set[int]:
+def removed_by_sync(unit: Session) -> set[int]:
     plan = propose(unit, SyncOptions(remove_redundant=True, judge=False)).plan
     assert all(isinstance(each, Delete) for each in plan.edits)
     return {each.point for each in plan.edits if isinstance(each, Delete)}
 
 
-def agree(unit: Unit) -> int:
+def agree(unit: Session) -> int:
     """Of one program that is proved as it is; how many redundant pieces it has."""
     pieces = Pieces(graph_of(unit), unit.target)
-    checked = check_unit(unit)
+    checked = check_session(unit)
     redundant, advice = pieces.redundant, advise(checked, unit.target)
     assert said_by_explain(explain(unit)) == redundant
     free = {each.points for each in pieces.all if not (each.pinned or each.kind == STAGGER or pieces.stores(each))}
@@ -167,7 +168,7 @@ def test_all_say_the_same_where_a_barrier_is_too_many(path: Path) -> None:
 @pytest.mark.parametrize("path", some([*EXAMPLES, *FIXED]))
 def test_no_count_could_be_larger_unless_advice_says_so(path: Path) -> None:
     unit = unit_of(path)
-    graph, checked = graph_of(unit), check_unit(unit)
+    graph, checked = graph_of(unit), check_session(unit)
     if not is_proved(graph, unit.target):
         pytest.skip("the verifier does not decide it, and runs take its place")
     waits = [
@@ -197,7 +198,7 @@ def test_no_count_could_be_larger_unless_advice_says_so(path: Path) -> None:
 @pytest.mark.parametrize("path", some(BROKEN))
 def test_nothing_is_called_redundant_in_a_program_that_is_wrong(path: Path) -> None:
     unit = unit_of(path)
-    checked = check_unit(unit)
+    checked = check_session(unit)
     wrong = any(each.severity == "error" for each in checked.findings)
     assert wrong
     assert advise(checked, unit.target).why_not

@@ -18,8 +18,9 @@ from tidegate.graph.build import build_graph
 from tidegate.graph.model import Access
 from tidegate.graph.parse import parse_graph
 from tidegate.language.parse import parse
-from tidegate.passes import Unit, check_unit, pick_target
+from tidegate.passes import check_session
 from tidegate.report.program import verdict_of
+from tidegate.session import Session, pick_target
 from tidegate.targets import load_target
 from tidegate.verify.verify import verify
 
@@ -100,7 +101,7 @@ def test_only_a_pair_that_shares_bytes_leans_on_the_map(back: str, leans: bool) 
     """It was printed for accesses of one buffer that never touch the same byte."""
     rows = "  %a = alloc : lds<4x128xf32>\n  %c = alloc : lds<4x64xf32>\n"
     (kernel,) = parse(f"{HEAD}{rows}{WRITE}  %b = {back}\n}}").kernels
-    checked = check_unit(Unit("k", load_target("gfx942"), kernel, None))
+    checked = check_session(Session("k", load_target("gfx942"), kernel, None))
     assert checked.is_proved
     assert ("lane-map" in {each.id for each in checked.assumptions}) == leans
 
@@ -157,10 +158,10 @@ PROVED = f"target gfx942\n{HEAD}{ALLOC}{READ}  local_write %x, %a[wave, 0]\n{BAR
 LINE = "assuming: global buffers do not alias; the compiler keeps the order (docs/assumptions.md)"
 
 
-def checked_of(text: str) -> tuple[Unit, str]:
+def checked_of(text: str) -> tuple[Session, str]:
     (kernel,) = parse(text).kernels
-    unit = Unit(kernel.name, load_target(kernel.target), kernel, None)
-    return unit, show_decided(check_unit(unit))
+    unit = Session(kernel.name, load_target(kernel.target), kernel, None)
+    return unit, show_decided(check_session(unit))
 
 
 def test_one_line_below_the_proof() -> None:
@@ -183,8 +184,8 @@ def test_a_verdict_of_the_simulator_has_it_too() -> None:
 
 def test_the_page_of_a_drawing_says_it() -> None:
     (kernel,) = parse(PROVED).kernels
-    unit = Unit(kernel.name, load_target("gfx942"), kernel, None)
-    verdict = verdict_of(check_unit(unit))
+    unit = Session(kernel.name, load_target("gfx942"), kernel, None)
+    verdict = verdict_of(check_session(unit))
     assert verdict["kind"] == "proved"
     assert LINE in str(verdict["text"])
 

@@ -18,7 +18,8 @@ from tidegate.hazards.elements import Elements
 from tidegate.hazards.facts import PairFacts
 from tidegate.hazards.find import find_hazards
 from tidegate.language import ops
-from tidegate.passes import Unit, check_unit
+from tidegate.passes import check_session
+from tidegate.session import Session
 from tidegate.simulate import races
 from tidegate.simulate.judge import judge
 from tidegate.simulate.steps import Touch
@@ -283,13 +284,13 @@ def test_a_view_that_moves_is_followed(step: int, clean: bool) -> None:
 
 def test_a_graph_with_atomics_that_are_too_small_is_a_finding() -> None:
     text = ALONE.format(stride=4).replace("element i32", "element i8")
-    found = check_unit(Unit("g", GFX942, None, parse_graph(text, "g.sync")))
+    found = check_session(Session("g", GFX942, None, parse_graph(text, "g.sync")))
     assert [each.code for each in found.findings] == ["TG305"]
 
 
 def test_a_type_that_nobody_knows_is_a_mistake_in_a_graph() -> None:
     text = ALONE.format(stride=4).replace("element i32", "element word")
-    found = check_unit(Unit("g", GFX942, None, parse_graph(text, "g.sync")))
+    found = check_session(Session("g", GFX942, None, parse_graph(text, "g.sync")))
     assert [each.code for each in found.findings] == ["TG602"]
 
 

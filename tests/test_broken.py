@@ -21,7 +21,8 @@ from tidegate.graph.show import show_graph
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
 from tidegate.language.show import show
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import run_stages
+from tidegate.session import Session
 from tidegate.targets import load_target
 
 FOLDER = Path(__file__).parent.parent / "examples" / "broken"
@@ -70,7 +71,7 @@ def judged(kernel: Kernel | None, graph: SyncGraph | None = None) -> list[Findin
     """All that `check` finds in a kernel, or in a graph alone."""
     program = kernel or graph
     assert program is not None
-    unit = Unit(program.name, load_target(program.target), kernel, graph)
+    unit = Session(program.name, load_target(program.target), kernel, graph)
     return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
 
 

@@ -187,7 +187,8 @@ def findings_of(block: Block, folder: Path, *, advice: bool = False) -> list[Fin
     """What is wrong with a block, found as `tidegate check` would find it, with `--advice` or without."""
     from tidegate.advice import advise
     from tidegate.files import load
-    from tidegate.passes import run_stages, units_of
+    from tidegate.passes import run_stages
+    from tidegate.session import sessions_of
     from tidegate.targets import load_target
 
     path = folder / (block.title or f"block_{block.first}.{block.language}")
@@ -197,7 +198,7 @@ def findings_of(block: Block, folder: Path, *, advice: bool = False) -> list[Fin
             load_target(str(path))
             return []
         found: list[Finding] = []
-        for unit in units_of(load(str(path)), None):
+        for unit in sessions_of(load(str(path)), None):
             checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
             found += [*checked.findings, *(advise(checked, unit.target).findings if advice else ())]
         return found

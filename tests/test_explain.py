@@ -37,7 +37,7 @@ from tidegate.files import load
 from tidegate.graph import model as g
 from tidegate.graph.plan import Delete
 from tidegate.language.ops import SyncOp
-from tidegate.passes import units_of
+from tidegate.session import sessions_of
 
 GOLDEN = Path(__file__).parent / "golden" / "explain"
 EXAMPLES = sorted((ROOT / "examples").glob("*.tide"))
@@ -50,7 +50,7 @@ IDS = {"ids": lambda path: path.stem}
 
 @cache
 def explained(path: Path, atomics: str = "commute") -> Explained:
-    (unit,) = units_of(load(str(path)), None)
+    (unit,) = sessions_of(load(str(path)), None)
     return explain(unit, atomics=atomics)
 
 
@@ -402,7 +402,7 @@ kernel @k(%f: flag, %X: global<64xf32>, %Y: global<64xf32>) waves 4 {
 def test_when_trials_are_bounded_windows_decide_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     full = explained(ROOT / "examples/gemm_one_slot.tide")  # which is kept: not with the bound
     monkeypatch.setattr(trials, "MOST_TRIALS", 1)
-    (unit,) = units_of(load(str(ROOT / "examples/gemm_one_slot.tide")), None)
+    (unit,) = sessions_of(load(str(ROOT / "examples/gemm_one_slot.tide")), None)
     result = explain(unit)
     assert [each.without.verdict for each in result.barriers] == [Verdict.BREAKS, Verdict.WINDOWS]
     assert all(each.is_needed for each in result.barriers)
@@ -435,7 +435,7 @@ def test_large_programs_are_asked_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """A barrier is then asked for what is served at it; the judge is asked the same."""
     full = explained(ROOT / "examples/gemm_split.tide")  # which is kept: not with the bound
     monkeypatch.setattr(stages, "MOST_SEARCHES", 0)
-    (unit,) = units_of(load(str(ROOT / "examples/gemm_split.tide")), None)
+    (unit,) = sessions_of(load(str(ROOT / "examples/gemm_split.tide")), None)
     found = explain(unit)
     assert [each.is_needed for each in found.barriers] == [each.is_needed for each in full.barriers]
     assert found.barriers[1].serves == full.barriers[1].serves
@@ -448,7 +448,7 @@ def test_the_verifier_alone_says_what_runs_say(path: Path, monkeypatch: pytest.M
     """Which changes break a program does not depend on how many of them are run."""
     full = explained(path)
     monkeypatch.setattr(trials, "SHOWN_STEPS", 0)
-    (unit,) = units_of(load(str(path)), None)
+    (unit,) = sessions_of(load(str(path)), None)
     found = explain(unit)
     assert [each.is_needed for each in found.barriers] == [each.is_needed for each in full.barriers]
     ours = [(trial.tried, trial.verdict) for each in found.barriers for trial in each.trials]

@@ -23,7 +23,8 @@ from tidegate.files import load
 from tidegate.language.check import check
 from tidegate.language.parse import parse
 from tidegate.language.show import show
-from tidegate.passes import run_stages, units_of
+from tidegate.passes import run_stages
+from tidegate.session import sessions_of
 from tidegate.targets import load_target
 
 PAGES = Path(__file__).parent / "golden" / "findings"
@@ -85,7 +86,7 @@ def find(text: str, how: str) -> tuple[list[Finding], Sources]:
     try:
         loaded = load("input.tide")
         findings: list[Finding] = []
-        for unit in units_of(loaded, None):
+        for unit in sessions_of(loaded, None):
             findings += run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
             if how.startswith("tide run") and unit.kernel is not None:
                 findings += run(unit.kernel, how)

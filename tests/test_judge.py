@@ -21,7 +21,8 @@ from tidegate.language import ops
 from tidegate.language.ops import Place
 from tidegate.language.parse import parse
 from tidegate.language.types import BarrierObject
-from tidegate.passes import Unit, run_stages, units_of
+from tidegate.passes import run_stages
+from tidegate.session import Session, sessions_of
 from tidegate.simulate.configurations import find_configurations
 from tidegate.simulate.judge import EXPLORE, Judgement, Limits, judge
 from tidegate.targets import Target, load_target
@@ -687,7 +688,7 @@ def test_indices_that_repeat_late_are_said_to_be_bounded() -> None:
 def test_what_is_seen_without_running_is_not_said_twice() -> None:
     text = neighbour("conditional wave < 2 {\n shared_memory_barrier\n }")
     (kernel,) = parse(text).kernels
-    unit = Unit("k", load_target("gfx942"), kernel, None)
+    unit = Session("k", load_target("gfx942"), kernel, None)
     found = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
     assert [each.code for each in found] == ["TG202"]
 
@@ -722,7 +723,7 @@ def test_what_was_once_missed_or_wrong_is_right(path: Path) -> None:
     about, expects = path.read_text(encoding="utf-8").splitlines()[:2]
     assert about.startswith("# ")
     loaded = load(str(path))
-    (unit,) = units_of(loaded, None)
+    (unit,) = sessions_of(loaded, None)
     checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
     found = " ".join(sorted({each.code for each in checked.findings}))
     assert expects == f"# expects: {found or 'nothing'}"

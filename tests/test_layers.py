@@ -22,8 +22,8 @@ from tidegate.codes import CODES
 SOURCE = ROOT / "src" / "tidegate"
 ORDER = (
     "collecting edition disk notebook diag codes targets cost index language graph footprint hazards placement waits "
-    "schedule verify assumptions simulate hints adapters guest limits files passes decided synchronize pingpong "
-    "explanation advice report dropin triton triton_start wave library seeds demo cli __main__"
+    "schedule verify assumptions simulate hints adapters guest limits files session passes decided synchronize "
+    "pingpong explanation advice report dropin triton triton_start wave library seeds demo cli __main__"
 ).split()
 PACKAGE = "tidegate"
 WHOLE = {"cli"}  # layers that may use names of the package itself

@@ -21,13 +21,15 @@ from tidegate.graph.show import show_graph
 from tidegate.hazards.find import find_hazards
 from tidegate.language import ops
 from tidegate.language.show import show
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import run_stages
 from tidegate.placement.place import Options, place
+from tidegate.session import Session
 from tidegate.simulate.cycles import estimate
 from tidegate.synchronize import SyncOptions, synchronize
 from tidegate.synchronize.loosen import NOT_LOOSEST, SHOWN, Proofs, largest, loosen
 from tidegate.synchronize.model import Synchronized
 from tidegate.targets import load_target
+from tidegate.verify.prover import Prover
 from tidegate.verify.verify import is_proved
 
 KNOWN = """
@@ -59,8 +61,8 @@ def sync(kernel: ops.Kernel, **how: object) -> Synchronized:
     return synchronize(unit_of(kernel), SyncOptions(**how))  # type: ignore[arg-type]
 
 
-def unit_of(kernel: ops.Kernel) -> Unit:
-    return Unit(kernel.name, load_target(kernel.target), kernel, None)
+def unit_of(kernel: ops.Kernel) -> Session:
+    return Session(kernel.name, load_target(kernel.target), kernel, None)
 
 
 def graph_of(kernel: ops.Kernel) -> g.SyncGraph:
@@ -168,12 +170,12 @@ def test_what_a_run_shows_takes_no_proof() -> None:
     kernel = tg.parse(text).kernels[0]
     target, graph = load_target("gfx950"), graph_of(kernel)
     placed = place(find_hazards(flow_of(graph), target), target, Options("minimal"))
-    proofs = Proofs(graph, target)
+    proofs = Proofs(Prover(graph, target))
     found = loosen(placed.plan, proofs, placed.exact)
     assert not proofs.known
     assert found.plan == placed.plan
     assert len(found.loosest) == 1
-    assert loosen(placed.plan, Proofs(graph, target)).plan == placed.plan
+    assert loosen(placed.plan, Proofs(Prover(graph, target))).plan == placed.plan
 
 
 def test_a_bound_that_is_reached_is_said_and_nothing_is_called_the_loosest() -> None:
@@ -184,7 +186,7 @@ def test_a_bound_that_is_reached_is_said_and_nothing_is_called_the_loosest() -> 
     tight = replace(
         plan, edits=tuple(replace(each, op=ops.SharedMemoryBarrier((("vmcnt", 1),))) for each in plan.edits)
     )
-    found = loosen(tight, Proofs(graph, target, most=2), standing=True)
+    found = loosen(tight, Proofs(Prover(graph, target), most=2), standing=True)
     assert found.why_not
     assert not found.loosest
     assert all(SHOWN not in edit.serves for edit in found.plan.edits)
@@ -193,7 +195,7 @@ def test_a_bound_that_is_reached_is_said_and_nothing_is_called_the_loosest() -> 
 def test_a_plan_that_is_not_proved_stays_and_nothing_is_called_the_loosest() -> None:
     kernel, target = known("shared_memory_barrier vmcnt(9)"), load_target("gfx950")
     graph = graph_of(kernel)
-    found = loosen(tg.Plan(), Proofs(graph, target), standing=True)
+    found = loosen(tg.Plan(), Proofs(Prover(graph, target)), standing=True)
     assert found.plan == tg.Plan()
     assert found.why_not == "the plan is not proved"
 
@@ -297,7 +299,7 @@ def test_counts_by_path_that_are_too_large_are_found(then: int, other: int, is_r
 
 def test_a_graph_is_counted_by_path_where_its_arms_have_ends() -> None:
     graph = parse_graph(show_graph(graph_of(guarded())), "guarded.sync")
-    result = synchronize(Unit(graph.name, load_target("gfx950"), None, graph))
+    result = synchronize(Session(graph.name, load_target("gfx950"), None, graph))
     assert result.checked is not None
     assert result.checked.is_proved
     assert "sync wait_count vmcnt(2)" in result.text

@@ -19,7 +19,7 @@ from tidegate.files import load
 from tidegate.graph.build import build_graph
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
-from tidegate.passes import Unit, units_of
+from tidegate.session import Session, sessions_of
 from tidegate.synchronize import SyncOptions, synchronize
 from tidegate.targets import load_target
 
@@ -82,7 +82,7 @@ kernel @rows(%X: global<Kx8x64xf32>, %Y: global<8x64xf32>) sizes(K = 16) where(K
 
 def of(text: str) -> Explained:
     (kernel,) = tg.parse(text, "k.tide").kernels
-    return explain(Unit(kernel.name, load_target(kernel.target), kernel, None))
+    return explain(Session(kernel.name, load_target(kernel.target), kernel, None))
 
 
 def with_slots(text: str, slots: int, waves: int = 4) -> str:
@@ -148,7 +148,7 @@ def test_what_stays_may_have_to_wait_for_more() -> None:
     assert "one barrier per iteration less, after `sync`, for" in result.text
     assert not is_clean(without_line(with_slots(text, 3), 10))
     (kernel,) = tg.parse(without_line(with_slots(text, 3), 10)).kernels
-    unit = Unit(kernel.name, load_target(kernel.target), kernel, None)
+    unit = Session(kernel.name, load_target(kernel.target), kernel, None)
     after = synchronize(unit, SyncOptions(strategy="minimal"))
     assert after.checked is not None
     assert after.checked.findings == []
@@ -175,14 +175,14 @@ def test_the_least_number_that_helps_is_named() -> None:
 
 
 def test_a_barrier_for_data_is_not_for_slots() -> None:
-    (unit,) = units_of(load(str(ROOT / "examples/gemm_two_slots.tide")), None)
+    (unit,) = sessions_of(load(str(ROOT / "examples/gemm_two_slots.tide")), None)
     result = explain(unit)
     assert [each.more_slots for each in result.barriers] == [None]
     assert "slots  " not in result.text.partition("\n\n")[2].partition("no barrier of their own")[0]
 
 
 def test_both_buffers_of_a_product_get_another_slot() -> None:
-    (unit,) = units_of(load(str(ROOT / "examples/gemm_one_slot.tide")), None)
+    (unit,) = sessions_of(load(str(ROOT / "examples/gemm_one_slot.tide")), None)
     found = at(explain(unit), 16).more_slots
     assert found is not None
     assert (found.buffers, found.have, found.more) == (("%a", "%b"), (1, 1), 1)
@@ -200,7 +200,7 @@ def test_the_graph_alone_says_the_same() -> None:
     (kernel,) = tg.parse(with_slots(SELECT, 2)).kernels
     target = load_target("gfx950")
     graph = parse_graph(show_graph(build_graph(kernel, target).graph), "k.sync")
-    found = [each.more_slots for each in explain(Unit("k", target, None, graph)).barriers]
+    found = [each.more_slots for each in explain(Session("k", target, None, graph)).barriers]
     assert [each.more for each in found if each is not None] == [1]
 
 

@@ -16,8 +16,8 @@ from chromium import Browser, Page, find_chromium
 from conftest import ROOT
 from test_report import RACY
 from tidegate.files import load, load_text
-from tidegate.passes import units_of
 from tidegate.report.build import Asked, Report, build_report
+from tidegate.session import sessions_of
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="not here: pages are tested in Chromium (Debian's package `chromium`)"
@@ -27,7 +27,7 @@ LAPTOP, NARROW = 1280, 800
 
 def report_of(text: str, file: str, **asked: str) -> Report:
     loaded = load_text(text, file)
-    (unit,) = units_of(loaded, None)
+    (unit,) = sessions_of(loaded, None)
     return build_report(unit, loaded.sources, Asked(**asked))  # type: ignore[arg-type]
 
 
@@ -68,7 +68,7 @@ def test_it_loads_without_errors_and_needs_no_scrolling_sideways(
 @pytest.mark.parametrize("file", ["gemm_pingpong.tide", "gemm_split.py", "attention_async.tide"])
 def test_examples_load(browser: Browser, tmp_path: Path, file: str) -> None:
     loaded = load(str(ROOT / "examples" / file))
-    (unit,) = units_of(loaded, None)
+    (unit,) = sessions_of(loaded, None)
     build_report(unit, loaded.sources).save(tmp_path / "page.html")
     page = browser.open(tmp_path / "page.html")
     assert page.errors == []

@@ -18,9 +18,9 @@ from tidegate.language.ops import Conditional, Iterate, Kernel, walk_ops
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.language.types import Lds
-from tidegate.passes import Unit
 from tidegate.schedule.model import Declined
 from tidegate.schedule.prefetch import prefetch
+from tidegate.session import Session
 from tidegate.simulate.hostile import run_hostile
 from tidegate.simulate.inorder import make_inputs, run
 from tidegate.synchronize import SyncOptions, synchronize
@@ -112,7 +112,7 @@ def compare(kernel: Kernel, made: Kernel, **sizes: tuple[int, ...]) -> None:
 
 
 def synchronized(kernel: Kernel) -> Kernel:
-    result = synchronize(Unit(kernel.name, load_target(kernel.target), kernel, None), SyncOptions())
+    result = synchronize(Session(kernel.name, load_target(kernel.target), kernel, None), SyncOptions())
     assert result.kernel is not None
     assert result.checked is not None
     assert result.checked.findings == []

@@ -20,9 +20,9 @@ from conftest import ROOT
 from tidegate.demo import run_demo
 from tidegate.diag import Finding, Sources, sort_findings
 from tidegate.files import load, load_text
-from tidegate.passes import units_of
 from tidegate.report.build import Asked, Report, build_report
 from tidegate.report.steps import without_barriers
+from tidegate.session import sessions_of
 from tidegate.simulate.cycles import estimate
 
 RACY = """\
@@ -48,14 +48,14 @@ def tidegate_command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]
 
 def report_of(file: str, **asked: Any) -> Report:
     loaded = load(file)
-    (unit,) = units_of(loaded, None)
+    (unit,) = sessions_of(loaded, None)
     return build_report(unit, loaded.sources, Asked(**asked))
 
 
 @pytest.fixture(scope="module")
 def racy() -> Report:
     loaded = load_text(RACY, "shift.tide")
-    (unit,) = units_of(loaded, None)
+    (unit,) = sessions_of(loaded, None)
     return build_report(unit, loaded.sources)
 
 
@@ -123,7 +123,7 @@ def test_a_window_ends_where_the_barrier_would_be_too_late(racy: Report) -> None
 
 def data_of(text: str, file: str = "case.tide") -> dict[str, Any]:
     loaded = load_text(text, file)
-    (unit,) = units_of(loaded, None)
+    (unit,) = sessions_of(loaded, None)
     return build_report(unit, loaded.sources).data
 
 
@@ -276,7 +276,7 @@ def test_every_program_of_the_repository_can_be_drawn(part: int) -> None:
         if path.name in SLOW:
             continue
         loaded = load(str(path))
-        for unit in units_of(loaded, None):
+        for unit in sessions_of(loaded, None):
             with suppress(tidegate.BadInput):
                 assert build_report(unit, loaded.sources).data["programs"]
 
@@ -392,7 +392,7 @@ def test_a_page_is_one_file_and_no_text_of_a_program_ends_its_script(racy: Repor
 
 def test_the_same_program_gives_the_same_page(racy: Report) -> None:
     loaded = load_text(RACY, "shift.tide")
-    (unit,) = units_of(loaded, None)
+    (unit,) = sessions_of(loaded, None)
     assert build_report(unit, loaded.sources).html == racy.html
 
 

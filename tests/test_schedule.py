@@ -23,7 +23,6 @@ from tidegate.language.ops import Iterate, Kernel, walk_ops
 from tidegate.language.parse import parse
 from tidegate.language.trace import CapturedTrace
 from tidegate.library import prove
-from tidegate.passes import Unit
 from tidegate.pingpong import Candidate, Scheduled, schedule_kernel
 from tidegate.pingpong.make import in_clusters
 from tidegate.pingpong.price import price_of
@@ -44,6 +43,7 @@ from tidegate.seeds import (
     transform_two_PP_clusters,
 )
 from tidegate.seeds.schedule import select_strategy
+from tidegate.session import Session
 from tidegate.simulate.hostile import run_hostile
 from tidegate.simulate.inorder import make_inputs, run
 from tidegate.synchronize import SyncOptions, propose
@@ -90,7 +90,7 @@ def words(kernel: Kernel) -> list[str]:
 def compare(text: str, made: Kernel, target: str, sizes: list[dict[str, int]], *, exact: bool) -> None:
     """The scheduled kernel, where everything is delayed, gives what the kernel gives that was given."""
     kernel, facts = kernel_of(text), load_target(target)
-    plain = propose(Unit(kernel.name, facts, kernel, None), SyncOptions(judge=False)).kernel
+    plain = propose(Session(kernel.name, facts, kernel, None), SyncOptions(judge=False)).kernel
     assert plain is not None
     for number, each in enumerate(sizes):
         inputs = make_inputs(kernel, each, seed=number)
@@ -315,7 +315,7 @@ def test_without_order_of_bytes_results_are_wrong(monkeypatch: pytest.MonkeyPatc
     """A tile that is read before it is written races with nobody, if the new order says so: only results tell."""
     text = (EXAMPLES / "gemm_one_slot.tide").read_text()
     monkeypatch.setattr(dependences, "_bytes", lambda *_: iter(()))
-    found = in_clusters(kernel_of(text), GFX, "clusters=2", 2)
+    found = in_clusters(body_of(text), "clusters=2", 2)
     assert isinstance(found, Candidate)
     with pytest.raises(AssertionError):
         compare(text, found.kernel, "gfx942", [{"M": 64, "N": 64, "K": 96}], exact=False)

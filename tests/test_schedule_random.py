@@ -30,9 +30,9 @@ from tidegate.language import ops
 from tidegate.language.ops import Block, Kernel, Op, map_blocks
 from tidegate.language.parse import parse
 from tidegate.language.show import show
-from tidegate.passes import Unit
 from tidegate.pingpong import schedule_kernel
 from tidegate.schedule.model import REASONS
+from tidegate.session import Session
 from tidegate.simulate.hostile import run_hostile
 from tidegate.simulate.inorder import make_inputs, run
 from tidegate.synchronize import synchronize
@@ -52,7 +52,7 @@ def some(few: int, many: int) -> list[object]:
 def test_originals_can_be_made_right_and_mean_something(seed: int) -> None:
     case = draw_body(seed)
     assert parse(show(case.kernel)).kernels == (case.kernel,)
-    made = synchronize(Unit(case.name, case.target, case.kernel, None))
+    made = synchronize(Session(case.name, case.target, case.kernel, None))
     assert made.kernel is not None
     assert made.checked is not None
     assert not made.findings

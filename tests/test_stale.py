@@ -20,7 +20,8 @@ from tidegate.graph.flow import flow_of
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
 from tidegate.language.parse import parse
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import run_stages
+from tidegate.session import Session
 from tidegate.targets import Target, load_target
 from tidegate.verify.stale import find_stale
 
@@ -61,7 +62,7 @@ def stale(body: str, target: str = "gfx950") -> Facts:
 
 def checked(body: str, target: str = "gfx950", *, prove: bool = True) -> list[Finding]:
     (kernel,) = parse(text_of(body, target), "k.tide").kernels
-    unit = Unit("k", load_target(target), kernel, None)
+    unit = Session("k", load_target(target), kernel, None)
     found = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None, prove=prove).findings
     return [each for each in found if each.code == "TG107"]
 

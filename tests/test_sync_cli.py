@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, sho
 from tidegate.language.ops import Kernel, SharedMemoryBarrier, SyncOp, Wait, WorkgroupBarrier, walk_ops
 from tidegate.language.parse import parse
 from tidegate.language.show import show
-from tidegate.passes import SYNC_STAGES, Unit
-from tidegate.synchronize import SyncOptions, propose, synchronize, write_programs
+from tidegate.passes import names_of
+from tidegate.session import Session
+from tidegate.synchronize import SYNC, SyncOptions, propose, synchronize, write_programs
 from tidegate.synchronize.judging import BarrierJudge
 from tidegate.synchronize.written import reasons_of
 from tidegate.targets import load_target
@@ -199,8 +201,8 @@ CASES: dict[str, str] = {
     "output": "race.tide -o out.tide",
     "output-finding": "same.tide -o same.tide",
     "output-sync": "race.sync -o out.sync",
-    **{f"print-{stage}": f"race.tide --print-after {stage}" for stage in SYNC_STAGES},
-    **{f"stop-{stage}": f"race.tide --print-after {stage} --stop-after {stage}" for stage in SYNC_STAGES},
+    **{f"print-{stage}": f"race.tide --print-after {stage}" for stage in names_of(SYNC)},
+    **{f"stop-{stage}": f"race.tide --print-after {stage} --stop-after {stage}" for stage in names_of(SYNC)},
     "bad": "bad.tide",
     "types": "types.tide",
     "not-there": "split.tide",
@@ -445,7 +447,7 @@ def test_json_with_output(command: Command) -> None:
     assert read("out.tide") == found["text"]
 
 
-@pytest.mark.parametrize("stage", SYNC_STAGES)
+@pytest.mark.parametrize("stage", names_of(SYNC))
 def test_json_of_a_stop(command: Command, stage: str) -> None:
     status, out, _ = command("sync", "race.tide", "--json", "--stop-after", stage)
     (program,) = json.loads(out)["programs"]
@@ -487,7 +489,7 @@ def test_json_of_forced_and_bisected(command: Command) -> None:
 def synchronized(text: str, **options: Any) -> tuple[str, list[Kernel]]:
     """The text that comes of a text, and the kernels that the plans give."""
     results = [
-        propose(Unit(each.name, load_target(each.target), each, None), SyncOptions(**options))
+        propose(Session(each.name, load_target(each.target), each, None), SyncOptions(**options))
         for each in parse(text, "a.tide").kernels
     ]
     return write_programs(results, text, "a.tide"), [each.kernel for each in results if each.kernel is not None]
@@ -506,7 +508,7 @@ def test_examples_keep_their_text(path: Path, stripped: bool) -> None:
     text = path.read_text(encoding="utf-8")
     text = without_barriers(text) if stripped else text
     kernels = parse(text, "a.tide").kernels
-    result = propose(Unit(path.stem, load_target(kernels[0].target), kernels[0], None))
+    result = propose(Session(path.stem, load_target(kernels[0].target), kernels[0], None))
     if result.after is None:
         return
     found = write_programs([result], text, "a.tide")
@@ -540,17 +542,18 @@ def test_random_kernels_keep_their_text(seed: int) -> None:
     text = noise(show(kernel), rng)
     (kernel,) = parse(text, "a.tide").kernels
     options = SyncOptions(force_barriers=True) if rng.random() < 0.2 else SyncOptions()
-    result = propose(Unit(kernel.name, target, kernel, None), options)
+    result = propose(Session(kernel.name, target, kernel, None), options)
     found = write_programs([result], text, "a.tide")
     assert parse(found, "a.tide").kernels == (result.kernel,)
     notes = re.findall(r"# (?:note|why) \d+", text)
     assert [each for each in notes if each not in found] == []
     # Back again: some of what stands there is deleted, changed or moved.
     (kernel,) = parse(found, "a.tide").kernels
-    result = propose(Unit(kernel.name, target, kernel, None), SyncOptions())
-    assert result.built is not None
-    result.plan = Plan(tuple(random_edits(result.built.graph.points, rng)))
-    result.kernel, result.placed = apply_plan(result.plan, result.built), None
+    result = propose(Session(kernel.name, target, kernel, None), SyncOptions())
+    assert result.unit.built is not None
+    result.plan = Plan(tuple(random_edits(result.unit.built.graph.points, rng)))
+    result.made = replace(result.unit, kernel=apply_plan(result.plan, result.unit.built))
+    result.placed = None
     again = write_programs([result], found, "a.tide")
     assert parse(again, "a.tide").kernels == (result.kernel,)
     whole_lines = [each for each in re.findall(r"(?m)^ *# note \d+", found) if each not in again]
@@ -639,18 +642,18 @@ def test_a_yield_comes_last() -> None:
 def test_new_orders_are_printed_anew() -> None:
     text = "kernel @k() waves 4 {\n  iterate %k in 0 .. 4 { signal -1 wait -1 }\n}\n"
     (kernel,) = parse(text).kernels
-    result = propose(Unit("k", load_target("gfx1201"), kernel, None))
-    assert result.built is not None
+    result = propose(Session("k", load_target("gfx1201"), kernel, None))
+    assert result.unit.built is not None
     result.plan, result.placed = Plan((Reorder(0, (3, 2)),)), None
-    result.kernel = apply_plan(result.plan, result.built)
+    result.made = replace(result.unit, kernel=apply_plan(result.plan, result.unit.built))
     assert write_programs([result], text) == show(result.kernel)
 
 
 @pytest.mark.parametrize("path", [*EXAMPLES, *BROKEN], ids=lambda path: path.stem)
 def test_each_edit_says_why_it_stands(path: Path) -> None:
     (kernel,) = parse(path.read_text(encoding="utf-8"), "a.tide").kernels
-    result = propose(Unit(path.stem, load_target(kernel.target), kernel, None))
-    why = reasons_of(result, result.built.paths if result.built is not None else ())
+    result = propose(Session(path.stem, load_target(kernel.target), kernel, None))
+    why = reasons_of(result, result.unit.built.paths if result.unit.built is not None else ())
     assert len(why) == len(result.plan.edits)
     assert all(why)
 
@@ -750,7 +753,7 @@ def test_what_cannot_be_synchronized_is_bad_input() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_forced_barriers_leave_no_race(seed: int) -> None:
     kernel, target, _ = random_kernel_program(random.Random(seed))
-    result = synchronize(Unit(kernel.name, target, kernel, None), SyncOptions(force_barriers=True))
+    result = synchronize(Session(kernel.name, target, kernel, None), SyncOptions(force_barriers=True))
     assert result.checked is not None
     assert result.checked.findings == []
 

@@ -16,9 +16,9 @@ from tidegate.files import load, load_text
 from tidegate.graph.barriers import tally
 from tidegate.graph.build import build_graph
 from tidegate.graph.parse import parse_graph
-from tidegate.passes import Unit, units_of
 from tidegate.placement.pieces import find_pieces
 from tidegate.report.build import Asked, build_report
+from tidegate.session import Session, sessions_of
 from tidegate.synchronize import Synchronized, SyncOptions, propose
 from tidegate.synchronize.choose import compare
 
@@ -34,8 +34,8 @@ DRAWN = "gemm_one_slot histogram softmax".split()
 BARRIER = re.compile(r"^\s*(?:workgroup_barrier|shared_memory_barrier|signal)\b")
 
 
-def unit_of(path: Path) -> Unit:
-    (unit,) = units_of(load(str(path)), None)
+def unit_of(path: Path) -> Session:
+    (unit,) = sessions_of(load(str(path)), None)
     return unit
 
 
@@ -91,7 +91,7 @@ kernel @k(%X: global<Nx64xf32>) sizes(N = 8) waves 4 {
 
 
 def test_a_pair_counts_once_and_waits_and_fences_do_not() -> None:
-    (unit,) = units_of(load_text(SPLIT, "k.tide"), None)
+    (unit,) = sessions_of(load_text(SPLIT, "k.tide"), None)
     assert unit.kernel is not None
     found = tally(build_graph(unit.kernel, unit.target).graph)
     assert (found.barriers, found.in_loops, found.weight) == (3, 1, 18)
@@ -125,7 +125,7 @@ def test_sync_counts_what_stands_and_what_it_inserts(path: Path) -> None:
     bare = re.sub(r"(?m)^ *(?:shared_memory_barrier|workgroup_barrier(?! pinned)|wait_count)\b.*\n", "", text)
     forced = SyncOptions(force_barriers=True, judge=False)
     for given, options in product((text, bare), (SyncOptions(judge=False), forced)):
-        (unit,) = units_of(load_text(given, "k.tide"), None)
+        (unit,) = sessions_of(load_text(given, "k.tide"), None)
         result = propose(unit, options)
         assert result.after is not None
         assert result.graph is not None

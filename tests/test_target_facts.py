@@ -22,9 +22,9 @@ from tidegate.graph.build import build_graph
 from tidegate.language.check import check
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
-from tidegate.library import Unit
 from tidegate.schedule.body import find_body
 from tidegate.schedule.emit import shares_simds
+from tidegate.session import Session
 from tidegate.simulate.cycles import estimate
 from tidegate.simulate.judge import judge
 from tidegate.synchronize import SyncOptions, synchronize
@@ -119,7 +119,7 @@ def ask_fit(kernel: Kernel, target: Target) -> object:
 
 
 def ask_waits(kernel: Kernel, target: Target) -> object:
-    result = synchronize(Unit(kernel.name, target, kernel, None), SyncOptions(judge=False))
+    result = synchronize(Session(kernel.name, target, kernel, None), SyncOptions(judge=False))
     return [(str(edit.op), edit.before) for edit in result.plan.edits]
 
 

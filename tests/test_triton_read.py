@@ -17,7 +17,7 @@ from tidegate.adapters.triton.places import take_places
 from tidegate.adapters.triton.read import is_written, read_ttgir
 from tidegate.diag import BadInput, Finding
 from tidegate.files import load
-from tidegate.passes import units_of
+from tidegate.session import sessions_of
 from tidegate.synchronize import propose, write_programs
 
 FOLDER = Path(__file__).parent / "ttgir"
@@ -205,8 +205,8 @@ def test_a_file_may_hold_several_kernels(tmp_path: Path) -> None:
     assert loaded.ttgir is not None
     assert loaded.ttgir.names == ("spread", "again")
     assert [op.string("sym_name") for op in loaded.ttgir.functions] == ["spread", "again", "helper"]
-    assert [unit.name for unit in units_of(load(f"{path}::again"), None)] == ["again"]
-    assert [unit.name for unit in units_of(load(f"{path}::@spread"), None)] == ["spread"]
+    assert [unit.name for unit in sessions_of(load(f"{path}::again"), None)] == ["again"]
+    assert [unit.name for unit in sessions_of(load(f"{path}::@spread"), None)] == ["spread"]
     with pytest.raises(BadInput, match="no kernel `spred`") as caught:
         load(f"{path}::spred")
     assert "did you mean `spread`?" in caught.value.findings[0].help
@@ -317,7 +317,7 @@ PUT_IN = (
 def synchronized(path: Path) -> tuple[str, str]:
     """A text before and after `sync`."""
     loaded = load(str(path), as_compiled=False)
-    results = [propose(unit) for unit in units_of(loaded, None)]
+    results = [propose(unit) for unit in sessions_of(loaded, None)]
     text = path.read_text(encoding="utf-8")
     return text, write_programs(results, text, str(path))
 

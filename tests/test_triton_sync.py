@@ -17,7 +17,8 @@ from tidegate.adapters.triton.values import name_of
 from tidegate.cli import main
 from tidegate.diag import BadInput, Finding
 from tidegate.files import load
-from tidegate.passes import run_stages, units_of
+from tidegate.passes import run_stages
+from tidegate.session import sessions_of
 from tidegate.synchronize import propose, write_programs
 from tidegate.synchronize.model import SyncOptions
 
@@ -50,7 +51,7 @@ def found_in(text: str, folder: Path, *, as_compiled: bool = False) -> list[Find
     path = folder / "k.ttgir"
     path.write_text(text, encoding="utf-8")
     found: list[Finding] = []
-    for unit in units_of(load(str(path), as_compiled=as_compiled), None):
+    for unit in sessions_of(load(str(path), as_compiled=as_compiled), None):
         found += run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
     return found
 
@@ -59,7 +60,7 @@ def found_in(text: str, folder: Path, *, as_compiled: bool = False) -> list[Find
 def synchronized(name: str, merge_waits: str = "model") -> str:
     path = FOLDER / f"{name}.ttgir"
     options = SyncOptions(merge_waits=merge_waits)
-    results = [propose(unit, options) for unit in units_of(load(str(path), as_compiled=False), None)]
+    results = [propose(unit, options) for unit in sessions_of(load(str(path), as_compiled=False), None)]
     assert not any(finding for each in results if each.checked for finding in each.checked.findings)
     return write_programs(results, text_of(name), str(path))
 
@@ -221,7 +222,7 @@ UNKNOWN = """\
 def test_what_nobody_has_described_touches_everything_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "k.mlir"
     path.write_text(UNKNOWN, encoding="utf-8")
-    (unit,) = units_of(load(str(path)), None)
+    (unit,) = sessions_of(load(str(path)), None)
     found = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
     told, *races = found
     assert told.code == "TG407"
@@ -236,7 +237,7 @@ def test_what_nobody_has_described_touches_everything_and_is_reported(tmp_path: 
 def test_sync_puts_a_barrier_before_what_nobody_has_described(tmp_path: Path) -> None:
     path = tmp_path / "k.mlir"
     path.write_text(UNKNOWN, encoding="utf-8")
-    (unit,) = units_of(load(str(path), as_compiled=False), None)
+    (unit,) = sessions_of(load(str(path), as_compiled=False), None)
     after = write_programs([propose(unit)], UNKNOWN, str(path))
     lines = after.split("\n")
     at = next(number for number, line in enumerate(lines) if '"mine.exchange"' in line)
@@ -290,7 +291,7 @@ def test_sync_as_json_and_into_a_file(
 def test_what_is_synchronized_is_not_synchronized_again(tmp_path: Path) -> None:
     path = tmp_path / "k.ttgir"
     path.write_text(synchronized("gemm.gfx942"), encoding="utf-8")
-    (unit,) = units_of(load(str(path), as_compiled=False), None)
+    (unit,) = sessions_of(load(str(path), as_compiled=False), None)
     assert write_programs([propose(unit)], synchronized("gemm.gfx942"), str(path)) == synchronized("gemm.gfx942")
 
 

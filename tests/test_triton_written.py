@@ -25,7 +25,8 @@ from tidegate.adapters.triton.read import read_ttgir
 from tidegate.cli import main
 from tidegate.diag import BadInput, Finding
 from tidegate.files import load
-from tidegate.passes import run_stages, units_of
+from tidegate.passes import run_stages
+from tidegate.session import sessions_of
 from tidegate.synchronize import propose, stages, written
 
 if not libtriton.is_installed():
@@ -76,7 +77,7 @@ def found_in(source: str, folder: Path) -> list[Finding]:
     """What is wrong with a text as it stands."""
     path = folder / "found.ttgir"
     path.write_text(source, encoding="utf-8")
-    units = units_of(load(str(path), as_compiled=False), None)
+    units = sessions_of(load(str(path), as_compiled=False), None)
     checked = [run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None) for unit in units]
     return [finding for each in checked for finding in each.findings]
 
@@ -131,7 +132,7 @@ def test_generic_text_gets_a_generic_commit(tmp_path: Path) -> None:
 def written_by_sync(source: str, folder: Path) -> str:
     path = folder / "given.ttgir"
     path.write_text(source, encoding="utf-8")
-    results = [propose(unit) for unit in units_of(load(str(path), as_compiled=False), None)]
+    results = [propose(unit) for unit in sessions_of(load(str(path), as_compiled=False), None)]
     return written.write_programs(results, source, str(path))
 
 
@@ -481,7 +482,7 @@ def test_texts_that_were_written_differ_in_synchronization_alone(path: Path, tmp
 def test_the_library_judges_what_it_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "k.ttgir"
     path.write_text(text(EXCHANGE), encoding="utf-8")
-    (unit,) = units_of(load(str(path), as_compiled=False), None)
+    (unit,) = sessions_of(load(str(path), as_compiled=False), None)
     assert isinstance(unit.origin, TritonProgram)
     found = stages.synchronize(unit)
     assert found.checked is not None

@@ -9,7 +9,8 @@ import pytest
 from conftest import ROOT
 from tidegate.files import load
 from tidegate.graph.build import build_graph
-from tidegate.passes import run_stages, units_of
+from tidegate.passes import run_stages
+from tidegate.session import sessions_of
 from tidegate.simulate.judge import judge
 
 FILES = sorted((ROOT / "tests" / "verify_once").iterdir())
@@ -17,7 +18,7 @@ FILES = sorted((ROOT / "tests" / "verify_once").iterdir())
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_it_is_found(path: Path) -> None:
-    (unit,) = units_of(load(str(path)), None)
+    (unit,) = sessions_of(load(str(path)), None)
     graph = unit.graph or build_graph(unit.kernel, unit.target).graph
     wrong = {each.code for each in judge(graph, unit.target).findings}
     assert wrong

@@ -23,10 +23,11 @@ from tidegate.files import load_text
 from tidegate.graph.barriers import tally
 from tidegate.graph.build import build_graph
 from tidegate.language.ops import Kernel
-from tidegate.passes import Checked, Unit, check_unit
+from tidegate.passes import Checked, check_session
 from tidegate.pingpong import Scheduled, schedule_kernel
 from tidegate.report.build import Asked, build_report
 from tidegate.report.headline import cost_of_iteration
+from tidegate.session import Session
 from tidegate.simulate.cycles import estimate
 from tidegate.synchronize import Synchronized, synchronize, write_programs
 from tidegate.targets import Target, load_target
@@ -110,7 +111,7 @@ def _race(demo: _Demo) -> bool:
 
 
 def _check(kernel: Kernel, target: Target) -> Checked:
-    return check_unit(Unit(kernel.name, target, kernel, None))
+    return check_session(Session(kernel.name, target, kernel, None))
 
 
 def _distance(kernel: Kernel, target: Target, seed: int) -> float:
@@ -133,7 +134,7 @@ def _synchronize(demo: _Demo) -> bool:
 
 
 def _synchronize_for(demo: _Demo, target: Target) -> bool:
-    result = synchronize(Unit(demo.kernel.name, target, demo.kernel, None))
+    result = synchronize(Session(demo.kernel.name, target, demo.kernel, None))
     assert result.kernel is not None
     assert result.checked is not None
     text = write_programs([result], demo.text, FILE)
@@ -193,7 +194,7 @@ def _compare(demo: _Demo) -> bool:
 def _draw(demo: _Demo) -> bool:
     """A page with all three versions for the first GPU."""
     target = demo.targets[0]
-    unit = Unit(demo.kernel.name, target, demo.kernel, None)
+    unit = Session(demo.kernel.name, target, demo.kernel, None)
     report = build_report(unit, demo.sources, Asked(demo.sizes, cached=True, strategy=STRATEGY))
     try:
         report.save(demo.output)

@@ -16,7 +16,8 @@ from tidegate.graph.build import build_graph as _build_graph
 from tidegate.graph.model import SyncGraph
 from tidegate.language.ops import Kernel
 from tidegate.language.trace import CapturedTrace, KernelFunction
-from tidegate.passes import Unit, check_unit, pick_target
+from tidegate.passes import check_session
+from tidegate.session import Session, pick_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,8 +51,8 @@ def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False
     from tidegate.decided import verdict_on
 
     found = kernel_of(kernel)
-    unit = Unit(found.name, pick_target(found.target, target), found, None)
-    checked = check_unit(unit)
+    unit = Session(found.name, pick_target(found.target, target), found, None)
+    checked = check_session(unit)
     if not advice:
         return verdict_on(checked)
     from tidegate.advice import advise
@@ -116,7 +117,7 @@ def sync(
         time_limit,
     )
     result = synchronize(_unit(program, target), options, limits=limits)
-    if result.after is None:
+    if result.made is None:
         raise BadInput(*result.findings)
     return result
 
@@ -161,15 +162,15 @@ def draw(
         from tidegate.language.show import show
 
         loaded = load_text(show(Module((unit.kernel,))), f"{unit.name}.tide")
-        unit, sources = Unit(unit.name, unit.target, loaded.kernels[0], None), loaded.sources
+        unit, sources = Session(unit.name, unit.target, loaded.kernels[0], None), loaded.sources
     return build_report(unit, sources, Asked(sizes or {}, strategy=strategy, prefetch=prefetch))
 
 
-def _unit(program: KernelLike | SyncGraph, target: str | None) -> Unit:
+def _unit(program: KernelLike | SyncGraph, target: str | None) -> Session:
     if isinstance(program, SyncGraph):
-        return Unit(program.name, pick_target(program.target, target), None, program)
+        return Session(program.name, pick_target(program.target, target), None, program)
     kernel = kernel_of(program)
-    return Unit(kernel.name, pick_target(kernel.target, target), kernel, None)
+    return Session(kernel.name, pick_target(kernel.target, target), kernel, None)
 
 
 def build_graph(kernel: KernelLike, target: str | None = None) -> KernelGraph:

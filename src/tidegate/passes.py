@@ -1,46 +1,26 @@
-"""The pipeline, read top to bottom.
+"""What is wrong with a program: the stages of `check`, read top to bottom.
 
-Needs   a loaded file and a target
-Gives   what each stage makes, as text if asked, and findings
-Keeps   a stage sees only what stands before it here
-Cost    that of the stages
+Needs   a session
+Gives   `Checked`: findings, the proof or what was run; what each stage makes, as text if asked
+Keeps   a stage sees only what stands before it in the tuple. What is proved is not run; what is not, is
+Cost    that of the stages; what the session has computed already costs nothing
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from tidegate.adapters.hosts import host_programs
-from tidegate.diag import BadInput, Finding, Label, closest
-from tidegate.files import Loaded
+from tidegate.diag import BadInput, Finding, closest
 from tidegate.graph.model import SyncGraph, ends_some_lanes
-from tidegate.graph.plan import Plan
-from tidegate.language.ops import Kernel
-from tidegate.targets import Target, default_target, load_target
+from tidegate.session import Session
+from tidegate.targets import Target
 
 if TYPE_CHECKING:
     from tidegate.assumptions import Assumption
     from tidegate.simulate.judge import Judgement, Limits, Progress
-    from tidegate.verify.ground import Ground
     from tidegate.verify.model import Suspect, Verification
-    from tidegate.verify.stale import Stale
-
-# Each stage, and what it prints after it has run.
-STAGES = {
-    "kernel": "the kernel as `.tide` text",
-    "graph": "the SyncGraph as `.sync` text",
-    "footprints": "which bytes each access touches",
-    "hazards": "which accesses need an order",
-    "plan": "what is put in, changed and taken away",
-    "verify": "what is proved, or what stands in the way of a proof",
-    "judge": "what was run, and what that covers",
-}
-# The stages of each command.
-SHOW_STAGES = ("kernel", "graph")
-CHECK_STAGES = ("kernel", "graph", "verify", "judge")
-SYNC_STAGES = ("kernel", "graph", "footprints", "hazards", "plan", "verify", "judge")
 
 Show = Callable[[str, str], None]
 Pairs = set[tuple[int, int]]  # of points
@@ -58,78 +38,60 @@ OUTSIDE = {"TG301", "TG304"}
 # Whether waves meet at the workgroup's barrier: seen in the shape of a kernel, and in the runs of a graph.
 PROTOCOL = {"TG201", "TG202", "TG203", "TG204", "TG205", "TG207", "TG208"}
 
-
-class Origin(Protocol):
-    """A program of another compiler, of which a graph was made."""
-
-    @property
-    def said(self) -> tuple[str, ...]:
-        """How it was taken, where that is not just as it stands: a line for each deviation."""
-
-    def findings(self) -> list[Finding]:
-        """What is taken for worse than it may be."""
-
-    @property
-    def unmodelled(self) -> tuple[str, ...]:
-        """What it does that no graph says: nothing is proved of it then. `assumed`: what its graph relies on."""
-
-    @property
-    def assumed(self) -> frozenset[Assumption]: ...
-
-    def possible(self, plan: Plan) -> Plan:
-        """A plan without the edits that only loosen and that the program's text has no way to say."""
-
-    def with_sources(self, finding: Finding) -> Finding:
-        """A finding with the places of the source that it comes from."""
+Work = TypeVar("Work")
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """One kernel or graph on its way through the stages."""
+class Stage(Generic[Work]):
+    """`run` says whether what comes next has something to work on; `show` what `--print-after` prints, None: nothing.
+
+    `about`: that in a few words."""
 
     name: str
-    target: Target
-    kernel: Kernel | None
-    graph: SyncGraph | None
-    origin: Origin | None = None  # what the graph was made of
-    note: str = ""  # that the file names another target than the one asked for
-    ground: Ground | None = None  # what proofs of programs that differ in synchronization alone have left
+    about: str
+    run: Callable[[Work], bool]
+    show: Callable[[Work], str | None]
 
 
-def units_of(loaded: Loaded, target: str | None) -> list[Unit]:
-    """The programs of a file, each with its target: the one asked for, else the one it names, else the default."""
-    units = [Unit(each.name, _target_of(each, target), each, None) for each in loaded.kernels]
-    if loaded.graph is not None:
-        units.append(Unit(loaded.graph.name, pick_target(loaded.graph.target, target), None, loaded.graph))
-    hosts = host_programs(loaded.ttgir, loaded.ptx, target)
-    return [*units, *(Unit(host.name, host.target, None, graph, host, host.retargeted) for host, graph in hosts)]
+def finder(name: str, about: str, find: Callable[[SyncGraph], list[Finding]]) -> Stage[Checking]:
+    """The stage of a pass that reads the graph and gives findings."""
+
+    def run(work: Checking) -> bool:
+        work.checked.findings += find(work.session.graph)
+        return True
+
+    def show(work: Checking) -> str:
+        return "\n".join(f"{each.at}: {each.message}" for each in find(work.session.graph)) or "none"
+
+    return Stage(name, about, run, show)
 
 
-def _target_of(kernel: Kernel, asked: str | None) -> Target:
-    """As `pick_target`; a name that the kernel gives is a mistake in the kernel."""
-    try:
-        return pick_target(kernel.target, asked)
-    except BadInput as bad:
-        if asked is not None or not kernel.at.line:
-            raise
-        label = Label(kernel.at, f"for `{kernel.target}`")
-        raise BadInput(*(replace(each, labels=each.labels or (label,)) for each in bad.findings)) from None
+def run_in_order(
+    stages: Sequence[Stage[Work]], work: Work, print_after: str | None, stop_after: str | None, show: Show
+) -> str | None:
+    """Gives the name of the stage that was the last, if not all of them were run."""
+    for stage in stages:
+        goes_on = stage.run(work)
+        if stage.name == print_after and (text := stage.show(work)) is not None:
+            show(stage.name, text)
+        if stage is not stages[-1] and (not goes_on or stage.name == stop_after):
+            return stage.name
+    return None
 
 
-def pick_target(named: str, asked: str | None) -> Target:
-    if asked is not None:
-        return load_target("" if asked == "none" else asked)
-    return load_target(named or default_target())
-
-
-def check_stage(name: str | None, stages: Sequence[str] = CHECK_STAGES) -> None:
+def check_stage(name: str | None, stages: Sequence[Stage[Work]]) -> None:
     """Raises `BadInput` for a stage that does not exist, or not for this command."""
-    if name is not None and name not in stages:
-        meant = closest(name, stages)
-        known = "; ".join(f"`{stage}`: {STAGES[stage]}" for stage in stages)
+    names = names_of(stages)
+    if name is not None and name not in names:
+        meant = closest(name, names)
+        known = "; ".join(f"`{each.name}`: {each.about}" for each in stages)
         raise BadInput(
             Finding("TG007", f"there is no stage `{name}`", (), help=f"did you mean `{meant}`?" if meant else known)
         )
+
+
+def names_of(stages: Sequence[Stage[Work]]) -> tuple[str, ...]:
+    return tuple(each.name for each in stages)
 
 
 @dataclass(slots=True)
@@ -183,8 +145,31 @@ class Checked:
         return proved or (self.judgement is not None and bool(self.judgement.runs))
 
 
+@dataclass(slots=True)
+class Checking:
+    """One program on its way through the stages of `check`. Without `prove` everything is left to the judge."""
+
+    session: Session
+    limits: Limits | None = None
+    progress: Progress | None = None
+    prove: bool = True
+    narrow: Narrow | None = None
+    checked: Checked = field(default_factory=lambda: Checked([]))
+
+    @property
+    def proof(self) -> Verification:
+        assert self.checked.verification is not None
+        return self.checked.verification
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left for a run to decide."""
+        proof = self.proof
+        return proof.is_proved and not proof.doubts and not (self.limits is not None and self.limits.count)
+
+
 def run_stages(
-    unit: Unit,
+    session: Session,
     *,
     print_after: str | None,
     stop_after: str | None,
@@ -195,122 +180,126 @@ def run_stages(
     narrow: Narrow | None = None,
 ) -> Checked:
     """All stages in order; findings that leave no meaning end it. Without `prove` everything is left to the judge."""
-    checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove, narrow)
-    if unit.origin is not None:
-        checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *checked.findings))]
+    work = Checking(session, limits, progress, prove, narrow)
+    checked, origin = work.checked, session.origin
+    stages = CHECK if session.kernel is not None else CHECK[1:]
+    last = run_in_order(stages, work, print_after, stop_after, show)
+    if last == "verify":
+        checked.findings += _possible(work.proof.suspects, session.graph, lambda _: "nothing was run", limits)
+        checked.findings += _stale_findings(session)
+    if last is not None:
+        checked.why_not = _why_not(checked.findings, stop_after)
+    if origin is not None:
+        checked.findings = [*map(origin.with_sources, (*origin.findings(), *checked.findings))]
     return checked
 
 
-def check_unit(unit: Unit, limits: Limits | None = None, narrow: Narrow | None = None) -> Checked:
+def check_session(session: Session, limits: Limits | None = None, narrow: Narrow | None = None) -> Checked:
     """All stages, for those who want nothing but what they find."""
-    return run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None, limits=limits, narrow=narrow)
+    return run_stages(session, print_after=None, stop_after=None, show=lambda *_: None, limits=limits, narrow=narrow)
 
 
-def _run_stages(
-    unit: Unit,
-    print_after: str | None,
-    stop_after: str | None,
-    show: Show,
-    limits: Limits | None,
-    progress: Progress | None,
-    prove: bool,
-    narrow: Narrow | None,
-) -> Checked:
-    findings: list[Finding] = []
-    graph = unit.graph
-    if unit.kernel is not None:
-        from tidegate.language.check import check
-        from tidegate.language.show import show as show_text
+# --- the kernel and the graph -------------------------------------------------------------------------------------
 
-        if print_after == "kernel":
-            show("kernel", show_text(unit.kernel))
-        findings += check(unit.kernel, unit.target)
-        if stop_after == "kernel" or any(each.is_bad_input for each in findings):
-            return Checked(findings, why_not=_why_not(findings, stop_after))
-        from tidegate.graph.build import build_graph
 
-        graph = build_graph(unit.kernel, unit.target).graph
-    assert graph is not None
-    from tidegate.graph.fit import find_graph_misfits
+def _check_kernel(work: Checking) -> bool:
+    work.checked.findings += work.session.of_kernel
+    return not _is_meaningless(work.checked.findings)
+
+
+def _show_kernel(work: Checking) -> str | None:
+    from tidegate.language.show import show
+
+    return show(work.session.kernel) if work.session.kernel is not None else None
+
+
+def _check_graph(work: Checking) -> bool:
+    findings = work.checked.findings
+    findings += work.session.of_graph
+    return not _is_meaningless(findings) and not any(each.code in NOT_THERE for each in findings)
+
+
+def _show_graph(work: Checking) -> str:
     from tidegate.graph.show import show_graph
-    from tidegate.graph.wellformed import check_graph
 
-    findings += check_graph(graph)
-    if print_after == "graph":
-        show("graph", show_graph(graph))
-    if unit.kernel is None and not any(each.is_bad_input for each in findings):
-        findings += find_graph_misfits(graph, unit.target, lowered=unit.origin is not None)
-    if stop_after == "graph" or any(each.is_bad_input or each.code in NOT_THERE for each in findings):
-        return Checked(findings, why_not=_why_not(findings, stop_after))
+    return show_graph(work.session.graph)
+
+
+def _is_meaningless(findings: Sequence[Finding]) -> bool:
+    return any(each.is_bad_input for each in findings)
+
+
+# --- the proof ----------------------------------------------------------------------------------------------------
+
+
+def _verify(work: Checking) -> bool:
     from tidegate.verify.model import Verification
-    from tidegate.verify.say import show_verification
-    from tidegate.verify.say_threads import thread_findings
-    from tidegate.verify.verify import verify
 
-    stale = _stale(graph, unit.target)
-    verification = Verification(undecided=("nobody was asked to",))
-    if prove:  # that a kernel stays in its memory has been seen in its shape; Triton sees to that of its own
-        memory = unit.kernel is None and unit.origin is None
-        verification = verify(graph, unit.target, memory=memory, ground=unit.ground)
+    session, checked, origin = work.session, work.checked, work.session.origin
+    graph = session.graph
+    verification = session.verification if work.prove else Verification(undecided=("nobody was asked to",))
     # What is not modelled may order a suspect that threads show; of waves a run decides.
-    if unit.origin is not None and unit.origin.unmodelled and (graph.maps or not verification.suspects):
-        verification = Verification(undecided=unit.origin.unmodelled)
-    if print_after == "verify":
-        show("verify", show_verification(verification, graph))
+    if origin is not None and origin.unmodelled and (graph.maps or not verification.suspects):
+        verification = Verification(undecided=origin.unmodelled)
     if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude
-        findings = [each for each in findings if each.code not in PROTOCOL]
-    checked = Checked(findings, None, "", verification, graph, _assumptions(unit, graph, verification))
-    checked.unmodelled = unit.origin.unmodelled if unit.origin is not None else ()
-    if stop_after == "verify":
-        checked.why_not = _why_not(findings, stop_after)
-        checked.findings += _possible(verification.suspects, graph, lambda _: "nothing was run", limits)
-        checked.findings += _stale_findings(stale, graph)
-        return checked
-    if verification.is_proved and not verification.doubts and not (limits is not None and limits.count):
-        if print_after == "judge":
-            show("judge", "not run: there is nothing left to decide")
-        if stale:  # whether the conditions on the way allow that is seen in runs
-            from tidegate.simulate.judge import judge
-
-            checked.findings += _stale_findings(stale, graph, judge(graph, unit.target, limits, progress))
-        return checked
-    if graph.maps:  # the simulator knows waves, and no threads
-        checked.findings += thread_findings(verification, graph)
-        return checked
-    left = narrow(graph, verification) if narrow is not None and not stale else None
-    _run(checked, unit.target, limits, progress, left)
-    checked.findings += _stale_findings(stale, graph, checked.judgement)
-    if print_after == "judge" and checked.judgement is not None:
-        show("judge", checked.judgement.show())
-    return checked
+        checked.findings = [each for each in checked.findings if each.code not in PROTOCOL]
+    checked.verification, checked.graph = verification, graph
+    checked.assumptions = _assumptions(session, verification)
+    checked.unmodelled = origin.unmodelled if origin is not None else ()
+    return True
 
 
-def _assumptions(unit: Unit, graph: SyncGraph, verification: Verification) -> tuple[Assumption, ...]:
+def _show_proof(work: Checking) -> str:
+    from tidegate.verify.say import show_verification
+
+    return show_verification(work.proof, work.session.graph)
+
+
+def _assumptions(session: Session, verification: Verification) -> tuple[Assumption, ...]:
     from tidegate.assumptions import find_assumptions
 
+    graph, kernel, origin = session.graph, session.kernel, session.origin
     # The shape of a kernel shows that it stays in its memory; a graph was asked, and Triton sees to its own.
-    in_range = unit.kernel is not None or (unit.origin is None and not verification.doubts)
+    in_range = kernel is not None or (origin is None and not verification.doubts)
     leans = verification.leans_on_lanes or not verification.is_proved
-    return find_assumptions(graph, unit.target, kernel=unit.kernel, in_range=in_range, leans=leans, host=unit.origin)
+    return find_assumptions(graph, session.target, kernel=kernel, in_range=in_range, leans=leans, host=origin)
 
 
-def _stale(graph: SyncGraph, target: Target) -> list[Stale]:
-    """Counts that do not wait for what stands beside them, if conditions are free."""
-    from tidegate.graph.flow import flow_of
-    from tidegate.verify.stale import claims, find_stale
-
-    if not any(claims(point.action) for point in graph.points):
-        return []
-    return find_stale(flow_of(graph), target)
+# --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def _stale_findings(stale: list[Stale], graph: SyncGraph, judgement: Judgement | None = None) -> list[Finding]:
+def _judge(work: Checking) -> bool:
+    from tidegate.simulate.judge import judge
+    from tidegate.verify.say_threads import thread_findings
+
+    session, checked = work.session, work.checked
+    if work.is_settled:
+        if session.stale:  # whether the conditions on the way allow that is seen in runs
+            ran = judge(session.graph, session.target, work.limits, work.progress)
+            checked.findings += _stale_findings(session, ran)
+    elif session.graph.maps:  # the simulator knows waves, and no threads
+        checked.findings += thread_findings(work.proof, session.graph)
+    else:
+        left = work.narrow(session.graph, work.proof) if work.narrow is not None and not session.stale else None
+        _run(checked, session.target, work.limits, work.progress, left)
+        checked.findings += _stale_findings(session, checked.judgement)
+    return True
+
+
+def _show_runs(work: Checking) -> str | None:
+    if work.is_settled:
+        return "not run: there is nothing left to decide"
+    return work.checked.judgement.show() if work.checked.judgement is not None else None
+
+
+def _stale_findings(session: Session, judgement: Judgement | None = None) -> list[Finding]:
     """Those that a run shows; all where nothing was run."""
     from tidegate.verify.say import stale_findings
 
+    stale = [*session.stale]
     if judgement is not None and judgement.runs:
         stale = [each for each in stale if each.wait in judgement.late]
-    return stale_findings(stale, graph)
+    return stale_findings(stale, session.graph)
 
 
 def _run(
@@ -429,3 +418,12 @@ def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
         and not (protocol and each.code in PROTOCOL)
         and not (barriers and each in judgement.at_the_barrier)
     ]
+
+
+CHECK: tuple[Stage[Checking], ...] = (
+    Stage("kernel", "the kernel as `.tide` text", _check_kernel, _show_kernel),
+    Stage("graph", "the SyncGraph as `.sync` text", _check_graph, _show_graph),
+    Stage("verify", "what is proved, or what stands in the way of a proof", _verify, _show_proof),
+    Stage("judge", "what was run, and what that covers", _judge, _show_runs),
+)
+SHOW = CHECK[:2]  # what `show` prints

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tidegate.advice import Advice
     from tidegate.cli.sarif import Reported
     from tidegate.diag import Finding, Sources
-    from tidegate.passes import Checked, Show, Unit
+    from tidegate.passes import Checked, Show
+    from tidegate.session import Session
     from tidegate.simulate.judge import Limits
 
 
@@ -76,7 +77,7 @@ def check_command(
     `tidegate check gemm.tide --advice`
     """
     from tidegate.diag import BadInput, Sources
-    from tidegate.passes import check_stage
+    from tidegate.passes import CHECK, check_stage
     from tidegate.simulate.judge import AT_ONCE, EXPLORE
 
     if as_json and as_sarif:
@@ -85,8 +86,8 @@ def check_command(
     checks = [_Check(file, len(files) > 1, block) for file in files]
     refused: Sequence[Finding] = ()
     try:
-        check_stage(print_after)
-        check_stage(stop_after)
+        check_stage(print_after, CHECK)
+        check_stage(stop_after, CHECK)
         sizes = tuple(read_sizes(size or []).items())
         limits = replace(EXPLORE if explore else AT_ONCE, seed=seed, sizes=sizes)
         limits = limits if max_findings else replace(limits, alike=0)
@@ -159,7 +160,7 @@ class _Check:
     def __init__(self, file: str, among_others: bool, block: str | None) -> None:
         self.file, self.among_others, self.block = file, among_others, block
         self.bad: list[Finding] = []
-        self.units: list[Unit] = []
+        self.units: list[Session] = []
         self.results: list[Checked] = []
         self.advice: list[Advice] = []  # of each program, if it was asked for
         self.sources: Sources | None = None
@@ -179,12 +180,13 @@ class _Check:
     ) -> None:
         from tidegate.diag import BadInput
         from tidegate.files import load
-        from tidegate.passes import run_stages, units_of
+        from tidegate.passes import run_stages
+        from tidegate.session import sessions_of
 
         self.shown = print_after
         try:
             loaded = load(self.file, block=self.block)
-            units = units_of(loaded, target)
+            units = sessions_of(loaded, target)
         except BadInput as bad:
             self.bad += bad.findings
             return
@@ -209,7 +211,7 @@ class _Check:
         from tidegate.limits import MOST_EXPLAINED, count_operations
 
         for unit, checked in zip(self.units, self.results, strict=True):
-            if count_operations([unit.kernel] if unit.kernel else [], unit.graph) > MOST_EXPLAINED:
+            if count_operations([unit.kernel] if unit.kernel else [], unit.given) > MOST_EXPLAINED:
                 self.advice.append(Advice(why_not=f"it has more than {MOST_EXPLAINED:,} operations"))
                 continue
             with progress_bar(f"advising @{unit.name}", quiet=quiet) as progress:
@@ -250,7 +252,7 @@ class _Check:
             if self.shown not in ("judge", "verify"):
                 lines += [f"  {line}" for line in show_decided(checked).splitlines()]
             unit = self.units[number]
-            placed = unit.graph is None or not unit.graph.maps  # `sync` takes no programs by threads
+            placed = unit.given is None or not unit.given.maps  # `sync` takes no programs by threads
             if placed and checked.findings and all(each.code in ORDERED_BY_SYNC for each in checked.findings):
                 which = visible(self.file if len(self.units) == 1 else f"{self.file}::{unit.name}")
                 lines += _sync_hint(unit, which)
@@ -300,36 +302,36 @@ class _Check:
         ]
 
 
-def _sync_hint(unit: Unit, which: str) -> list[str]:
+def _sync_hint(unit: Session, which: str) -> list[str]:
     """That `sync` helps, as far as it does: the plan is made to know it."""
     from tidegate.limits import MOST_EXPLAINED, count_operations
     from tidegate.synchronize import propose
     from tidegate.synchronize.said import unplaced_of
 
-    if count_operations([unit.kernel] if unit.kernel else [], unit.graph) > MOST_EXPLAINED:
+    if count_operations([unit.kernel] if unit.kernel else [], unit.given) > MOST_EXPLAINED:
         return []  # the plan would take longer than the check
     result = propose(unit)
-    if result.after is None or not result.plan.edits:
+    if result.made is None or not result.plan.edits:
         return []
     if unplaced_of(result):
         return [f"  `tidegate sync {which}` puts in barriers and waits that order part of this, and says what is left"]
     return [f"  `tidegate sync {which}` puts in the barriers and waits that can order this"]
 
 
-def _name(unit: Unit) -> str:
+def _name(unit: Session) -> str:
     return f"@{unit.name} on {unit.target.name or 'no target'}"
 
 
-def _check_sizes(file: str, units: list[Unit], given: dict[str, int]) -> None:
+def _check_sizes(file: str, units: list[Session], given: dict[str, int]) -> None:
     """Sizes on the command line must exist, and satisfy what the programs assume."""
     from tidegate.index import holds, names, show
 
-    programs = [unit.graph or unit.kernel for unit in units]
-    known = {size.name for program in programs if program for size in program.sizes}
+    programs = [unit.program for unit in units]
+    known = {size.name for program in programs for size in program.sizes}
     for name in given:
         if name not in known:
             stop(f"`{file}` has no size `{name}`", f"its sizes: {', '.join(sorted(known)) or 'none'}")
     for unit, program in zip(units, programs, strict=True):
-        for cond in program.where if program else ():
+        for cond in program.where:
             if given and set(names(cond)) <= set(given) and not holds(cond, given):
                 stop(f"`@{unit.name}` assumes `{show(cond)}`, which does not hold with these sizes")

@@ -72,21 +72,22 @@ def complete_schedule_strategy(incomplete: str) -> list[str]:
 
 
 def complete_show_stage(incomplete: str) -> list[str]:
-    from tidegate.passes import SHOW_STAGES
+    from tidegate.passes import SHOW, names_of
 
-    return _begun(list(SHOW_STAGES), incomplete)
+    return _begun([*names_of(SHOW)], incomplete)
 
 
 def complete_check_stage(incomplete: str) -> list[str]:
-    from tidegate.passes import CHECK_STAGES
+    from tidegate.passes import CHECK, names_of
 
-    return _begun(list(CHECK_STAGES), incomplete)
+    return _begun([*names_of(CHECK)], incomplete)
 
 
 def complete_sync_stage(incomplete: str) -> list[str]:
-    from tidegate.passes import SYNC_STAGES
+    from tidegate.passes import names_of
+    from tidegate.synchronize import SYNC
 
-    return _begun(list(SYNC_STAGES), incomplete)
+    return _begun([*names_of(SYNC)], incomplete)
 
 
 def complete_words(*words: str) -> Complete:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tidegate.files import Loaded
     from tidegate.graph.model import SyncGraph
-    from tidegate.passes import Unit
     from tidegate.report.build import Asked, Report
+    from tidegate.session import Session
     from tidegate.simulate.cycles import Estimate
     from tidegate.targets import Target
 
@@ -78,11 +78,11 @@ def draw_command(
     `tidegate draw gemm.tide --prefetch --strategy two-pp-cluster -o both.html`
     """
     from tidegate.files import load
-    from tidegate.passes import units_of
+    from tidegate.session import sessions_of
 
     _check_output(output, trace)
     loaded = load(file)
-    units = units_of(loaded, target)
+    units = sessions_of(loaded, target)
     if len(units) > 1:
         stop("one program is drawn, and the file has several", f"pick one: `{file}::{units[0].name}`")
     (unit,) = units
@@ -118,12 +118,12 @@ def _check_output(output: Path | None, trace: Path | None) -> None:
 # --- the page -----------------------------------------------------------------------------------------------------
 
 
-def _draw_page(unit: Unit, loaded: Loaded, output: Path, file: str, asked: Asked) -> None:
+def _draw_page(unit: Session, loaded: Loaded, output: Path, file: str, asked: Asked) -> None:
     from tidegate.diag import BadInput
     from tidegate.limits import check_explained
     from tidegate.report.build import NotScheduled, as_written, build_report
 
-    check_explained(unit.kernel, unit.graph, unit.name, "a page")
+    check_explained(unit.kernel, unit.given, unit.name, "a page")
     before = as_written(file, loaded, unit)
     if asked.strategy and unit.kernel is None:
         stop("only a kernel can be scheduled: the operations of other loops are not known", "give a kernel")
@@ -155,7 +155,7 @@ def say_page(report: Report, output: Path) -> None:
 
 
 def _draw_picture(
-    unit: Unit,
+    unit: Session,
     graph: SyncGraph,
     output: Path,
     sizes: Mapping[str, int],
@@ -174,7 +174,7 @@ def _draw_picture(
         say(f"{visible(str(output))}: @{panel.graph.name} on {unit.target.name or 'no target'}, {panel.title}")
 
 
-def _drawn(unit: Unit, graph: SyncGraph, strategy: str | None, prefetch: bool) -> Iterator[tuple[str, SyncGraph]]:
+def _drawn(unit: Session, graph: SyncGraph, strategy: str | None, prefetch: bool) -> Iterator[tuple[str, SyncGraph]]:
     """The program, and what was made of it, each with what it is called."""
     if strategy is None:
         yield "as it is", graph
@@ -193,23 +193,11 @@ def _drawn(unit: Unit, graph: SyncGraph, strategy: str | None, prefetch: bool) -
     yield f"after, {made.chosen.strategy}", made.chosen.graph
 
 
-def _graph_of(unit: Unit, loaded: Loaded) -> SyncGraph:
+def _graph_of(unit: Session, loaded: Loaded) -> SyncGraph:
     """The graph of a program that has a meaning; says what is wrong with one that has none, and ends."""
-    from tidegate.graph.build import build_graph
-    from tidegate.graph.wellformed import check_graph
-    from tidegate.language.check import check
-
-    if unit.kernel is None:
-        assert unit.graph is not None
-        findings = list(check_graph(unit.graph))
-    else:
-        findings = [each for each in check(unit.kernel, unit.target) if each.is_bad_input]
-    if findings:
-        print_findings(findings, loaded.sources)
+    if unit.meaningless:
+        print_findings(unit.meaningless, loaded.sources)
         raise typer.Exit(2)
-    if unit.kernel is not None:
-        return build_graph(unit.kernel, unit.target).graph
-    assert unit.graph is not None
     return unit.graph
 
 

@@ -39,18 +39,18 @@ def explain_command(
     from tidegate.explanation.show import show_explained
     from tidegate.files import load
     from tidegate.limits import check_explained
-    from tidegate.passes import units_of
+    from tidegate.session import sessions_of
     from tidegate.synchronize import SyncOptions
 
     SyncOptions(atomics=atomics, stagger=stagger).check()
     results: list[Explained] = []
     try:
         loaded = load(file)
-        units = units_of(loaded, target)
+        units = sessions_of(loaded, target)
         if not as_json:
             say_notes(units)
         for unit in units:
-            check_explained(unit.kernel, unit.graph, unit.name, "`explain`")
+            check_explained(unit.kernel, unit.given, unit.name, "`explain`")
             with progress_bar(f"explaining @{unit.name}", quiet=as_json) as progress:
                 results.append(explain(unit, atomics=atomics, stagger=stagger, progress=progress))
     except BadInput as bad:

@@ -113,8 +113,8 @@ def run_command(
     `tidegate run gemm.tide --reference gemm.py`, `tidegate run gemm.tide --cycles --workgroups 2`
     """
     from tidegate.files import load
-    from tidegate.language.check import check
-    from tidegate.passes import NOT_THERE, units_of
+    from tidegate.passes import NOT_THERE
+    from tidegate.session import sessions_of
 
     loaded = load(file)
     if reference is not None:
@@ -126,19 +126,18 @@ def run_command(
         raise typer.Exit(_run_cycles(file, loaded, target, wanted, asked, output))
     if workgroups is not None or cached or as_json:
         stop("`--workgroups`, `--cached` and `--json` are about an estimate", "give `--cycles` too")
-    status, units = 0, units_of(loaded, target)
+    status, units = 0, sessions_of(loaded, target)
     say_notes(units)
     if trace is not None and len(units) > 1:
         stop("`--trace` writes one timeline, and the file has several kernels", f"pick one: `{file}::{units[0].name}`")
     arrays: dict[str, Any] = {}
     for unit in units:
-        if unit.graph is not None:
+        if unit.kernel is None:
             if output is not None:
                 stop(f"`@{unit.name}` is a graph: it has no arrays to save", "drop `--output`")
             status = max(status, _run_graph(unit.graph, unit.target, loaded, wanted))
             continue
-        assert unit.kernel is not None
-        findings = check(unit.kernel, unit.target)
+        findings = unit.of_kernel
         print_findings(findings, loaded.sources)
         if any(each.is_bad_input for each in findings):
             raise typer.Exit(2)
@@ -170,10 +169,7 @@ def _run_cycles(
     file: str, loaded: Any, target: str | None, wanted: _Wanted, asked: CyclesAsked, output: Path | None
 ) -> int:
     """Estimates instead of runs; gives the exit status."""
-    from tidegate.graph.build import build_graph
-    from tidegate.graph.wellformed import check_graph
-    from tidegate.language.check import check
-    from tidegate.passes import units_of
+    from tidegate.session import sessions_of
 
     if wanted.in_order or wanted.counters or wanted.phases or wanted.waves is not None or output is not None:
         stop(
@@ -183,21 +179,15 @@ def _run_cycles(
     if not 1 <= asked.workgroups <= MOST_GROUPS:
         said = f"`--workgroups {asked.workgroups}`: at least 1 and at most {MOST_GROUPS} share a compute unit"
         stop(said, f"give a number from 1 to {MOST_GROUPS}")
-    units, costed = units_of(loaded, target), []
+    units, costed = sessions_of(loaded, target), []
     say_notes(units)
     if asked.trace is not None and len(units) > 1:
         stop("`--trace` writes one timeline, and the file has several kernels", f"pick one: `{file}::{units[0].name}`")
     for unit in units:
-        if unit.graph is not None:
-            findings = list(check_graph(unit.graph))
-        else:
-            assert unit.kernel is not None
-            findings = [each for each in check(unit.kernel, unit.target) if each.is_bad_input]
-        if findings:
-            print_findings(findings, loaded.sources, err=asked.as_json)
+        if unit.meaningless:
+            print_findings(unit.meaningless, loaded.sources, err=asked.as_json)
             return 2
-        graph = unit.graph if unit.kernel is None else build_graph(unit.kernel, unit.target).graph
-        assert graph is not None
+        graph = unit.graph
         costed.append(cost_of(graph, unit.target, fill_sizes(graph.name, graph.sizes, wanted.sizes), asked))
     say_cycles(costed, file, asked)
     return 0

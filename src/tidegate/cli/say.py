@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from tidegate.diag import Finding, Sources
     from tidegate.language.ops import Size
-    from tidegate.passes import Checked, Unit
+    from tidegate.passes import Checked
+    from tidegate.session import Session
 
 
 NOT_PLAIN = re.compile("[^\n -~]")
@@ -132,14 +133,14 @@ def stop(message: str, help: str = "") -> NoReturn:
     raise BadInput(Finding("TG022", message, (), help=help))
 
 
-def say_notes(units: Sequence[Unit]) -> None:
+def say_notes(units: Sequence[Session]) -> None:
     """Where programs are not taken as their files say: for which target, one line for each."""
     for unit in units:
         if unit.note:
             say(f"@{unit.name}: {unit.note}", err=True)
 
 
-def status_of(findings: list[Finding]) -> int:
+def status_of(findings: Sequence[Finding]) -> int:
     if any(each.is_bad_input for each in findings):
         return 2
     return 1 if any(each.severity == "error" for each in findings) else 0

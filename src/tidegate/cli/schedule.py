@@ -15,8 +15,8 @@ from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from tidegate.assumptions import Assumption
-    from tidegate.passes import Unit
     from tidegate.pingpong import Candidate, Scheduled
+    from tidegate.session import Session
     from tidegate.targets import Target
 
 JSON_VERSION = 1
@@ -79,16 +79,16 @@ def schedule_command(
 
 def _schedule(
     file: str, target: str | None, strategy: str, output: Path | None, prefetch: bool, stagger: int, *, quiet: bool
-) -> tuple[Unit, Scheduled]:
+) -> tuple[Session, Scheduled]:
     from tidegate.files import load
-    from tidegate.passes import units_of
     from tidegate.pingpong import schedule_kernel
+    from tidegate.session import sessions_of
 
     loaded = load(file, as_compiled=not file.partition("::")[0].lower().endswith(".ptx"))
     if loaded.graph is not None or loaded.ttgir is not None:
         what = "a graph" if loaded.graph is not None else "TTGIR"
         stop(f"{what} cannot be scheduled: the operations of its loops are not known", "give a kernel")
-    units = units_of(loaded, target)
+    units = sessions_of(loaded, target)
     if len(units) > 1:
         names = ", ".join(f"`{file}::{each.name}`" for each in units[:3])
         stop(f"`{file}` holds {len(units)} kernels", f"pick one: {names}")
@@ -103,7 +103,7 @@ def _schedule(
     return unit, found
 
 
-def _report(unit: Unit, found: Scheduled, output: Path | None, *, err: bool) -> None:
+def _report(unit: Session, found: Scheduled, output: Path | None, *, err: bool) -> None:
     title = f"@{unit.name} on {unit.target.name or 'the empty target'}, {found.asked}"
     if found.chosen is None:
         say(f"{title}: declined", err=err)
@@ -157,7 +157,7 @@ def _rows(found: Scheduled) -> list[list[str]]:
     return rows
 
 
-def _to_json(file: str, unit: Unit, found: Scheduled, output: Path | None) -> dict[str, object]:
+def _to_json(file: str, unit: Session, found: Scheduled, output: Path | None) -> dict[str, object]:
     from tidegate.assumptions import assumptions_to_json
 
     return {

@@ -62,12 +62,13 @@ def show_command(
     Examples: `tidegate show gemm.py -o gemm.tide`, `tidegate show gemm.tide --print-after graph`
     """
     from tidegate.files import load
-    from tidegate.passes import SHOW_STAGES, check_stage, run_stages, units_of
+    from tidegate.passes import SHOW, check_stage, run_stages
+    from tidegate.session import sessions_of
 
-    check_stage(print_after, SHOW_STAGES)
+    check_stage(print_after, SHOW)
     loaded = load(file)
     shown: list[str] = []
-    units = units_of(loaded, target)
+    units = sessions_of(loaded, target)
     say_notes(units)
     for unit in units:
         stage = "graph" if unit.kernel is None else print_after

@@ -114,11 +114,11 @@ def sync_command(
     `tidegate sync gemm.tide --diff`, `tidegate sync gemm.tide --strategy optimal --time-limit 60`,
     `tidegate sync gemm.tide --print-after plan --stop-after plan`
     """
-    from tidegate.passes import SYNC_STAGES, check_stage
-    from tidegate.synchronize import SyncOptions
+    from tidegate.passes import check_stage
+    from tidegate.synchronize import SYNC, SyncOptions
 
-    check_stage(print_after, SYNC_STAGES)
-    check_stage(stop_after, SYNC_STAGES)
+    check_stage(print_after, SYNC)
+    check_stage(stop_after, SYNC)
     for stage in (print_after, stop_after):
         if no_judge and stage in ("verify", "judge"):
             stop(f"`--no-judge` leaves out the stage `{stage}`", "drop one of them")
@@ -171,12 +171,12 @@ class _Work:
     def run(self, target: str | None) -> None:
         from tidegate.diag import BadInput
         from tidegate.files import load
-        from tidegate.passes import units_of
+        from tidegate.session import sessions_of
         from tidegate.synchronize import propose
 
         try:
             loaded = load(self.file, as_compiled=False)
-            units = units_of(loaded, target)
+            units = sessions_of(loaded, target)
             _check_output(self.output, loaded)
         except BadInput as bad:
             if not self.as_json:
@@ -215,7 +215,7 @@ class _Work:
         """
         from tidegate.synchronize import read_back, write_programs
 
-        if any(each.after is None for each in self.results):
+        if any(each.made is None for each in self.results):
             return
         is_text = Path(loaded.file).suffix.lower() != ".py"
         self.before = loaded.sources.texts[loaded.file] if is_text else ""

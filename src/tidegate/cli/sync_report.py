@@ -25,7 +25,7 @@ def report(result: Synchronized, most: int = MOST_FINDINGS, *, printed: str | No
     who = f"@{unit.name} on {unit.target.name or 'no target'}"
     if result.placed is None and not result.plan.edits and result.why_not:
         return [f"{who}: not synchronized: {result.why_not}"]
-    planned = ", planned" if result.after is None else ""
+    planned = ", planned" if result.made is None else ""
     lines = [f"{who}, {_how(result)}{planned}: {_counts(result)}"]
     lines += [f"  {line}" for line in (*_weight(result), *_unplaced(result))]
     lines += [f"  note: {note}" for note in result.notes]

@@ -16,7 +16,8 @@ from tidegate.graph import model as g
 from tidegate.graph.barriers import Tally, tally
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Kind
-from tidegate.passes import Checked, Unit
+from tidegate.passes import Checked
+from tidegate.session import Session
 
 
 class Verdict(Enum):
@@ -131,7 +132,7 @@ class Pair:
 class Explained:
     """One program. `why_not`: why there is nothing to say."""
 
-    unit: Unit
+    unit: Session
     findings: list[Finding]  # of the program as it is
     graph: g.SyncGraph | None = None
     hazards: Hazards | None = None

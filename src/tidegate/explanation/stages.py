@@ -19,19 +19,17 @@ from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
 from tidegate.explanation.pairs import PairFinder
 from tidegate.explanation.slots import SlotTrials
 from tidegate.explanation.trials import MOST_STEPS, Trials
-from tidegate.graph import model as g
 from tidegate.graph.barriers import tally
-from tidegate.graph.build import build_graph
-from tidegate.graph.flow import flow_of
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
-from tidegate.hazards.find import Hazards, find_hazards
+from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
-from tidegate.passes import Unit, run_stages
+from tidegate.passes import run_stages
 from tidegate.placement.groups import Group, count_runs, find_barriers
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walk, Walks
+from tidegate.session import Session
 from tidegate.synchronize.choose import compare
 from tidegate.synchronize.model import SyncOptions
 
@@ -45,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 
 def explain(
-    unit: Unit,
+    unit: Session,
     *,
     atomics: str = "commute",
     stagger: int = 0,
@@ -59,15 +57,13 @@ def explain(
     if any(each.is_bad_input for each in seen.findings):
         result.why_not = "the program has no meaning"
         return result
-    built = build_graph(unit.kernel, unit.target) if unit.kernel is not None else None
-    graph = built.graph if built is not None else unit.graph
-    assert graph is not None
-    if not any(point.at.line for point in graph.points):
-        result.listing = show_graph(graph)
-        graph = parse_graph(result.listing, f"{graph.name}.sync")
-    found = find_hazards(flow_of(graph), unit.target, atomics=atomics, stagger=stagger)
+    placed = unit  # the program whose points have places
+    if not any(point.at.line for point in unit.graph.points):
+        result.listing = show_graph(unit.graph)
+        placed = Session(unit.name, unit.target, None, parse_graph(result.listing, f"{unit.graph.name}.sync"))
+    graph, found = placed.graph, placed.hazards(atomics, stagger)
     result.graph, result.hazards = graph, found
-    _Explainer(result, graph, found, atomics, most_steps).explain(progress or (lambda *_: None))
+    _Explainer(result, placed, found, atomics, most_steps).explain(progress or (lambda *_: None))
     if len(found.conflicts.known) > MOST_COMPARED:
         asked = f"the bound of {MOST_COMPARED} kinds of pairs of accesses was reached"
         result.notes.append(f"not compared with what `sync` would make of it: {asked}")
@@ -78,14 +74,14 @@ def explain(
 
 class _Explainer:
     def __init__(
-        self, result: Explained, graph: g.SyncGraph, found: Hazards, atomics: str, most_steps: int = MOST_STEPS
+        self, result: Explained, session: Session, found: Hazards, atomics: str, most_steps: int = MOST_STEPS
     ) -> None:
-        self.result, self.graph, self.found, self.flow = result, graph, found, found.flow
-        target = result.unit.target
+        self.result, self.graph, self.found, self.flow = result, session.graph, found, found.flow
+        graph, target = session.graph, session.target
         self.walks = Walks(self.flow, target, found.stagger)
         at = ((each, self.walks.served_at(each)) for each in found.hazards)
         self.served = {each: nodes for each, nodes in at if not isinstance(nodes, Walk)}
-        self.trials = Trials(graph, target, self.walks, tuple(self.served), most_steps)
+        self.trials = Trials(session, self.walks, tuple(self.served), most_steps)
         self.changes = Changes(graph, target)
         self.slots = SlotTrials(graph, found, target, atomics, self.trials)
         self.racing = _races(self.trials.base.findings)

@@ -18,9 +18,10 @@ from tidegate.explanation.changes import Change
 from tidegate.explanation.model import Trial, Verdict
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
-from tidegate.passes import Checked, Narrow, Unit, check_unit
+from tidegate.passes import Checked, Narrow, check_session
 from tidegate.placement.events import all_events
 from tidegate.placement.walks import Walks
+from tidegate.session import Session
 from tidegate.simulate.judge import A_TRIAL, Limits
 from tidegate.targets import Target
 from tidegate.verify.ground import Ground
@@ -45,7 +46,7 @@ def judged(
     ground: Ground | None = None,
 ) -> Checked:
     """What is wrong with a graph: all that `tidegate check` finds."""
-    return check_unit(Unit(graph.name, target, None, graph, ground=ground), limits, narrow)
+    return check_session(Session(graph.name, target, None, graph, earlier=ground), limits, narrow)
 
 
 class Trials:
@@ -53,16 +54,15 @@ class Trials:
 
     def __init__(
         self,
-        graph: g.SyncGraph,
-        target: Target,
+        session: Session,
         walks: Walks,
         served: Sequence[Hazard],
         most_steps: int = MOST_STEPS,
     ) -> None:
-        self.graph, self.target, self.walks, self.served = graph, target, walks, served
+        self.graph, self.target, self.walks, self.served = session.graph, session.target, walks, served
         self.most_steps = most_steps
-        self.prover = Prover(graph, target)
-        self.base = judged(graph, target, THE_PROGRAM)
+        self.prover = Prover(self.graph, self.target)
+        self.base = judged(self.graph, self.target, THE_PROGRAM, ground=session.ground)
         self.known = {_key(each) for each in self.base.findings}
         self.suspected = self._suspected()
         self.count = self.steps = self.left_out = self.proved_alone = 0

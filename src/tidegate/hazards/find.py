@@ -50,10 +50,11 @@ def find_hazards(
     atomics: str = "commute",
     stagger: int = 0,
     ordered: frozenset[tuple[int, int]] = frozenset(),
+    footprints: Footprints | None = None,
 ) -> Hazards:
     """All hazards of a flow, but for producers and consumers that are `ordered` by something else."""
     with no_collecting():
-        footprints = find_footprints(flow)
+        footprints = footprints or find_footprints(flow)
         facts = PairFacts(flow, target, stagger, atomics)
         return _find(flow, facts, footprints, Conflicts(flow, footprints), find_regions(flow), ordered)
 

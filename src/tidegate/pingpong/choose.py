@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from tidegate.diag import BadInput, Finding
 from tidegate.language.ops import Kernel
-from tidegate.pingpong.make import as_it_is, in_clusters
+from tidegate.pingpong.make import as_it_is, bare_loop, in_clusters
 from tidegate.pingpong.model import Candidate, Scheduled
 from tidegate.pingpong.price import find_uncertain
+from tidegate.schedule.body import Body
 from tidegate.schedule.model import ASYNC_TWO, AUTO, CLUSTERS, MOST_CLUSTERS, NONE, TWO, Declined, clusters_of
 from tidegate.schedule.prefetch import prefetch
+from tidegate.session import Session
 from tidegate.simulate.judge import Progress
 from tidegate.targets import Target
 
@@ -51,19 +53,23 @@ def schedule_kernel(
             return Scheduled(strategy, None, (), ((strategy, source),))
         refused.append((PREFETCHED, source))
         source = kernel
-    plain = as_it_is(kernel, target)
+    session = Session(kernel.name, target, kernel)
+    plain = as_it_is(session)
     if isinstance(plain, Declined) and plain.reason == "misfit":
         return Scheduled(strategy, None, (), ((strategy, plain),))
-    ahead = as_it_is(source, target, PREFETCHED) if source != kernel else None
-    if isinstance(ahead, Candidate):
-        made.append(ahead)
+    if source != kernel:
+        session = Session(kernel.name, target, source)
+        ahead = as_it_is(session, PREFETCHED)
+        if isinstance(ahead, Candidate):
+            made.append(ahead)
+    body = bare_loop(session) if _tried(strategy) else None
     for number, name in enumerate(_tried(strategy)):
         progress(number, len(_tried(strategy)))
-        found = _made(source, target, name, stagger)
-        if isinstance(found, Declined):
-            refused.append((name, found))
-        else:
+        found = _made(body, name, stagger) if isinstance(body, Body) else body
+        if isinstance(found, Candidate):
             made.append(found)
+        elif found is not None:
+            refused.append((name, found))
     return _choose(strategy, plain, made, refused, target, certain)
 
 
@@ -71,14 +77,14 @@ def _tried(strategy: str) -> tuple[str, ...]:
     return TRIED if strategy == AUTO else (strategy,) if strategy != NONE else ()
 
 
-def _made(kernel: Kernel, target: Target, strategy: str, stagger: int) -> Candidate | Declined:
+def _made(body: Body, strategy: str, stagger: int) -> Candidate | Declined:
     """One strategy; for `clusters` the cheapest number of them, with one to spare if none is legal without."""
     clusters = clusters_of(strategy)
     if clusters:
-        return in_clusters(kernel, target, strategy, clusters, stagger)
+        return in_clusters(body, strategy, clusters, stagger)
     found: list[Candidate | Declined] = []
     for spare in (False, True):
-        tried = (in_clusters(kernel, target, f"{CLUSTERS}={n}", n, stagger, spare=spare) for n in SEARCHED[spare:])
+        tried = (in_clusters(body, f"{CLUSTERS}={n}", n, stagger, spare=spare) for n in SEARCHED[spare:])
         found.extend(tried)
         made = [each for each in found if isinstance(each, Candidate)]
         if made:

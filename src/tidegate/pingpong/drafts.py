@@ -12,15 +12,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.graph.apply import apply_plan
-from tidegate.graph.build import KernelGraph, build_graph
-from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
-from tidegate.passes import Unit, check_unit
+from tidegate.passes import check_session
 from tidegate.pingpong.model import Candidate
 from tidegate.pingpong.price import price_of
 from tidegate.schedule.clusters import Arrangement
 from tidegate.schedule.emit import barriers_of
 from tidegate.schedule.model import Declined
+from tidegate.session import Session
 from tidegate.synchronize import Synchronized, SyncOptions, propose, write_programs
 from tidegate.targets import Target
 
@@ -30,14 +29,14 @@ AS_IT_IS = SyncOptions(judge=False, least=False, loosen=False)
 ONLY_RUN = "not proved for all trip counts: no race, inversion or hang in what was run"
 
 
-def draft_kernel(kernel: Kernel, target: Target, strategy: str) -> Candidate | Declined:
+def draft_kernel(session: Session, strategy: str) -> Candidate | Declined:
     """The kernel in its own order."""
-    return _draft(Unit(kernel.name, target, kernel, None), strategy, AS_IT_IS)
+    return _draft(session, strategy, AS_IT_IS)
 
 
 def draft_clusters(
     arrangement: Arrangement,
-    built: KernelGraph,
+    reordered: Session,
     strategy: str,
     stagger: int,
     *,
@@ -46,18 +45,15 @@ def draft_clusters(
     prefer: bool = True,
 ) -> Candidate | Declined:
     """The kernel in the order of an arrangement, with its barriers and what they have to wait for."""
-    target = arrangement.body.target
-    plan = barriers_of(arrangement, built, stagger=stagger, meet=meet, part=part, prefer=prefer)
-    put = Synchronized(Unit(built.kernel.name, target, built.kernel, None), AS_IT_IS, [])
-    put.built, put.graph, put.after, put.plan = built, built.graph, built.graph, plan
-    put.kernel = apply_plan(plan, built)
-    text = write_programs([put])
-    (kernel,) = parse(text).kernels
-    found = _draft(Unit(kernel.name, target, kernel, None), strategy, ARRANGED, text)
+    assert reordered.built is not None
+    plan = barriers_of(arrangement, reordered.built, stagger=stagger, meet=meet, part=part, prefer=prefer)
+    made = replace(reordered, kernel=apply_plan(plan, reordered.built))
+    text = write_programs([Synchronized(reordered, AS_IT_IS, [], plan=plan, graph=reordered.graph, made=made)])
+    found = _draft(_read(text, reordered.target), strategy, ARRANGED, text)
     return found if isinstance(found, Declined) else replace(found, arrangement=arrangement)
 
 
-def _draft(unit: Unit, strategy: str, options: SyncOptions, text: str = "") -> Candidate | Declined:
+def _draft(unit: Session, strategy: str, options: SyncOptions, text: str = "") -> Candidate | Declined:
     result = propose(unit, options)
     if result.kernel is None:
         bad = next((each for each in result.findings if each.severity == "error"), None)
@@ -65,15 +61,18 @@ def _draft(unit: Unit, strategy: str, options: SyncOptions, text: str = "") -> C
             return Declined("misfit", bad.message, bad.help)
         return Declined("not-proven", f"it cannot be synchronized: {result.why_not}")
     written = write_programs([result], text)
-    (kernel,) = parse(written).kernels
-    graph = build_graph(kernel, unit.target).graph
-    return Candidate(strategy, kernel, written, graph, price_of(graph, unit.target, draws=1))
+    session = _read(written, unit.target)
+    return Candidate(strategy, session, written, price_of(session.graph, session.target, draws=1))
 
 
-def prove(found: Candidate, target: Target) -> Candidate | Declined:
+def _read(text: str, target: Target) -> Session:
+    (kernel,) = parse(text).kernels
+    return Session(kernel.name, target, kernel)
+
+
+def prove(found: Candidate) -> Candidate | Declined:
     """The candidate, or why it must not be given to anybody."""
-    unit = Unit(found.kernel.name, target, found.kernel, None)
-    checked = check_unit(unit)
+    checked = check_session(found.session)
     bad = next((each for each in checked.findings if each.severity == "error"), None)
     if bad is not None and bad.code.startswith("TG3"):
         return Declined("misfit", bad.message, bad.help)
@@ -81,5 +80,5 @@ def prove(found: Candidate, target: Target) -> Candidate | Declined:
         return Declined("unordered", f"{bad.code} is found in what came of it: {bad.message}", at=bad.at)
     if not checked.is_decided:
         return Declined("not-proven", f"nothing is proved: {checked.why_not}")
-    price = price_of(found.graph, target)
+    price = price_of(found.graph, found.session.target)
     return replace(found, price=price, notes=() if checked.is_proved else (ONLY_RUN,))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 
 from tidegate.graph.barriers import tally
-from tidegate.language.ops import Kernel
 from tidegate.pingpong.drafts import draft_clusters, draft_kernel, prove
 from tidegate.pingpong.model import Candidate
 from tidegate.pingpong.price import pays_priority
@@ -20,25 +19,29 @@ from tidegate.schedule.clusters import Arrangement, arrange, arrange_all
 from tidegate.schedule.emit import reordered
 from tidegate.schedule.model import ASYNC_TWO, NONE, TWO, Declined
 from tidegate.schedule.slices import split_products
-from tidegate.targets import Target
+from tidegate.session import Session
 
 
-def as_it_is(kernel: Kernel, target: Target, name: str = NONE) -> Candidate | Declined:
+def as_it_is(session: Session, name: str = NONE) -> Candidate | Declined:
     """No new order: synchronized, and proved."""
-    found = draft_kernel(kernel, target, name)
-    return found if isinstance(found, Declined) else prove(found, target)
+    found = draft_kernel(session, name)
+    return found if isinstance(found, Declined) else prove(found)
+
+
+def bare_loop(session: Session) -> Body | Declined:
+    """The loop that strategies arrange, in the kernel without what is placed anew."""
+    assert session.kernel is not None
+    kernel = without_placed(session.kernel)
+    return find_body(kernel, session.target, session.built if kernel == session.kernel else None)
 
 
 def in_clusters(
-    kernel: Kernel, target: Target, strategy: str, clusters: int, stagger: int = 1, *, spare: bool = False
+    body: Body, strategy: str, clusters: int, stagger: int = 1, *, spare: bool = False
 ) -> Candidate | Declined:
-    """The cheapest of the ways to arrange the loop in so many clusters that can be proved.
+    """The cheapest of the ways to arrange a loop in so many clusters that can be proved.
 
     `spare`: products are not split, and the last cluster may be without one.
     """
-    body = find_body(without_placed(kernel), target)
-    if isinstance(body, Declined):
-        return body
     declined = _unlike(body, strategy)
     if declined is not None:
         return declined
@@ -46,12 +49,14 @@ def in_clusters(
     if isinstance(split, Declined):
         plain = arrange(body, 2, stagger=stagger)
         return plain if isinstance(plain, Declined) and plain.reason == "not-pipelined" else split
-    body = find_body(split, target)
-    assert isinstance(body, Body)
+    if split is not body.built.kernel:
+        found = find_body(split, body.target)
+        assert isinstance(found, Body)
+        body = found
     drafts = [_drafted(each, strategy, stagger) for each in _ways(body, clusters, stagger, spare)]
     refused = [each for each in drafts if isinstance(each, Declined)]
     for draft in sorted((each for each in drafts if isinstance(each, Candidate)), key=_rank):
-        proved = prove(draft, target)
+        proved = prove(draft)
         if isinstance(proved, Candidate):
             return proved
         refused.insert(0, proved)
@@ -82,7 +87,8 @@ def _drafted(arrangement: Arrangement | Declined, strategy: str, stagger: int) -
     """With barriers before and behind the loop where they keep waits out of it, and priorities where they pay."""
     if isinstance(arrangement, Declined):
         return arrangement
-    made = partial(draft_clusters, arrangement, reordered(arrangement), strategy, stagger)
+    kernel, target = reordered(arrangement), arrangement.body.target
+    made = partial(draft_clusters, arrangement, Session(kernel.name, target, kernel), strategy, stagger)
     best, outside = made(), {"meet": False}
     if arrangement.body.of_role("copy"):
         outside["part"] = False
@@ -90,7 +96,7 @@ def _drafted(arrangement: Arrangement | Declined, strategy: str, stagger: int) -
         other = made(**{**outside, name: True})
         if isinstance(other, Candidate) and _rank(other) < _rank(best):
             best, outside[name] = other, True
-    if isinstance(best, Candidate) and not pays_priority(best, arrangement.body.target):
+    if isinstance(best, Candidate) and not pays_priority(best, target):
         return made(**outside, prefer=False)
     return best
 

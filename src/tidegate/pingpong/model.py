@@ -13,6 +13,7 @@ from tidegate.graph import model as g
 from tidegate.language.ops import Kernel
 from tidegate.schedule.clusters import Arrangement
 from tidegate.schedule.model import Declined
+from tidegate.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,20 @@ class Candidate:
     """A strategy that is legal: the kernel, synchronized and proved, its text with reasons, and what it costs."""
 
     strategy: str
-    kernel: Kernel = field(repr=False)
+    session: Session = field(repr=False)
     text: str = field(repr=False)
-    graph: g.SyncGraph = field(repr=False)
     price: Price | None  # None: the cost model cannot follow it
     arrangement: Arrangement | None = field(default=None, repr=False)  # None: as it was
     notes: tuple[str, ...] = ()
+
+    @property
+    def kernel(self) -> Kernel:
+        assert self.session.kernel is not None
+        return self.session.kernel
+
+    @property
+    def graph(self) -> g.SyncGraph:
+        return self.session.graph
 
 
 @dataclass(frozen=True, slots=True)

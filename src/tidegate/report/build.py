@@ -20,19 +20,18 @@ from tidegate.disk import write_whole
 from tidegate.edition import own_version
 from tidegate.explanation import Explained, explain
 from tidegate.files import Loaded, load, load_text
-from tidegate.graph.build import build_graph
 from tidegate.graph.fit import find_graph_misfits
 from tidegate.graph.model import SyncGraph
-from tidegate.language.check import check
 from tidegate.language.ops import Fence, Module, WaitCount
 from tidegate.language.show import show
-from tidegate.passes import Checked, Unit, check_unit, units_of
+from tidegate.passes import Checked, check_session
 from tidegate.placement.groups import SINGLE
 from tidegate.report.headline import cost_of_iteration
 from tidegate.report.html import notebook_frame, page_of
 from tidegate.report.lanes import cost_timeline, hostile_timeline, sizes_of
 from tidegate.report.program import program_view
 from tidegate.report.steps import animations
+from tidegate.session import Session, sessions_of
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import Estimate, estimate
 from tidegate.synchronize import propose, write_programs
@@ -86,16 +85,16 @@ class _Version:
     """One form of the program: what it is called, where it comes from."""
 
     title: str
-    unit: Unit
+    unit: Session
     sources: Sources
 
 
 def build_report(
-    unit: Unit,
+    unit: Session,
     sources: Sources,
     asked: Asked | None = None,
     *,
-    before: Unit | None = None,
+    before: Session | None = None,
     progress: Progress = lambda *_: None,
 ) -> Report:
     """`before`: the program that is synchronized, where that is not the one that is shown first (TTGIR as compiled)."""
@@ -103,10 +102,10 @@ def build_report(
     _check_sizes(unit, asked)
     views: list[Json] = []
     for version_ in _versions(unit, before or unit, sources, asked, progress):
+        checked = check_session(version_.unit)
         explained = explain(version_.unit, progress=partial(progress, version_.title), most_steps=MOST_STEPS)
         if explained.graph is None:
             raise BadInput(*explained.findings)
-        checked = check_unit(version_.unit)
         views.append(_view(version_, explained, checked, asked))
     data = {
         "tidegate": own_version(),
@@ -119,29 +118,27 @@ def build_report(
     return Report(unit.name, data)
 
 
-def as_written(where: str, loaded: Loaded, unit: Unit) -> Unit | None:
+def as_written(where: str, loaded: Loaded, unit: Session) -> Session | None:
     """Of TTGIR, which is shown with Triton's own barriers, the program without; None: the one that is shown."""
     if loaded.ttgir is None:
         return None
-    (before,) = units_of(load(where, as_compiled=False), unit.target.name or "none")
+    (before,) = sessions_of(load(where, as_compiled=False), unit.target.name or "none")
     return before
 
 
-def _check_sizes(unit: Unit, asked: Asked) -> None:
-    program = unit.kernel or unit.graph
-    assert program is not None
-    known = [each.name for each in program.sizes]
+def _check_sizes(unit: Session, asked: Asked) -> None:
+    known = [each.name for each in unit.program.sizes]
     for name in asked.sizes:
         if name not in known:
             help = f"its sizes: {', '.join(known) or 'none'}"
             raise BadInput(Finding("TG022", f"`@{unit.name}` has no size `{name}`", help=help))
 
 
-def _versions(unit: Unit, before: Unit, sources: Sources, asked: Asked, progress: Progress) -> Iterator[_Version]:
+def _versions(unit: Session, before: Session, sources: Sources, asked: Asked, progress: Progress) -> Iterator[_Version]:
     yield _Version("as given", unit, sources)
     progress("synchronizing", 0, 1)
     result = propose(before)
-    if result.after is not None and (result.plan.edits or before is not unit):
+    if result.made is not None and (result.plan.edits or before is not unit):
         file, text = _written_as(unit)
         known = sources.texts.get(file, "")
         written = write_programs([result], known if text else "", file)
@@ -158,9 +155,9 @@ def _versions(unit: Unit, before: Unit, sources: Sources, asked: Asked, progress
         yield _again(f"ping-pong, {made.chosen.strategy}", written, f"{unit.name}.tide", unit)
 
 
-def _written_as(unit: Unit) -> tuple[str, bool]:
+def _written_as(unit: Session) -> tuple[str, bool]:
     """The name of the file that holds the program afterwards, and whether its text is that of the file before."""
-    points = unit.graph.points if unit.graph is not None else ()
+    points = unit.given.points if unit.given is not None else ()
     file = (
         unit.kernel.at.file if unit.kernel is not None else next((each.at.file for each in points if each.at.line), "")
     )
@@ -171,10 +168,10 @@ def _written_as(unit: Unit) -> tuple[str, bool]:
     return file, True
 
 
-def _again(title: str, text: str, file: str, unit: Unit) -> _Version:
+def _again(title: str, text: str, file: str, unit: Session) -> _Version:
     """The program as it stands in the text now."""
     loaded: Loaded = load_text(text, file, as_compiled=False)
-    known = {each.name: each for each in units_of(loaded, unit.target.name or "none")}
+    known = {each.name: each for each in sessions_of(loaded, unit.target.name or "none")}
     return _Version(title, known[unit.name], loaded.sources)
 
 
@@ -221,12 +218,11 @@ def _figures(explained: Explained, checked: Checked, view: Json, cost: tuple[flo
     }
 
 
-def _animations(unit: Unit, sources: Sources) -> list[Json]:
+def _animations(unit: Session, sources: Sources) -> list[Json]:
     def graph_for(target: Target) -> SyncGraph | None:
-        fits = target.name == unit.target.name
+        other = unit if target.name == unit.target.name else replace(unit, target=target)
         if unit.kernel is not None:
-            return build_graph(unit.kernel, target).graph if fits or not check(unit.kernel, target) else None
-        assert unit.graph is not None
-        return unit.graph if fits or not list(find_graph_misfits(unit.graph, target)) else None
+            return other.graph if other is unit or not other.of_kernel else None
+        return unit.graph if other is unit or not list(find_graph_misfits(unit.graph, target)) else None
 
     return animations(graph_for, unit.target, sources)

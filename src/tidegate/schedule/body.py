@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from tidegate.diag import Span
+from tidegate.footprint.resolve import Footprints, find_footprints
 from tidegate.graph import model as g
 from tidegate.graph.build import KernelGraph, build_graph
 from tidegate.graph.drafts import Path
+from tidegate.graph.flow import flow_of
 from tidegate.language import ops
 from tidegate.language.ops import Block, Kernel, Op, blocks_of, map_blocks, walk_ops
 from tidegate.language.show import show_op
@@ -50,7 +52,7 @@ class Piece:
         return f"line {self.at.line}, `{text}`" if self.at.line else f"`{text}`"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Body:
     """A loop and its operations in order."""
 
@@ -63,6 +65,10 @@ class Body:
     @property
     def graph(self) -> g.SyncGraph:
         return self.built.graph
+
+    @cached_property
+    def footprints(self) -> Footprints:
+        return find_footprints(flow_of(self.graph))
 
     def of_role(self, *roles: str) -> list[Piece]:
         return [each for each in self.pieces if each.role in roles]
@@ -84,12 +90,12 @@ def _is_placed(op: Op) -> bool:
     return not isinstance(getattr(op, "barrier", 0), ops.Value)
 
 
-def find_body(kernel: Kernel, target: Target) -> Body | Declined:
-    """The innermost loop with most matrix work, if it can be scheduled."""
+def find_body(kernel: Kernel, target: Target, built: KernelGraph | None = None) -> Body | Declined:
+    """The innermost loop with most matrix work, if it can be scheduled. `built`: the kernel's graph, if it is known."""
     declined = _whole(kernel)
     if declined is not None:
         return declined
-    built = build_graph(kernel, target)
+    built = built or build_graph(kernel, target)
     loop = heaviest_loop(built.graph)
     if loop is None:
         return Declined("no-loop", "no loop holds matrix products", "ping-pong is for loops with `mma`")

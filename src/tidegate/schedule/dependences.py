@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from tidegate.collecting import no_collecting
 from tidegate.footprint.conflicts import Conflicts
 from tidegate.footprint.meetings import Pairs
-from tidegate.footprint.resolve import find_footprints
+from tidegate.footprint.resolve import Footprints
 from tidegate.graph import model as g
-from tidegate.graph.flow import flow_of
 from tidegate.hazards.facts import PairFacts
 from tidegate.language import ops
 from tidegate.language.ops import Op, results_of
@@ -63,17 +62,19 @@ def _values(body: Body) -> Iterator[Edge]:
 
 def _bytes(body: Body, stagger: int) -> Iterator[Edge]:
     owned = [(piece.number, point) for piece in body.pieces for point in piece.points]
-    return find_meeting(body.graph, body.target, owned, stagger)
+    return find_meeting(body.footprints, body.target, owned, stagger)
 
 
-def find_meeting(graph: g.SyncGraph, target: Target, owned: Iterable[tuple[int, int]], stagger: int) -> Iterator[Edge]:
+def find_meeting(
+    footprints: Footprints, target: Target, owned: Iterable[tuple[int, int]], stagger: int
+) -> Iterator[Edge]:
     """Pairs that can touch one byte of shared memory in one iteration, by waves that the arrivals between order.
 
     `owned`: operations and their points, in the order in which they stand.
     """
     with no_collecting():
-        flow = flow_of(graph)
-        conflicts, facts = Conflicts(flow, find_footprints(flow)), PairFacts(flow, target, atomics="order")
+        flow, graph = footprints.flow, footprints.flow.graph
+        conflicts, facts = Conflicts(flow, footprints), PairFacts(flow, target, atomics="order")
     accesses = [
         (number, point) for number, point in owned if isinstance(graph.points[point].action, g.Access | g.Unknown)
     ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.graph.apply import apply_plan
-from tidegate.graph.build import KernelGraph, build_graph
+from tidegate.graph.build import KernelGraph
 from tidegate.graph.drafts import Path
 from tidegate.graph.plan import Insert, Plan, Reorder
 from tidegate.language import ops
@@ -29,13 +29,12 @@ STAYS = "schedule: later compilers move nothing across"
 FIRST, LAST = "schedule: products go first", "schedule: the other half goes first"
 
 
-def reordered(arrangement: Arrangement) -> KernelGraph:
+def reordered(arrangement: Arrangement) -> ops.Kernel:
     """The kernel with the loop's body in the order of the arrangement."""
     body = arrangement.body
     starts = {piece.number: piece.points[0] for piece in body.pieces}
     order = tuple(starts[number] for number in arrangement.order)
-    kernel = apply_plan(Plan((Reorder(body.loop, order),)), body.built)
-    return build_graph(kernel, body.target)
+    return apply_plan(Plan((Reorder(body.loop, order),)), body.built)
 
 
 def barriers_of(

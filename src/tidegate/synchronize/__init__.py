@@ -2,10 +2,11 @@
 
 from tidegate.synchronize.model import Synchronized, SyncOptions
 from tidegate.synchronize.readback import Written, read_back
-from tidegate.synchronize.stages import judge_result, propose, synchronize, synchronize_graph, trust
+from tidegate.synchronize.stages import SYNC, judge_result, propose, synchronize, synchronize_graph, trust
 from tidegate.synchronize.written import write_programs
 
 __all__ = [
+    "SYNC",
     "SyncOptions",
     "Synchronized",
     "Written",

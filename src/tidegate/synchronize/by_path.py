@@ -32,6 +32,7 @@ from tidegate.placement.need import copy_counters
 from tidegate.placement.place import Placed
 from tidegate.synchronize.loosen import Proofs, counted, waiting
 from tidegate.targets import Target
+from tidegate.verify.prover import Prover
 
 BY_PATH = "counted by path"
 COPIED = f"{BY_PATH}: the copies of this way are younger"
@@ -84,7 +85,7 @@ def _issuing(point: g.Point, issues: list[g.Issue], target: Target) -> g.Point |
 
 
 def place_by_path(
-    found: Hazards, target: Target, guarded: Guarded, place: Callable[[Hazards], Placed]
+    found: Hazards, prover: Prover, guarded: Guarded, place: Callable[[Hazards], Placed]
 ) -> Placed | None:
     """What is placed as if all arms copied, with counts by path; None if it is not proved, or has none."""
     graph = found.flow.graph
@@ -92,7 +93,7 @@ def place_by_path(
     divided = _Divided(placed.plan, graph, guarded.ends)
     if not divided.places:
         return None
-    proofs = Proofs(graph, target)
+    proofs = Proofs(prover)
     apart = frozenset(divided.places)
     if not proofs.ask(divided.plan(apart)):
         return None

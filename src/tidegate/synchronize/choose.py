@@ -37,53 +37,53 @@ from tidegate.synchronize.pricing import (
 from tidegate.synchronize.refine import refine
 from tidegate.synchronize.together import BY_COST, NOT_PRICED, Planned, place_together, plan_by
 from tidegate.targets import Target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.prover import Prover
 
 MOST_LOOPS = 8  # that are tried with a pair round their end
 
 
-def choose_plan(found: Hazards, target: Target, asked: Options, merge: str, *, by_path: bool = True) -> Placed:
+def choose_plan(found: Hazards, prover: Prover, asked: Options, merge: str, *, by_path: bool = True) -> Placed:
     """The plan that is taken. `merge`: whether a wait may move earlier for the sake of a barrier. `by_path`: whether
     arms may get counts of their own."""
-    taken, is_choice = _noted(*_choose(found, target, asked, merge, by_path))
-    if not (is_choice or taken.is_searched or _names(taken.plan)) or _is_proved(taken.plan, found, target):
+    taken, is_choice = _noted(*_choose(found, prover, asked, merge, by_path))
+    if not (is_choice or taken.is_searched or _names(taken.plan)) or _is_proved(taken.plan, prover):
         return taken
-    for other in _plainer(taken, found, target, asked, merge):
-        if len(other.unplaced) <= len(taken.unplaced) and _is_proved(other.plan, found, target):
+    for other in _plainer(taken, found, prover, asked, merge):
+        if len(other.unplaced) <= len(taken.unplaced) and _is_proved(other.plan, prover):
             what = "a named barrier for a pair that others stand between" if _names(taken.plan) else "a cheaper plan"
             notes = (*other.notes, f"considered: {what}: it is not proved, this plan is")
             plan = other.plan
             if asked.judge is not None:  # a plan that serves all hazards may ask for more than the proof does
-                plan = refine(plan, found.flow.graph, target, bare=True, changes=not asked.tighten_waits)
-            return replace(other, plan=plan, weight=tally_inserted(plan, found.flow.graph).weight, notes=notes)
+                plan = refine(plan, prover, bare=True, changes=not asked.tighten_waits)
+            return replace(other, plan=plan, weight=tally_inserted(plan, prover.graph).weight, notes=notes)
     return taken
 
 
-def _plainer(taken: Placed, found: Hazards, target: Target, asked: Options, merge: str) -> Iterator[Placed]:
+def _plainer(taken: Placed, found: Hazards, prover: Prover, asked: Options, merge: str) -> Iterator[Placed]:
     """Other plans, which ask less of the verifier: that serve all hazards; without names; the fewest, as they come."""
     if asked.judge is not None:
         asked = replace(asked, judge=None)
-        yield _noted(*_choose(found, target, asked, merge, by_path=False))[0]
+        yield _noted(*_choose(found, prover, asked, merge, by_path=False))[0]
     asked = replace(asked, named=False)
     if _names(taken.plan):
-        yield _noted(*_choose(found, target, asked, merge, by_path=False))[0]
-    yield place(found, target, replace(asked, keep_waits=merge == "never"))
+        yield _noted(*_choose(found, prover, asked, merge, by_path=False))[0]
+    yield place(found, prover.target, replace(asked, keep_waits=merge == "never"))
 
 
 def _names(plan: Plan) -> bool:
     return any(isinstance(edit, Insert) and isinstance(edit.op, NewBarrier) for edit in plan.edits)
 
 
-def _is_proved(plan: Plan, found: Hazards, target: Target) -> bool:
-    graph = found.flow.graph
-    return len(graph.points) <= MOST_POINTS and is_proved(apply_to_graph(plan, graph), target)
+def _is_proved(plan: Plan, prover: Prover) -> bool:
+    return len(prover.graph.points) <= MOST_POINTS and prover.is_proved(plan)
 
 
 def _choose(
-    found: Hazards, target: Target, asked: Options, merge: str, by_path: bool
+    found: Hazards, prover: Prover, asked: Options, merge: str, by_path: bool
 ) -> tuple[Planned, tuple[Considered, ...]]:
     """The plan by its price, and what was considered if there was another one."""
     considered: tuple[Considered, ...] = ()
+    target = prover.target
     match merge:
         case "never":
             planned = plan_by(found, target, replace(asked, keep_waits=True))
@@ -93,7 +93,7 @@ def _choose(
             planned, considered = place_together(found, target, asked)
     if by_path:
         ways = WAITS if merge == "model" else (planned.options.waits,)
-        planned, more = _by_path(planned, found, target, ways)
+        planned, more = _by_path(planned, found, prover, ways)
         if more:
             one, other = more
             if one.is_taken:  # a strategy by name weighs less, and the other is named
@@ -117,12 +117,12 @@ def _noted(planned: Planned, considered: tuple[Considered, ...]) -> tuple[Placed
 
 
 def _by_path(
-    planned: Planned, found: Hazards, target: Target, ways: tuple[str, ...]
+    planned: Planned, found: Hazards, prover: Prover, ways: tuple[str, ...]
 ) -> tuple[Planned, tuple[Considered, ...]]:
     """A plan whose arms have counts of their own, where a guarded copy would hold up every iteration; with what was
     considered. A strategy that was asked for by name stays as light as it is: of a faster, heavier plan it gives
     the price alone."""
-    graph, options = found.flow.graph, planned.options
+    graph, target, options = found.flow.graph, prover.target, planned.options
     guarded = as_if_copied(graph, target) if not options.tighten_waits else None
     if guarded is None or len(graph.points) > MOST_POINTS:
         return planned, ()
@@ -130,7 +130,7 @@ def _by_path(
     best, price, heavier = planned, one, one
     for waits in ways:
         own = replace(options, waits=waits)
-        placed = place_by_path(found, target, guarded, partial(place, target=target, options=own))
+        placed = place_by_path(found, prover, guarded, partial(place, target=target, options=own))
         if placed is None or len(placed.unplaced) > len(planned.placed.unplaced):
             continue
         trial = consider("by path", placed.plan, graph, target)
@@ -203,7 +203,7 @@ def compare(
     taken_out = Plan(tuple(Delete(number) for number, point in enumerate(graph.points) if _goes(point)))
     bare = apply_to_graph(taken_out, graph)
     found = find_hazards(flow_of(bare), target, atomics=atomics, stagger=stagger)
-    planned, considered = _choose(found, target, Options(), "model", by_path)
+    planned, considered = _choose(found, Prover(bare, target), Options(), "model", by_path)
     if now is None or effort is None or effort != effort_for(bare, target) or planned.placed.unplaced:
         return []
     if not considered:

@@ -26,7 +26,6 @@ from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
 from tidegate.language.ops import SharedMemoryBarrier, WaitCount
 from tidegate.placement.need import copy_counters
 from tidegate.placement.tighten import LOOSER, NEEDLESS, Waiting, waiting_at
-from tidegate.targets import Target
 from tidegate.verify.prover import Prover
 
 MOST_PROOFS, MOST_POINTS = 64, 100_000  # and points of all programs that are tried together
@@ -37,11 +36,10 @@ Trial = Callable[[int], bool | None]  # a count → whether it is proved; None w
 
 
 class Proofs:
-    """Proofs of one program with other plans, each asked once, up to a bound."""
+    """Proofs of one program with other plans, up to a bound."""
 
-    def __init__(self, graph: g.SyncGraph, target: Target, most: int = MOST_PROOFS) -> None:
-        self.graph, self.target, self.most = graph, target, most
-        self.prover = Prover(graph, target)
+    def __init__(self, prover: Prover, most: int = MOST_PROOFS) -> None:
+        self.prover, self.graph, self.target, self.most = prover, prover.graph, prover.target, most
         self.known: dict[Plan, bool] = {}
 
     def ask(self, plan: Plan) -> bool | None:

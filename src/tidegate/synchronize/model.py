@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from tidegate.diag import BadInput, Finding, Span, closest, findings_to_html
 from tidegate.graph import model as g
-from tidegate.graph.build import KernelGraph
 from tidegate.graph.plan import Plan
 from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Unplaced
 from tidegate.language.ops import Kernel
-from tidegate.passes import Checked, Unit
+from tidegate.passes import Checked
 from tidegate.placement.place import STRATEGIES, Placed
+from tidegate.session import Session
 from tidegate.simulate.judge import Judgement
 
 # Atomics that leave the same in any order: left as they are, or ordered like other accesses.
@@ -77,7 +77,7 @@ def _refuse(message: str, help: str = "") -> None:
 class Synchronized:
     """One program, before and after. `why_not`: why there is nothing after."""
 
-    unit: Unit
+    unit: Session
     options: SyncOptions
     findings: list[Finding]  # of the program as it was given, without running it
     hazards: Hazards | None = None
@@ -85,10 +85,8 @@ class Synchronized:
     plan: Plan = field(default_factory=Plan)
     left_out: int = 0  # edits that `bisect` left out
     refined: bool = False  # whether edits were taken back that the verifier proves redundant
-    built: KernelGraph | None = None  # as it was given, if it was a kernel
-    graph: g.SyncGraph | None = None  # as it was given
-    after: g.SyncGraph | None = None
-    kernel: Kernel | None = None  # after, if it was a kernel
+    graph: g.SyncGraph | None = None  # as it was given; None: it has no meaning
+    made: Session | None = None  # the program with the plan carried out
     places: dict[Span, Span] = field(default_factory=dict)  # from what was given to what was written
     judged: Judgement | None = None  # as it was given, where placement asked
     checked: Checked | None = None
@@ -98,11 +96,20 @@ class Synchronized:
     doubt: str = ""  # why the text that was written is not the program that was planned
 
     @property
+    def after(self) -> g.SyncGraph | None:
+        return self.made.graph if self.made is not None else None
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The program after, if it was a kernel."""
+        return self.made.kernel if self.made is not None else None
+
+    @property
     def text(self) -> str:
         """The program after, each edit with its reason; empty if there is none."""
         from tidegate.synchronize.written import write_programs
 
-        return write_programs([self]) if self.after is not None else ""
+        return write_programs([self]) if self.made is not None else ""
 
     def _repr_html_(self) -> str:
         """The program after with new lines marked, and what is proved, for a notebook."""
@@ -111,9 +118,9 @@ class Synchronized:
         from tidegate.language.show import show
         from tidegate.notebook import new_lines, paragraph, text_block
 
-        if self.after is None:
+        if self.made is None:
             return paragraph(self.why_not) + findings_to_html(self.findings)
-        before = show(self.built.kernel) if self.built is not None else show_graph(self.graph) if self.graph else ""
+        before = show(self.unit.kernel) if self.unit.kernel is not None else show_graph(self.unit.graph)
         block = text_block(self.text, new_lines(before, self.text))
         if self.doubt:
             return block + paragraph(f"{AS_WRITTEN}: {self.doubt}", "error")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from tidegate.diag import BadInput, Span
 from tidegate.files import Loaded, load_text
 from tidegate.language.ops import Kernel, walk_ops
-from tidegate.passes import Unit
+from tidegate.session import Session
 from tidegate.synchronize.model import Synchronized
 
 
@@ -27,7 +27,7 @@ class Written:
     `places`: from the places of what was given to those in the text, where the unit has those of the text.
     """
 
-    unit: Unit
+    unit: Session
     places: dict[Span, Span] = field(default_factory=dict)
     doubt: str = ""
 
@@ -41,7 +41,7 @@ def read_back(results: Sequence[Synchronized], text: str, file: str, *, keep_pla
     return [_read(each, loaded, keep_places) for each in results]
 
 
-def _kind(unit: Unit) -> str:
+def _kind(unit: Session) -> str:
     """How the name of a file ends that holds such a program."""
     return (".ttgir" if unit.origin is not None else ".sync") if unit.kernel is None else ".tide"
 
@@ -54,23 +54,23 @@ def _read(result: Synchronized, loaded: Loaded, keep_places: bool) -> Written:
     if result.unit.origin is not None:
         return _read_ttgir(result, loaded)
     unit = result.unit
+    assert result.made is not None
     if result.kernel is not None:
         kernel = next((each for each in loaded.kernels if each.name == result.kernel.name), None)
         if kernel != result.kernel:
             return Written(unit, doubt=_other(kernel is not None))
         assert kernel is not None
         if keep_places:
-            return Written(replace(unit, kernel=result.kernel))
+            return Written(result.made)
         return Written(replace(unit, kernel=kernel), _places(result.kernel, kernel))
     graph = loaded.graph
-    if graph != result.after:
+    if graph != result.made.graph:
         return Written(unit, doubt=_other(graph is not None))
     assert graph is not None
-    assert result.after is not None
     if keep_places:
-        return Written(replace(unit, graph=result.after))
-    pairs = zip(result.after.points, graph.points, strict=True)
-    return Written(replace(unit, graph=graph), {old.at: new.at for old, new in pairs if old.at.line})
+        return Written(result.made)
+    pairs = zip(result.made.graph.points, graph.points, strict=True)
+    return Written(replace(unit, given=graph), {old.at: new.at for old, new in pairs if old.at.line})
 
 
 def _other(is_there: bool) -> str:
@@ -100,4 +100,4 @@ def _read_ttgir(result: Synchronized, loaded: Loaded) -> Written:
     compared = compare(given.ttgir, program.ttgir)
     if compared.difference:
         return Written(unit, doubt=f"{_other(True)}: {compared.difference}")
-    return Written(replace(unit, graph=program.built.graph, origin=program), compared.places)
+    return Written(replace(unit, given=program.built.graph, origin=program), compared.places)

@@ -1,6 +1,6 @@
 """Removes the barriers that the verifier proves redundant, one after the other.
 
-Needs   a plan, its graph and target
+Needs   a plan, and the prover of its graph
 Gives   a plan without redundant barriers: those that stand in the program are deleted, those of the plan not inserted
 Keeps   after each step the program is proved; pinned barriers, barrier objects, staggers and waits for stores
         stay. The order is that of
@@ -20,7 +20,6 @@ from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
 from tidegate.placement.groups import PAIR, SINGLE
 from tidegate.placement.pieces import find_pieces
 from tidegate.placement.stores import find_stores, waits_for
-from tidegate.targets import Target
 from tidegate.verify.prover import Prover
 
 MOST_POINTS = 100_000
@@ -38,10 +37,10 @@ class _Barrier:
     drains: bool
 
 
-def remove_redundant(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan | None:
+def remove_redundant(plan: Plan, prover: Prover) -> Plan | None:
     """The plan without redundant barriers; None if the program is not proved with the plan as it is."""
     nothing_new = Plan(tuple(each for each in plan.edits if not isinstance(each, Insert)))
-    prover = Prover(graph, target)
+    graph = prover.graph
     proved = (each for each in (nothing_new, plan) if prover.is_proved(each))
     found = next(proved, None)
     if found is None:

@@ -1,6 +1,6 @@
 """Takes back what the verifier proves to be needless.
 
-Needs   a plan that the verifier proves, for a graph and its target
+Needs   a plan that the verifier proves, and the prover of its graph
 Gives   a plan with fewer edits, or weaker ones, that it proves as well
 Keeps   every step is proved; a plan that is not proved stays as it is
 Cost    a proof for each edit that is tried, up to `MOST_TRIALS`
@@ -17,19 +17,18 @@ from dataclasses import replace
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Edit, Insert, Plan
 from tidegate.language.ops import Fence, SharedMemoryBarrier, Signal, Wait, WaitCount, WorkgroupBarrier
-from tidegate.targets import Target
 from tidegate.verify.prover import Prover
 
 MOST_TRIALS = 24
 
 
-def refine(plan: Plan, graph: g.SyncGraph, target: Target, *, bare: bool = False, changes: bool = True) -> Plan:
+def refine(plan: Plan, prover: Prover, *, bare: bool = False, changes: bool = True) -> Plan:
     """The plan without what the proof does without: waits first, then barriers, those that are met most first. `bare`:
     whether a barrier may come to drain nothing. `changes`: whether edits of what stands in the program may go, which
     is no gain where they loosen it."""
-    bare = bare and target.barrier.performs == "nothing"  # else it costs nothing to drain
+    graph = prover.graph
+    bare = bare and prover.target.barrier.performs == "nothing"  # else it costs nothing to drain
     tried = [each for each in _in_order(plan, graph) if changes or isinstance(plan.edits[each[0]], Insert)]
-    prover = Prover(graph, target)
     if not tried or not prover.is_proved(plan):
         return plan
     trials = 1

@@ -11,7 +11,8 @@ Cost    that of the stages; the judge takes most of it
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
@@ -19,18 +20,17 @@ from tidegate.footprint.model import show_footprints
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_plan, apply_to_graph
 from tidegate.graph.barriers import tally, tally_inserted
-from tidegate.graph.build import build_graph
-from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Plan, show_plan
 from tidegate.hazards.facts import PairFacts
-from tidegate.hazards.find import Hazards, find_hazards, find_without
+from tidegate.hazards.find import Hazards, find_without
 from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel
 from tidegate.language.uses import names_in_kernel
-from tidegate.passes import NOT_THERE, SYNC_STAGES, Checked, Show, Unit, check_stage, pick_target, run_stages
+from tidegate.passes import CHECK, NOT_THERE, Checked, Show, Stage, check_stage, names_of, run_in_order, run_stages
 from tidegate.placement.place import Options, Placed, find_slots, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
+from tidegate.session import Session, pick_target
 from tidegate.simulate.judge import AT_ONCE, Judgement, Limits, Progress, judge
 from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
@@ -44,10 +44,9 @@ from tidegate.synchronize.refine import refine
 from tidegate.synchronize.said import say_why
 from tidegate.synchronize.written import write_programs
 from tidegate.targets import Target, default_target, known_targets
+from tidegate.verify.prover import Prover
 
-EARLY = ("kernel", "graph")
 EXACT = "optimal"
-LATE = ("verify", "judge")
 # Of a program with barrier objects before anything is inserted: further than what is judged afterwards.
 AS_GIVEN = Limits(steps=150_000)
 
@@ -56,12 +55,13 @@ def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions |
     """Hazards and placement for one graph; nothing is judged, nothing applied."""
     options = options or SyncOptions()
     with no_collecting():
-        placed = _place(_find(graph, target, options), target, options, None, None)
-        return _with_loose_counts(placed, graph, target, options)
+        session = Session(graph.name, target, None, graph)
+        found = session.hazards(options.atomics, options.stagger)
+        return _with_loose_counts(_place(found, session.prover, options, None, None), session.prover, options)
 
 
 def synchronize(
-    unit: Unit,
+    unit: Session,
     options: SyncOptions | None = None,
     *,
     print_after: str | None = None,
@@ -72,7 +72,7 @@ def synchronize(
 ) -> Synchronized:
     """All stages in order, for one program. What is judged is what its text says."""
     result = propose(unit, options, print_after=print_after, stop_after=stop_after, show=show, limits=limits)
-    if result.after is not None and result.options.judge:
+    if result.made is not None and result.options.judge:
         (written,) = read_back([result], write_programs([result]), unit.name, keep_places=True)
         judge_result(
             result, written, print_after=print_after, stop_after=stop_after, show=show, limits=limits, progress=progress
@@ -81,7 +81,7 @@ def synchronize(
 
 
 def propose(
-    unit: Unit,
+    unit: Session,
     options: SyncOptions | None = None,
     *,
     print_after: str | None = None,
@@ -93,20 +93,24 @@ def propose(
     options = options or SyncOptions()
     options.check()
     for stage in (print_after, stop_after):
-        check_stage(stage, SYNC_STAGES)
-    early = print_after if print_after in EARLY else None
-    seen = run_stages(unit, print_after=early, stop_after=stop_after if stop_after in EARLY else "graph", show=show)
+        check_stage(stage, SYNC)
+    early = names_of(EARLY)
+    seen = run_stages(
+        unit,
+        print_after=print_after if print_after in early else None,
+        stop_after=stop_after if stop_after in early else early[-1],
+        show=show,
+    )
     result = Synchronized(unit, options, seen.findings)
-    if any(each.is_bad_input for each in seen.findings) or stop_after in EARLY:
+    if any(each.is_bad_input for each in seen.findings) or stop_after in early:
         result.why_not = seen.why_not
         return result
     if any(each.code in NOT_THERE for each in seen.findings):
         result.why_not = "the target does not have what the program uses"
         return result
-    result.built = build_graph(unit.kernel, unit.target) if unit.kernel is not None else None
-    result.graph = result.built.graph if result.built else unit.graph
-    _make_plan(result, show_if(show, print_after), limits, stop_after)
-    if stop_after in ("footprints", "hazards", "plan"):
+    result.graph = unit.graph
+    run_in_order(PLAN, Planning(result, limits), print_after, stop_after, show)
+    if stop_after in names_of(PLAN):
         result.why_not = f"stopped after `{stop_after}`"
     else:
         _apply(result)
@@ -139,8 +143,8 @@ def judge_result(
         return
     result.checked = run_stages(
         unit,
-        print_after=print_after if print_after in LATE else None,
-        stop_after="verify" if stop_after == "verify" else None,
+        print_after=print_after if print_after in names_of(LATE) else None,
+        stop_after=stop_after if stop_after in names_of(LATE) else None,
         show=show,
         limits=limits,
         progress=progress,
@@ -168,24 +172,31 @@ def was_clean(result: Synchronized, limits: Limits | None) -> bool:
     return not known.findings
 
 
-def show_if(show: Show, wanted: str | None) -> Show:
-    """Shows one stage and no other."""
-    return lambda stage, text: show(stage, text) if stage == wanted else None
-
-
 # --- the plan -----------------------------------------------------------------------------------------------------
 
 
-def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_after: str | None) -> None:
-    graph, target, options = result.graph, result.unit.target, result.options
-    assert graph is not None
-    if result.unit.origin is not None:  # `refine` takes back what proofs show to be needless
-        options = replace(options, loosen=False)
-    result.hazards = found = _find(graph, target, options)
-    show("footprints", show_footprints(found.footprints))
-    show("hazards", show_hazards(found))
-    if stop_after in ("footprints", "hazards"):
-        return
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """One program on its way to a plan."""
+
+    result: Synchronized
+    limits: Limits | None
+
+    @property
+    def hazards(self) -> Hazards:
+        assert self.result.hazards is not None
+        return self.result.hazards
+
+
+def _find_hazards(work: Planning) -> bool:
+    options = work.result.options
+    work.result.hazards = work.result.unit.hazards(options.atomics, options.stagger)
+    return True
+
+
+def _make_plan(work: Planning) -> bool:
+    result, limits, found = work.result, work.limits, work.hazards
+    graph, target, options = result.unit.graph, result.unit.target, result.options
     if options.force_barriers:
         plan = force(found.flow, target)
         result.notes = ("barriers were forced: what the program needs was not asked",)
@@ -194,14 +205,14 @@ def _make_plan(result: Synchronized, show: Show, limits: Limits | None, stop_aft
         if result.unit.origin is not None:
             plan = result.unit.origin.possible(plan)
             if asks_what_is_proved(options, graph):
-                plan = refine(plan, graph, target)
+                plan = refine(plan, result.unit.prover)
             result.refined = plan != result.placed.plan
         result.notes = (*result.placed.notes, *_notes(result.placed, found, target, options))
     result.plan = Plan(plan.edits[: options.bisect])
     result.left_out = len(plan.edits) - len(result.plan.edits)
     if options.bisect is not None:
         result.notes = (*result.notes, f"{len(result.plan.edits)} of {len(plan.edits)} edits carried out")
-    show("plan", show_plan(result.plan))
+    return True
 
 
 def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limits | None) -> tuple[Placed, Plan]:
@@ -209,21 +220,22 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
 
     Where it proves nothing, and where more is asked for than it demands, hazards alone decide, as placement sees them.
     """
-    target, options, taken = result.unit.target, result.options, names_in(result.unit.kernel)
+    target, prover, options = result.unit.target, result.unit.prover, result.options
+    taken = names_in(result.unit.kernel)
     if found.flow.graph.objects:  # asked here and afterwards: was it clean?
         result.judged = judge(found.flow.graph, target, limits or AS_GIVEN)
     by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
     if by_proof and options.remove_redundant:
-        placed = _place(found, target, replace(options, remove_redundant=False), result.judged, limits, taken)
-        less = remove_redundant(placed.plan, found.flow.graph, target)
+        placed = _place(found, prover, replace(options, remove_redundant=False), result.judged, limits, taken)
+        less = remove_redundant(placed.plan, prover)
         if less is not None:
-            placed = _with_loose_counts(replace(placed, plan=less), found.flow.graph, target, options)
+            placed = _with_loose_counts(replace(placed, plan=less), prover, options)
             return placed, placed.plan
-    placed = _place(found, target, options, result.judged, limits, taken)
+    placed = _place(found, prover, options, result.judged, limits, taken)
     if by_proof and options.least:
-        plan = refine(placed.plan, found.flow.graph, target, bare=True, changes=not options.tighten_waits)
+        plan = refine(placed.plan, prover, bare=True, changes=not options.tighten_waits)
         placed = replace(placed, plan=plan, weight=tally_inserted(plan, found.flow.graph).weight)
-    placed = _with_loose_counts(placed, found.flow.graph, target, options)
+    placed = _with_loose_counts(placed, prover, options)
     return placed, placed.plan
 
 
@@ -239,25 +251,22 @@ def names_in(kernel: Kernel | None) -> frozenset[str]:
     return frozenset(names_in_kernel(kernel)) if kernel is not None else frozenset()
 
 
-def _find(graph: g.SyncGraph, target: Target, options: SyncOptions) -> Hazards:
-    return find_hazards(flow_of(graph), target, atomics=options.atomics, stagger=options.stagger)
-
-
 def _place(
     found: Hazards,
-    target: Target,
+    prover: Prover,
     options: SyncOptions,
     judged: Judgement | None,
     limits: Limits | None,
     taken: frozenset[str] = frozenset(),
 ) -> Placed:
+    target = prover.target
     found, trusted = trust(found, target, limits, judged)
     asked = Options(
         options.strategy, options.remove_redundant, options.seconds, taken=taken, tighten_waits=options.tighten_waits
     )
     if options.least and not found.flow.graph.objects and asks_what_is_proved(options, found.flow.graph):
         asked = replace(asked, judge=BarrierJudge(found.flow.graph, target, find_slots(found.flow).weight))
-    placed = choose_plan(found, target, asked, options.merge_waits, by_path=options.loosen)
+    placed = choose_plan(found, prover, asked, options.merge_waits, by_path=options.loosen)
     if len(placed.unplaced) > len(found.unplaced):
         placed = _by_optimum(found, target, asked, placed)
     if trusted:
@@ -266,11 +275,11 @@ def _place(
     return placed
 
 
-def _with_loose_counts(placed: Placed, graph: g.SyncGraph, target: Target, options: SyncOptions) -> Placed:
+def _with_loose_counts(placed: Placed, prover: Prover, options: SyncOptions) -> Placed:
     """Counts as large as they are proved; if some are not shown to be, that is said where it was asked for."""
     if not options.loosen:
         return placed
-    found = loosen(placed.plan, Proofs(graph, target), placed.exact, standing=options.tighten_waits)
+    found = loosen(placed.plan, Proofs(prover), placed.exact, standing=options.tighten_waits)
     notes = (f"{NOT_LOOSEST}: {found.why_not}",) if found.why_not and options.tighten_waits else ()
     return replace(placed, plan=found.plan, notes=(*placed.notes, *notes))
 
@@ -330,31 +339,27 @@ def _notes(placed: Placed, found: Hazards, target: Target, options: SyncOptions)
 
 
 def _apply(result: Synchronized) -> None:
-    assert result.graph is not None
-    target = target_after(result.unit)
-    if _means(target) != result.unit.target.name:
+    session = result.unit
+    target = target_after(session)
+    if _means(target) != session.target.name:
         named = target or default_target()
         result.notes = (*result.notes, f"the program is taken for {named}: it cannot name the target asked for")
-    if result.built is not None:
-        result.kernel = replace(apply_plan(result.plan, result.built), target=target)
-        if result.options.async_deps:
-            result.kernel, notes = with_deps(
-                result.kernel, result.unit.target, result.options.stagger, result.options.atomics
-            )
-            result.notes = (*result.notes, *notes)
-        result.after = build_graph(result.kernel, result.unit.target).graph
-    else:
-        result.after = replace(apply_to_graph(result.plan, result.graph), target=target)
+    if session.built is None:
+        result.made = replace(session, given=replace(apply_to_graph(result.plan, session.graph), target=target))
+        return
+    kernel = replace(apply_plan(result.plan, session.built), target=target)
+    if result.options.async_deps:
+        kernel, notes = with_deps(kernel, session.target, result.options.stagger, result.options.atomics)
+        result.notes = (*result.notes, *notes)
+    result.made = session if kernel == session.kernel else replace(session, kernel=kernel)
 
 
-def target_after(unit: Unit) -> str:
+def target_after(session: Session) -> str:
     """The target that the program names afterwards: what it was synchronized for, if a program can name that."""
-    program = unit.kernel or unit.graph
-    assert program is not None
-    asked = unit.target.name
+    named, asked = session.program.target, session.target.name
     if not asked or asked not in known_targets():
-        return program.target
-    return program.target if _means(program.target) == asked else asked
+        return named
+    return named if _means(named) == asked else asked
 
 
 def _means(name: str) -> str | None:
@@ -363,3 +368,19 @@ def _means(name: str) -> str | None:
         return pick_target(name, None).name
     except BadInput:
         return None
+
+
+# Footprints that were widened are found while hazards are: so both stages look for hazards, which are remembered.
+PLAN: tuple[Stage[Planning], ...] = (
+    Stage(
+        "footprints",
+        "which bytes each access touches",
+        _find_hazards,
+        lambda work: show_footprints(work.hazards.footprints),
+    ),
+    Stage("hazards", "which accesses need an order", _find_hazards, lambda work: show_hazards(work.hazards)),
+    Stage("plan", "what is put in, changed and taken away", _make_plan, lambda work: show_plan(work.result.plan)),
+)
+# The late stages are about the program that was written, as it was read back.
+EARLY, LATE = CHECK[:2], CHECK[2:]
+SYNC: tuple[Stage[Any], ...] = (*EARLY, *PLAN, *LATE)

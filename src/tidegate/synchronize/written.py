@@ -35,7 +35,7 @@ def write_programs(results: Sequence[Synchronized], text: str = "", file: str = 
     """The programs after. With the text of their file, all of that, in which other kernels stay as they are."""
     if results[0].unit.origin is not None:
         return _write_ttgir(results)
-    if results[0].built is None:
+    if results[0].unit.kernel is None:
         return text if text and results[0].after == results[0].graph else _write_graph(results[0])
     known = {each.unit.name: each for each in results}
     if text:
@@ -45,7 +45,7 @@ def write_programs(results: Sequence[Synchronized], text: str = "", file: str = 
         if found:
             return found
     else:
-        kernels = tuple(each.built.kernel for each in results if each.built)
+        kernels = tuple(each.unit.kernel for each in results if each.unit.kernel)
         wanted = tuple(map(_after, results))
     text = show(Module(kernels))
     return _patched(text, file, parse(text, file).kernels, wanted, known) or show(Module(wanted))
@@ -96,8 +96,8 @@ def _patched(
 
 
 def _edited(kernel: Kernel, result: Synchronized) -> Edited:
-    assert result.built is not None
-    paths, target = result.built.paths, _after(result).target
+    assert result.unit.built is not None
+    paths, target = result.unit.built.paths, _after(result).target
     return Edited(kernel, target, paths, result.plan, reasons_of(result, paths))
 
 

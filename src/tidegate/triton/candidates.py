@@ -29,7 +29,7 @@ from tidegate.graph.plan import Change, Delete, Insert, Plan
 from tidegate.hazards.model import Hazard
 from tidegate.language.ops import SharedMemoryBarrier
 from tidegate.language.show import show_op
-from tidegate.passes import Unit
+from tidegate.session import Session
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import iteration
 from tidegate.synchronize import Synchronized, SyncOptions, propose, synchronize_graph
@@ -157,9 +157,9 @@ def plan_anew(program: TritonProgram, merge_waits: str, *, refined: bool) -> Can
 
     `refined`: without what the proof does without.
     """
-    unit = Unit(program.name, program.target, None, program.built.graph, program if refined else None)
+    unit = Session(program.name, program.target, None, program.built.graph, program if refined else None)
     result = propose(unit, _options(merge_waits))
-    if result.after is None:
+    if result.made is None or result.after is None:
         return result.findings[0].message if result.findings else result.why_not
     if (pair := find_wrong(result.after, program.target)) is not None:
         return say_wrong(program, result.after, pair)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tidegate.footprint.model import Footprints
 from tidegate.footprint.resolve import find_footprints
 from tidegate.graph import model as g
 from tidegate.graph.expressions import expressions_of
@@ -47,10 +48,10 @@ class Stretch:
 class Ground:
     """For one graph, and for all that differ from it in synchronization alone."""
 
-    def __init__(self, graph: g.SyncGraph, target: Target) -> None:
+    def __init__(self, graph: g.SyncGraph, target: Target, footprints: Footprints | None = None) -> None:
         self.graph, self.target = graph, target
-        self.flow = flow_of(graph)
-        self.footprints = find_footprints(self.flow)
+        self.footprints = footprints or find_footprints(flow_of(graph))
+        self.flow = self.footprints.flow
         self.paths = Paths(self.flow, self.footprints)
         self.meet = Meet(self.paths)
         self.reach = Reach(self.paths)

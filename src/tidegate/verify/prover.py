@@ -48,14 +48,17 @@ class Prover:
         self.heads = frozenset(loop.head for loop in graph.loops)
         self.padded: dict[frozenset[int], _Padded] = {}  # by the heads of loops that have a gap before them
         self.wanted: Counter[int] = Counter()
+        self.known: dict[Plan, bool] = {}
 
     def make_room(self, inserts: Mapping[int, Sequence[SyncOp]]) -> None:
         """For what a plan is going to insert, so that what proofs of the plans before it leave is there for it."""
         self.wanted |= Counter({place: len(ops) for place, ops in inserts.items() if place not in self.heads})
 
     def is_proved(self, plan: Plan) -> bool:
-        tried = self.program(plan)
-        return is_proved(tried.graph, self.target, tried.ground)
+        if plan not in self.known:
+            tried = self.program(plan)
+            self.known[plan] = is_proved(tried.graph, self.target, tried.ground)
+        return self.known[plan]
 
     def find_wrong(self, plan: Plan) -> tuple[g.Point, ...] | None:
         """Two points that nothing orders, none where nothing is decided; None if all is proved."""

@@ -20,7 +20,8 @@ from tidegate.assumptions import Assumption
 from tidegate.decided import verdict_on
 from tidegate.diag import BadInput, Finding, Findings, Label, Span
 from tidegate.graph.plan import Plan
-from tidegate.passes import Checked, Unit, check_unit
+from tidegate.passes import Checked, check_session
+from tidegate.session import Session
 from tidegate.targets import Target, load_target
 
 
@@ -169,8 +170,8 @@ def trace_program(
 
 def check_program(program: WaveProgram, *, advice: bool = False) -> Checked:
     """All stages; what is not proved is run."""
-    unit = Unit(program.name, program.target, None, program.built.graph, program)
-    checked = check_unit(unit)
+    unit = Session(program.name, program.target, None, program.built.graph, program)
+    checked = check_session(unit)
     wide = program.widened() if any(each.severity == "error" for each in checked.findings) else []
     checked.findings = merge_alike((*checked.findings, *wide))
     if advice:

@@ -35,6 +35,7 @@ from tidegate.language.show import show_op
 from tidegate.synchronize import SyncOptions, synchronize_graph
 from tidegate.synchronize.refine import refine
 from tidegate.targets import Target
+from tidegate.verify.prover import Prover
 from tidegate.verify.verify import find_wrong
 
 MOST_PLACES = 3  # that one reason names
@@ -146,7 +147,7 @@ def _drafts(
             if options.verify and _is_staggered(
                 built.graph
             ):  # what waves need that are held back, a proof knows better
-                plan = refine(plan, built.graph, target)
+                plan = refine(plan, Prover(built.graph, target))
         return _Draft(built, plan, placed.unplaced)
 
     coarse = draft(coarse=True)

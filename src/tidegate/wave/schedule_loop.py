@@ -33,7 +33,9 @@ from tidegate.adapters.wave.nodes import (
 from tidegate.adapters.wave.regions import reached_graphs, region_of
 from tidegate.cost import prices_of
 from tidegate.diag import Span
+from tidegate.footprint.resolve import Footprints, find_footprints
 from tidegate.graph import model as g
+from tidegate.graph.flow import flow_of
 from tidegate.language import ops
 from tidegate.schedule.body import heaviest_loop
 from tidegate.schedule.dependences import Edge, find_meeting
@@ -92,11 +94,15 @@ class Facts:
     def graph(self) -> g.SyncGraph:
         return with_work(self.trace, self.built, self.context)
 
+    @cached_property
+    def footprints(self) -> Footprints:
+        return find_footprints(flow_of(self.graph))
+
     def meet(self, loop: int) -> tuple[Edge, ...]:
         """Points of a loop that may touch the same bytes of shared memory in one iteration, in their order."""
         if loop not in self.meetings:
             owned = [(at, at) for at, point in enumerate(self.graph.points) if point.loop == loop]
-            self.meetings[loop] = tuple(find_meeting(self.graph, self.target, owned, STAGGER))
+            self.meetings[loop] = tuple(find_meeting(self.footprints, self.target, owned, STAGGER))
         return self.meetings[loop]
 
 
