@@ -137,6 +137,8 @@ def random_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
     parts, waves = _Parts(rng), rng.choice((1, 4, 8))
     count = rng.randint(3, size)
     loops = tuple(_loop(rng, parts, number, count) for number in range(rng.choice((0, 1, 2))))
+    if len({loop.head for loop in loops}) < len(loops):
+        loops = (loops[0], replace(loops[1], head=(loops[0].head + 1) % count))
     actions: list[g.Action] = [
         g.Assign((*((name, ZERO) for name in NAMES), *((name, g.Ref("%a")) for name in VIEWS), *TOKENS)),
         g.Havoc(NAMES),
@@ -151,7 +153,7 @@ def random_graph(rng: random.Random, size: int = 12) -> g.SyncGraph:
             tuple(
                 g.Issue(name, 1, rng.choice((1, 4)), rng.random() < 0.8)
                 for name in rng.sample(COUNTERS, rng.choice((0, 0, 1, 2)))
-            ),
+            )[: 1 if isinstance(action, g.Access | g.Unknown) else None],
             tuple(rng.randrange(count) for _ in range(rng.choice((0, 0, 1, 3)))),
             rng.randint(-1, len(loops) - 1),
             rng.choice((1.0, 0.5, 16.0, 1e-07, 1e22, 0.1 + 0.2)),

@@ -238,6 +238,15 @@ BAD_GRAPHS = {
                   "point 0: `%b` is no barrier object"),
     "no loop": (HEAD + "{\n  0: end loop 3\n}",
                 "point 0 lies in loop 3, which does not exist"),
+    "two loops with one head": (HEAD.replace("program", "loop 0 head 0 parent -1 trips 1 .. 1 expect 1.0\n"
+                                             "loop 1 head 0 parent -1 trips 2 .. 2 expect 2.0\nprogram")
+                                + "{\n  0: branch any loop 0 -> 0, 1\n  1: end\n}",
+                                "loops 0 and 1 have one head, point 0"),
+    "one access on two counters": ("graph @g target none waves 1\nbuffer %a bytes 4 slots 1\n"
+                                   "program entry 0 waves 0 .. 1\n{\n  0: write %a[0, 0] box() width 4 async "
+                                   "issues asynccnt 1 .. 1, vmcnt 1 .. 1 -> 1\n  1: end\n}",
+                                   "point 0: is one access and counts on asynccnt, vmcnt: give each counter a point of "
+                                   "its own"),
 }  # fmt: skip
 
 

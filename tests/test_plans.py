@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +16,11 @@ from tidegate.graph.plan import Insert
 from tidegate.hazards.find import find_hazards
 from tidegate.language.ops import ConditionalBarrier, Kernel, NewBarrier, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.parse import parse
+from tidegate.passes import Unit
 from tidegate.placement.place import Options, place
 from tidegate.simulate.cycles import estimate
-from tidegate.synchronize import Synchronized
+from tidegate.simulate.judge import Limits
+from tidegate.synchronize import Synchronized, SyncOptions, synchronize
 from tidegate.synchronize.pricing import Considered, consider, effort_for, say_considered
 from tidegate.targets import load_target
 
@@ -356,3 +359,18 @@ def test_a_plan_that_is_heavier_says_what_that_is_worth() -> None:
     one, other = Considered("merged", Tally(1, 1, 16), 200.0), Considered("latest", Tally(2, 1, 24), 150.0)
     said = say_considered((one, replace(other, is_taken=True)))
     assert said[1].endswith("2 barriers, weight 24, 150 cycles, 25.0 % fewer than with the least weight")
+
+
+# --- barrier objects ----------------------------------------------------------------------------------------------
+
+
+def test_a_bound_of_the_run_before_placement_is_said() -> None:
+    """What objects order is seen in runs; where these reach a bound, what they leave out gets no barrier unseen."""
+    path = Path(__file__).parent.parent / "examples" / "gemm_mbarrier.tide"
+    kernel = kernel_of(path.read_text(encoding="utf-8"))
+    unit = Unit(kernel.name, load_target(kernel.target), kernel, None)
+    few = synchronize(unit, SyncOptions(judge=False), limits=Limits(steps=1_500))
+    assert few.notes[0].startswith("not all runs were seen in which barrier objects order what gets no barrier: ")
+    assert "the bound of 1,500 steps was reached" in few.notes[0]
+    all_runs = synchronize(unit, SyncOptions(judge=False))
+    assert not [note for note in all_runs.notes if "not all runs were seen" in note]

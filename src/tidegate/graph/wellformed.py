@@ -52,7 +52,10 @@ def _check_whole(graph: g.SyncGraph) -> Iterator[Finding]:
     for map_ in graph.maps:
         if len(map_.starts) > graph.waves * graph.lanes or not graph.lanes:
             yield _finding(f"the map `{map_.name}` has {len(map_.starts)} threads, more than the waves have lanes")
+    heads: dict[int, int] = {}
     for number, loop in enumerate(graph.loops):
+        if heads.setdefault(loop.head, number) != number:  # which of them a way back goes round cannot be told
+            yield _finding(f"loops {heads[loop.head]} and {number} have one head, point {loop.head}")
         if not -1 <= loop.parent < number:
             yield _finding(f"loop {number} has parent {loop.parent}: parents come first")
         if not 0 <= loop.head < count:
@@ -133,6 +136,9 @@ class _Checker:
         for issue in point.issues:
             if not 0 <= issue.least <= issue.most:
                 yield f"issues {issue.least} to {issue.most} instructions on {issue.counter}"
+        counters = sorted({issue.counter for issue in point.issues})
+        if isinstance(point.action, g.Access | g.Unknown) and len(counters) > 1:  # a wait for one would perform it all
+            yield f"is one access and counts on {', '.join(counters)}: give each counter a point of its own"
         yield from self.action(point.action)
 
     def action(self, action: g.Action) -> Iterator[str]:

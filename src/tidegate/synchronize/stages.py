@@ -26,7 +26,18 @@ from tidegate.hazards.find import Hazards, find_without
 from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel
 from tidegate.language.uses import names_in_kernel
-from tidegate.passes import CHECK, NOT_THERE, Checked, Show, Stage, check_stage, names_of, run_in_order, run_stages
+from tidegate.passes import (
+    CHECK,
+    NO_MORE_TRIPS,
+    NOT_THERE,
+    Checked,
+    Show,
+    Stage,
+    check_stage,
+    names_of,
+    run_in_order,
+    run_stages,
+)
 from tidegate.placement.place import Options, Placed, find_slots, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
@@ -207,7 +218,7 @@ def _make_plan(work: Planning) -> bool:
             if asks_what_is_proved(options, graph):
                 plan = refine(plan, result.unit.prover)
             result.refined = plan != result.placed.plan
-        result.notes = (*result.placed.notes, *_notes(result.placed, found, target, options))
+        result.notes = (*result.notes, *result.placed.notes, *_notes(result.placed, found, target, options))
     result.plan = Plan(plan.edits[: options.bisect])
     result.left_out = len(plan.edits) - len(result.plan.edits)
     if options.bisect is not None:
@@ -224,6 +235,9 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
     taken = names_in(result.unit.kernel)
     if found.flow.graph.objects:  # asked here and afterwards: was it clean?
         result.judged = judge(found.flow.graph, target, limits or AS_GIVEN)
+        if bounded := [each for each in result.judged.bounded if each != NO_MORE_TRIPS]:
+            note = f"not all runs were seen in which barrier objects order what gets no barrier: {'; '.join(bounded)}"
+            result.notes = (*result.notes, note)
     by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
     if by_proof and options.remove_redundant:
         placed = _place(found, prover, replace(options, remove_redundant=False), result.judged, limits, taken)

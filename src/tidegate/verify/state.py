@@ -96,11 +96,13 @@ def is_performed(x: Access, state: State, rules: Rules) -> bool:
         return True
     if x.is_async and x.can_wait and (state.group or (x.token and x.token in state.tokens)):
         return True
-    for name, _ in x.queues:
-        known = state.count(name)
-        if known is not None and (known.over if name in rules.groups else known.left <= 0):
-            return True
-    return False
+    # A graph in which an access counts on several counters is refused; were it asked, all of them would have to say so.
+    return bool(x.queues) and all(_has_left(name, state, rules) for name, _ in x.queues)
+
+
+def _has_left(counter: str, state: State, rules: Rules) -> bool:
+    known = state.count(counter)
+    return known is not None and (known.over if counter in rules.groups else known.left <= 0)
 
 
 def is_fenced(x: Access, state: State, rules: Rules) -> bool:

@@ -140,7 +140,7 @@ class _Build:
         if touch.effect == "atomic" and step.widened:
             action = g.Access("atomic", foot, operator=touch.operator, element=touch.element)
         role = "copy" if touch.is_async else "local_read" if touch.effect == "read" else "local_write"
-        issues = tuple(g.Issue(each, 0, 0, self.in_order) for each in self.groups) if touch.is_async else ()
+        issues = (g.Issue(self.target.counter_of("gather_to_lds"), 0, 0, self.in_order),) if touch.is_async else ()
         self.builder.add(action, label=label, role=role, at=step.op.at, issues=issues)
 
     @property
