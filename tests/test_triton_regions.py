@@ -320,6 +320,22 @@ def test_what_a_partition_captures_may_be_computed_before(name: str, command: Ru
         assert "error[TG10" in out
 
 
+# What partitions capture is written to memory that Triton lays out for it, here where `%m` lies.
+LAID_OUT = "ttg.warp_specialize(%w) attributes {allocation.offset = 0 : i32, allocation.size = 4 : i32}"
+USED_BEFORE = (STORED + "ttg.barrier local\n" + LOADED).replace("%q", "%m0")
+
+
+def test_memory_of_captures_is_memory(command: Run) -> None:
+    """It was not modelled: waves that were still reading `%m` when others wrote there were no finding."""
+    text = parted(f"%w = arith.addi %n, %c1 : i32\n{USED_BEFORE}BARRIER\n", "i32", "", "DEFAULT")
+    text = text.replace("ttg.warp_specialize(%w)", LAID_OUT)
+    again = STORED.replace("%q", "%m0")  # the partition has read what it captures before a region begins
+    for barrier, default, status in (("", "", 1), ("ttg.barrier local", "", 0), ("ttg.barrier local", again, 0)):
+        out, found = command(text.replace("BARRIER", barrier).replace("DEFAULT", default), "check", "k.ttgir")
+        assert found == status, out
+        assert ("error[TG102]" in out) == bool(status)
+
+
 RESULTS = {
     "computed": ("%t = arith.addi %n, %c1 : i32\n", "%t, %p"),
     "a product": ("%t = arith.muli %n, %n : i32\n", "%t, %p"),

@@ -57,9 +57,34 @@ class Programs(Flow):
             self.unknown.append(op)
             self.add(g.Unknown(()), op)
             return
+        self.capture(op)
         self.meet_all(op)
+        self.arrive_once_more(op)
         self.execute(op)
         self.meet_all(op)
+
+    def capture(self, op: Operation) -> None:
+        """The waves of the function write what partitions capture to memory that Triton lays out for that; it may have
+        held something else before, which other waves may still be reading."""
+        offset, known = op.integer("allocation.offset"), self.size_of(op)
+        if offset is None:  # there are none, or Triton has not laid out anything yet
+            return
+        if known is None:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        self.captures = self.own_memory(f"%captures{len(self.b.parts.get('buffers', ()))}", known, 1, offset)
+        self.add(g.Access("write", self.of_captures(known), as_one=True), op, role="local_write")
+
+    def of_captures(self, known: int) -> g.Footprint:
+        assert self.captures is not None
+        return g.Footprint(self.captures, (), known, True)
+
+    def arrive_once_more(self, op: Operation) -> None:
+        """Triton's lowering lets the waves of the function wait until partitions have read what they capture: the
+        memory may be used again in all regions (seen in what its pass makes for sm_90)."""
+        if self.captures is not None:
+            self.meet_all(op)
 
     def work(self) -> None:
         """The waves of partitions: each group runs its region, and ends with the function."""
@@ -85,6 +110,7 @@ class Programs(Flow):
                 self.b.open = [choose]
                 self.add(g.Compute(), op, "partition", insertable=False)
             self.group = self.group_of(low, high - low)
+            self.read_captures(op)
             self.captured(partitions, region)
             self.region(region)
             ends += self.b.open
@@ -92,6 +118,12 @@ class Programs(Flow):
         self.meet_all(op)
         self.add(g.End(), op, "end of the workers", insertable=False)
         self.b.open = ended
+
+    def read_captures(self, op: Operation) -> None:
+        known = self.size_of(op)
+        if self.captures is not None and known is not None:
+            self.add(g.Access("read", self.of_captures(known), as_one=True), op, role="local_read", insertable=False)
+            self.meet_all(op)
 
     def captured(self, op: Operation, region: Region) -> None:
         """What a partition takes from outside, as its waves know it: they run nothing of what came before.

@@ -85,6 +85,7 @@ class State:
         self.free: dict[str, Value] = caller.free if caller else {}
         self.names: frozenset[str] = frozenset()  # scalars that the graph knows
         self.special: Operation | None = None  # where waves part
+        self.captures: g.Ref | None = None  # what partitions capture lies there
         self.executed: Operation | None = None  # with a region of several blocks that is being built
         self.labels: dict[str, tuple[tuple[str, str], ...]] = {}  # of blocks, with their arguments
         self.split = -1
