@@ -183,7 +183,7 @@ class _Check:
 
         self.shown = print_after
         try:
-            loaded = load(self.file, block=self.block)
+            loaded = load(self.file, block=self.block, takes_ptx=True)
             units = units_of(loaded, target)
         except BadInput as bad:
             self.bad += bad.findings
