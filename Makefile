@@ -91,6 +91,7 @@ bench-wave: $(WAVE_READY)  ## the figures about Wave of docs/benchmarks.md
 
 fuzz: $(READY) $(TRITON_READY)  ## random kernels, graphs and damaged files, far more than in the tests
 	$(BIN)/python -m pytest -q -n 2 -m slow tests/test_hostile_runs.py --count 10000
+	$(BIN)/python -m pytest -q tests/test_hostile_ptx.py -k test_damaged_ptx --count 5000
 	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/test_roundtrip.py tests/test_damage.py tests/test_judge_random.py --count 200000
 	$(BIN)/python -m pytest -q -n 2 -m full tests/test_graph_random.py tests/test_verify_random.py tests/test_points.py tests/test_report.py tests/test_explain.py tests/test_agreement.py tests/test_tally.py
 	$(BIN)/python -m pytest -q -n 2 tests/test_sync_random.py tests/test_sync_optimal.py tests/test_sync_mutants.py --count 10000

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from conftest import ROOT
-from test_damage import WORDS, corpus, damage
+from damaged_text import ROOT, WORDS, corpus, damage
+from hostile_ptx import BLOCKS, TEXTS, damage_ptx, deep_ptx, garbage, long_ptx
 
 OLD = b"what was here before\n"
 OUT = ("out.tide", "out.html", "out.svg", "out.npz", "out.json")
@@ -91,6 +91,8 @@ def texts(form: str) -> tuple[str, ...]:
     kernels = [text for text in corpus() if not text.lstrip().startswith("graph")]
     if form == "tide":
         return tuple(kernels)
+    if form == "ptx":
+        return TEXTS
     if form == "sync":
         return tuple(text for text in corpus() if text.lstrip().startswith("graph"))
     if form == "py":
@@ -100,6 +102,25 @@ def texts(form: str) -> tuple[str, ...]:
     if form == "ttgir":
         return tuple(path.read_text(encoding="utf-8") for path in files[:4])
     return (GENERIC,)
+
+
+OF_PTX = (
+    *("check FILE", "check FILE", "check FILE", "check --json FILE", "check --sarif FILE", "check FILE --block 64"),
+    *("check FILE --block 16x16", "check --advice FILE", "show FILE", "show FILE -o out.sync", "check FILE::k"),
+    *("check --print-after graph FILE", "check --target sm_90 FILE", "check --explore FILE", "check FILE::nope"),
+    *("sync FILE", "explain FILE", "schedule FILE", "run FILE", "draw FILE -o out.html", "sync FILE -o FILE"),
+)
+
+
+def ptx(rng: random.Random) -> Case:
+    """PTX that is deep, long or no text, and shapes of blocks that nobody has."""
+    kind = rng.randrange(4)
+    if kind == 3:
+        verb, name = rng.choice(("check", "check --json", "show")), rng.choice(("k.ptx", "k.ptx", "k.ptx::k"))
+        words = [*verb.split(), name, "--block", rng.choice(BLOCKS)]
+        return Case(tuple(word.encode() for word in words), ((b"k.ptx", rng.choice(TEXTS).encode()),))
+    text = (long_ptx, deep_ptx, garbage)[kind](rng)
+    return case(rng.choice(("check FILE", "check FILE", "check FILE --block 64", *OF_PTX)), "k.ptx", text)
 
 
 GENERIC = """\
@@ -131,6 +152,8 @@ def damaged(form: str) -> Callable[[random.Random], Case]:
         text = rng.choice(texts(form))
         if form in ("py", "ttgir", "mlir"):
             text = _broken(rng, text)
+        elif form == "ptx":
+            return case(rng.choice(OF_PTX), "k.ptx", damage_ptx(rng, text))
         else:
             text = damage(rng, text)
         verbs = QUICK if len(text) > SMALL and form != "ttgir" else (*QUICK, *SLOWER)

@@ -18,6 +18,7 @@ from hostile_inputs import (
     damaged,
     damaged_target,
     options,
+    ptx,
     python,
     texts,
 )
@@ -162,9 +163,8 @@ _STEMS = (
 
 def names(rng: random.Random) -> Case:
     """Files that are called as none should be; now and then they hold such names, too."""
-    form, content = rng.choice(
-        (("tide", TIDE), ("py", PYTHON), ("toml", TARGET), ("ttgir", texts("ttgir")[0]), ("xyz", ""))
-    )
+    compiled = tuple((form, texts(form)[0]) for form in ("ttgir", "ptx"))
+    form, content = rng.choice((("tide", TIDE), ("py", PYTHON), ("toml", TARGET), *compiled, ("xyz", "")))
     name = rng.choice(_STEMS) + f".{form}".encode()
     if rng.random() < 0.3:
         content = content.replace("k", rng.choice(("\x1b[2J", "\x9b31m", "\u202e", "\x07", "é")), 1)
@@ -253,7 +253,9 @@ CLASSES: dict[str, Callable[[random.Random], Case]] = {
     "damaged-ttgir": damaged("ttgir"),
     "damaged-mlir": damaged("mlir"),
     "damaged-python": damaged("py"),
+    "damaged-ptx": damaged("ptx"),
     "damaged-target": damaged_target,
+    "ptx": ptx,
     "options": options,
     "python": python,
     "deep": deep,

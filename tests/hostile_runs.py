@@ -2,6 +2,7 @@
 
     python tests/hostile_runs.py options 0 500        cases 0 to 499 of a class; a line of JSON for each complaint
     python tests/hostile_runs.py options 17           one case, with what it prints
+    python tests/hostile_runs.py all 0 10000 -j 16    so many of all classes together, in 16 processes; a table
 
 A process is a fork of this one, in which all is imported; every twentieth case is a `python -m tidegate` instead. An
 end is wrong with a traceback, a status that no bad input has, more than `LIMIT` seconds, bytes of an input that are not
@@ -10,7 +11,9 @@ there any more, an output that is neither the old nor the new one, or a characte
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import importlib.util
 import json
 import os
 import random
@@ -20,12 +23,15 @@ import shutil
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -39,6 +45,8 @@ from hostile_places import CLASSES  # noqa: E402
 
 LIMIT = 20  # seconds
 MEMORY = 6 << 30  # for one process: a program that asks for more would take the machine along
+USUAL = 1 << 30  # what no bad input needs
+TOGETHER = 40  # cases that one process of several carries out
 REAL = 20  # every so many cases are processes of their own
 DEVICES = {"zero": (1, 5), "null": (1, 3), "full": (1, 7)}
 # What must not be printed: control characters but tabs and line ends, of both ranges, and bidirectional ones.
@@ -59,6 +67,11 @@ class End:
     seconds: float
     out: str
     err: str
+    memory: int = 0  # bytes, at its largest
+
+
+class NotHere(Exception):
+    """This machine does not allow what a case needs, such as making devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +111,18 @@ def set_up(case: Case, folder: Path) -> None:
             with socket.socket(socket.AF_UNIX) as made:
                 made.bind(os.fsdecode(os.path.relpath(path)) if len(path) > 100 else path)
         elif os.getuid() == 0:  # nodes of its own: a command of root's could replace those of the machine
-            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*DEVICES[kind]))
+            try:
+                os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*DEVICES[kind]))
+            except OSError as error:
+                raise NotHere(f"no devices can be made: {error.strerror}") from None
         else:
             os.symlink(f"/dev/{kind}".encode(), path)
     if case.is_locked:
         if os.getuid() == 0:
-            os.chown(folder, 65534, 65534)
+            try:
+                os.chown(folder, 65534, 65534)
+            except OSError as error:
+                raise NotHere(f"files cannot be given away: {error.strerror}") from None
         folder.chmod(0o555)
 
 
@@ -130,23 +149,23 @@ def run(case: Case, folder: Path, *, real: bool = False, disturbed: bool = True)
     pid = os.fork()
     if not pid:
         _become(case if disturbed else replace(case, moment=None, disk=0, is_locked=False), folder, printed, real)
-    status = _wait(pid, began + LIMIT)
+    status, memory = _wait(pid, began + LIMIT)
     taken = time.monotonic() - began
-    texts = [path.read_text(encoding="utf-8", errors="backslashreplace") for path in printed]
-    return End(status, taken, *texts)
+    out, err = (path.read_text(encoding="utf-8", errors="backslashreplace") for path in printed)
+    return End(status, taken, out, err, memory)
 
 
-def _wait(pid: int, until: float) -> int | None:
+def _wait(pid: int, until: float) -> tuple[int | None, int]:
+    """The status, and the most memory that the process had."""
     pause = 0.001
     while time.monotonic() < until:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status, used = os.wait4(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            return os.waitstatus_to_exitcode(status), used.ru_maxrss << 10
         time.sleep(pause)
         pause = min(0.02, pause * 1.3)
     os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return None
+    return None, os.wait4(pid, 0)[2].ru_maxrss << 10
 
 
 def _become(case: Case, folder: Path, printed: list[Path], real: bool) -> NoReturn:
@@ -281,6 +300,8 @@ def complaints(
         yield f"prints {found[0]!r}"
     if end.status == 2 and not said.strip() and case.sink != "full":
         yield "status 2 without a word"
+    if end.memory > USUAL:
+        yield "more than 1 GB"
     written = {case.out, *(case.args[at + 1] for at, word in enumerate(case.args[:-1]) if word in (b"-o", b"--trace"))}
     links = {target for kind, _, target in case.odd if kind == "link"}
     for name, content in before.items():
@@ -381,26 +402,124 @@ def _in_this_process(case: Case, folder: Path) -> None:
         os.chdir(before)
 
 
-def main() -> None:
-    kind, first = sys.argv[1], int(sys.argv[2])
-    with prepared():
-        if len(sys.argv) == 3:
-            case = draw(kind, first)
-            print(repr(case)[:3000])
-            with tempfile.TemporaryDirectory() as made:
-                set_up(case, Path(made) / "case")
-                print(run(case, Path(made) / "case"))
-                (Path(made) / "case").chmod(0o755)
-            print(*judge(kind, first, case), sep="\n")
-            return
-        for seed in range(first, first + int(sys.argv[3])):
-            case = draw(kind, seed)
+# --- all classes at once ----------------------------------------------------------------------------------------------
+
+# The columns of the table; a complaint that is none of these counts as another one.
+COLUMNS = {
+    "tracebacks": re.compile("a traceback"),
+    f"over {LIMIT} s": re.compile("more than .* s$"),
+    "status 3": re.compile("status 3$|a mistake of Tidegate's own"),
+    "bytes lost": re.compile("the input .* is not what|the output .* is neither|.*the output .* is not written"),
+}
+NEEDS_TRITON = ("damaged-ttgir",)
+
+
+def why_not(kind: str) -> str:
+    """Why a class cannot be carried out here; nothing if it can."""
+    if kind in NEEDS_TRITON and importlib.util.find_spec("triton") is None:
+        return "not run: Triton is not installed"
+    return ""
+
+
+def run_all(kinds: list[str], first: int, count: int, jobs: int) -> int:
+    """Carries out parts of the classes in several processes; prints complaints and a table. Gives their number."""
+    each = -(-count // len(kinds))
+    able = [kind for kind in kinds if not why_not(kind)]
+    parts = [(kind, first + start, min(TOGETHER, each - start)) for start in range(0, each, TOGETHER) for kind in able]
+    found: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
+    began, total = time.monotonic(), 0
+    with ThreadPoolExecutor(jobs) as pool:
+        for (kind, start, size), (complaints_, ran, skipped) in zip(parts, pool.map(_part, parts), strict=True):
+            found[kind].update(runs=ran, skipped=skipped, unfinished=size - ran - skipped)
+            for complaint in complaints_:
+                print(f"{kind}: {complaint}\n", flush=True)
+                column = next((name for name, said in COLUMNS.items() if said.match(complaint.what)), "other")
+                found[kind][column] += 1
+            total += ran
+            print(f"\r{total} runs, {kind} {start}, {time.monotonic() - began:.0f} s ", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return _table(found, time.monotonic() - began, jobs)
+
+
+def _part(part: tuple[str, int, int]) -> tuple[list[Complaint], int, int]:
+    kind, first, count = part
+    command = [sys.executable, __file__, kind, str(first), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    if not lines or "runs" not in lines[-1]:
+        print(f"{kind} {first}: the runs ended early\n{done.stderr[-2000:]}", flush=True)
+        return [Complaint(**line) for line in lines], 0, 0
+    end = lines.pop()
+    return [Complaint(**line) for line in lines], end["runs"], end["skipped"]
+
+
+def _table(found: dict[str, Counter[str]], seconds: float, jobs: int) -> int:
+    columns = [*COLUMNS, "other"]
+    if any(each["unfinished"] for each in found.values()):
+        columns.append("unfinished")
+    print(f"| class | runs | {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) + 1)}")
+    for kind, counts in found.items():
+        if why := why_not(kind):
+            print(f"| {kind} | {why} |{' |' * len(columns)}")
+            continue
+        more = f" ({counts['skipped']:,} not possible here)" if counts["skipped"] else ""
+        print(f"| {kind} | {counts['runs']:,}{more} | {' | '.join(str(counts[each]) for each in columns)} |")
+    all_ = sum(found.values(), Counter[str]())
+    print(f"| all | {all_['runs']:,} | {' | '.join(str(all_[each]) for each in columns)} |")
+    print(f"\n{seconds:.0f} s in {jobs} processes, Python {sys.version.split()[0]}")
+    return sum(all_[each] for each in columns)
+
+
+def one_case(kind: str, seed: int) -> None:
+    """Shows a case and what comes of it."""
+    case = draw(kind, seed)
+    print(repr(case)[:3000])
+    with tempfile.TemporaryDirectory() as made:
+        set_up(case, Path(made) / "case")
+        print(run(case, Path(made) / "case"))
+        (Path(made) / "case").chmod(0o755)
+    print(*judge(kind, seed, case), sep="\n")
+
+
+def cases(kind: str, first: int, count: int) -> None:
+    """Carries out cases of a class: a line of JSON for each complaint, and one that says how many were carried out."""
+    skipped = 0
+    for seed in range(first, first + count):
+        case = draw(kind, seed)
+        try:
             found = judge(kind, seed, case, real=seed % REAL == 0)
-            if found:
-                is_text = kind.startswith("damaged") and not found[0].what.startswith("more than")
-                less = smaller(kind, seed, case, found[0].what) if is_text else case
-                print(json.dumps(asdict(save(found[0], less))), flush=True)
-        print(json.dumps({"runs": int(sys.argv[3])}), flush=True)
+        except NotHere:
+            skipped += 1
+            continue
+        if found:
+            is_text = kind.startswith("damaged") and not found[0].what.startswith("more than")
+            less = smaller(kind, seed, case, found[0].what) if is_text else case
+            # All that is wrong with a case is told, the text once.
+            print(json.dumps(asdict(save(found[0], less))))
+            print(*(json.dumps(asdict(each)) for each in found[1:]), sep="\n", end="", flush=True)
+            if found[1:]:
+                print(flush=True)
+    print(json.dumps({"runs": count - skipped, "skipped": skipped}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Hostile command lines.")
+    parser.add_argument("kind", help=f"all, or one or several with commas between them: {', '.join(CLASSES)}")
+    parser.add_argument("first", type=int)
+    parser.add_argument("count", type=int, nargs="?")
+    parser.add_argument("-j", "--jobs", type=int, default=0, help="how many processes; a table at the end")
+    asked = parser.parse_args()
+    kinds = list(CLASSES) if asked.kind == "all" else asked.kind.split(",")
+    if unknown := set(kinds) - set(CLASSES):
+        parser.error(f"there is no class {', '.join(sorted(unknown))}")
+    if asked.jobs or asked.kind == "all":
+        sys.exit(1 if run_all(kinds, asked.first, asked.count or len(kinds), asked.jobs or 1) else 0)
+    with prepared():
+        for kind in kinds:
+            if asked.count is None:
+                one_case(kind, asked.first)
+            else:
+                cases(kind, asked.first, asked.count)
 
 
 if __name__ == "__main__":

@@ -145,9 +145,9 @@ def test_thousands_of_steps_take_milliseconds() -> None:
     for _ in range(250):
         at = len(steps)
         steps += [lds(), mma(needs=(at,)), Arrive(0, ALL), Depart(0, ALL)]
-    start = time.perf_counter()
+    start = time.process_time()
     cycles(*[tuple(steps)] * 8)
-    assert time.perf_counter() - start < 0.5, "8,000 steps; usually 40 ms"
+    assert time.process_time() - start < 0.5, "8,000 steps; usually 40 ms"
 
 
 @pytest.mark.parametrize("slots", [2, 3, 4])

@@ -141,7 +141,7 @@ def test_large_programs_end(folder: Path, kind: str, name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("barriers", [True, False])
 def test_the_largest_programs_end(folder: Path, barriers: bool, name: str) -> None:
-    """At the limits; twice the 20 seconds of the page, for machines that do other things too."""
+    """At the limits; twice the 20 seconds of the page, for slow machines."""
     few = name in ("explain", "page")
     count = ((MOST_EXPLAINED if few else MOST_OPERATIONS) - 4) // (4 if barriers else 2)
     (folder / "large.tide").write_text(pairs(count, barriers=barriers))
@@ -315,8 +315,45 @@ def test_ctrl_c_while_a_file_is_imported(folder: Path, kind: str) -> None:
         assert process.stderr is not None
         assert process.stderr.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=300)  # on a busy machine
     assert (process.returncode, out, err.strip()) == (130, "", "")
+
+
+SWALLOWED = """
+import time, tidegate.cli
+from tidegate.__main__ import start
+class Ends:
+    def __del__(self):
+        raise KeyboardInterrupt
+def main():
+    Ends()
+    time.sleep(100)
+tidegate.cli.main = main
+start()
+"""
+
+
+def test_ctrl_c_at_the_end_of_an_object_is_not_lost(folder: Path) -> None:
+    """Python prints what is raised there, and goes on."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", SWALLOWED], env=env, capture_output=True, text=True, timeout=90)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_ctrl_c_while_python_ends_is_quiet(folder: Path) -> None:
+    """The command is over: an exception would be printed with a traceback, as ignored."""
+    code = "import atexit, time, tidegate.cli\nfrom tidegate.__main__ import start\n"
+    code += "atexit.register(lambda: (print('ready', flush=True), time.sleep(100)))\n"
+    code += "tidegate.cli.main = lambda: None\nstart()\n"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=90)
+    assert (process.returncode, err) == (-signal.SIGINT, "")
 
 
 @pytest.mark.slow
@@ -327,10 +364,12 @@ def test_ctrl_c_at_any_moment(folder: Path) -> None:
         with subprocess.Popen(args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             time.sleep(0.15 + 0.05 * number)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=20)
-        # Before Python has its handlers the signal ends the process by itself, without a word.
-        silent = process.returncode == -signal.SIGINT and not err
-        assert silent or process.returncode in (0, 130), err
-        assert "Traceback" not in err
-        assert "tidegate sync" not in err
+            _, err = process.communicate(timeout=300)
         assert "kernel @shift" in (folder / "race.tide").read_text()
+        # Before Python has its handlers, and when the command is over, the signal ends the process without a word.
+        silent = process.returncode == -signal.SIGINT and not err
+        # While Python itself starts and looks for the package, what it says is its own.
+        early = "Traceback" in err and "in start\n" not in err and "cli" not in err
+        assert early or silent or process.returncode in (0, 130), err
+        assert early or "Traceback" not in err, err
+        assert "tidegate sync" not in err

@@ -22,6 +22,7 @@ import pytest
 
 from conftest import ROOT
 from test_cli import FILES, GOOD, graph_of
+from test_damage import watched
 from tidegate import cli
 from tidegate.disk import write_whole
 
@@ -57,8 +58,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def tidegate(*args: str, before: Callable[[], None] | None = None, seconds: float = 60, **how: Any) -> Process:
-    """One command in a process of its own; bytes that are not UTF-8 come back as they are."""
+def tidegate(*args: str, before: Callable[[], None] | None = None, seconds: int = 60, **how: Any) -> Process:
+    """One command in a process of its own; bytes that are not UTF-8 come back as they are.
+
+    `seconds`: of the processor, so that a busy machine changes nothing; what waits for ever gets ten times as many.
+    """
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        if before is not None:
+            before()
+
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **how.pop("env", {})}
     how = {"stdout": subprocess.PIPE, "stdin": subprocess.DEVNULL} | how
     return subprocess.run(
@@ -68,29 +78,20 @@ def tidegate(*args: str, before: Callable[[], None] | None = None, seconds: floa
         errors="surrogateescape",
         check=False,
         env=env,
-        timeout=seconds,
-        preexec_fn=before,
+        timeout=10 * seconds,
+        preexec_fn=limited,
         **how,
     )
 
 
 @pytest.fixture
 def typed(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Runs a command in this process, for at most a minute: hundreds of processes would take longer."""
-
-    def hangs(*_: object) -> None:
-        raise TimeoutError
+    """Runs a command in this process, for at most a minute of the processor: hundreds of processes take longer."""
 
     def run(*args: str) -> Process:
         monkeypatch.setattr(sys, "argv", ["tidegate", *args])
-        known = signal.signal(signal.SIGALRM, hangs)
-        signal.alarm(60)
-        try:
-            with pytest.raises(SystemExit) as ended:
-                cli.main()
-        finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, known)
+        with watched(" ".join(args), 60), pytest.raises(SystemExit) as ended:
+            cli.main()
         out, err = capsys.readouterr()
         return subprocess.CompletedProcess(args, int(ended.value.code or 0), out, err)
 

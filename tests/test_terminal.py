@@ -26,13 +26,11 @@ from tidegate.cli.help import continued, split_examples
 from tidegate.diag import Finding, Label, Sources, Span, show_findings
 from tidegate.targets import known_targets
 
-START = [sys.executable, "-c", "import sys; from tidegate.cli import main; sys.argv[0] = 'tidegate'; main()"]
-# The same with bars that appear at once.
-HASTY = [
-    START[0],
-    "-c",
-    START[2].replace("sys.argv[0]", "import tidegate.cli.bars as b; b.SHOW_AFTER = 0; sys.argv[0]"),
-]
+# Without bars, which would appear on a slow machine alone.
+CODE = "import sys; from tidegate.cli import bars, main; bars.SHOW_AFTER = {}; sys.argv[0] = 'tidegate'; main()"
+START = [sys.executable, "-c", CODE.format(10**9)]
+# With bars that appear at once.
+HASTY = [sys.executable, "-c", CODE.format(0)]
 RACE = "examples/broken/missing_barrier.tide"
 LONG = "examples/gemm_split.tide"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -150,7 +150,7 @@ def test_a_file_that_takes_too_long_is_a_finding(monkeypatch: pytest.MonkeyPatch
     began = time.monotonic()
     said = refusal(long(120_000))
     assert said == f"TG007: Triton {libtriton.version()} takes more than 1 s for the file, and was stopped"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60  # the file itself would take minutes; the machine may be busy
 
 
 @needs_triton

@@ -1,19 +1,39 @@
 """`python -m tidegate`, and the command `tidegate`."""
 
+import signal
 import sys
 
 
 def start() -> None:
     """Ctrl-C ends it quietly even while it is being imported, and nothing that a file of the user left changes how."""
+    sys.unraisablehook = _hear
     try:
-        from tidegate.cli import main
+        try:
+            from tidegate.cli import main
 
-        main()
+            main()
+        finally:
+            _let_go()
     except KeyboardInterrupt:
         sys.exit(130)
     except SystemExit as ended:
         _end(ended)
         raise
+
+
+def _let_go() -> None:
+    """From here on Ctrl-C ends the process at once: while Python ends, an exception would only be printed."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _hear(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C where nothing can be raised, such as at the end of an object: it comes again, after this function."""
+    if unraisable.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(unraisable)
+    elif hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 def _end(ended: SystemExit) -> None:

@@ -23,7 +23,7 @@ from tidegate.disk import read_whole, reason_of
 from tidegate.graph.model import SyncGraph
 from tidegate.guest import user_code
 from tidegate.language.ops import Kernel
-from tidegate.limits import check_size
+from tidegate.limits import check_instructions, check_size
 
 if TYPE_CHECKING:
     from tidegate.adapters.ptx.program import Ptx
@@ -55,11 +55,11 @@ class Loaded:
     ptx: Ptx | None = None
 
 
-def load(where: str, *, as_compiled: bool = True, block: str | None = None) -> Loaded:
+def load(where: str, *, as_compiled: bool = True, block: str | None = None, takes_ptx: bool = False) -> Loaded:
     """Reads a file; `FILE::name` picks one kernel of it. `block`: the shape of blocks, for final instructions.
 
     `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
-    is taken for one that is going to be edited.
+    is taken for one that is going to be edited. `takes_ptx`: whether the command says what of PTX is not modelled.
     """
     file, _, name = where.partition("::")
     path = Path(file)
@@ -75,8 +75,9 @@ def load(where: str, *, as_compiled: bool = True, block: str | None = None) -> L
     elif suffix in (".ttgir", ".mlir"):
         return _from_ttgir(read_text(path, file), file, name.lstrip("@"), as_compiled)
     elif suffix == ".ptx":
-        if not as_compiled:
-            _fail(file, "PTX is read, and not written yet", "`tidegate check --advice` says which barriers could go")
+        if not takes_ptx:
+            help = f"`tidegate check {file} --block 256`; with `--advice` it says which barriers could go"
+            _fail(file, "PTX is only checked: this command does not take it", help)
         return _from_ptx(read_text(path, file), file, name.lstrip("@"), block)
     elif suffix == ".ttir":
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
@@ -145,10 +146,11 @@ def _from_ptx(text: str, file: str, name: str, block: str | None) -> Loaded:
     from tidegate.adapters.ptx.parse import parse_ptx
     from tidegate.adapters.ptx.program import Ptx, parse_block, pick
 
-    ptx = Ptx(file, text, parse_ptx(text, file), block=parse_block(block) if block else ())
+    ptx = Ptx(file, text, parse_ptx(text, file), block=parse_block(block) if block is not None else ())
     if not ptx.module.entries:
         _fail(file, "the file holds no kernel", "a kernel of PTX starts with `.entry`")
     ptx = replace(ptx, chosen=pick(ptx, name)) if name else ptx
+    check_instructions([len(each.body) for each in ptx.kernels], file)
     return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
 
 

@@ -21,6 +21,9 @@ MOST_OPERATIONS = 3_000
 MOST_EXPLAINED = 1_000
 # Waves of a workgroup: no GPU has more than 64.
 MOST_WAVES = 256
+# Of the kernels of a PTX file that a command takes: most instructions are arithmetic.
+MOST_INSTRUCTIONS = 30_000
+MOST_KERNELS = 1_000
 
 
 def check_size(kernels: Sequence[Kernel], graph: SyncGraph | None, file: str) -> None:
@@ -43,6 +46,18 @@ def check_explained(kernel: Kernel | None, graph: SyncGraph | None, name: str, w
         said = f"`@{name}` has {count:,} operations, and {what} takes at most {MOST_EXPLAINED:,}"
         help = "roll loops up; `check` and `sync` take more"
         raise BadInput(Finding("TG023", said, (Label(kernel.at),) if kernel is not None else (), help=help))
+
+
+def check_instructions(counts: Sequence[int], file: str) -> None:
+    """Whether `check` can take kernels of so many instructions each."""
+    help = "pick one kernel with `FILE::name`" if len(counts) > 1 else "roll loops up"
+    said = ""
+    if len(counts) > MOST_KERNELS:
+        said = f"the file has {len(counts):,} kernels, and commands take at most {MOST_KERNELS:,}"
+    elif sum(counts) > MOST_INSTRUCTIONS:
+        said = f"the file has {sum(counts):,} instructions, and commands take at most {MOST_INSTRUCTIONS:,}"
+    if said:
+        raise BadInput(Finding("TG023", said, (Label(Span(file, 0, 0, 0)),), help=help))
 
 
 def count_operations(kernels: Sequence[Kernel], graph: SyncGraph | None) -> int:

@@ -185,7 +185,7 @@ class _Check:
 
         self.shown = print_after
         try:
-            loaded = load(self.file, block=self.block)
+            loaded = load(self.file, block=self.block, takes_ptx=True)
             units = sessions_of(loaded, target)
         except BadInput as bad:
             self.bad += bad.findings

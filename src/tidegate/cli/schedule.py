@@ -84,7 +84,7 @@ def _schedule(
     from tidegate.pingpong import schedule_kernel
     from tidegate.session import sessions_of
 
-    loaded = load(file, as_compiled=not file.partition("::")[0].lower().endswith(".ptx"))
+    loaded = load(file)
     if loaded.graph is not None or loaded.ttgir is not None:
         what = "a graph" if loaded.graph is not None else "TTGIR"
         stop(f"{what} cannot be scheduled: the operations of its loops are not known", "give a kernel")

@@ -16,16 +16,22 @@ from tidegate.footprint.values import Spot
 from tidegate.index import TRUE, Binary, Cond, Const, Index
 from tidegate.verify.asked import Question, Waves
 from tidegate.verify.paths import Iterations, U, V
+from tidegate.verify.search import TooMuch
 from tidegate.verify.threads import ThreadPairs
 
 if TYPE_CHECKING:
     from tidegate.verify.meet import Meet
+
+MOST_ASKED = 200_000  # of one proof: about seven seconds
 
 
 def ask_by_thread(
     meet: Meet, x: Touch, y: Touch, iterations: Iterations, waves: Waves, facts: tuple[Cond, ...]
 ) -> Iterator[Question]:
     assert x.pieces is not None and y.pieces is not None  # noqa: PT018
+    meet.by_thread += 1
+    if meet.by_thread > MOST_ASKED:
+        raise TooMuch("more pairs of accesses than can be compared thread by thread")
     ranges = meet.ranges_with(meet.bases_in(x, y, iterations))
     kind = "lane" if waves.one_lane else "wave" if waves.same else "apart"
     for one in x.places:

@@ -53,7 +53,7 @@ class Meet:
         self.buffers = {each.name: each for each in self.graph.buffers}
         self.where = (*self.graph.where, *_grid(self.graph))
         self.sizes = [each.name for each in self.graph.sizes]
-        self.asked = self.queries = 0
+        self.asked = self.queries = self.by_thread = 0
         self.known: dict[object, Point | None] = {}
         self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
         self.held: dict[object, list[Cond]] = {}

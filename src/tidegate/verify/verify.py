@@ -123,6 +123,7 @@ class _Verifier:
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
         self.paths.effort = self.saved = 0  # steps of searches, and of those that an earlier proof has made
         self.before = (self.meet.asked, self.meet.queries)
+        self.meet.by_thread = 0
 
     def verify(self, memory: bool, at_once_first: bool = False) -> Verification:
         try:

@@ -35,6 +35,7 @@ class Blocks:
     heads: frozenset[int]  # blocks that a way leads back to
     final: frozenset[int]  # blocks behind which threads do nothing that others could notice
     changed: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
+    round: dict[tuple[int, int, int], bool] = field(default_factory=dict)
 
     def arms(self, branch: int, join: int) -> set[int]:
         """The blocks between a branch and the join."""
@@ -58,6 +59,12 @@ class Blocks:
 
     def goes_round(self, block: int, start: int, join: int) -> bool:
         """Whether a way from `start` comes to the block again before it comes to the join."""
+        key = (block, start, join)
+        if key not in self.round:
+            self.round[key] = self._leads(block, start, join)
+        return self.round[key]
+
+    def _leads(self, block: int, start: int, join: int) -> bool:
         seen, stack = {join}, [start]
         while stack:
             each = stack.pop()
@@ -195,9 +202,42 @@ def _final(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
 
 def _heads(successors: list[tuple[int, ...]]) -> set[int]:
     """Blocks that lead to themselves."""
+    component = _components(successors)
     return {
         each
         for number, following in enumerate(successors)
         for each in following
-        if each <= number and number in reached_from([each], successors)
+        if each <= number and component[each] == component[number]
     }
+
+
+def _components(successors: list[tuple[int, ...]]) -> list[int]:
+    """For each block a number that those share which lead to each other (Tarjan, without recursion)."""
+    found, low, seen, stack = [-1] * len(successors), [0] * len(successors), [-1] * len(successors), list[int]()
+    count = 0
+    for start in range(len(successors)):
+        if seen[start] >= 0:
+            continue
+        way = [(start, iter(successors[start]))]
+        seen[start] = low[start] = count
+        count += 1
+        stack.append(start)
+        while way:
+            each, rest = way[-1]
+            for following in rest:
+                if seen[following] < 0:
+                    seen[following] = low[following] = count
+                    count += 1
+                    stack.append(following)
+                    way.append((following, iter(successors[following])))
+                    break
+                if found[following] < 0:
+                    low[each] = min(low[each], seen[following])
+            else:
+                way.pop()
+                if way:
+                    low[way[-1][0]] = min(low[way[-1][0]], low[each])
+                if low[each] == seen[each]:
+                    while found[each] < 0:
+                        found[stack.pop()] = each
+    return found

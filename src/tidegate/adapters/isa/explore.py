@@ -27,14 +27,23 @@ from tidegate.index import Cond
 
 MOST_NODES = 6_000
 MOST_ATTEMPTS = 40
+MOST_BLOCKS = 3_000
+MOST_OPS = 400_000  # carried out in all attempts, each for all threads: about ten seconds
+MOST_BYTES = 400 << 20
 
 
 def explore(blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int) -> n.Explored:
     """All states that a block of threads can come to. `ranges`: of the symbols that are given."""
-    plan = Plan(blocks)
+    if len(blocks.blocks) > MOST_BLOCKS:
+        return _given_up(blocks, f"more than {MOST_BLOCKS:,} pieces of code between jumps", 0)
+    try:
+        plan = Plan(blocks)
+    except TooMuch as reason:
+        return _given_up(blocks, str(reason), 0)
+    work = Work()
     for attempt in range(1, MOST_ATTEMPTS + 1):
         try:
-            found = _Explorer(blocks, given, dict(ranges), lanes, plan).run()
+            found = _Explorer(blocks, given, dict(ranges), lanes, plan, work).run()
         except Replan:
             continue
         except TooMuch as reason:
@@ -49,11 +58,24 @@ def _given_up(blocks: Blocks, why: str, attempts: int) -> n.Explored:
     return n.Explored([n.Node(0)], [], {problem: None}, {}, attempts=attempts)
 
 
+class Work:
+    """What all attempts have cost together."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def ops(self, count: int) -> None:
+        self.done += count
+        if self.done > MOST_OPS:
+            raise TooMuch("loops go round more often than can be followed")
+
+
 class _Explorer:
     def __init__(
-        self, blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int, plan: Plan
+        self, blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int, plan: Plan, work: Work
     ) -> None:
-        self.blocks, self.plan = blocks, plan
+        self.blocks, self.plan, self.spent = blocks, plan, work
+        self.kept: set[int] = set()  # what states hold, by identity
         self.threads = len(next(iter(given.values())).base)
         self.calc = Calculator(self.threads, ranges)
         self.out = n.Explored([], [], {}, {})
@@ -80,6 +102,7 @@ class _Explorer:
     def step(self, number: int, state: State) -> None:
         node = self.out.nodes[number]
         block = self.blocks.blocks[state.arm.block]
+        self.spent.ops(block.last - block.first)
         registers, ended = self.stepper.run(state, node)
         last = self.blocks.code.ops[block.last - 1]
         arm = Arm(state.arm.block, state.arm.mask, registers)
@@ -230,8 +253,16 @@ class _Explorer:
             number = self.numbers[key] = len(self.out.nodes)
             self.out.nodes.append(n.Node(block))
             self.work.append((number, state))
+            self.keep(registers)
             self.limit(block, state)
         return n.Edge(number, assigned)
+
+    def keep(self, registers: Registers) -> None:
+        """States stay until the end: what they hold is counted, since it may be more than memory holds."""
+        new = {id(held.key) for held in registers.values()} - self.kept
+        self.kept |= new
+        if 2 * 8 * self.threads * len(self.kept) > MOST_BYTES:
+            raise TooMuch("registers hold more than can be followed")
 
     def limit(self, block: int, state: State) -> None:
         if len(self.out.nodes) > MOST_NODES:

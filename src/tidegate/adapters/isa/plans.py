@@ -26,6 +26,7 @@ MOST_STATES = 70  # of a head whose loop ends by numbers alone
 MOST_OPEN = 20  # of one that ends by what nobody knows
 MOST_TOGETHER = 300  # of one head, in all rounds of the loops around it
 MOST_REMAINDERS = 16
+MOST_INSIDE = 1_000_000  # operations of loops, those of inner ones once for each
 ROTATING = 7  # values that a register may take in turns
 
 
@@ -51,6 +52,7 @@ class Plan:
     def __post_init__(self) -> None:
         successors = [each.successors for each in self.blocks.blocks]
         before = invert(successors)
+        size = 0
         for head in self.blocks.heads:
             members, stack = {head}, [each for each in before[head] if each >= head]
             while stack:
@@ -59,6 +61,9 @@ class Plan:
                     members.add(block)
                     stack.extend(before[block])
             self.inside[head] = frozenset(members)
+            size += sum(self.blocks.blocks[each].last - self.blocks.blocks[each].first for each in members)
+            if size > MOST_INSIDE:
+                raise TooMuch("more loops in each other than can be followed")
             self.loops[head] = frozenset(
                 name
                 for block in members

@@ -17,6 +17,9 @@ from tidegate.adapters.ptx.types import Type, types_in
 
 _PLAIN = {"add", "sub", "min", "max", "div", "rem", "and", "or", "xor", "shl", "shr", "not", "neg", "abs", "bfe", "bfi"}
 _PLAIN |= {"popc", "clz", "brev", "lop3", "prmt"}
+# How many operands stand behind the result.
+_OPERANDS = {"not": 1, "neg": 1, "abs": 1, "popc": 1, "clz": 1, "brev": 1, "cvt": 1, "cvta": 1, "mad": 3, "bfe": 3}
+_OPERANDS |= {"selp": 3, "prmt": 3, "lop3": 4, "bfi": 4}
 # Results that nobody computes; they depend on their operands alone.
 FORGOTTEN = frozenset(
     "fma sqrt rcp rsqrt sin cos lg2 ex2 tanh copysign testp set slct sad dp4a dp2a bfind fns szext bmsk shf "
@@ -44,7 +47,12 @@ def lower_arithmetic(out: Lowering, item: p.Instruction) -> bool:
         return _convert_address(out, item, types)
     if not types:
         return False
-    integer = all(each.is_integer for each in types) and not {"cc", "sat", "rn", "rz", "rm", "rp"}.intersection(words)
+    whole = len(item.operands) == 1 + _OPERANDS.get(opcode, 2)
+    integer = (
+        whole
+        and all(each.is_integer for each in types)
+        and not {"cc", "sat", "rn", "rz", "rm", "rp"}.intersection(words)
+    )
     if opcode not in _PLAIN | {"mul", "mad", "selp", "cvt"}:
         return False
     result = out.results(item)
@@ -123,7 +131,8 @@ def _compare(out: Lowering, item: p.Instruction, types: list[Type]) -> bool:
 def _logic(out: Lowering, item: p.Instruction) -> bool:
     results = out.results(item)
     operator = {"mov": "copy", "not": "not", "and": "and", "or": "or", "xor": "xor"}.get(item.opcode)
-    if operator is None or len(results) != 1:
+    wanted = 1 if operator in ("copy", "not") else 2
+    if operator is None or len(results) != 1 or len(item.operands) != 1 + wanted:
         out.forget(item, has_address=False)
         return True
     given: list[m.Operand] = []
@@ -138,11 +147,11 @@ def _logic(out: Lowering, item: p.Instruction) -> bool:
 
 def _move(out: Lowering, item: p.Instruction) -> bool:
     """Moves, and those that join or divide registers, 9.7.9.4."""
-    target, source = item.operands[0], item.operands[1] if len(item.operands) > 1 else None
+    if len(item.operands) != 2:
+        return False
+    target, source = item.operands
     kinds = types_in(item.modifiers)
     bits = kinds[0].bits if kinds else 32
-    if source is None:
-        return False
     if isinstance(target, p.Vector):
         return _divide(out, item, target, source, bits)
     results = out.results(item)

@@ -126,7 +126,7 @@ def _copy(out: Lowering, item: p.Instruction) -> None:
     else:
         at = _address(out, operands[0] if operands else None)
         size = operands[2] if len(operands) > 2 else None
-        if at is None or not isinstance(size, p.Number) or space_in(words) == "cluster":
+        if at is None or not isinstance(size, p.Number) or size.value not in (4, 8, 16) or space_in(words) == "cluster":
             out.opaque(item, f"`{item.mnemonic}` is not modelled", orders=True, touches=True)
         else:
             # A copy of fewer bytes than it names fills the rest with zeros.

@@ -13,13 +13,15 @@ from __future__ import annotations
 import struct
 
 from tidegate.adapters.ptx import model as p
-from tidegate.adapters.ptx.tokens import Cursor, to_number
+from tidegate.adapters.ptx.tokens import Cursor
 
 _BYTES = {"b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4, "u32": 4, "s32": 4}
 _BYTES |= {"f32": 4, "f16x2": 4, "bf16x2": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16, "pred": 1}
 _SPACES = ("global", "shared", "const", "local", "param", "tex")
 _LINKING = (".visible", ".extern", ".weak", ".common")
-MOST_REGISTERS = 1 << 20
+MOST_REGISTERS = 1 << 18  # of one function: machines have 255 for a thread
+MOST_LISTED = 1 << 20  # of all functions: each is written out
+MOST_BYTES = 1 << 40  # of one array: no GPU has so much memory
 MOST_DEPTH = 64
 
 
@@ -56,6 +58,7 @@ class _Parser:
         self.variables: list[p.Variable] = []
         self.scopes = 0
         self.depth = 0
+        self.listed_registers = 0
 
     def module(self) -> p.Module:
         cursor, version, target = self.cursor, "", ""
@@ -168,6 +171,8 @@ class _Parser:
             if cursor.accept("]"):
                 return None
             count *= cursor.number("a number of elements")
+            if count > MOST_BYTES:
+                cursor.fail("this array is larger than any memory")
             cursor.expect("]")
         return count
 
@@ -272,8 +277,11 @@ class _Parser:
             listed = [name]
             if cursor.accept("<"):
                 count = cursor.number("a number of registers")
-                if count > MOST_REGISTERS:
-                    cursor.fail(f"{count} registers are more than any machine has")
+                if len(body.registers) + count > MOST_REGISTERS:
+                    cursor.fail(f"a function has at most {MOST_REGISTERS:,} registers here")
+                self.listed_registers += count
+                if self.listed_registers > MOST_LISTED:
+                    cursor.fail(f"the functions of a file have at most {MOST_LISTED:,} registers here")
                 listed = [f"{name}{number}" for number in range(count)]
                 cursor.expect(">")
             for each in listed:
@@ -328,12 +336,12 @@ class _Parser:
                 return p.Number(-inner.value)
             return p.Negated(sign, inner)
         if cursor.kind in ("number", "float"):
-            return p.Number(_value(cursor.kind, cursor.advance()))
+            return p.Number(cursor.number("a number") if cursor.kind == "number" else _value(cursor.advance()))
         name = p.Name(scope.look_up(cursor.word("an operand")))
         if cursor.text in ("+", "-") and cursor.kinds[cursor.position + 1] == "number":
             # `mov.u32 %r1, array+16`: the address of a variable, as a constant
             factor = -1 if cursor.advance() == "-" else 1
-            return p.Address(name, factor * cursor.number("an offset"))
+            return p.Address(name, _as_signed(factor * cursor.number("an offset")))
         return name
 
     def listed(self, scope: _Scope, end: str) -> tuple[p.Operand, ...]:
@@ -352,7 +360,7 @@ class _Parser:
         cursor = self.cursor
         base: p.Name | p.Number
         if cursor.kind == "number":
-            base = p.Number(to_number(cursor.advance()))
+            base = p.Number(cursor.number("an address"))
         else:
             base = p.Name(scope.look_up(cursor.word("an address")))
         offset = 0
@@ -361,10 +369,14 @@ class _Parser:
             sign = -sign if cursor.accept("-") else sign  # `[%r1+-8]`
             offset += sign * cursor.number("an offset")
         more: list[p.Operand] = []
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
+            cursor.fail(f"addresses are nested more than {MOST_DEPTH} deep")
         while cursor.accept(","):
             more.append(self.operand(scope))
+        self.depth -= 1
         cursor.expect("]")
-        return p.Address(base, offset, tuple(more))
+        return p.Address(base, _as_signed(offset), tuple(more))
 
 
 class _Body:
@@ -376,9 +388,14 @@ class _Body:
         self.registers: dict[str, str] = {}
 
 
-def _value(kind: str, text: str) -> int:
-    if kind == "number":
-        return to_number(text)
+def _value(text: str) -> int:
+    """The bits of a floating-point constant."""
     if text[:2].lower() in ("0f", "0d"):
         return int(text[2:], 16)
     return int(struct.unpack("<q", struct.pack("<d", float(text)))[0])
+
+
+def _as_signed(offset: int) -> int:
+    """Addresses wrap around at 64 bits."""
+    offset &= (1 << 64) - 1
+    return offset - (1 << 64) if offset >> 63 else offset

@@ -8,8 +8,10 @@ Cost    that of exploring each kernel
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -151,8 +153,8 @@ def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
         message = f"how many threads does a block of `{function.name}` have? Its addresses depend on it{most}"
         help_ = "say it: `--block 256`, or `--block 16x16`"
         raise BadInput(Finding("TG022", message, (Label(function.at),), help=help_))
-    threads = int(np.prod(shape))
-    most_threads = int(np.prod(function.most)) if function.most else MOST_THREADS
+    threads = prod(shape)  # of Python's numbers, which do not wrap around
+    most_threads = prod(function.most) if function.most else MOST_THREADS
     if not 0 < threads <= min(most_threads, MOST_THREADS):
         message = (
             f"a block of {_text(shape)} threads: `{function.name}` takes at most {min(most_threads, MOST_THREADS)}"
@@ -172,9 +174,10 @@ def _text(shape: tuple[int, ...]) -> str:
 def parse_block(text: str) -> tuple[int, ...]:
     """`256`, `16x16`, `8x8x4`."""
     parts = text.lower().replace(",", "x").split("x")
-    if not 1 <= len(parts) <= 3 or not all(each.strip().isdigit() and int(each) > 0 for each in parts):
+    # Of numbers with more digits Python converts none, and no block has so many threads.
+    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r" *0*[1-9][0-9]{0,8} *", each) for each in parts):
         help_ = "as in `--block 256` or `--block 16x16`"
-        raise BadInput(Finding("TG022", f"`{text}` is no shape of a block", (), help=help_))
+        raise BadInput(Finding("TG022", f"`{text[:80]}` is no shape of a block", (), help=help_))
     return tuple(map(int, parts))
 
 
@@ -196,7 +199,7 @@ def _number(target: Target) -> int:
 
 
 def _digits(name: str) -> int:
-    return int("".join(each for each in name if each.isdigit()) or 0)
+    return int("".join(re.findall("[0-9]", name))[:9] or 0)
 
 
 def given_by(launch: Launch, code: m.Code, function: p.Function) -> tuple[dict[str, Value], dict[str, Range]]:

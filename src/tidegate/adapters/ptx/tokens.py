@@ -25,6 +25,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+MOST_DIGITS = 80  # of an integer: 64 bits, an `0b` and some zeros
+
 
 class Cursor:
     """Where reading stands."""
@@ -100,10 +102,17 @@ class Cursor:
     def number(self, what: str) -> int:
         if self.kind != "number":
             self.fail(f"expected {what}, found {self.found()}")
-        return to_number(self.advance())
+        # Longer texts are not even converted: Python refuses more than 4,300 digits.
+        value = to_number(self.text) if len(self.text) <= MOST_DIGITS else 1 << 64
+        if value >> 64:
+            self.fail("an integer has at most 64 bits")  # PTX ISA 4.5.1
+        self.advance()
+        return value
 
     def found(self) -> str:
-        return "the end of the file" if self.kind == "end" else f"`{self.text}`"
+        if self.kind == "end":
+            return "the end of the file"
+        return f"`{self.text}`" if len(self.text) <= MOST_DIGITS else f"`{self.text[:MOST_DIGITS]}…`"
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         raise BadInput(Finding("TG001", message, (Label(self.at(at)),)))
