@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from tidegate.adapters.hosts import host_programs
+from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph, ends_some_lanes
@@ -195,7 +196,8 @@ def run_stages(
     narrow: Narrow | None = None,
 ) -> Checked:
     """All stages in order; findings that leave no meaning end it. Without `prove` everything is left to the judge."""
-    checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove, narrow)
+    with no_collecting():
+        checked = _run_stages(unit, print_after, stop_after, show, limits, progress, prove, narrow)
     if unit.origin is not None:
         checked.findings = [*map(unit.origin.with_sources, (*unit.origin.findings(), *checked.findings))]
     return checked
@@ -372,9 +374,11 @@ def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits, 
     from tidegate.simulate.judge import Judgement, judge
 
     assert checked.graph is not None
+    if checked.replays >= limits.replays or checked.replayed > limits.steps // 2:
+        return Judgement()  # before the witness is looked for: that takes isl longer than the proof
     names = {each.name for each in checked.graph.sizes} | {each.name for each in checked.graph.free}
     sizes = tuple((name, value) for name, value in suspect.point.values if name in names)
-    if not sizes or checked.replays >= limits.replays or checked.replayed > limits.steps // 2:
+    if not sizes:
         return Judgement()
     checked.replays += 1
     wanted = frozenset(((suspect.x, suspect.y, suspect.within_a_wave),))
