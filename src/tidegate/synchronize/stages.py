@@ -80,6 +80,7 @@ def synchronize(
     return result
 
 
+@no_collecting()
 def propose(
     unit: Unit,
     options: SyncOptions | None = None,
