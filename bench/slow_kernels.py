@@ -78,6 +78,8 @@ def measure_one(seed: int, command: str, path: Path, stop_after: float = STOP_AF
         os.close(reading)
         os.dup2(writing, 1)
         os.dup2(writing, 2)
+        # New streams: those of this process may have been opened for a file, and a pipe cannot seek.
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
         resource.setrlimit(resource.RLIMIT_CPU, (int(stop_after), int(stop_after) + 1))
         sys.argv = ["tidegate", command, str(path)]
         _main()

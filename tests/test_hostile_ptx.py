@@ -18,7 +18,8 @@ from tidegate.adapters.ptx import parse
 from tidegate.diag import BadInput, Sources
 from tidegate.files import Loaded, load
 from tidegate.limits import MOST_INSTRUCTIONS, MOST_KERNELS
-from tidegate.passes import Checked, check_unit, units_of
+from tidegate.passes import Checked, check_session
+from tidegate.session import sessions_of
 from tidegate.verify import by_thread
 
 __all__ = ["folder", "typed"]
@@ -31,7 +32,7 @@ def checked(text: str, tmp_path: Path, block: str | None = None) -> list[Checked
     file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
     loaded: Loaded = load(str(file), block=block, takes_ptx=True)
     assert isinstance(loaded.sources, Sources)
-    return [check_unit(unit) for unit in units_of(loaded, None)]
+    return [check_session(unit) for unit in sessions_of(loaded, None)]
 
 
 def test_the_corpus_is_checked(tmp_path: Path) -> None:

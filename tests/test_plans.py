@@ -16,7 +16,6 @@ from tidegate.graph.plan import Insert
 from tidegate.hazards.find import find_hazards
 from tidegate.language.ops import ConditionalBarrier, Kernel, NewBarrier, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.parse import parse
-from tidegate.passes import Unit
 from tidegate.placement.place import Options, place
 from tidegate.simulate.cycles import estimate
 from tidegate.simulate.judge import Limits
@@ -368,7 +367,7 @@ def test_a_bound_of_the_run_before_placement_is_said() -> None:
     """What objects order is seen in runs; where these reach a bound, what they leave out gets no barrier unseen."""
     path = Path(__file__).parent.parent / "examples" / "gemm_mbarrier.tide"
     kernel = kernel_of(path.read_text(encoding="utf-8"))
-    unit = Unit(kernel.name, load_target(kernel.target), kernel, None)
+    unit = Session(kernel.name, load_target(kernel.target), kernel, None)
     few = synchronize(unit, SyncOptions(judge=False), limits=Limits(steps=1_500))
     assert few.notes[0].startswith("not all runs were seen in which barrier objects order what gets no barrier: ")
     assert "the bound of 1,500 steps was reached" in few.notes[0]

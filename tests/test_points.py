@@ -17,9 +17,10 @@ from tidegate.index import LANE, WAVE, Binary, Compare, Cond, Const, Logic, Name
 from tidegate.language import ops
 from tidegate.language.bounds import find_outside
 from tidegate.language.facts import find_facts
+from tidegate.language.linear import as_system
 from tidegate.language.ops import Block, Kernel, Op
 from tidegate.language.parse import parse
-from tidegate.language.points import find_point, has_point
+from tidegate.language.points import _question, find_point, has_point
 from tidegate.language.ranges import ANY, range_of
 from tidegate.language.show import show
 from tidegate.language.types import Lds, Tile
@@ -324,3 +325,14 @@ def test_long_chains_of_select_are_checked_at_once() -> None:
     """Names of `let` were replaced a hundred times over wherever a `select` stood."""
     body = "%x0 = let wave mod 2 " + " ".join(f"%x{n + 1} = let select(%x{n} == 0, 1, 0)" for n in range(60))
     assert codes_of(f"{body} %r = local_read %a[%x60] : tile<1xi32>") == []
+
+
+def test_a_choice_in_several_conditions_is_made_once() -> None:
+    """A place stands in two conditions on its bytes; with a copy of its choices in each, isl took ten times as long."""
+    choice = Binary("min", Binary("max", Name("x"), Const(0)), Const(3))
+    text, _ = _question([Compare(">=", Name("b"), choice), Compare("<", Name("b"), Binary("+", choice, Const(4)))], ())
+    assert text.count("h0 =") == 2
+    assert "h2" not in text
+    system, _ = as_system([Logic("and", Compare("!=", Name("a"), Const(0)), Compare("!=", Name("b"), Const(0)))], ())
+    assert system is not None
+    assert [len(ways) for ways in system.choices] == [2, 2]  # and not one choice of four ways

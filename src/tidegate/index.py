@@ -31,11 +31,12 @@ MACHINE_NAMES = (WAVE, LANE, *WORKGROUP)
 
 
 class _Hashed:
-    """Keeps its hash: expressions are keys of many tables, and a tree is hashed from its leaves."""
+    """Keeps its hash and its names: expressions are keys of many tables, and both are made from those of the parts."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_hash", "_names")
     __match_args__: tuple[str, ...] = ()
     _hash: int
+    _names: tuple[str, ...]
 
     def __hash__(self) -> int:
         try:
@@ -188,26 +189,19 @@ def scale(index: Index, by: int) -> Index:
 
 def names(expr: Index | Cond) -> tuple[str, ...]:
     """Every name in the tree, in order, with repetitions."""
-    return (expr.name,) if isinstance(expr, Name) else _names(expr)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _names(expr: Index | Cond) -> tuple[str, ...]:
-    found: list[str] = []
-    stack: list[Index | Cond] = [expr]
-    while stack:
-        node = stack.pop()
-        kind = type(node)  # a question has hundreds of nodes: `isinstance` takes twice as long
-        if kind is Const:
-            continue
-        if kind is Binary or kind is Compare:
-            stack.append(node.right)  # type: ignore[union-attr]
-            stack.append(node.left)  # type: ignore[union-attr]
-        elif kind is Name or kind is Flag:
-            found.append(node.name)  # type: ignore[union-attr]
-        else:
-            stack.extend(reversed(children(node)))
-    return tuple(found)
+    kind = type(expr)  # a question has hundreds of nodes: `isinstance` takes twice as long
+    if kind is Const or kind is Truth:
+        return ()
+    if kind is Name or kind is Flag:
+        return (expr.name,)  # type: ignore[union-attr]
+    try:
+        return expr._names  # type: ignore[union-attr]
+    except AttributeError:
+        found: tuple[str, ...] = ()
+        for each in children(expr):
+            found += names(each)
+        object.__setattr__(expr, "_names", found)
+        return found
 
 
 def find_overgrown(meanings: Iterable[tuple[str, Index]]) -> str:
@@ -285,7 +279,7 @@ def constant(index: Index) -> int | None:
     """The value of an expression without names, or None."""
     if isinstance(index, Const):
         return index.value
-    if any(isinstance(node, Name | Flag) for node in walk(index)):
+    if names(index):
         return None
     try:
         return evaluate(index, {})
@@ -308,11 +302,13 @@ def is_inexact(expr: Index | Cond) -> bool:
 
 def evaluate(index: Index, env: Mapping[str, int]) -> int:
     """The value under `env`. A name that is missing there is a KeyError."""
+    if type(index) is Binary:  # most are: runs evaluate millions, and a `match` takes twice as long
+        return ARITHMETIC[index.op](evaluate(index.left, env), evaluate(index.right, env))
     match index:
-        case Const(value):
-            return value
         case Name(name):
             return env[name]
+        case Const(value):
+            return value
         case Binary(op, left, right):
             return ARITHMETIC[op](evaluate(left, env), evaluate(right, env))
         case Select(cond, then, otherwise):

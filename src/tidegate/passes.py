@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding, closest
 from tidegate.graph.model import SyncGraph, ends_some_lanes
 from tidegate.session import Session
@@ -168,6 +169,7 @@ class Checking:
         return proof.is_proved and not proof.doubts and not (self.limits is not None and self.limits.count)
 
 
+@no_collecting()
 def run_stages(
     session: Session,
     *,
@@ -361,9 +363,11 @@ def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits, 
     from tidegate.simulate.judge import Judgement, judge
 
     assert checked.graph is not None
+    if checked.replays >= limits.replays or checked.replayed > limits.steps // 2:
+        return Judgement()  # before the witness is looked for: that takes isl longer than the proof
     names = {each.name for each in checked.graph.sizes} | {each.name for each in checked.graph.free}
     sizes = tuple((name, value) for name, value in suspect.point.values if name in names)
-    if not sizes or checked.replays >= limits.replays or checked.replayed > limits.steps // 2:
+    if not sizes:
         return Judgement()
     checked.replays += 1
     wanted = frozenset(((suspect.x, suspect.y, suspect.within_a_wave),))

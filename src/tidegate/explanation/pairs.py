@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from tidegate.explanation.model import Pair, Reason
 from tidegate.footprint.conflicts import Conflicts, Meeting
-from tidegate.footprint.meetings import Pairs
+from tidegate.footprint.meetings import Lanes, Pairs
 from tidegate.footprint.model import Footprints, Shape, Touch
+from tidegate.footprint.questions import lanes_between
 from tidegate.graph import model as g
 from tidegate.hazards.facts import PairFacts
 from tidegate.hazards.find import Hazards
@@ -137,7 +138,10 @@ class PairFinder:
             if found:
                 yield self.made(Reason.COMMUTE, first, second, loop, None)
             return
-        in_any_lane = self.in_any_lane.meetings(first, second, loop)
+        accesses = self.found.footprints.accesses
+        in_any_lane = found
+        if lanes_between(accesses[first], accesses[second]) is not Lanes.UNKNOWN:
+            in_any_lane = self.in_any_lane.meetings(first, second, loop)
         least = min((each.distance for each in in_any_lane), default=None)
         if not in_any_lane or (loop >= 0 and least is not None and least > 1):
             yield self.disjoint(first, second, loop, least)
@@ -158,13 +162,16 @@ class PairFinder:
 
     def disjoint(self, first: int, second: int, loop: int, least: int | None) -> Pair:
         """They do not meet; or not in the next iterations, before the least distance."""
-        met = self.slots.carried(first, second, loop) if loop >= 0 else self.slots.same_iteration(first, second)
-        nearest = min((each.distance for each in met), default=None)
-        apart = not met or (loop >= 0 and least is not None and nearest is not None and nearest >= least)
         several = all(_slots(self.flow.graph, each) for node in (first, second) for each in self.buffers(node))
-        reason = Reason.SLOT if several and apart else Reason.BYTES
+        reason = Reason.SLOT if several and self.in_other_slots(first, second, loop, least) else Reason.BYTES
         until = (1, least - 1 if least is not None else None) if loop >= 0 else None
         return self.made(reason, first, second, loop, until)
+
+    def in_other_slots(self, first: int, second: int, loop: int, least: int | None) -> bool:
+        """Whether the slots alone keep them apart, up to the least distance."""
+        met = self.slots.meetings(first, second, loop)
+        nearest = min((each.distance for each in met), default=None)
+        return nearest is None or (loop >= 0 and least is not None and nearest >= least)
 
     def hazard(self, first: int, second: int, loop: int, meeting: Meeting) -> Iterator[Pair]:
         hazard = self.as_hazard(first, second, loop, meeting)

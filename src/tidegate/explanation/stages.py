@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tidegate.collecting import no_collecting
 from tidegate.diag import Finding, Span
 from tidegate.explanation.changes import Changes
 from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
@@ -30,7 +31,7 @@ from tidegate.placement.groups import Group, count_runs, find_barriers
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walk, Walks
 from tidegate.session import Session
-from tidegate.synchronize.choose import compare
+from tidegate.synchronize.choose import can_compare, compare
 from tidegate.synchronize.model import SyncOptions
 
 # Hazards times barriers, beyond which a barrier is asked only for those that are served at it.
@@ -42,6 +43,7 @@ MOST_COMPARED = 300
 Progress = Callable[[int, int], None]
 
 
+@no_collecting()
 def explain(
     unit: Session,
     *,
@@ -63,8 +65,9 @@ def explain(
         placed = Session(unit.name, unit.target, None, parse_graph(result.listing, f"{unit.graph.name}.sync"))
     graph, found = placed.graph, placed.hazards(atomics, stagger)
     result.graph, result.hazards = graph, found
+    asked_kinds = len(found.conflicts.known)  # before pairs are asked about, which takes no longer for `compare`
     _Explainer(result, placed, found, atomics, most_steps).explain(progress or (lambda *_: None))
-    if len(found.conflicts.known) > MOST_COMPARED:
+    if asked_kinds > MOST_COMPARED and can_compare(graph):
         asked = f"the bound of {MOST_COMPARED} kinds of pairs of accesses was reached"
         result.notes.append(f"not compared with what `sync` would make of it: {asked}")
     else:

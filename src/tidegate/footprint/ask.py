@@ -11,11 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import lcm
+from operator import or_
 
 from tidegate.footprint.arithmetic import Arithmetic
 from tidegate.footprint.boxes import reach
 from tidegate.footprint.by_waves import Slots, by_waves
+from tidegate.footprint.conditions import conds_of, later, ranged
 from tidegate.footprint.guess import guess
 from tidegate.footprint.meetings import ANYWHERE, KINDS, Ends, Lanes, Pairs
 from tidegate.footprint.phases import Example, Tried, kinds_there_are, try_all
@@ -27,7 +30,6 @@ from tidegate.index import (
     Cond,
     Const,
     Index,
-    Logic,
     Name,
     evaluate,
     holds,
@@ -57,12 +59,16 @@ Answer = dict[Pairs, Found]
 
 # What was asked in this process, and how often isl gave up on it: changed programs ask the same again.
 _ANSWERS: dict[Question, tuple[Answer, int]] = {}
+# By question of which lanes are unknown, what is known of each kind of pairs, and whether isl gave up. `explain` asks
+# about two accesses with their lanes and without: only a wave that meets itself makes a difference.
+_KINDS: dict[Question, dict[Pairs, tuple[Found | None, bool]]] = {}
 MOST_REMEMBERED = 20_000
 
 
 def forget_answers() -> None:
     """Forgets what other programs of this process have asked."""
     _ANSWERS.clear()
+    _KINDS.clear()
 
 
 class Judge:
@@ -104,12 +110,28 @@ class Judge:
         kinds = kinds_there_are(question.waves)
         match question.lanes:
             case Lanes.UNKNOWN:
-                return self.decide_kinds(question, kinds)
+                return self.recall_kinds(question, kinds)
             case Lanes.SAME_START if (apart := lanes_apart(question)) is not None:
                 own = self.decide_kinds(apart, kinds & Pairs.OWN)
             case _:
                 own = {}
-        return {**own, **self.decide_kinds(question, kinds & ~Pairs.OWN)}
+        return {**own, **self.recall_kinds(replace(question, lanes=Lanes.UNKNOWN), kinds & ~Pairs.OWN)}
+
+    def recall_kinds(self, question: Question, kinds: Pairs) -> Answer:
+        """What is known of some kinds from the question with other lanes; the rest is decided now."""
+        known = _KINDS.get(question)
+        if known is None:
+            if len(_KINDS) >= MOST_REMEMBERED:
+                _KINDS.clear()
+            known = _KINDS[question] = {}
+        missing = [kind for kind in KINDS if kind in kinds and kind not in known]
+        if missing:
+            undecided = self.undecided
+            found = self.decide_kinds(question, reduce(or_, missing))
+            unsure, self.undecided = self.undecided > undecided, undecided
+            known |= {kind: (found.get(kind), unsure) for kind in (*found, *missing)}
+        self.undecided += any(unsure for kind, (_, unsure) in known.items() if kind in kinds)
+        return {kind: each for kind, (each, _) in known.items() if each is not None and kind in kinds}
 
     def decide_kinds(self, question: Question, kinds: Pairs) -> Answer:
         if _is_plain(question.x) and _is_plain(question.y):
@@ -147,7 +169,7 @@ class Judge:
         rest = [cond for cond in tried.rest if not why_not_affine(cond)]
         exact = len(rest) == len(tried.rest)
         used = {name for cond in rest for name in names(cond)}
-        conds = (*rest, *_ranged(question, used), *_later(question, used))
+        conds = (*rest, *ranged(question, used), *later(question, used))
         point = self.ask(conds, ("d", *question.rounds)) if rest else {}
         if point is None:
             return {}
@@ -175,7 +197,7 @@ class Judge:
         if divided is False:
             return None
         slots = divided if isinstance(divided, Slots) else None
-        conds = _conds(asked, kind, slots)
+        conds = conds_of(asked, kind, slots)
         affine = [cond for cond in conds if not why_not_affine(cond)]
         order = ("d", *asked.rounds, "u", "v", "i")
         point: dict[str, int] | Undecided | None = guess(affine, ("d", *asked.rounds), asked.left)
@@ -276,7 +298,7 @@ def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | 
     """The least of what was tried, if large sizes make an example of it in which everything holds."""
     if example is None:
         return None
-    conds = _conds(alone(question) if kind == Pairs.OWN else question, kind)
+    conds = conds_of(alone(question) if kind == Pairs.OWN else question, kind)
     point = dict(example.point)
     point.setdefault("v", point.get("u", 0))
     for name, low, high in question.ranges:
@@ -290,8 +312,8 @@ def _shown(question: Question, kind: Pairs, example: Example | None) -> Found | 
     if not all(name in point for cond in conds for name in names(cond) if name[0] not in "ef"):
         return None
     try:
-        facts = (*question.x.facts, *question.y.facts, *question.around, *_ranged(question, set(point)))
-        late = _later(question, set(point))
+        facts = (*question.x.facts, *question.y.facts, *question.around, *ranged(question, set(point)))
+        late = later(question, set(point))
         if all(holds(cond, point) for cond in (*facts, *late)):
             return _found(example, True)
     except (KeyError, ZeroDivisionError):
@@ -367,71 +389,3 @@ def _is_plain(side: Side) -> bool:
 
 def _is_affine(question: Question) -> bool:
     return not any(why_not_affine(expr) for expr in (*question.x.expressions(), *question.y.expressions()))
-
-
-# --- conditions for isl -------------------------------------------------------------------------------------------
-
-
-def _conds(question: Question, kind: Pairs, slots: Slots | None = None) -> list[Cond]:
-    """When two boxes meet; or when their slots do, if which waves then overlap is known."""
-    x, y = question.x, question.y
-    conds = [*x.facts, *y.facts, *question.around, x.cond, y.cond]
-    if slots is not None:
-        conds += slots.conds
-    else:
-        first, second = (_piece(side, name, conds) for side, name in ((x, "e"), (y, "f")))
-        conds.append(Compare("<", first, Binary("+", second, Const(y.width))))
-        conds.append(Compare("<", second, Binary("+", first, Const(x.width))))
-        conds += _paired(question.waves, kind)
-    used = {name for cond in conds for name in names(cond)}
-    conds += _later(question, used)
-    used |= {"d"} if question.carried else set()
-    return [*conds, *_ranged(question, used)]
-
-
-def _piece(side: Side, name: str, conds: list[Cond]) -> Index:
-    """Where one piece of a box starts; its steps are new variables."""
-    found = side.start
-    for place, span in enumerate(side.spans):
-        step = Name(f"{name}{place}")
-        conds += [Compare(">=", step, Const(0)), Compare("<", step, Const(span.count))]
-        if span.limit is not None:
-            conds.append(Compare("<", step, span.limit))
-        found = Binary("+", found, Binary("*", step, Const(span.stride)))
-    return found
-
-
-def _paired(waves: int, kind: Pairs) -> list[Cond]:
-    u, v, half = Name("u"), Name("v"), Const(waves // 2)
-    x_low, y_low = Compare("<", u, half), Compare("<", v, half)
-    x_high, y_high = Compare(">=", u, half), Compare(">=", v, half)
-    match kind:
-        case Pairs.OWN:
-            return [Compare("==", u, v)]
-        case Pairs.WITHIN:
-            return [Compare("!=", u, v), Logic("or", Logic("and", x_low, y_low), Logic("and", x_high, y_high))]
-        case Pairs.BACK:
-            return [x_high, y_low]
-    return [x_low, y_high]
-
-
-def _later(question: Question, used: set[str]) -> list[Cond]:
-    if not question.carried or ("i" not in used and question.most is None):
-        return []
-    found: list[Cond] = [Compare(">=", Name("d"), Const(1)), Compare(">=", Name("i"), Const(0))]
-    if question.most is not None:
-        found.append(Compare("<", Binary("+", Name("i"), Name("d")), Const(question.most)))
-    return found
-
-
-def _ranged(question: Question, used: set[str]) -> list[Cond]:
-    found: list[Cond] = []
-    ranges = {name: (low, high) for name, low, high in question.ranges}
-    ranges.setdefault("u", (0, question.waves - 1))
-    ranges.setdefault("v", (0, question.waves - 1))
-    for name, (low, high) in sorted(ranges.items()):
-        if name in used and low is not None:
-            found.append(Compare(">=", Name(name), Const(low)))
-        if name in used and high is not None:
-            found.append(Compare("<=", Name(name), Const(high)))
-    return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from math import lcm, prod
 from operator import le
@@ -27,6 +27,7 @@ from tidegate.index import TRUE, Binary, Cond, Const, Index, names
 MOST_TRIED = 60_000
 MOST_EVALUATED = 4096
 MOST_VALUES = 64
+MOST_READY = 256  # sides of which is kept what they touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ class _Search:
         for cond in checked:
             mine = set(names(cond))
             (x_conds if mine <= x else y_conds if mine <= y else late).append(cond)
-        self.x, self.y = _Ready(question.x, x_conds), _Ready(question.y, y_conds)
+        self.x, self.y = _ready(question.x, tuple(x_conds)), _ready(question.y, tuple(y_conds))
         self.late = [to_function(cond) for cond in late]
         self.shared = [name for name in domains if name in x and name in y]
         self.x_names = [name for name in domains if name in x and name not in y]
@@ -320,10 +321,17 @@ def _left(question: Question, name: str, trips: Index | None, domains: Mapping[s
     return _Left(name, period, to_function(trips), tuple(names(trips)))
 
 
+@lru_cache(maxsize=MOST_READY)
+def _ready(side: Side, conds: tuple[Cond, ...]) -> _Ready:
+    return _Ready(side, conds)
+
+
 class _Ready:
-    """One side, its expressions as functions."""
+    """One side, its expressions as functions. What it touches is kept: an access meets all others as the same side."""
 
     def __init__(self, side: Side, conds: Iterable[Cond]) -> None:
+        self.names = tuple(dict.fromkeys((*side.told, *(name for cond in conds for name in names(cond)))))
+        self.known: dict[tuple[int, ...], tuple[int, int] | None] = {}
         self.start = to_function(side.start)
         self.spans = [
             (each.count, each.stride, to_function(each.limit) if each.limit is not None else None)
@@ -337,6 +345,12 @@ class _Ready:
 
         A wave that divides by 0 ends with an error, and touches nothing.
         """
+        key = tuple([env[name] for name in self.names])
+        if key not in self.known:
+            self.known[key] = self.find(env)
+        return self.known[key]
+
+    def find(self, env: Mapping[str, int]) -> tuple[int, int] | None:
         try:
             steps = [
                 (count if limit is None else max(0, min(count, limit(env))), stride)

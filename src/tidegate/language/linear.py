@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any, assert_never
@@ -40,6 +41,7 @@ from tidegate.index import (
 # More ways of one choice than these are left to isl, which joins what it can.
 MOST_WAYS = 64
 LARGE = 1 << 31
+REMEMBERED = 50_000  # rows
 
 Sum = tuple[dict[int, int], int]  # variables with their factors, and the rest
 Row = tuple[bool, int, tuple[tuple[int, int], ...]]
@@ -69,15 +71,18 @@ class System:
     def pieces(self, context: Any) -> Iterator[Any]:
         """Its points, way by way; a way that has none is left as soon as that is seen. None for each such step."""
         start = _basic_set(context, self.variables, self.rows)
-        parts = [[_basic_set(context, self.variables, way) for way in ways] for ways in sorted(self.choices, key=len)]
+        choices = sorted(self.choices, key=len)
+        parts: list[list[Any]] = []  # made when they are come to: where nothing holds anyway no choice is
         stack = [(start, 0)]
         while stack:
             here, made = stack.pop()
             if here is None or here.is_empty():
                 yield None
-            elif made == len(parts):
+            elif made == len(choices):
                 yield here
             else:
+                if made == len(parts):
+                    parts.append([_basic_set(context, self.variables, way) for way in choices[made]])
                 stack += ((here.intersect(way), made + 1) for way in reversed(parts[made]) if way is not None)
 
 
@@ -111,16 +116,37 @@ def _basic_set(context: Any, variables: int, rows: Sequence[Row]) -> Any:
 
 
 def _matrix(context: Any, variables: int, rows: Sequence[Row]) -> Any:
-    """The constant first, then the variables."""
+    """The constant first, then the variables. Rows are joined two by two: isl copies a matrix whenever it changes."""
     import islpy as isl
 
-    matrix = isl.Mat.alloc(context, 0, variables + 1).add_zero_rows(len(rows))
-    for number, (_, rest, terms) in enumerate(rows):
-        for place, value in ((-1, rest), *terms):
-            # isl takes no Python number that a register does not hold.
-            taken = value if abs(value) < LARGE else isl.Val.read_from_str(context, str(value))
-            matrix = matrix.set_element_val(number, place + 1, taken)
-    return matrix
+    if not rows:
+        return isl.Mat.alloc(context, 0, variables + 1)
+    parts = [_row_of(context, variables, rest, terms) for _, rest, terms in rows]
+    while len(parts) > 1:
+        odd = parts[-1:] if len(parts) % 2 else []
+        parts = [one.concat(other) for one, other in zip(parts[::2], parts[1::2], strict=False)] + odd
+    return parts[0]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _row_of(context: Any, variables: int, rest: int, terms: tuple[tuple[int, int], ...]) -> Any:
+    """A matrix of one row: most rows stand in many questions."""
+    import islpy as isl
+
+    row = isl.Mat.alloc(context, 0, variables + 1).add_zero_rows(1)
+    for place, value in ((-1, rest), *terms):
+        if value:
+            row = row.set_element_val(0, place + 1, _value(context, value))
+    return row
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _value(context: Any, value: int) -> Any:
+    import islpy as isl
+
+    # isl takes no Python number that a register does not hold.
+    small = abs(value) < LARGE
+    return isl.Val.int_from_si(context, value) if small else isl.Val.read_from_str(context, str(value))
 
 
 class _Maker:
@@ -134,7 +160,8 @@ class _Maker:
 
     def system(self, conds: Sequence[Cond]) -> System:
         for cond in conds:
-            self.choose(self.ways(cond, True))
+            for part in _parts(cond):
+                self.choose(self.ways(part, True))
         return System(self.count, tuple(dict.fromkeys(self.rows)), tuple(self.choices))
 
     def choose(self, ways: list[Way]) -> None:
@@ -242,6 +269,15 @@ class _Maker:
     def new(self) -> int:
         self.count += 1
         return self.count - 1
+
+
+def _parts(cond: Cond) -> Iterator[Cond]:
+    """Conditions that all have to hold: each is a choice of its own, where together they would multiply."""
+    if isinstance(cond, Logic) and cond.op == "and":
+        yield from _parts(cond.left)
+        yield from _parts(cond.right)
+    else:
+        yield cond
 
 
 def _few(ways: list[Way]) -> list[Way]:

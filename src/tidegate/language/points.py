@@ -186,6 +186,7 @@ class _Text:
         self.variables = variables
         self.hidden: list[str] = []
         self.defined: list[str] = []
+        self.chosen: dict[Index, str] = {}  # a place stands in several conditions: its choices are made once
 
     def cond(self, cond: Cond) -> str:
         match cond:
@@ -211,13 +212,10 @@ class _Text:
                 return self.variables[name]
             case Inexact(inner):
                 return self.index(inner)
-            case Select(cond, then, otherwise):
-                test, yes, no = self.cond(cond), self.index(then), self.index(otherwise)
-                return self.new(f"({test}) and {{}} = {yes}", f"not ({test}) and {{}} = {no}")
-            case Binary(op, left, right) if op in ("min", "max"):
-                a, b = self.index(left), self.index(right)
-                sign = "<=" if op == "min" else ">="
-                return self.new(f"{a} {sign} {b} and {{}} = {a}", f"{b} {sign} {a} and {{}} = {b}")
+            case Select() | Binary("min" | "max"):
+                if index not in self.chosen:
+                    self.chosen[index] = self.choice(index)
+                return self.chosen[index]
             case Binary("//", left, right):
                 return f"floor(({self.index(left)})/{self.divisor(right)})"
             case Binary("mod", left, right):
@@ -230,6 +228,14 @@ class _Text:
                 return f"({self.index(left)} {op} {self.index(right)})"
             case _:
                 assert_never(index)
+
+    def choice(self, index: Select | Binary) -> str:
+        if isinstance(index, Select):
+            test, yes, no = self.cond(index.cond), self.index(index.then), self.index(index.otherwise)
+            return self.new(f"({test}) and {{}} = {yes}", f"not ({test}) and {{}} = {no}")
+        a, b = self.index(index.left), self.index(index.right)
+        sign = "<=" if index.op == "min" else ">="
+        return self.new(f"{a} {sign} {b} and {{}} = {a}", f"{b} {sign} {a} and {{}} = {b}")
 
     def divisor(self, index: Index) -> str:
         return str(constant(index))

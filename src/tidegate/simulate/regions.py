@@ -37,7 +37,8 @@ class Regions:
     _made: dict[tuple[str, tuple[Stretch, ...]], Region] = field(default_factory=dict)
     _boxes: dict[tuple[str, int, tuple[Stretch, ...], int], Region] = field(default_factory=dict)
     _meet: dict[tuple[int, int], Stretch | None] = field(default_factory=dict)
-    _spaces: dict[str, list[Region]] = field(default_factory=dict)  # regions in the order in which they were made
+    # Regions with the bytes between which they lie, in the order in which they were made.
+    _spaces: dict[str, list[tuple[int, int, Region]]] = field(default_factory=dict)
     _near: dict[Region, tuple[int, set[Region]]] = field(default_factory=dict)  # so many of these were looked at
 
     def box(self, space: str, first: int, steps: tuple[Stretch, ...], width: int) -> Region:
@@ -63,7 +64,8 @@ class Regions:
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = Region(*key)
-            self._spaces.setdefault(space, []).append(found)
+            ends = (merged[0][0], merged[-1][1]) if merged else (0, 0)
+            self._spaces.setdefault(space, []).append((*ends, found))
         return found
 
     def near(self, region: Region) -> set[Region]:
@@ -71,7 +73,13 @@ class Regions:
         known, found = self._near.get(region, (0, set[Region]()))
         made = self._spaces.get(region.space, [])
         if known < len(made):
-            found.update(other for other in made[known:] if self.common(region, other) is not None)
+            mine = region.stretches
+            first, last = (mine[0][0], mine[-1][1]) if mine else (0, 0)
+            found.update(
+                other
+                for low, high, other in made[known:]
+                if low < last and first < high and _first_common(mine, other.stretches) is not None
+            )
             self._near[region] = (len(made), found)
         return found
 

@@ -196,8 +196,7 @@ def compare(
     graph: g.SyncGraph, target: Target, atomics: str = "commute", stagger: int = 0, *, by_path: bool = True
 ) -> list[str]:
     """A program with copies as it stands, beside what `sync` would make of it without its synchronization."""
-    copies = any(isinstance(each.action, g.Access) and each.action.is_async for each in graph.points)
-    if not copies or graph.objects or len(graph.points) > MOST_POINTS:
+    if not can_compare(graph):
         return []
     now, effort = cycles_of(Plan(), graph, target), effort_for(graph, target)
     taken_out = Plan(tuple(Delete(number) for number, point in enumerate(graph.points) if _goes(point)))
@@ -215,6 +214,12 @@ def compare(
     ]
     how = f"loops run {effort.trips} times, tiles in the cache"
     return [f"as it stands, {now:,.0f} cycles by the cost model ({how})", *lines]
+
+
+def can_compare(graph: g.SyncGraph) -> bool:
+    """Whether there is anything to compare: programs without copies have barriers in one place only."""
+    copies = any(isinstance(each.action, g.Access) and each.action.is_async for each in graph.points)
+    return copies and not graph.objects and len(graph.points) <= MOST_POINTS
 
 
 def _goes(point: g.Point) -> bool:

@@ -91,6 +91,7 @@ def synchronize(
     return result
 
 
+@no_collecting()
 def propose(
     unit: Session,
     options: SyncOptions | None = None,

@@ -7,11 +7,11 @@ Keeps   a point is looked for when somebody asks for its numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.footprint.values import Spot
-from tidegate.index import Cond
+from tidegate.index import ZERO, Compare, Cond, Const, Name
 from tidegate.language.points import UNDECIDED, Undecided
 from tidegate.verify.paths import U, V
 from tidegate.verify.tables import Table
@@ -29,6 +29,17 @@ class Waves:
     same: bool = False
     one_lane: bool = False  # of the same wave, and one lane of it does both
     of: frozenset[int] | None = None  # of the same wave, which is one of these; None: any
+
+    def conds(self, count: int) -> Iterator[Cond]:
+        """Which numbers x's and y's wave may have, of so many."""
+        u, v = Name(U), Name(V)
+        for name in (u, v):
+            yield Compare(">=", name, ZERO)
+            yield Compare("<", name, Const(count))
+        yield Compare("==" if self.same else "!=", u, v)
+        for name, half in ((u, self.x), (v, self.y)):
+            if half:
+                yield Compare("<" if half == "low" else ">=", name, Const(count // 2))
 
 
 @dataclass(slots=True, eq=False)

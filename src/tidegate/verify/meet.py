@@ -58,6 +58,7 @@ class Meet:
         self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
         self.held: dict[object, list[Cond]] = {}
         self.may: dict[object, bool] = {}
+        self.made: dict[object, tuple[Question, ...]] = {}
         self.sides: dict[object, tuple[Box | None, list[Cond], bool, bool]] = {}
         self.starts: dict[object, Index] = {}  # of boxes, as tables take them
         self.by_lanes: dict[object, bool] = {}  # pairs of one wave that do not meet: whether lanes alone see to that
@@ -106,8 +107,19 @@ class Meet:
 
     def questions(
         self, x: Touch, y: Touch, iterations: Iterations, waves: Waves, *, by_lanes: bool = True
-    ) -> Iterator[Question]:
+    ) -> tuple[Question, ...]:
         """One for each pair of places. `by_lanes`: whether accesses of a wave that keep to their lanes do not meet."""
+        key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, waves, by_lanes)
+        found = self.made.get(key)
+        if found is None:
+            found = tuple(self.new_questions(x, y, iterations, waves, by_lanes=by_lanes))
+            if all(each.table is None or each.table.is_small for each in found):
+                self.made[key] = found  # asked again on other ways
+        return found
+
+    def new_questions(
+        self, x: Touch, y: Touch, iterations: Iterations, waves: Waves, *, by_lanes: bool
+    ) -> Iterator[Question]:
         facts = (*self.facts(x, iterations, U), *self.facts(y, self.paths.start(y.node), V))
         if x.pieces is not None and y.pieces is not None:
             yield from ask_by_thread(self, x, y, iterations, waves, facts)
@@ -125,7 +137,7 @@ class Meet:
                 if conds is not None and waves.same and by_lanes:
                     conds = self.in_two_lanes(conds, x, y, one, other, shift, iterations)
                 if conds is not None:
-                    yield Question((*conds, *facts, *self.pair_of(waves)), sure, one)
+                    yield Question((*conds, *facts, *waves.conds(self.graph.waves)), sure, one)
 
     def tried(
         self,
@@ -147,7 +159,7 @@ class Meet:
         if ours is None or theirs is None or not (odd_x or odd_y):
             return None
         known = [*conds, *more]
-        pairs = reduce(both, self.pair_of(waves))
+        pairs = reduce(both, waves.conds(self.graph.waves))
         keeps = by_lanes and waves.same and x.lanes == y.lanes != "" and not (x.is_async or y.is_async)
         apart = y.lanes_from - x.lanes_from if keeps else None
         bases = self.bases_in(x, y, iterations)
@@ -377,16 +389,6 @@ class Meet:
 
     def ranges_with(self, known: Mapping[str, Range]) -> Callable[[str], Range]:
         return lambda name: known[name] if name in known else self.range_of(name)
-
-    def pair_of(self, waves: Waves) -> Iterable[Cond]:
-        count, u, v = self.graph.waves, Name(U), Name(V)
-        for name in (u, v):
-            yield Compare(">=", name, ZERO)
-            yield Compare("<", name, Const(count))
-        yield Compare("==" if waves.same else "!=", u, v)
-        for name, half in ((u, waves.x), (v, waves.y)):
-            if half:
-                yield Compare("<" if half == "low" else ">=", name, Const(count // 2))
 
     # --- isl ---
 

@@ -95,6 +95,11 @@ class Table:
         }
         self.held: dict[Cond, Truths] = {}
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it may be kept for as long as somebody may ask again."""
+        return prod(axis.size for axis in self.axes) <= SMALL
+
     def overlap(self, shift: int, may_pair: Cond, apart: int | None, shape: tuple[int, ...]) -> Truths:
         import numpy as np
 
@@ -223,7 +228,7 @@ def make_table(
     if key in _KEPT:
         return _KEPT[key]
     found = _make_table(boxes, starts, conds, waves, ranges, may_pair, apart)
-    if found is None or prod(axis.size for axis in found.axes) <= SMALL:
+    if found is None or found.is_small:
         if len(_KEPT) >= MOST_KEPT:
             _KEPT.clear()
         _KEPT[key] = found
