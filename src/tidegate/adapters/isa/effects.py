@@ -20,10 +20,8 @@ from tidegate.adapters.isa.arithmetic import Calculator
 from tidegate.adapters.isa.blocks import Blocks
 from tidegate.adapters.isa.endings import find_endings
 from tidegate.adapters.isa.states import Mask, State
-from tidegate.adapters.isa.values import Truths, Value
+from tidegate.adapters.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
-
-GLOBAL = "global"  # the tag of addresses that cannot lead to shared memory
 
 
 class Effects:
@@ -36,9 +34,9 @@ class Effects:
     # --- memory ---
 
     def touch(self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, node: n.Node) -> None:
-        tags = address.tags & self.arrays.keys()
+        tags = NO_TAGS if ANYWHERE in address.tags else address.tags & self.arrays.keys()
         if touch.space == "any" and not tags:
-            if not self.code.has_generic or GLOBAL in address.tags:
+            if not self.code.has_generic or (address.tags == {GLOBAL} and address.is_known):
                 return  # no address of shared memory can have come here
             self.note(op, "an address that may lead anywhere: taken as all of shared memory")
         lanes = self.taking_part(touch, mask.may)
@@ -73,7 +71,7 @@ class Effects:
         found: dict[str, list[tuple[int, bool]]] = {}
         base = address.base + touch.offset
         homes = sorted(tags) or list(self.arrays)
-        for place, name in enumerate(homes):
+        for name in homes:
             array = self.arrays[name]
             inside = (base >= array.base) & (base + touch.bytes <= array.base + array.bytes)
             if len(homes) == 1 and tags:
@@ -82,14 +80,13 @@ class Effects:
                 if address.plus == ZERO and outside.any():
                     self.outside(op, array, base - array.base, outside, touch)
             else:
-                mine = known & inside
-                if place == len(homes) - 1:
-                    lost = lost | (known & ~inside)
+                # What all threads share may lead from one array to another.
+                mine = known & inside if address.plus == ZERO else np.zeros_like(known)
             known = known & ~mine
             if mine.any():
                 starts = np.where(mine, base - array.base, -1)
                 found[name] = list(zip(starts.tolist(), mine.tolist(), strict=True))
-        return found, lost
+        return found, lost | known
 
     def access(
         self,

@@ -64,7 +64,8 @@ def _integer(out: Lowering, item: p.Instruction, result: str, given: tuple[m.Ope
         narrow = min(source.bits, bits)
         # Where bits are cut off first, the sign is that of what is left, 9.7.9.21.
         sign = source.signed if bits >= source.bits else kind.signed
-        action = m.Compute(result, "copy", given, 64 if bits == 64 else 32, sign, narrow)
+        way = "cut" if bits < source.bits == 64 else "copy"
+        action = m.Compute(result, way, given, 64 if bits == 64 else 32, sign, narrow)
     elif opcode == "selp":
         predicate = item.operands[3] if len(item.operands) > 3 else None
         if not isinstance(predicate, p.Name):
@@ -173,7 +174,7 @@ def _divide(out: Lowering, item: p.Instruction, target: p.Vector, source: p.Oper
         if isinstance(each, p.Name) and each.name in out.registers:
             moved = out.fresh(wide=True)
             out.guarded(m.Compute(moved, "shr", (given, m.Constant(place * part)), bits, False, bits))
-            out.guarded(m.Compute(each.name, "copy", (m.Register(moved),), 32, False, part))
+            out.guarded(m.Compute(each.name, "cut", (m.Register(moved),), 32, False, part))
     return True
 
 
@@ -189,7 +190,7 @@ def _join(out: Lowering, item: p.Instruction, results: tuple[str, ...], source: 
         out.guarded(m.Compute(moved, "shl", (m.Register(plain), m.Constant(place * part)), 64, False, 64))
         out.guarded(m.Compute(both, "or", (found, m.Register(moved)), 64, False, 64))
         found = m.Register(both)
-    out.guarded(m.Compute(results[0], "copy", (found,), 64 if bits == 64 else 32, False, bits))
+    out.guarded(m.Compute(results[0], "copy" if bits == 64 else "cut", (found,), 64 if bits == 64 else 32, False, bits))
     return True
 
 

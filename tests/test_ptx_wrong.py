@@ -1,0 +1,290 @@
+"""PTX kernels that race or hang, each by one corner of the instruction set that is easily taken for simpler than it is.
+
+Nearly all of them were called proved once. What is right and looks alike stands below.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ptx_kernels import check
+
+HEAD = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 k_param_0, .param .u32 k_param_1)
+{
+  .reg .pred %p<20>;
+  .reg .b16 %rs<20>;
+  .reg .b32 %r<60>;
+  .reg .b64 %rd<20>;
+  .reg .f32 %f<20>;
+  .shared .align 16 .b8 a[4096];
+  .shared .align 16 .b8 b[4096];
+  mov.u32 %r1, %tid.x;
+  setp.lt.u32 %p1, %r1, 32;
+  ld.param.u64 %rd1, [k_param_0];
+  ld.param.u32 %r2, [k_param_1];
+"""
+
+# Each thread writes an element, and reads that of its neighbour in the next warp.
+RACE = """
+  shl.b32 %r51, %r1, 2;
+  mov.u32 %r52, a;
+  add.s32 %r53, %r52, %r51;
+  st.shared.f32 [%r53], %f1;
+  xor.b32 %r54, %r53, 128;
+  ld.shared.f32 %f2, [%r54];
+"""
+# Threads with %p9 pass a barrier by, and have something to do behind it.
+BARRIER_UNLESS = """
+  @%p9 bra $Lpast;
+  bar.sync 0;
+$Lpast:
+  shl.b32 %r51, %r1, 2;
+  mov.u32 %r52, b;
+  add.s32 %r53, %r52, %r51;
+  st.shared.u32 [%r53], %r1;
+"""
+RACE_UNLESS = "@%p9 bra $Lpast;" + RACE + "$Lpast:"
+OWN = """
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+"""
+GENERIC = """
+  mov.u64 %rd4, a;
+  cvta.shared.u64 %rd5, %rd4;
+"""
+
+
+def is_proved(body: str, threads: int = 64) -> bool:
+    return check(f"{HEAD}{body}\n  ret;\n}}\n", (threads,)).is_proved
+
+
+WRONG = {
+    "one of two arguments' elements for each warp": """
+  ld.global.u32 %r3, [%rd1];
+  ld.global.u32 %r4, [%rd1+4];
+  selp.b32 %r5, %r3, %r4, %p1;
+  setp.eq.s32 %p9, %r5, 0;"""
+    + BARRIER_UNLESS,
+    "a guarded load over another load": """
+  ld.global.u32 %r3, [%rd1];
+  @%p1 ld.global.u32 %r3, [%rd1+4];
+  setp.eq.s32 %p9, %r3, 0;"""
+    + BARRIER_UNLESS,
+    "a barrier under a condition of each thread, where some may have ended": OWN
+    + """
+  ld.global.u32 %r3, [%rd3];
+  setp.eq.s32 %p2, %r3, 0;
+  @%p2 ret;
+  ld.global.u32 %r4, [%rd3+256];
+  setp.eq.s32 %p9, %r4, 0;"""
+    + BARRIER_UNLESS,
+    "two ways to one place, of which one has set a register since threads parted": """
+  setp.eq.s32 %p2, %r2, 0;
+  @%p2 bra $Lset;
+  ld.global.u32 %r3, [%rd1+8];
+  @%p1 bra $Lmeet;
+  bra $Lboth;
+$Lset:
+  ld.global.u32 %r3, [%rd1];
+  @%p1 bra $Lmeet;
+  ld.global.u32 %r3, [%rd1+4];
+  bra $Lboth;
+$Lboth:
+  mov.u32 %r5, b;
+  ld.shared.u32 %r6, [%r5+2048];
+$Lmeet:
+  setp.eq.s32 %p9, %r3, 0;"""
+    + BARRIER_UNLESS,
+    "a warp that spins for ever, while the others wait for it": """
+  @%p1 bra $Lspin;
+  bar.sync 0;
+  ret;
+$Lspin:
+  bra $Lspin;""",
+    "an arm without an end, beside one that races": """
+  @%p1 bra $Lspin;
+  mov.u32 %r5, b;
+  and.b32 %r6, %r1, 1;
+  add.s32 %r7, %r5, %r6;
+  st.shared.u8 [%r7], %r1;
+  ret;
+$Lspin:
+  mov.u32 %r5, a;
+  ld.shared.u32 %r6, [%r5];
+  bra $Lspin;""",
+    "a part of an argument, and all of it": """
+  ld.param.u8 %r3, [k_param_1];
+  setp.eq.s32 %p9, %r2, %r3;"""
+    + RACE_UNLESS,
+    "a number cut to 8 bits by two shifts": """
+  shl.b32 %r3, %r2, 24;
+  shr.s32 %r4, %r3, 24;
+  setp.eq.s32 %p9, %r2, %r4;"""
+    + RACE_UNLESS,
+    "a number cut to 16 bits by a product": """
+  mul.lo.s32 %r3, %r2, 65536;
+  shr.s32 %r4, %r3, 16;
+  setp.eq.s32 %p9, %r2, %r4;"""
+    + RACE_UNLESS,
+    "an argument of 64 bits cut to 32": """
+  cvt.u32.u64 %r3, %rd1;
+  cvt.s64.s32 %rd3, %r3;
+  setp.eq.s64 %p9, %rd1, %rd3;"""
+    + RACE_UNLESS,
+    "the lower half of an argument": """
+  mov.b64 {%r3, %r4}, %rd1;
+  cvt.s64.s32 %rd3, %r3;
+  setp.eq.s64 %p9, %rd1, %rd3;"""
+    + RACE_UNLESS,
+    "a counter of 16 bits that wraps around": """
+  mov.u16 %rs1, 0;
+  mov.u32 %r3, 0;
+$Lhead:
+  setp.lt.s16 %p3, %rs1, 0;
+  @%p3 bra $Lrace;
+  add.s16 %rs1, %rs1, 1;
+  add.s32 %r3, %r3, 1;
+  setp.lt.s32 %p4, %r3, %r2;
+  @%p4 bra $Lhead;
+  ret;
+$Lrace:"""
+    + RACE,
+    "a counter of 64 bits beyond what 32 can hold": """
+  mov.u64 %rd2, 0;
+$Lhead:
+  add.s64 %rd2, %rd2, 1048576;
+  setp.lt.u64 %p3, %rd2, 8589934592;
+  @%p3 bra $Lhead;"""
+    + RACE,
+    "a pointer that was read, and an argument behind it": GENERIC
+    + """
+  ld.local.u64 %rd6, [%rd9];
+  add.s64 %rd7, %rd6, %rd1;
+  st.u32 [%rd7], %r1;""",
+    "a pointer that two shifts align, and an argument behind it": GENERIC
+    + """
+  shr.u64 %rd6, %rd5, 4;
+  shl.b64 %rd6, %rd6, 4;
+  add.s64 %rd7, %rd6, %rd1;
+  st.u32 [%rd7], %r1;""",
+    "an array for one warp, a pointer that was read for the other": GENERIC
+    + """
+  ld.local.u64 %rd6, [%rd9];
+  selp.b64 %rd7, %rd5, %rd6, %p1;
+  @!%p1 st.u32 [%rd7], %r1;
+  mov.u32 %r5, b;
+  ld.shared.u32 %r6, [%r5];""",
+    "a step from one array to the other, as often as an argument says": """
+  mov.u32 %r3, a;
+  mov.u32 %r4, b;
+  sub.s32 %r5, %r4, %r3;
+  and.b32 %r6, %r2, 1;
+  shl.b32 %r9, %r1, 2;
+  mad.lo.s32 %r7, %r6, %r5, %r3;
+  add.s32 %r8, %r7, %r9;
+  st.shared.u32 [%r8], %r1;
+  add.s32 %r10, %r4, %r9;
+  xor.b32 %r10, %r10, 128;
+  ld.shared.u32 %r11, [%r10];""",
+    "63 bits of a number": """
+  mov.u64 %rd2, 0x7000000000000000;
+  bfe.u64 %rd3, %rd2, 0, 63;
+  shr.u64 %rd3, %rd3, 62;
+  cvt.u32.u64 %r3, %rd3;
+  setp.eq.s32 %p9, %r3, 0;"""
+    + RACE_UNLESS,
+    "16 bits shifted by more than 16 bits can say": """
+  cvt.u16.u32 %rs1, %r1;
+  shl.b16 %rs1, %rs1, 65538;
+  cvt.u32.u16 %r3, %rs1;
+  mov.u32 %r4, a;
+  add.s32 %r5, %r4, %r3;
+  st.shared.u32 [%r5], %r1;""",
+    "the bits of a decimal fraction": """
+  mov.f32 %f3, 1.0;
+  mov.b32 %r3, %f3;
+  shr.u32 %r3, %r3, 23;
+  setp.eq.s32 %p9, %r3, 0;"""
+    + RACE_UNLESS,
+    "one label in two scopes": """
+  { bra $Ldone;
+$Ldone:
+  }"""
+    + RACE
+    + """
+  {
+$Ldone:
+  }""",
+    "a store behind a place on its line": RACE.replace("  st.shared", "  .loc 1 2 3 st.shared"),
+    "a place in another function, and a store on its line": RACE.replace(
+        "  st.shared", "  .loc 1 2 3, function_name $L_info+4, inlined_at 1 2 3 st.shared"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_it_is_not_proved(name: str) -> None:
+    assert not is_proved(WRONG[name])
+
+
+def test_a_lane_that_is_not_there_gives_nothing() -> None:
+    """Blocks of 48 threads: the second warp has 16 lanes."""
+    from_lane = """
+  mov.u32 %r3, 0;
+  shfl.sync.idx.b32 %r4, %r3, 31, 31, 65535;
+  shl.b32 %r5, %r1, 2;
+  mov.u32 %r6, a;
+  add.s32 %r7, %r6, %r5;
+  add.s32 %r8, %r7, %r4;
+  st.shared.u32 [%r8], %r1;"""
+    assert not is_proved(from_lane, 48)
+    assert is_proved(from_lane, 64)
+    assert is_proved(from_lane.replace(", 31, 31,", ", 15, 31,"), 48)
+
+
+def test_registers_whose_names_differ_in_a_mark_are_two() -> None:
+    loop = """
+  .reg .b32 %x.y;
+  .reg .b32 %x_y;
+  mov.u32 %x.y, 0;
+  mov.u32 %x_y, 0;
+$Lhead:
+  setp.ne.s32 %p3, %x.y, %x_y;
+  @%p3 bra $Lrace;
+  add.s32 %x.y, %x.y, 1;
+  add.s32 %x_y, %x_y, 2;
+  setp.lt.s32 %p3, %x.y, %r2;
+  @%p3 bra $Lhead;
+  ret;
+$Lrace:"""
+    assert not is_proved(loop + RACE)
+
+
+def test_a_function_of_the_file_is_not_the_library_s() -> None:
+    text = f"{HEAD}  call.uni free, ();\n  ret;\n}}\n"
+    assert check(text, (64,)).is_proved
+    own = ".func free()\n{\n  ret;\n}\n"
+    assert not check(text.replace(".visible", f"{own}.visible", 1), (64,)).is_proved
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ld.global.u32 %r3, [%rd1];\n  setp.eq.s32 %p9, %r3, 0;" + BARRIER_UNLESS,
+        OWN
+        + """
+  ld.global.u32 %r3, [%rd3];
+  setp.eq.s32 %p2, %r3, 0;
+  @%p2 ret;
+  ld.global.u32 %r4, [%rd1+256];
+  setp.eq.s32 %p9, %r4, 0;"""
+        + BARRIER_UNLESS,
+        GENERIC + OWN + "  st.u32 [%rd3], %r1;",
+        GENERIC + "  mul.wide.u32 %rd2, %r1, 4;\n  add.s64 %rd6, %rd5, %rd2;\n  st.u32 [%rd6], %r1;",
+    ],
+)
+def test_what_looks_alike_and_is_right_is_proved(body: str) -> None:
+    assert is_proved(body)
