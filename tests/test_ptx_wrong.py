@@ -110,6 +110,15 @@ $Lspin:
   mov.u32 %r5, a;
   ld.shared.u32 %r6, [%r5];
   bra $Lspin;""",
+    "a carry out of a sum, which warps do not share": """
+  add.cc.u32 %r3, %r1, 4294967264;
+  addc.u32 %r4, 0, 0;
+  setp.eq.s32 %p9, %r4, 0;"""
+    + BARRIER_UNLESS,
+    "a minimum with a sign, and one without": """
+  mov.u32 %r3, a;
+  red.shared.min.u32 [%r3], 5;
+  red.shared.min.s32 [%r3], %r1;""",
     "a part of an argument, and all of it": """
   ld.param.u8 %r3, [k_param_1];
   setp.eq.s32 %p9, %r2, %r3;"""

@@ -20,11 +20,11 @@ _PLAIN |= {"popc", "clz", "brev", "lop3", "prmt"}
 # Results that nobody computes; they depend on their operands alone.
 FORGOTTEN = frozenset(
     "fma sqrt rcp rsqrt sin cos lg2 ex2 tanh copysign testp set slct sad dp4a dp2a bfind fns szext bmsk shf "
-    "mul24 mad24 addc subc madc vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vadd4 vsub4 "
+    "mul24 mad24 vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vadd4 vsub4 "
     "mma movmatrix tex tld4 suld isspacep createpolicy alloca stacksave cvt_pack".split()
 )
-# Their results depend on other lanes, or on the moment.
-_OF_OTHERS = frozenset("shfl vote match redux activemask elect".split())
+# Their results depend on other lanes, on the moment, or on the carry that another instruction leaves.
+_OF_OTHERS = frozenset("shfl vote match redux activemask elect addc subc madc".split())
 _COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
