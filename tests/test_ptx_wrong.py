@@ -99,6 +99,34 @@ $Lmeet:
   ret;
 $Lspin:
   bra $Lspin;""",
+    "a warp that ends, counted by the barrier behind": """
+  setp.eq.s32 %p2, %r2, 0;
+  mov.u32 %r5, b;
+  @!%p1 bra $Lmeet;
+  @%p2 ret;
+  ld.shared.u32 %r6, [%r5];
+$Lmeet:
+  bar.sync 0, 64;
+  ld.shared.u32 %r6, [%r5];""",
+    "a warp that ends behind its stores, read by those that go on": """
+  setp.eq.s32 %p2, %r2, 0;
+  shl.b32 %r3, %r1, 2;
+  mov.u32 %r4, a;
+  add.s32 %r5, %r4, %r3;
+  @!%p1 bra $Lmeet;
+  st.shared.u32 [%r5], %r1;
+  @%p2 ret;
+$Lmeet:
+  bar.sync 0;
+  xor.b32 %r6, %r5, 128;
+  @!%p1 ld.shared.u32 %r7, [%r6];""",
+    "a place that is a number: arrays lie where the linker says": """
+  shl.b32 %r3, %r1, 2;
+  mov.u32 %r4, a;
+  add.s32 %r5, %r4, %r3;
+  st.shared.u32 [%r5], %r1;
+  add.s32 %r6, %r3, 5120;
+  ld.shared.u32 %r7, [%r6];""",
     "an arm without an end, beside one that races": """
   @%p1 bra $Lspin;
   mov.u32 %r5, b;

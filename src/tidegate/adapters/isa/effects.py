@@ -80,8 +80,9 @@ class Effects:
                 if address.plus == ZERO and outside.any():
                     self.outside(op, array, base - array.base, outside, touch)
             else:
-                # What all threads share may lead from one array to another.
-                mine = known & inside if address.plus == ZERO else np.zeros_like(known)
+                # What all threads share may lead from one array to another, and a number that is made of no array's
+                # address says nothing: where arrays lie is up to the linker.
+                mine = known & inside if tags and address.plus == ZERO else np.zeros_like(known)
             known = known & ~mine
             if mine.any():
                 starts = np.where(mine, base - array.base, -1)

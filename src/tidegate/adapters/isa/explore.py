@@ -106,6 +106,9 @@ class _Explorer:
             # All threads end here, or none does.
             pred = self.stepper.truth(last.guard, registers)
             rest = self.arrive(Arm(block.successors[0], arm.mask, registers), frames)
+            if frames:  # the others go on without them
+                self.effects.end(last, state, arm.mask, node)
+                frames = tuple(_without(each, arm.mask) for each in frames)
             self.choose(node, arm.block, pred.cond, [self.next_arm(frames), rest])
         elif isinstance(last.action, m.Jump) and last.guard is not None and len(block.successors) == 2:
             self.branch(node, arm, frames, self.stepper.truth(last.guard, registers), block.successors)

@@ -112,7 +112,7 @@ def join_arms(one: Arm, other: Arm, changed: Container[str]) -> Arm:
     registers: dict[str, Held] = {}
     for name, held in one.registers.items():
         theirs = other.registers.get(name)
-        if name not in changed:
+        if name not in changed and (theirs is None or theirs == held):
             registers[name] = held
         elif theirs is not None:
             registers[name] = merge(one.mask.may, held, other.mask.may, theirs)
