@@ -156,6 +156,16 @@ $Lspin:
   shr.s32 %r4, %r3, 24;
   setp.eq.s32 %p9, %r2, %r4;"""
     + RACE_UNLESS,
+    "8 bits, of which the last is a sign": """
+  and.b32 %r3, %r2, 255;
+  cvt.s32.s8 %r4, %r3;
+  setp.eq.s32 %p9, %r3, %r4;"""
+    + RACE_UNLESS,
+    "16 bits, compared with a sign": """
+  and.b32 %r3, %r2, 65535;
+  cvt.u16.u32 %rs1, %r3;
+  setp.ge.s16 %p9, %rs1, 0;"""
+    + RACE_UNLESS,
     "a number cut to 16 bits by a product": """
   mul.lo.s32 %r3, %r2, 65536;
   shr.s32 %r4, %r3, 16;

@@ -68,6 +68,8 @@ class Calculator:
             return Value(found, ZERO, known, same if known is not None else False, tags)
         if any(not each.is_known for each in given):
             return lost
+        if source < 32 and operator != "copy" and not self.all_fit(given, source):
+            return lost
         found_sum = self.symbolic(operator, given, bits, signed, source)
         if found_sum is None:
             return lost
@@ -155,7 +157,8 @@ class Calculator:
         low, high = self.bounds(value)
         if bits >= 32 and source >= 32 and (signed or bits <= source or (low is not None and low >= 0)):
             return first  # 32-bit sums do not wrap around
-        if low is not None and high is not None and low >= 0 and high < 1 << min(bits, source):
+        # With a sign, the last bit that is kept is taken for it.
+        if low is not None and high is not None and low >= 0 and high < 1 << (min(bits, source) - signed):
             return first
         return None
 
@@ -163,6 +166,10 @@ class Calculator:
         """Whether a value is sure to be one of so many bits, with a sign."""
         low, high = self.bounds(value)
         return low is not None and high is not None and -(1 << (bits - 1)) <= low and high < 1 << (bits - 1)
+
+    def all_fit(self, given: list[Value], bits: int) -> bool:
+        """The same of values with a symbol: others are bits, and mean what the operator takes them for."""
+        return all(self.fits(each, bits) for each in given if each.plus != ZERO)
 
     def in_bits(self, value: tuple[Any, Index] | None, bits: int) -> tuple[Any, Index] | None:
         """A product. One by a large factor wraps around, and is meant to: a hash, or a shift that cuts bits off."""
@@ -334,6 +341,8 @@ class Calculator:
             known = self.known_in([left, right])
             return Pred(b.COMPARE[operator](one, other), known, None, same if known is not None else False)
         if not (left.is_known and right.is_known):
+            return unsure(self.threads, same)
+        if bits < 32 and not self.all_fit([left, right], bits):
             return unsure(self.threads, same)
         (one, first), (other, second) = (self.parts(each, bits, True) for each in (left, right))
         if not signed and operator not in ("eq", "ne"):
