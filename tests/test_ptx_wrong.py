@@ -305,6 +305,20 @@ $Lrace:"""
     assert not is_proved(loop + RACE)
 
 
+def test_an_argument_is_not_the_grid_whatever_its_name() -> None:
+    differ = "  mov.u32 %r3, %nctaid.x;\n  setp.eq.s32 %p9, %r2, %r3;\n" + RACE_UNLESS
+    text = f"{HEAD}{differ}\n  ret;\n}}\n".replace("k_param_1", "k_blocks_x")
+    assert not check(text, (64,)).is_proved
+
+
+def test_arrays_whose_names_differ_in_a_mark_are_two() -> None:
+    """The first one is too small for what is done to the second."""
+    names = HEAD.replace(".shared .align 16 .b8 b[4096]", ".shared .align 16 .b8 x.y[4096];\n  .shared .b8 x_y[8]")
+    text = f"{names}{RACE}\n  ret;\n}}\n".replace("%r52, a", "%r52, x.y")
+    assert not check(text, (64,)).is_proved
+    assert check(text.replace("  xor", "  bar.sync 0;\n  xor"), (64,)).is_proved
+
+
 def test_a_function_of_the_file_is_not_the_library_s() -> None:
     text = f"{HEAD}  call.uni free, ();\n  ret;\n}}\n"
     assert check(text, (64,)).is_proved

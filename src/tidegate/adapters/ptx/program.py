@@ -36,7 +36,7 @@ from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
-from tidegate.index import WORKGROUP, Name
+from tidegate.index import WORKGROUP, Name, names
 from tidegate.targets import Target, known_targets, load_target
 
 MOST_THREADS = 1024
@@ -225,7 +225,7 @@ def given_by(launch: Launch, code: m.Code, function: p.Function) -> tuple[dict[s
     for array in code.arrays:
         found[f"&{array.name}"] = Value(number(array.base, threads).base, tags=frozenset((array.name,)))
     wanted = {each.name for op in code.ops for each in m.operands_of(op.action) if isinstance(each, m.Given)}
-    taken: set[str] = set()
+    taken = {name for value in found.values() for name in names(value.plus)}
     for name in sorted(wanted):
         if name.startswith("param "):
             plain = _symbol(name, function.name)
