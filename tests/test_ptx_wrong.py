@@ -285,6 +285,9 @@ def test_a_lane_that_is_not_there_gives_nothing() -> None:
     assert not is_proved(from_lane, 48)
     assert is_proved(from_lane, 64)
     assert is_proved(from_lane.replace(", 31, 31,", ", 15, 31,"), 48)
+    # Compilers put the last lane into a register; 28 among the upper bits makes eight parts of a warp.
+    assert is_proved("  mov.u32 %r20, 31;" + from_lane.replace("31, 31,", "31, %r20,"), 64)
+    assert not is_proved("  mov.u32 %r20, 7199;" + from_lane.replace("31, 31,", "31, %r20,"), 64)
 
 
 def test_registers_whose_names_differ_in_a_mark_are_two() -> None:

@@ -34,6 +34,7 @@ from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Nam
 MOST_PARTS = 64  # of a product, that may belong to what is divided
 MOST_NODES = 60  # of a symbol: larger ones say nothing to anybody
 MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
+WHOLE_WAVE = 31  # what a shuffle among all lanes of a wave is given: the last lane, and no parts
 UNSIGNED = {"mulwide", "mulhi", "div", "rem", "min", "max"}
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -54,8 +55,11 @@ class Calculator:
         lost = unknown(self.threads, same, tags)
         if any(each.known is not None and not each.known.any() for each in given):
             return lost
-        if operator == "shuffle" and not all(each.is_number for each in given):
-            return lost
+        if operator == "shuffle":
+            if not (given[2].is_number and (given[2].base == WHOLE_WAVE).all()):
+                return unknown(self.threads, False, tags)
+            if not all(each.is_number for each in given):
+                return lost
         if all(each.plus == ZERO for each in given):
             function = b.OPERATORS.get(operator)
             if function is None:

@@ -208,12 +208,11 @@ def _convert_address(out: Lowering, item: p.Instruction, types: list[Type]) -> b
 def _of_others(out: Lowering, item: p.Instruction) -> bool:
     """`shfl.sync.idx` from one lane of the whole wave is followed: it is how programs find their wave's number."""
     first = item.operands[0] if item.operands else None
-    whole = len(item.operands) >= 4 and item.operands[3] == p.Number(31)
-    if item.opcode == "shfl" and "idx" in item.modifiers and whole:
+    if item.opcode == "shfl" and "idx" in item.modifiers and len(item.operands) >= 4:
         result = first.first if isinstance(first, p.Pair) else first
         if isinstance(result, p.Name) and result.name in out.registers:
             out.guarded(m.Forget(out.results(item), (), False))
-            given = (out.operand(item.operands[1]), out.operand(item.operands[2]))
+            given = tuple(out.operand(each) for each in item.operands[1:4])
             out.guarded(m.Compute(result.name, "shuffle", given, 32, False, 32))
             return True
     results = out.results(item)
