@@ -23,6 +23,8 @@ from tidegate.adapters.isa.states import Mask, State
 from tidegate.adapters.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
+ADDRESSES = (1 << 32) - 1  # of shared memory
+
 
 class Effects:
     def __init__(self, code: m.Code, calc: Calculator, lanes: int, out: n.Explored) -> None:
@@ -70,6 +72,8 @@ class Effects:
         known = lanes & address.lanes
         found: dict[str, list[tuple[int, bool]]] = {}
         base = address.base + touch.offset
+        if address.plus == ZERO:
+            base = base & ADDRESSES  # an address below all arrays is a large one, and the offset brings it back
         homes = sorted(tags) or list(self.arrays)
         for name in homes:
             array = self.arrays[name]
