@@ -17,6 +17,7 @@ from tidegate.hazards.find import find_hazards
 from tidegate.language.ops import ConditionalBarrier, Kernel, NewBarrier, SharedMemoryBarrier, Signal, WorkgroupBarrier
 from tidegate.language.parse import parse
 from tidegate.placement.place import Options, place
+from tidegate.session import Session
 from tidegate.simulate.cycles import estimate
 from tidegate.simulate.judge import Limits
 from tidegate.synchronize import Synchronized, SyncOptions, synchronize

@@ -18,6 +18,7 @@ from tidegate.diag import BadInput
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.flow import flow_of
+from tidegate.graph.parse import parse_graph
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
 from tidegate.graph.show import show_graph
 from tidegate.hazards.find import find_hazards
@@ -32,7 +33,7 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.placement.place import Options, place
-from tidegate.targets import Target
+from tidegate.targets import Target, load_target
 from tidegate.verify import ground
 from tidegate.verify.model import Verification
 from tidegate.verify.prover import Prover
@@ -156,3 +157,27 @@ def _compare_many() -> None:
     for seed in range(40):
         compare("ordinary", seed)
         compare("copies", seed)
+
+
+def test_what_is_deleted_issues_nothing() -> None:
+    """The wait lets two instructions in flight: without those of the barrier before it, the copy is one of them."""
+    graph = parse_graph(COUNTED)
+    target = load_target("gfx950")
+    plan = Plan((Delete(1),))
+    assert not is_proved(apply_to_graph(plan, graph), target)
+    assert not Prover(graph, target).is_proved(plan)
+    assert Prover(graph, target).is_proved(Plan((*plan.edits, Change(2, WaitCount((("vmcnt", 0),))))))
+
+
+COUNTED = """graph @counted target gfx950 waves 1
+buffer %a bytes 1024 slots 1 at 0
+program entry 0 waves 0 .. 1
+{
+  0: write %a[0, 0] box() width 256 async issues vmcnt 1 .. 1 -> 1
+  1: sync shared_memory_barrier issues vmcnt 4 .. 4 -> 2
+  2: sync wait_count vmcnt(2) -> 3
+  3: sync workgroup_barrier -> 4
+  4: read %a[0, 0] box() width 256 -> 5
+  5: end
+}
+"""

@@ -92,10 +92,15 @@ class Prover:
         for place, ops in inserts.items():
             for number, op in enumerate(ops, padded.numbers[place][0]):
                 points[number] = replace(points[number], action=g.Sync(op))
+        issued = False  # by what is gone now: the waits behind it count less
         for point, other in instead.items():
             own = padded.numbers[point][1]
-            points[own] = replace(points[own], action=g.Compute() if other is None else g.Sync(other))
-        return Tried(replace(padded.graph, points=tuple(points)), padded.ground)
+            if other is None:
+                issued |= bool(points[own].issues)
+                points[own] = replace(points[own], action=g.Compute(), issues=())
+            else:
+                points[own] = replace(points[own], action=g.Sync(other))
+        return Tried(replace(padded.graph, points=tuple(points)), None if issued else padded.ground)
 
     def with_room(self, room: Counter[int]) -> _Padded:
         """The graph with gaps for so many operations, and for those of earlier plans."""

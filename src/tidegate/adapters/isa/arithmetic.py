@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from tidegate.adapters.isa import bits as b
-from tidegate.adapters.isa.values import Pred, Value, truth, unknown, unsure
+from tidegate.adapters.isa.values import (
+    GLOBAL,
+    NO_TAGS,
+    Pred,
+    Value,
+    tags_of_either,
+    truth,
+    unknown,
+    unsure,
+)
 from tidegate.footprint.arithmetic import Arithmetic, Range
 from tidegate.footprint.values import size_of
 from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Name, Not, Select, Truth, walk
@@ -25,6 +34,7 @@ from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Nam
 MOST_PARTS = 64  # of a product, that may belong to what is divided
 MOST_NODES = 60  # of a symbol: larger ones say nothing to anybody
 MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
+WHOLE_WAVE = 31  # what a shuffle among all lanes of a wave is given: the last lane, and no parts
 UNSIGNED = {"mulwide", "mulhi", "div", "rem", "min", "max"}
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -38,29 +48,39 @@ class Calculator:
         self.math = Arithmetic(ranges)
 
     def compute(self, operator: str, given: list[Value], bits: int, signed: bool, source: int) -> Value:
-        tags = frozenset[str]().union(*(each.tags for each in given)) if operator in b.KEEP_TAGS else frozenset()
+        tags = NO_TAGS.union(*(each.tags for each in given))
+        if operator == "sub" and given[0].tags == given[1].tags and len(tags) == 1:
+            tags = NO_TAGS  # how far two addresses of one array lie apart
         same = all(each.is_uniform for each in given)
         lost = unknown(self.threads, same, tags)
         if any(each.known is not None and not each.known.any() for each in given):
             return lost
-        if operator == "shuffle" and not all(each.is_number for each in given):
-            return lost
+        if operator == "shuffle":
+            if not (given[2].is_number and (given[2].base == WHOLE_WAVE).all()):
+                return unknown(self.threads, False, tags)
+            if not all(each.is_number for each in given):
+                return lost
         if all(each.plus == ZERO for each in given):
             function = b.OPERATORS.get(operator)
             if function is None:
                 return lost
-            wide = 2 if operator == "madwide" else len(given)  # what is added has all bits already
-            bases = [b.wrap(each.base, source) if place < wide else each.base for place, each in enumerate(given)]
+            # What is added to a wide product has all bits already, and a shift's count has 32 whatever is shifted.
+            narrow = {"madwide": 2, "shl": 1, "shr": 1}.get(operator, len(given))
+            bases = [b.wrap(each.base, source) if place < narrow else each.base for place, each in enumerate(given)]
             found = b.wrap(function(bases, bits, signed, source), bits)
             known = self.known_in(given)
             return Value(found, ZERO, known, same if known is not None else False, tags)
         if any(not each.is_known for each in given):
             return lost
+        if source < 32 and operator != "copy" and not self.all_fit(given, source):
+            return lost
         found_sum = self.symbolic(operator, given, bits, signed, source)
         if found_sum is None:
             return lost
         base, plus = found_sum
-        return self.total(base, plus, tags, bits) or lost
+        found = self.total(base, plus, tags, bits)
+        # 8 and 16 bits are few: counters of these do wrap around.
+        return found if found is not None and (bits >= 32 or self.fits(found, bits)) else lost
 
     def known_in(self, given: list[Value]) -> Any:
         known = None
@@ -94,6 +114,9 @@ class Calculator:
         match operator:
             case "copy":
                 return self.copied(first, given[0], bits, signed, source)
+            case "cut":  # half of a register's bits; addresses of shared memory have no more
+                is_address = bool(given[0].tags - {GLOBAL})
+                return first if is_address or self.fits(given[0], bits) else None
             case "neg":
                 return -first[0], Binary("*", first[1], Const(-1))
         if second is None or len(given) > 2:
@@ -105,13 +128,12 @@ class Calculator:
         ):
             return None  # as bits it is a large number
         match operator:
-            case "add":
-                return self.sum(first, second)
-            case "sub":
-                return first[0] - second[0], Binary("-", first[1], second[1])
+            case "add" | "sub":
+                if self.is_hash(first, bits) or self.is_hash(second, bits):
+                    return None
+                return self.sum(first, second if operator == "add" else (-second[0], Binary("*", second[1], Const(-1))))
             case "mul":
-                # A factor this large is a hash: the product wraps around, and is meant to.
-                return self.product(first, second, MOST_FACTOR if bits <= 32 else MOST_WIDE)
+                return self.in_bits(self.product(first, second, MOST_FACTOR if bits <= 32 else MOST_WIDE), bits)
             case "mulwide":
                 return self.product(first, second)
             case "mulhi":
@@ -120,7 +142,7 @@ class Calculator:
             case "shl":
                 if second[1] != ZERO or (second[0] < 0).any() or (second[0] >= min(bits, 40)).any():
                     return None
-                return self.product(first, (1 << second[0], second[1]))
+                return self.in_bits(self.product(first, (1 << second[0], second[1])), bits)
             case "and" | "or" | "xor":
                 return self.bitwise(operator, first, second)
         return self.of_one(operator, first, second, signed, bits)
@@ -139,9 +161,31 @@ class Calculator:
         low, high = self.bounds(value)
         if bits >= 32 and source >= 32 and (signed or bits <= source or (low is not None and low >= 0)):
             return first  # 32-bit sums do not wrap around
-        if low is not None and high is not None and low >= 0 and high < 1 << min(bits, source):
+        # With a sign, the last bit that is kept is taken for it.
+        if low is not None and high is not None and low >= 0 and high < 1 << (min(bits, source) - signed):
             return first
         return None
+
+    def fits(self, value: Value, bits: int) -> bool:
+        """Whether a value is sure to be one of so many bits, with a sign."""
+        low, high = self.bounds(value)
+        return low is not None and high is not None and -(1 << (bits - 1)) <= low and high < 1 << (bits - 1)
+
+    def all_fit(self, given: list[Value], bits: int) -> bool:
+        """The same of values with a symbol: others are bits, and mean what the operator takes them for."""
+        return all(self.fits(each, bits) for each in given if each.plus != ZERO)
+
+    def in_bits(self, value: tuple[Any, Index] | None, bits: int) -> tuple[Any, Index] | None:
+        """A product. One by a large factor wraps around, and is meant to: a hash, or a shift that cuts bits off."""
+        if value is None or value[1] == ZERO:
+            return value
+        factor = self.step_of(value[1])
+        return value if factor < 1 << (bits // 2) or self.fits(Value(*value), bits) else None
+
+    def is_hash(self, value: tuple[Any, Index], bits: int) -> bool:
+        """Whether a number is so large that sums with it wrap around, and are meant to."""
+        base, plus = value
+        return plus == ZERO and bool((np.abs(base) >= 1 << min(bits * 3 // 4, 48)).any())
 
     def sum(self, one: tuple[Any, Index], other: tuple[Any, Index]) -> tuple[Any, Index]:
         return one[0] + other[0], Binary("+", one[1], other[1])
@@ -302,6 +346,8 @@ class Calculator:
             return Pred(b.COMPARE[operator](one, other), known, None, same if known is not None else False)
         if not (left.is_known and right.is_known):
             return unsure(self.threads, same)
+        if bits < 32 and not self.all_fit([left, right], bits):
+            return unsure(self.threads, same)
         (one, first), (other, second) = (self.parts(each, bits, True) for each in (left, right))
         if not signed and operator not in ("eq", "ne"):
             lows = (self.low_of(one, first), self.low_of(other, second))
@@ -355,9 +401,9 @@ class Calculator:
         return unsure(self.threads, first.is_uniform and second.is_uniform)
 
     def select(self, pred: Pred, then: Value, otherwise: Value, bits: int) -> Value:
-        if then == otherwise:
+        if then == otherwise and then.is_known:
             return then
-        tags = then.tags | otherwise.tags
+        tags = tags_of_either(then, otherwise)
         same = pred.is_uniform and then.is_uniform and otherwise.is_uniform
         if pred.cond is not None:
             one, other = self.index_of(then, bits), self.index_of(otherwise, bits)

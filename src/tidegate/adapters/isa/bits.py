@@ -17,9 +17,6 @@ from tidegate.adapters.isa.values import Pred
 
 Function = Callable[[list[Any], int, bool, int], Any]
 
-# Operators through which an address stays an address of the same array.
-KEEP_TAGS = {"copy", "add", "sub", "and", "or", "xor", "min", "max", "mad", "madwide", "lop3", "prmt", "bfi"}
-
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "eq": lambda a, c: a == c,
     "ne": lambda a, c: a != c,
@@ -124,7 +121,7 @@ def _extract(given: list[Any], bits: int, is_signed: bool, source: int) -> Any:
     taken = np.minimum(count, limit)
     moved = (_unsigned(value, bits) >> np.minimum(place, 63).astype(np.uint64)).view(np.int64)
     moved = np.where(place >= bits, 0, moved)
-    mask = np.where(taken >= 64, -1, (np.int64(1) << np.minimum(taken, 62)) - 1)
+    mask = _ones(taken)
     found = moved & mask
     if not is_signed:
         return found
@@ -137,10 +134,15 @@ def _extract(given: list[Any], bits: int, is_signed: bool, source: int) -> Any:
 def _insert(given: list[Any], bits: int, is_signed: bool, source: int) -> Any:
     """`bfi a, b, c, d`: d bits of a at place c of b."""
     value, into, place, count = given[0], given[1], given[2] & 0xFF, given[3] & 0xFF
-    mask = np.where(count >= 64, -1, (np.int64(1) << np.minimum(count, 62)) - 1)
+    mask = _ones(count)
     shift = np.minimum(place, 63)
     field = np.where(place >= bits, 0, mask << shift)
     return (into & ~field) | ((value << shift) & field)
+
+
+def _ones(count: Any) -> Any:
+    """So many of the lowest bits."""
+    return np.where(count >= 64, -1, ~(np.int64(-1) << np.minimum(count, 63)))
 
 
 def _permute(given: list[Any], bits: int, is_signed: bool, source: int) -> Any:
@@ -197,6 +199,7 @@ def _copy(given: list[Any], bits: int, is_signed: bool, source: int) -> Any:
 
 OPERATORS: dict[str, Function] = {
     "copy": _copy,
+    "cut": _copy,
     "add": lambda g, *_: g[0] + g[1],
     "sub": lambda g, *_: g[0] - g[1],
     "neg": lambda g, *_: -g[0],

@@ -197,6 +197,9 @@ def _final(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
         if any(isinstance(op.action, doing) for op in code.ops[block.first : block.last])
     }
     before = invert([each.successors for each in blocks])
+    # Who never comes to an end is waited for by the others.
+    ended = reached_from([number for number, block in enumerate(blocks) if not block.successors], before)
+    noticed |= set(range(len(blocks))) - ended
     return frozenset(set(range(len(blocks))) - reached_from(noticed, before))
 
 

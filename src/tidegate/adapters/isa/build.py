@@ -50,6 +50,7 @@ class _Build:
     explored: n.Explored
     launch: Launch
     target: Target
+    buffers: dict[str, str] = field(default_factory=dict)  # array → its buffer
     maps: dict[tuple[int | None, ...], str] = field(default_factory=dict)
     first: dict[int, int] = field(default_factory=dict)  # node → its first point
     fixes: list[tuple[int, int, int]] = field(default_factory=list)  # point, place among its successors, node
@@ -57,8 +58,14 @@ class _Build:
     def graph(self) -> g.SyncGraph:
         b = GraphBuilder(self.code.name, self.launch.waves, self.target.name, wave_lanes=self.launch.lanes)
         self.builder = b
+        taken = {*self.explored.uses_free, *self.explored.names}
         for array in self.code.arrays:
-            b.buffer(buffer_of(array.name), array.bytes)
+            name = buffer_of(array.name)
+            while name in taken:  # by another array, of which a mark is not for the text of graphs, or by a number
+                name += "_"
+            taken.add(name)
+            self.buffers[array.name] = name
+            b.buffer(name, array.bytes)
         for name in sorted(self.explored.uses_free.difference(self.explored.names, MACHINE_NAMES)):
             b.parts.setdefault("free", []).append(Value(name, INDEX))
         for number, node in enumerate(self.explored.nodes):
@@ -124,7 +131,7 @@ class _Build:
         name = self.maps.get(step.starts)
         if name is None:
             name = self.maps[step.starts] = self.builder.threads(f"%t{len(self.maps)}", step.starts)
-        foot = g.Footprint(g.Ref(buffer_of(step.array), ZERO, step.plus), (), step.bytes, step.may, name)
+        foot = g.Footprint(g.Ref(self.buffers[step.array], ZERO, step.plus), (), step.bytes, step.may, name)
         if not isinstance(touch, m.Touch):  # of an operation that nobody has described
             self.builder.add(g.Access("write", foot), label=label, role="other", at=step.op.at)
             return

@@ -20,10 +20,10 @@ from tidegate.adapters.isa.arithmetic import Calculator
 from tidegate.adapters.isa.blocks import Blocks
 from tidegate.adapters.isa.endings import find_endings
 from tidegate.adapters.isa.states import Mask, State
-from tidegate.adapters.isa.values import Truths, Value
+from tidegate.adapters.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
-GLOBAL = "global"  # the tag of addresses that cannot lead to shared memory
+ADDRESSES = (1 << 32) - 1  # of shared memory
 
 
 class Effects:
@@ -36,9 +36,9 @@ class Effects:
     # --- memory ---
 
     def touch(self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, node: n.Node) -> None:
-        tags = address.tags & self.arrays.keys()
+        tags = NO_TAGS if ANYWHERE in address.tags else address.tags & self.arrays.keys()
         if touch.space == "any" and not tags:
-            if not self.code.has_generic or GLOBAL in address.tags:
+            if not self.code.has_generic or (address.tags == {GLOBAL} and address.is_known):
                 return  # no address of shared memory can have come here
             self.note(op, "an address that may lead anywhere: taken as all of shared memory")
         lanes = self.taking_part(touch, mask.may)
@@ -72,8 +72,10 @@ class Effects:
         known = lanes & address.lanes
         found: dict[str, list[tuple[int, bool]]] = {}
         base = address.base + touch.offset
+        if address.plus == ZERO:
+            base = base & ADDRESSES  # an address below all arrays is a large one, and the offset brings it back
         homes = sorted(tags) or list(self.arrays)
-        for place, name in enumerate(homes):
+        for name in homes:
             array = self.arrays[name]
             inside = (base >= array.base) & (base + touch.bytes <= array.base + array.bytes)
             if len(homes) == 1 and tags:
@@ -82,14 +84,14 @@ class Effects:
                 if address.plus == ZERO and outside.any():
                     self.outside(op, array, base - array.base, outside, touch)
             else:
-                mine = known & inside
-                if place == len(homes) - 1:
-                    lost = lost | (known & ~inside)
+                # What all threads share may lead from one array to another, and a number that is made of no array's
+                # address says nothing: where arrays lie is up to the linker.
+                mine = known & inside if tags and address.plus == ZERO else np.zeros_like(known)
             known = known & ~mine
             if mine.any():
                 starts = np.where(mine, base - array.base, -1)
                 found[name] = list(zip(starts.tolist(), mine.tolist(), strict=True))
-        return found, lost
+        return found, lost | known
 
     def access(
         self,

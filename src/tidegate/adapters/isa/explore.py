@@ -23,7 +23,8 @@ from tidegate.adapters.isa.stepping import Stepper
 from tidegate.adapters.isa.symbols import enter_head
 from tidegate.adapters.isa.values import Pred, Value
 from tidegate.footprint.arithmetic import Range
-from tidegate.index import Cond
+from tidegate.graph.model import invert, reached_from
+from tidegate.index import Cond, names
 
 MOST_NODES = 6_000
 MOST_ATTEMPTS = 40
@@ -41,6 +42,7 @@ def explore(blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range]
     except TooMuch as reason:
         return _given_up(blocks, str(reason), 0)
     work = Work()
+    plan.named.update((name, (-1, "")) for value in given.values() for name in names(value.plus))
     for attempt in range(1, MOST_ATTEMPTS + 1):
         try:
             found = _Explorer(blocks, given, dict(ranges), lanes, plan, work).run()
@@ -95,9 +97,20 @@ class _Explorer:
             number, state = self.work.pop()
             self.step(number, state)
         self.plan.follow(self.calc.wanted)
+        self.endless()
         self.out.states = len(self.numbers)
         self.effects.count()
         return self.out
+
+    def endless(self) -> None:
+        """Threads that never leave a loop end no arm: what the others do meanwhile has not been looked at."""
+        nodes = self.out.nodes
+        ends = [number for number, node in enumerate(nodes) if not node.edges]
+        left = reached_from(ends, invert([[edge.node for edge in node.edges] for node in nodes]))
+        stuck = next((node for number, node in enumerate(nodes) if number not in left and node.block >= 0), None)
+        if stuck is not None:
+            ops = self.blocks.ops_of(stuck.block)
+            self.effects.problem(ops[-1], "a loop that threads never leave")
 
     def step(self, number: int, state: State) -> None:
         node = self.out.nodes[number]
@@ -116,6 +129,9 @@ class _Explorer:
             # All threads end here, or none does.
             pred = self.stepper.truth(last.guard, registers)
             rest = self.arrive(Arm(block.successors[0], arm.mask, registers), frames)
+            if frames:  # the others go on without them
+                self.effects.end(last, state, arm.mask, node)
+                frames = tuple(_without(each, arm.mask) for each in frames)
             self.choose(node, arm.block, pred.cond, [self.next_arm(frames), rest])
         elif isinstance(last.action, m.Jump) and last.guard is not None and len(block.successors) == 2:
             self.branch(node, arm, frames, self.stepper.truth(last.guard, registers), block.successors)

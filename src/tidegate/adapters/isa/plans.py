@@ -48,6 +48,7 @@ class Plan:
     moduli: dict[tuple[int, str], int] = field(default_factory=dict)  # remainders that are followed exactly
     steps: dict[tuple[int, str], int] = field(default_factory=dict)  # what all values differ by a multiple of
     symbols: dict[str, tuple[int, str]] = field(default_factory=dict)  # name → head and register
+    named: dict[str, tuple[int, str]] = field(default_factory=dict)  # the same, without remainders
 
     def __post_init__(self) -> None:
         successors = [each.successors for each in self.blocks.blocks]
@@ -77,6 +78,14 @@ class Plan:
         if known == KINDS[-1]:
             raise TooMuch("registers that nothing can be said about keep loops from ending")
         self.kinds[head][register] = KINDS[0] if known is None else KINDS[KINDS.index(known) + 1]
+
+    def name_of(self, head: int, register: str) -> str:
+        """A name for what a register holds at a head, and for nothing else."""
+        plain = "".join(each if each.isalnum() or each == "_" else "_" for each in register.lstrip("%"))
+        name = f"%{plain}_at{head}"
+        while self.named.setdefault(name, (head, register)) != (head, register):
+            name += "_"
+        return name
 
     def follow(self, wanted: Iterable[tuple[str, int]]) -> None:
         """Follows remainders of symbols exactly from now on; `Replan` if that is new."""

@@ -41,7 +41,7 @@ class Mask:
     def within(self, true: Truths, known: Truths) -> Mask:
         """Those for which a truth holds, or may hold."""
         may, sure = self.may & (true | ~known), self.sure & true & known
-        return Mask(may, sure, self.whole and bool((may == self.may).all() and (sure == self.sure).all()))
+        return Mask(may, sure, self.whole and not bool((self.may & ~(true & known)).any()))
 
     def without(self, gone: Mask) -> Mask:
         """Those that remain if some end."""
@@ -77,7 +77,8 @@ class Frame:
     @property
     def key(self) -> Any:
         done = None if self.done is None else self.done.key
-        return (self.join, self.parent.key, tuple(each.key for each in self.waiting), done)
+        # Which registers are one number for all arms depends on the branch.
+        return (self.join, self.branch, self.parent.key, tuple(each.key for each in self.waiting), done)
 
     def arrive(self, arm: Arm, changed: Container[str]) -> Frame:
         """With an arm that has come to the join. `changed`: registers that arms set."""
@@ -111,7 +112,7 @@ def join_arms(one: Arm, other: Arm, changed: Container[str]) -> Arm:
     registers: dict[str, Held] = {}
     for name, held in one.registers.items():
         theirs = other.registers.get(name)
-        if name not in changed:
+        if name not in changed and (theirs is None or theirs == held):
             registers[name] = held
         elif theirs is not None:
             registers[name] = merge(one.mask.may, held, other.mask.may, theirs)

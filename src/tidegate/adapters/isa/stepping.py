@@ -25,7 +25,7 @@ from tidegate.adapters.isa.values import Held, Pred, Value, merge, number, truth
 class Stepper:
     def __init__(self, blocks: Blocks, calc: Calculator, given: Mapping[str, Value], effects: Effects) -> None:
         self.blocks, self.calc, self.given, self.effects = blocks, calc, given, effects
-        self.threads = calc.threads
+        self.threads, self.lanes = calc.threads, effects.lanes
         self.constants: dict[int, Value] = {}
 
     def run(self, state: State, node: Node) -> tuple[dict[str, Held], Mask | None]:
@@ -38,7 +38,7 @@ class Stepper:
             match action:
                 case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.Forget():
                     if not wanted.isdisjoint(m.results_of(action)):
-                        self.assign(op, action, registers)
+                        self.assign(op, action, state, registers)
                 case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups():
                     self.act(op, state, registers, node)
                 case m.Opaque():
@@ -57,13 +57,30 @@ class Stepper:
     # --- registers ---
 
     def assign(
-        self, op: m.Op, action: m.Compute | m.Compare | m.Logic | m.Select | m.Forget, registers: dict[str, Held]
+        self,
+        op: m.Op,
+        action: m.Compute | m.Compare | m.Logic | m.Select | m.Forget,
+        state: State,
+        registers: dict[str, Held],
     ) -> None:
         if isinstance(action, m.Forget):
             same = action.uniform and all(self.value(each, registers).is_uniform for each in action.sources)
             self.forget(op, action.results, same, registers)
             return
-        self.put(op, action.result, self.result(action, registers), registers)
+        held = self.result(action, registers)
+        if isinstance(action, m.Compute) and action.operator == "shuffle":
+            held = self.from_here(held, self.value(action.operands[1], registers), self.under(op, state, registers))
+        self.put(op, action.result, held, registers)
+
+    def from_here(self, held: Held, lane: Value, mask: Mask) -> Held:
+        """What comes from a lane that is not there, or may not be, is not defined."""
+        assert isinstance(held, Value)
+        thread = np.arange(self.threads)
+        source = thread // self.lanes * self.lanes + (lane.base & (self.lanes - 1))
+        there = mask.sure[np.minimum(source, self.threads - 1)] & (source < self.threads) & lane.lanes
+        if (there | ~mask.may).all():
+            return held
+        return Value(held.base, held.plus, held.lanes & there, False, held.tags)
 
     def result(self, action: m.Compute | m.Compare | m.Logic | m.Select, registers: dict[str, Held]) -> Held:
         match action:
@@ -94,7 +111,9 @@ class Stepper:
         if op.guard is not None:
             pred = self.truth(op.guard, registers)
             if old is None:
-                old = unsure(self.threads, False) if isinstance(held, Pred) else unknown(self.threads, False)
+                old = unsure(self.threads, False)
+                if isinstance(held, Value):
+                    old = unknown(self.threads, False, held.tags)
             if isinstance(held, Value) and isinstance(old, Value):
                 held = self.calc.select(pred, held, old, 64 if register in self.blocks.code.wide else 32)
             elif pred.is_number:

@@ -20,7 +20,7 @@ from tidegate.adapters.isa.states import Arm, Frame, Registers, State
 from tidegate.adapters.isa.values import Held, Pred, Value, unknown, unsure
 from tidegate.index import ZERO, Binary, Const, Index, Name, names
 
-MOST = (1 << 31) - 1  # counters do not wrap around
+MOST = {32: (1 << 31) - 1, 64: (1 << 62) - 1}  # by bits: counters do not wrap around
 MOST_LOWS = 3  # a register that keeps falling has no least value
 
 
@@ -65,7 +65,7 @@ def _as_symbol(
     # Threads that are not here hold nothing: their base would tell states apart that are alike.
     base, first = np.where(mask, base - int(base[where]), 0), int(base[where])
     value = calc.math.put(Binary("+", plus, Const(first)), {})
-    name, low, modulus, rest = symbol_of(head, register), 0, 1, 0
+    name, low, modulus, rest = plan.name_of(head, register), 0, 1, 0
     if kind == "natural":
         low = _low(head, register, value, plan, calc)
         terms, constant = calc.math.sum(value)
@@ -82,7 +82,7 @@ def _as_symbol(
             value = calc.math.put(Binary("-", value, Const(low)), {})
     name = name if modulus == 1 else f"{name}_by{modulus}"
     plan.symbols[name] = (head, register)
-    calc.ranges[name] = (0, MOST // modulus) if kind == "natural" else (None, None)
+    calc.ranges[name] = (0, MOST[bits] // modulus) if kind == "natural" else (None, None)
     symbol = calc.math.put(Binary("*", Name(name), Const(modulus)), {})
     return Value(base + low + rest, symbol, None, False, held.tags), (name, value)
 
@@ -100,11 +100,6 @@ def _low(head: int, register: str, value: Index, plan: Plan, calc: Calculator) -
         seen.append(low)
         raise Replan
     return seen[-1]
-
-
-def symbol_of(head: int, register: str) -> str:
-    plain = "".join(each if each.isalnum() or each == "_" else "_" for each in register.lstrip("%"))
-    return f"%{plain}_at{head}"
 
 
 def _before(name: str, value: Index, calc: Calculator) -> Index | None:

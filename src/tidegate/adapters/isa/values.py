@@ -24,6 +24,8 @@ from tidegate.index import ZERO, Cond, Index
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 NO_TAGS: frozenset[str] = frozenset()
+GLOBAL = "global"  # the tag of what comes of an argument: by itself it cannot lead to shared memory
+ANYWHERE = "anywhere"  # the tag of what may also be an address that was read from memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,11 +144,18 @@ def merge(first: Truths, one: Held, second: Truths, other: Held) -> Held:
         return Pred(np.where(first, one.base, other.base), known)
     if not (isinstance(one, Value) and isinstance(other, Value)):
         return unknown(len(first), False)
-    tags = one.tags | other.tags
+    tags = tags_of_either(one, other)
     if one.plus != other.plus:
         return unknown(len(first), False, tags)
     known = _known(first, one, second, other, one.base == other.base)
     return Value(np.where(first, one.base, other.base), one.plus, known, False, tags)
+
+
+def tags_of_either(one: Value, other: Value) -> frozenset[str]:
+    """What one of two values may be an address of: beside an address, a number of which nobody knows is one as well."""
+    tags = one.tags | other.tags
+    doubtful = any(not each.tags and not each.is_known for each in (one, other))
+    return tags | {ANYWHERE} if tags and doubtful else tags
 
 
 def _known(first: Truths, one: Held, second: Truths, other: Held, equal: Truths) -> Truths | None:

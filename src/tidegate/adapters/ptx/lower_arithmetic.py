@@ -23,11 +23,11 @@ _OPERANDS |= {"selp": 3, "prmt": 3, "lop3": 4, "bfi": 4}
 # Results that nobody computes; they depend on their operands alone.
 FORGOTTEN = frozenset(
     "fma sqrt rcp rsqrt sin cos lg2 ex2 tanh copysign testp set slct sad dp4a dp2a bfind fns szext bmsk shf "
-    "mul24 mad24 addc subc madc vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vadd4 vsub4 "
+    "mul24 mad24 vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vadd4 vsub4 "
     "mma movmatrix tex tld4 suld isspacep createpolicy alloca stacksave cvt_pack".split()
 )
-# Their results depend on other lanes, or on the moment.
-_OF_OTHERS = frozenset("shfl vote match redux activemask elect".split())
+# Their results depend on other lanes, on the moment, or on the carry that another instruction leaves.
+_OF_OTHERS = frozenset("shfl vote match redux activemask elect addc subc madc".split())
 _COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
@@ -72,7 +72,8 @@ def _integer(out: Lowering, item: p.Instruction, result: str, given: tuple[m.Ope
         narrow = min(source.bits, bits)
         # Where bits are cut off first, the sign is that of what is left, 9.7.9.21.
         sign = source.signed if bits >= source.bits else kind.signed
-        action = m.Compute(result, "copy", given, 64 if bits == 64 else 32, sign, narrow)
+        way = "cut" if bits < source.bits == 64 else "copy"
+        action = m.Compute(result, way, given, 64 if bits == 64 else 32, sign, narrow)
     elif opcode == "selp":
         predicate = item.operands[3] if len(item.operands) > 3 else None
         if not isinstance(predicate, p.Name):
@@ -182,7 +183,7 @@ def _divide(out: Lowering, item: p.Instruction, target: p.Vector, source: p.Oper
         if isinstance(each, p.Name) and each.name in out.registers:
             moved = out.fresh(wide=True)
             out.guarded(m.Compute(moved, "shr", (given, m.Constant(place * part)), bits, False, bits))
-            out.guarded(m.Compute(each.name, "copy", (m.Register(moved),), 32, False, part))
+            out.guarded(m.Compute(each.name, "cut", (m.Register(moved),), 32, False, part))
     return True
 
 
@@ -198,7 +199,7 @@ def _join(out: Lowering, item: p.Instruction, results: tuple[str, ...], source: 
         out.guarded(m.Compute(moved, "shl", (m.Register(plain), m.Constant(place * part)), 64, False, 64))
         out.guarded(m.Compute(both, "or", (found, m.Register(moved)), 64, False, 64))
         found = m.Register(both)
-    out.guarded(m.Compute(results[0], "copy", (found,), 64 if bits == 64 else 32, False, bits))
+    out.guarded(m.Compute(results[0], "copy" if bits == 64 else "cut", (found,), 64 if bits == 64 else 32, False, bits))
     return True
 
 
@@ -216,12 +217,11 @@ def _convert_address(out: Lowering, item: p.Instruction, types: list[Type]) -> b
 def _of_others(out: Lowering, item: p.Instruction) -> bool:
     """`shfl.sync.idx` from one lane of the whole wave is followed: it is how programs find their wave's number."""
     first = item.operands[0] if item.operands else None
-    whole = len(item.operands) >= 4 and item.operands[3] == p.Number(31)
-    if item.opcode == "shfl" and "idx" in item.modifiers and whole:
+    if item.opcode == "shfl" and "idx" in item.modifiers and len(item.operands) >= 4:
         result = first.first if isinstance(first, p.Pair) else first
         if isinstance(result, p.Name) and result.name in out.registers:
             out.guarded(m.Forget(out.results(item), (), False))
-            given = (out.operand(item.operands[1]), out.operand(item.operands[2]))
+            given = tuple(out.operand(each) for each in item.operands[1:4])
             out.guarded(m.Compute(result.name, "shuffle", given, 32, False, 32))
             return True
     results = out.results(item)

@@ -101,6 +101,8 @@ def _atomic(out: Lowering, item: p.Instruction) -> None:
     if space in ("shared", "any"):
         operator = next((each for each in item.modifiers if each in _OPERATORS), "")
         kind = types[-1]
+        if operator in ("min", "max") and kind.name.startswith("u"):
+            operator = f"u{operator}"
         size = kind.bits // 8 * vector_in(item.modifiers)
         element = ELEMENTS.get(kind.name, "")
         out.guarded(m.Touch("atomic", *at, size, space, operator=operator, element=element))

@@ -53,7 +53,8 @@ class Lowering:
 
     def fresh(self, wide: bool = False) -> str:
         self.made += 1
-        name = f"%made{self.made}"
+        while (name := f"%made{self.made}") in self.registers:
+            self.made += 1
         self.registers[name] = "b64" if wide else "b32"
         return name
 

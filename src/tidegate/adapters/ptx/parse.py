@@ -10,8 +10,6 @@ The grammar is that of the PTX ISA 9.0, sections 4 (syntax), 5 (state spaces, ty
 
 from __future__ import annotations
 
-import struct
-
 from tidegate.adapters.ptx import model as p
 from tidegate.adapters.ptx.tokens import Cursor
 
@@ -86,7 +84,7 @@ class _Parser:
         elif word == ".section":
             self.skip_section()
         elif word == ".file":
-            self.skip_line()
+            self.skip_place()
         elif word in (".pragma", ".alias"):
             self.skip_past(";")
         else:
@@ -109,11 +107,16 @@ class _Parser:
                 self.cursor.fail(f"expected `{text}` before the end of the file", start)
             self.cursor.advance()
 
-    def skip_line(self) -> None:
-        """Directives about source places end with their line, and not with a mark."""
-        line = self.cursor.spans[self.cursor.position][0]
-        while self.cursor.kind != "end" and self.cursor.spans[self.cursor.position][0] == line:
-            self.cursor.advance()
+    def skip_place(self) -> None:
+        """Directives about source places end with no mark: `.loc 1 2 3, function_name $L1+4, inlined_at 1 2 3`."""
+        cursor = self.cursor
+        cursor.advance()
+        while cursor.kind in ("number", "string") or cursor.text == ",":
+            if cursor.advance() == "," and cursor.accept("function_name"):
+                cursor.word("a label")
+                cursor.accept("+")
+            else:
+                cursor.accept("inlined_at")
 
     def skip_section(self) -> None:
         while self.cursor.text != "{":
@@ -239,8 +242,20 @@ class _Parser:
             found.append(self.cursor.number("a number of threads"))
         return tuple(found)
 
+    def labels(self, scope: _Scope) -> None:
+        """Labels of these braces, and not of those inside: two pieces of inline assembly may have the same."""
+        cursor, depth = self.cursor, 0
+        for place in range(cursor.position, len(cursor.texts) - 1):
+            text = cursor.texts[place]
+            depth += {"{": 1, "}": -1}.get(text, 0)
+            if depth < 0:
+                return
+            if not depth and cursor.kinds[place] == "word" and cursor.texts[place + 1] == ":":
+                scope.own(text)
+
     def block(self, scope: _Scope, body: _Body) -> None:
         cursor = self.cursor
+        self.labels(scope)
         self.depth += 1
         if self.depth > MOST_DEPTH:
             cursor.fail(f"braces are nested more than {MOST_DEPTH} deep")
@@ -256,7 +271,7 @@ class _Parser:
             elif word.removeprefix(".") in _SPACES and word.startswith("."):
                 body.variables += self.declared(False, scope)
             elif word in (".loc", ".file"):
-                self.skip_line()
+                self.skip_place()
             elif word == ".section":
                 self.skip_section()
             elif word.startswith("."):
@@ -295,7 +310,7 @@ class _Parser:
     def statement(self, scope: _Scope, body: _Body) -> None:
         cursor, start = self.cursor, self.cursor.position
         if cursor.kind == "word" and cursor.texts[cursor.position + 1 : cursor.position + 2] == [":"]:
-            name = cursor.advance()
+            name = scope.look_up(cursor.advance())
             cursor.advance()
             body.items.append(p.Label(name, cursor.at(start)))
             return
@@ -335,6 +350,8 @@ class _Parser:
             if isinstance(inner, p.Number) and sign == "-":
                 return p.Number(-inner.value)
             return p.Negated(sign, inner)
+        if cursor.kind == "float" and cursor.text[:2].lower() not in ("0f", "0d"):
+            return p.Name(cursor.advance())  # its bits depend on the instruction: of no register, and so unknown
         if cursor.kind in ("number", "float"):
             return p.Number(cursor.number("a number") if cursor.kind == "number" else _value(cursor.advance()))
         name = p.Name(scope.look_up(cursor.word("an operand")))
@@ -390,9 +407,7 @@ class _Body:
 
 def _value(text: str) -> int:
     """The bits of a floating-point constant."""
-    if text[:2].lower() in ("0f", "0d"):
-        return int(text[2:], 16)
-    return int(struct.unpack("<q", struct.pack("<d", float(text)))[0])
+    return int(text[2:], 16)
 
 
 def _as_signed(offset: int) -> int:

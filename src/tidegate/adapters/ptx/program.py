@@ -19,9 +19,8 @@ from tidegate.adapters.isa import model as m
 from tidegate.adapters.isa import nodes as n
 from tidegate.adapters.isa.blocks import find_blocks
 from tidegate.adapters.isa.build import Launch, build_graph
-from tidegate.adapters.isa.effects import GLOBAL
 from tidegate.adapters.isa.explore import explore
-from tidegate.adapters.isa.values import Value, number, symbol
+from tidegate.adapters.isa.values import GLOBAL, NO_TAGS, Value, number, symbol
 from tidegate.adapters.ptx import model as p
 from tidegate.adapters.ptx.lower import lower
 from tidegate.assumptions import (
@@ -39,7 +38,7 @@ from tidegate.diag import BadInput, Finding, Label, closest
 from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
-from tidegate.index import WORKGROUP, Name
+from tidegate.index import WORKGROUP, Name, names
 from tidegate.targets import Target, known_targets, load_target
 
 MOST_THREADS = 1024
@@ -229,9 +228,16 @@ def given_by(launch: Launch, code: m.Code, function: p.Function) -> tuple[dict[s
     for array in code.arrays:
         found[f"&{array.name}"] = Value(number(array.base, threads).base, tags=frozenset((array.name,)))
     wanted = {each.name for op in code.ops for each in m.operands_of(op.action) if isinstance(each, m.Given)}
+    taken = {name for value in found.values() for name in names(value.plus)}
     for name in sorted(wanted):
         if name.startswith("param "):
-            found[name] = symbol(Name(_symbol(name, function.name)), threads, frozenset((GLOBAL,)))
+            plain = _symbol(name, function.name)
+            # Another type at the same place, of a sign or of a part of the bits, is another number.
+            while plain in taken:
+                plain += "_" + name.rsplit(" ", 1)[1]
+            taken.add(plain)
+            tags = frozenset((GLOBAL,)) if name.endswith("64") else NO_TAGS
+            found[name] = symbol(Name(plain), threads, tags)
     return found, ranges
 
 
