@@ -37,6 +37,7 @@ from tidegate.simulate.judge import Judgement, judge
 from tidegate.synchronize import SyncOptions, synchronize
 from tidegate.targets import Target, load_target
 from tidegate.verify.model import Verification
+from tidegate.verify.prover import Prover
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.tide"))
 
@@ -56,7 +57,7 @@ def advice_of(text: str) -> Advice:
 def advice_for(kernel: Kernel) -> Advice:
     target = load_target(kernel.target)
     unit = Session(kernel.name, target, kernel, None)
-    return advise(run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None), target)
+    return advise(run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None))
 
 
 def follow(text: str, findings: list[Finding]) -> str:
@@ -341,10 +342,10 @@ def test_random_programs_stay_right(seed: int) -> None:
     case = draw("standing", seed)
     after = next(outcomes(case, ("minimal",))).after
     unit = Session("program", case.target, None, after)
-    advice = advise(run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None), case.target)
+    advice = advise(run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None))
     assert not advice.why_not
     edits = {point: each.op for each in advice.less if each.code != "TG402" for point in each.piece.points}
-    assert judge(trials.edited(after, edits), case.target).findings == []
+    assert judge(Prover(after, case.target).edited(edits, {}).graph, case.target).findings == []
 
 
 # --- who says so --------------------------------------------------------------------------------------------------
@@ -425,7 +426,7 @@ def test_a_graph_without_lines_names_points() -> None:
     graph = build_graph(kernel_of(TWO_SLOTS), target).graph
     bare = replace(graph, points=tuple(replace(each, at=NOWHERE) for each in graph.points))
     checked = run_stages(Session("k", target, None, bare), print_after=None, stop_after=None, show=lambda *_: None)
-    (finding,) = advise(checked, target).findings
+    (finding,) = advise(checked).findings
     (point,) = dict(finding.witness)["points"]  # type: ignore[misc]
     assert finding.notes[0] == f"point {point}: `shared_memory_barrier`"
 

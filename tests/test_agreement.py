@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.advice import Advice, advise
-from tidegate.advice.trials import edited
+from tidegate.advice.trials import Edits
 from tidegate.advice.weaker import with_count
 from tidegate.explanation.model import Explained
 from tidegate.explanation.show import Sayings
@@ -36,6 +36,7 @@ from tidegate.session import Session, sessions_of
 from tidegate.synchronize import SyncOptions, propose
 from tidegate.synchronize.redundant import REMOVED
 from tidegate.targets import Target
+from tidegate.verify.prover import Prover
 from tidegate.verify.verify import is_proved, verify
 
 ROOT = Path(__file__).parent.parent
@@ -52,6 +53,10 @@ LONG = (
 def some(paths: list[Path]) -> list[object]:
     marked = ((each, [pytest.mark.full] if each.stem in LONG else []) for each in paths)
     return [pytest.param(each, id=each.stem, marks=marks) for each, marks in marked]
+
+
+def still_proved(graph: g.SyncGraph, target: Target, edits: Edits) -> bool:
+    return is_proved(Prover(graph, target).edited(edits, {}).graph, target)  # from nothing
 
 
 def unit_of(path: Path) -> Session:
@@ -94,7 +99,7 @@ class Pieces:
 
     def without(self, *gone: Piece) -> bool:
         points = dict.fromkeys(point for each in gone for point in each.points)
-        return is_proved(edited(self.graph, points), self.target)
+        return still_proved(self.graph, self.target, points)
 
     @property
     def redundant(self) -> set[tuple[int, ...]]:
@@ -137,7 +142,7 @@ def agree(unit: Session) -> int:
     """Of one program that is proved as it is; how many redundant pieces it has."""
     pieces = Pieces(graph_of(unit), unit.target)
     checked = check_session(unit)
-    redundant, advice = pieces.redundant, advise(checked, unit.target)
+    redundant, advice = pieces.redundant, advise(checked)
     assert said_by_explain(explain(unit)) == redundant
     free = {each.points for each in pieces.all if not (each.pinned or each.kind == STAGGER or pieces.stores(each))}
     assert said_by_advice(advice) & free == redundant & free
@@ -180,15 +185,15 @@ def test_no_count_could_be_larger_unless_advice_says_so(path: Path) -> None:
     if not waits:
         return
     stores = find_stores(graph)
-    advice = advise(checked, unit.target)
+    advice = advise(checked)
     known = {point for each in advice.less for point in each.piece.points}
     for each in advice.less:
         if each.code == "TG405":  # the count that it names is enough, beside all else that it says
             followed = {point: less.op for less in advice.less if not less.along for point in less.piece.points}
-            assert is_proved(edited(graph, followed), unit.target)
+            assert still_proved(graph, unit.target, followed)
     for number, op, name, count in waits:
         if count < unit.target.counters[name].largest and not waits_for(op, stores):
-            looser = is_proved(edited(graph, {number: with_count(op, name, count + 1)}), unit.target)
+            looser = still_proved(graph, unit.target, {number: with_count(op, name, count + 1)})
             assert number in known or not looser, f"line {graph.points[number].at.line}: {name}({count + 1})"
 
 
@@ -201,7 +206,7 @@ def test_nothing_is_called_redundant_in_a_program_that_is_wrong(path: Path) -> N
     checked = check_session(unit)
     wrong = any(each.severity == "error" for each in checked.findings)
     assert wrong
-    assert advise(checked, unit.target).why_not
+    assert advise(checked).why_not
     result = explain(unit)
     if result.graph is not None:
         sayings = Sayings(result, result.graph)

@@ -200,7 +200,7 @@ def findings_of(block: Block, folder: Path, *, advice: bool = False) -> list[Fin
         found: list[Finding] = []
         for unit in sessions_of(load(str(path)), None):
             checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
-            found += [*checked.findings, *(advise(checked, unit.target).findings if advice else ())]
+            found += [*checked.findings, *(advise(checked).findings if advice else ())]
         return found
     except BadInput as bad:
         return list(bad.findings)

@@ -100,10 +100,9 @@ def test_counts_from_values_know_how_often_a_loop_runs(trips: int) -> None:
 
 
 def test_advice_gives_the_same_count_as_sync() -> None:
-    target = load_target("gfx950")
     kernel = known("shared_memory_barrier vmcnt(0)")
     checked = run_stages(unit_of(kernel), print_after=None, stop_after=None, show=lambda *_: None)
-    (less,) = advise(checked, target).less
+    (less,) = advise(checked).less
     assert less.op == ops.SharedMemoryBarrier((("vmcnt", 7),))
 
 
@@ -379,9 +378,8 @@ def test_arms_that_copy_as_much_have_one_count() -> None:
 
 
 def test_what_is_synchronized_by_path_needs_no_advice() -> None:
-    target = load_target("gfx950")
     after = sync(guarded()).kernel
     assert after is not None
     checked = run_stages(unit_of(after), print_after=None, stop_after=None, show=lambda *_: None)
-    assert not advise(checked, target).less
+    assert not advise(checked).less
     assert show(after)

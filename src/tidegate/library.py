@@ -57,7 +57,7 @@ def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False
         return verdict_on(checked)
     from tidegate.advice import advise
 
-    return verdict_on(checked, advise(checked, unit.target).findings)
+    return verdict_on(checked, advise(checked).findings)
 
 
 def judge(program: KernelLike | SyncGraph, target: str | None = None, limits: Limits | None = None) -> Judgement:

@@ -106,7 +106,7 @@ class Checked:
     judgement: Judgement | None = None
     why_not: str = ""
     verification: Verification | None = None
-    graph: SyncGraph | None = None
+    session: Session | None = None  # what was verified
     assumptions: tuple[Assumption, ...] = ()  # that the verdict holds under
     shown: int = 0  # suspects of the verifier that the simulator shows
     refuted: int = 0  # and that cannot be, since it has gone through everything
@@ -114,6 +114,10 @@ class Checked:
     unmodelled: tuple[str, ...] = ()  # what the program does that no graph says
     replayed: int = 0  # steps that these took
     narrowed: bool = False  # whether only some suspects were run: the program had the others before it was changed
+
+    @property
+    def graph(self) -> SyncGraph | None:
+        return self.session.graph if self.session is not None else None
 
     @property
     def work(self) -> int:
@@ -245,7 +249,7 @@ def _verify(work: Checking) -> bool:
         verification = Verification(undecided=origin.unmodelled)
     if verification.is_proved:  # the shape of a kernel does not tell what its guards exclude
         checked.findings = [each for each in checked.findings if each.code not in PROTOCOL]
-    checked.verification, checked.graph = verification, graph
+    checked.verification, checked.session = verification, session
     checked.assumptions = _assumptions(session, verification)
     checked.unmodelled = origin.unmodelled if origin is not None else ()
     return True

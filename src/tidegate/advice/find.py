@@ -1,6 +1,6 @@
 """What could be less in a clean program: taken away, weaker, looser.
 
-Needs   a checked program without findings, and its target
+Needs   a checked program without findings
 Gives   `Advice`: barriers, waits and fences that can go; barriers that could do less; counts that could be larger;
         barriers that only the schedule needs
 Keeps   what is said holds together: with all of it followed, the program is proved, or as good as the simulator shows.
@@ -21,8 +21,6 @@ from tidegate.advice.say import say_less
 from tidegate.advice.trials import MOST_POINTS, Trials
 from tidegate.advice.weaker import Waiting, things_of, weaker, with_count, without_thing
 from tidegate.graph import model as g
-from tidegate.graph.flow import flow_of
-from tidegate.hazards.find import find_hazards
 from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount
 from tidegate.passes import Checked
 from tidegate.placement.groups import SINGLE, STAGGER, WAITS
@@ -30,34 +28,32 @@ from tidegate.placement.pieces import Piece, find_pieces, removal_order
 from tidegate.placement.redundant import find_redundant
 from tidegate.placement.stores import find_stores, waits_for
 from tidegate.placement.walks import Walks
+from tidegate.session import Session
 from tidegate.simulate.judge import Limits
-from tidegate.targets import Target
 
 # Called with the number of pieces done and of all.
 Progress = Callable[[int, int], None]
 
 
-def advise(checked: Checked, target: Target, limits: Limits | None = None, progress: Progress | None = None) -> Advice:
+def advise(checked: Checked, limits: Limits | None = None, progress: Progress | None = None) -> Advice:
     """Everything there is to say. Only a program that was decided, and is clean, gets advice."""
-    if not checked.is_decided or checked.graph is None:
+    if not checked.is_decided or checked.session is None:
         return Advice(why_not="nothing was judged")
     if any(each.severity == "error" for each in checked.findings):
         return Advice(why_not="there are findings")
     if checked.unmodelled:  # what would be proved is not the program
         return Advice(why_not="; ".join(checked.unmodelled))
-    return _Adviser(checked, checked.graph, target, limits, progress or (lambda *_: None)).advise()
+    return _Adviser(checked, checked.session, limits, progress or (lambda *_: None)).advise()
 
 
 class _Adviser:
     """Edits that are found are kept: what is tried next is tried with them."""
 
-    def __init__(
-        self, checked: Checked, graph: g.SyncGraph, target: Target, limits: Limits | None, progress: Progress
-    ) -> None:
-        self.graph, self.target, self.progress = graph, target, progress
-        self.trials = Trials(checked, graph, target, limits)
-        self.pieces = find_pieces(graph)
-        self.stored = find_stores(graph)
+    def __init__(self, checked: Checked, session: Session, limits: Limits | None, progress: Progress) -> None:
+        self.session, self.graph, self.target, self.progress = session, session.graph, session.target, progress
+        self.trials = Trials(checked, session, limits)
+        self.pieces = find_pieces(self.graph)
+        self.stored = find_stores(self.graph)
         self.edits: dict[int, SyncOp | None] = {}
         self.less: list[Less] = []
 
@@ -90,7 +86,7 @@ class _Adviser:
 
     def likely(self) -> frozenset[int]:
         """Barriers that stand in no window alone: quick to find, and no proof."""
-        found = find_hazards(flow_of(self.graph), self.target)
+        found = self.session.hazards()
         return find_redundant(Walks(found.flow, self.target, found.stagger), found.hazards)
 
     # --- without it ---

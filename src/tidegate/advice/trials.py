@@ -11,7 +11,6 @@ Cost    a verification for each change, up to the bounds
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from tidegate.advice.model import Proof
 from tidegate.graph import model as g
@@ -19,9 +18,9 @@ from tidegate.graph.fit import find_graph_misfits
 from tidegate.language.ops import SyncOp
 from tidegate.passes import Checked
 from tidegate.placement.pieces import Piece
+from tidegate.session import Session
 from tidegate.simulate.judge import Limits, judge
-from tidegate.targets import Target
-from tidegate.verify.ground import Ground
+from tidegate.verify.prover import Prover, Tried
 from tidegate.verify.say import what_is_proved
 from tidegate.verify.verify import verify
 
@@ -35,11 +34,11 @@ Edits = Mapping[int, SyncOp | None]
 class Trials:
     """Tries edits to one graph. `cleared`: what the verifier suspects in it as it is, and no run shows."""
 
-    def __init__(self, checked: Checked, graph: g.SyncGraph, target: Target, limits: Limits | None = None) -> None:
-        self.graph, self.target, self.limits = graph, target, limits or Limits()
+    def __init__(self, checked: Checked, session: Session, limits: Limits | None = None) -> None:
+        self.graph, self.target, self.limits = session.graph, session.target, limits or Limits()
         self.cleared = {(each.x, each.y) for each in checked.verification.suspects} if checked.verification else set()
-        self.misfits = {each.code for each in find_graph_misfits(graph, target)}
-        self.ground = Ground(graph, target)
+        self.misfits = {each.code for each in find_graph_misfits(self.graph, self.target)}
+        self.prover = Prover(self.graph, self.target, session.ground)
         self.known: dict[frozenset[tuple[int, SyncOp | None]], Proof | None] = {}
         self.count = self.points = self.steps = self.left_out = 0
 
@@ -63,13 +62,14 @@ class Trials:
             return None
         self.count += 1
         self.points += len(self.graph.points)
-        self.known[key] = found = self.decide(edited(self.graph, edits))
+        self.known[key] = found = self.decide(self.prover.edited(edits, {}))
         return found
 
-    def decide(self, graph: g.SyncGraph) -> Proof | None:
+    def decide(self, tried: Tried) -> Proof | None:
+        graph = tried.graph
         if {each.code for each in find_graph_misfits(graph, self.target)} - self.misfits:
             return None
-        verification = verify(graph, self.target, ground=self.ground)
+        verification = verify(graph, self.target, ground=tried.ground)
         if verification.is_proved:
             return Proof("verifier", what_is_proved(verification, graph))
         suspects = {(each.x, each.y) for each in verification.suspects}
@@ -88,11 +88,3 @@ class Trials:
 
 def _without(pieces: Iterable[Piece]) -> dict[int, SyncOp | None]:
     return {point: None for each in pieces for point in each.points}
-
-
-def edited(graph: g.SyncGraph, edits: Edits) -> g.SyncGraph:
-    """The program with other synchronization; all points keep their numbers."""
-    points = list(graph.points)
-    for number, op in edits.items():
-        points[number] = replace(points[number], action=g.Compute() if op is None else g.Sync(op))
-    return replace(graph, points=tuple(points))

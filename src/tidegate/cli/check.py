@@ -215,7 +215,7 @@ class _Check:
                 self.advice.append(Advice(why_not=f"it has more than {MOST_EXPLAINED:,} operations"))
                 continue
             with progress_bar(f"advising @{unit.name}", quiet=quiet) as progress:
-                found = advise(checked, unit.target, limits, progress)
+                found = advise(checked, limits, progress)
             if unit.origin is not None:
                 found = replace(found, findings=[*map(unit.origin.with_sources, found.findings)])
             self.advice.append(found)

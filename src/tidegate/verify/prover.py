@@ -41,14 +41,17 @@ class _Padded:
 
 
 class Prover:
-    """Plans for one graph."""
+    """Plans for one graph. `ground`: what proofs of the graph as it is have left, for plans that insert nothing."""
 
-    def __init__(self, graph: g.SyncGraph, target: Target) -> None:
+    def __init__(self, graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> None:
         self.graph, self.target = graph, target
         self.heads = frozenset(loop.head for loop in graph.loops)
         self.padded: dict[frozenset[int], _Padded] = {}  # by the heads of loops that have a gap before them
         self.wanted: Counter[int] = Counter()
         self.known: dict[Plan, bool] = {}
+        if ground is not None:
+            numbers = tuple((point, point) for point in range(len(graph.points)))
+            self.padded[frozenset()] = _Padded(graph, ground, Counter(), numbers)
 
     def make_room(self, inserts: Mapping[int, Sequence[SyncOp]]) -> None:
         """For what a plan is going to insert, so that what proofs of the plans before it leave is there for it."""

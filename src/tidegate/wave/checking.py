@@ -177,6 +177,6 @@ def check_program(program: WaveProgram, *, advice: bool = False) -> Checked:
     if advice:
         from tidegate.advice import advise
 
-        found = advise(checked, program.target).findings
+        found = advise(checked).findings
         checked.findings = [*checked.findings, *map(program.with_sources, found)]
     return checked
