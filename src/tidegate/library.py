@@ -50,9 +50,7 @@ def check(kernel: KernelLike, target: str | None = None, *, advice: bool = False
     """
     from tidegate.decided import verdict_on
 
-    found = kernel_of(kernel)
-    unit = Session(found.name, pick_target(found.target, target), found, None)
-    checked = check_session(unit)
+    checked = check_session(_session(kernel_of(kernel), target))
     if not advice:
         return verdict_on(checked)
     from tidegate.advice import advise
@@ -64,18 +62,16 @@ def judge(program: KernelLike | SyncGraph, target: str | None = None, limits: Li
     """Runs a kernel or a graph on the hostile machine in every way that matters: findings, and what was covered."""
     from tidegate.simulate.judge import judge as judge_graph
 
-    if isinstance(program, SyncGraph):
-        return judge_graph(program, pick_target(program.target, target), limits)
-    return judge_graph(build_graph(program, target).graph, pick_target(kernel_of(program).target, target), limits)
+    session = _session(program, target)
+    return judge_graph(session.graph, session.target, limits)
 
 
 def prove(program: KernelLike | SyncGraph, target: str | None = None) -> Verification:
     """Are all accesses in order, for all sizes, trip counts and orders of the waves? Nothing is run."""
     from tidegate.verify.verify import verify
 
-    if isinstance(program, SyncGraph):
-        return verify(program, pick_target(program.target, target))
-    return verify(build_graph(program, target).graph, pick_target(kernel_of(program).target, target))
+    session = _session(program, target)
+    return verify(session.graph, session.target)
 
 
 def sync(
@@ -116,7 +112,7 @@ def sync(
         judge,
         time_limit,
     )
-    result = synchronize(_unit(program, target), options, limits=limits)
+    result = synchronize(_session(program, target), options, limits=limits)
     if result.made is None:
         raise BadInput(*result.findings)
     return result
@@ -132,7 +128,7 @@ def explain(
     """
     from tidegate.explanation import explain as explain_unit
 
-    result = explain_unit(_unit(program, target), atomics=atomics, stagger=stagger)
+    result = explain_unit(_session(program, target), atomics=atomics, stagger=stagger)
     if result.graph is None:
         raise BadInput(*result.findings)
     return result
@@ -154,7 +150,7 @@ def draw(
     from tidegate.diag import Sources
     from tidegate.report.build import Asked, build_report
 
-    unit = _unit(program, target)
+    unit = _session(program, target)
     sources = Sources()
     if unit.kernel is not None and not sources.line(unit.kernel.at):  # from no file: it gets lines of its own text
         from tidegate.files import load_text
@@ -166,11 +162,11 @@ def draw(
     return build_report(unit, sources, Asked(sizes or {}, strategy=strategy, prefetch=prefetch))
 
 
-def _unit(program: KernelLike | SyncGraph, target: str | None) -> Session:
+def _session(program: KernelLike | SyncGraph, target: str | None) -> Session:
     if isinstance(program, SyncGraph):
         return Session(program.name, pick_target(program.target, target), None, program)
     kernel = kernel_of(program)
-    return Session(kernel.name, pick_target(kernel.target, target), kernel, None)
+    return Session(kernel.name, pick_target(kernel.target, target), kernel)
 
 
 def build_graph(kernel: KernelLike, target: str | None = None) -> KernelGraph:

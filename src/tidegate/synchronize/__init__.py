@@ -2,7 +2,7 @@
 
 from tidegate.synchronize.model import Synchronized, SyncOptions
 from tidegate.synchronize.readback import Written, read_back
-from tidegate.synchronize.stages import SYNC, judge_result, propose, synchronize, synchronize_graph, trust
+from tidegate.synchronize.stages import SYNC, judge_result, place_in, propose, synchronize, synchronize_graph, trust
 from tidegate.synchronize.written import write_programs
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Synchronized",
     "Written",
     "judge_result",
+    "place_in",
     "propose",
     "read_back",
     "synchronize",

@@ -64,9 +64,12 @@ AS_GIVEN = Limits(steps=150_000)
 
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
     """Hazards and placement for one graph; nothing is judged, nothing applied."""
-    options = options or SyncOptions()
+    return place_in(Session(graph.name, target, None, graph), options or SyncOptions())
+
+
+def place_in(session: Session, options: SyncOptions) -> Placed:
+    """The same for a session, whose hazards other options share."""
     with no_collecting():
-        session = Session(graph.name, target, None, graph)
         found = session.hazards(options.atomics, options.stagger)
         return _with_loose_counts(_place(found, session.prover, options, None, None), session.prover, options)
 

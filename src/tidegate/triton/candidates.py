@@ -32,7 +32,7 @@ from tidegate.language.show import show_op
 from tidegate.session import Session
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import iteration
-from tidegate.synchronize import Synchronized, SyncOptions, propose, synchronize_graph
+from tidegate.synchronize import Synchronized, SyncOptions, place_in, propose
 from tidegate.synchronize.pricing import MARGIN, MOST_POINTS
 from tidegate.synchronize.written import PREPARES, hazards_served
 from tidegate.verify.prover import Prover
@@ -124,9 +124,9 @@ def _loops_with_barriers(candidate: Candidate) -> list[int]:
     return sorted({point.loop for point in candidate.after.points if point.loop >= 0 and is_barrier(point.action)})
 
 
-def may_be_better(program: TritonProgram, merge_waits: str, than: Candidate) -> bool:
+def may_be_better(program: TritonProgram, session: Session, merge_waits: str, than: Candidate) -> bool:
     """Whether a plan of Tidegate's own is worth a proof."""
-    draft = synchronize_graph(program.built.graph, program.target, _options(merge_waits)).plan
+    draft = place_in(session, _options(merge_waits)).plan
     made = Candidate(program, draft, apply_to_graph(draft, program.built.graph), ())
     if than.in_loops == made.in_loops == 0:
         return made.barriers < than.barriers
@@ -152,13 +152,17 @@ def find_spill(program: TritonProgram) -> str:
 # --- Tidegate's own -------------------------------------------------------------------------------------------------
 
 
-def plan_anew(program: TritonProgram, merge_waits: str, *, refined: bool) -> Candidate | str:
+def session_of(program: TritonProgram) -> Session:
+    """For all plans of Tidegate's own; without their program they are not refined."""
+    return Session(program.name, program.target, None, program.built.graph)
+
+
+def plan_anew(program: TritonProgram, session: Session, merge_waits: str, *, refined: bool) -> Candidate | str:
     """The plan that `tidegate sync` would make, or why there is none.
 
     `refined`: without what the proof does without.
     """
-    unit = Session(program.name, program.target, None, program.built.graph, program if refined else None)
-    result = propose(unit, _options(merge_waits))
+    result = propose(replace(session, origin=program) if refined else session, _options(merge_waits))
     if result.made is None or result.after is None:
         return result.findings[0].message if result.findings else result.why_not
     if (pair := find_wrong(result.after, program.target)) is not None:

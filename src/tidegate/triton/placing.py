@@ -25,6 +25,7 @@ from tidegate.triton.candidates import (
     keep_needed,
     may_be_better,
     plan_anew,
+    session_of,
     source_of,
 )
 from tidegate.verify.say import WHY
@@ -85,11 +86,11 @@ def _chosen(text: str, file: str, merge_waits: str) -> Sequence[Candidate]:
 
 def _best(program: TritonProgram, tried: Sequence[str], best: Candidate | None = None) -> Candidate:
     """The first plan, or one of Tidegate's own that is better than those before it."""
-    why_not = ""
+    why_not, session = "", session_of(program)
     for merge_waits in tried:
-        if best is not None and not may_be_better(program, merge_waits, best):
+        if best is not None and not may_be_better(program, session, merge_waits, best):
             continue
-        made = plan_anew(program, merge_waits, refined=best is None)
+        made = plan_anew(program, session, merge_waits, refined=best is None)
         if isinstance(made, Candidate):
             try:
                 _written([made])
