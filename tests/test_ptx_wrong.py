@@ -341,7 +341,8 @@ def test_a_function_of_the_file_is_not_the_library_s() -> None:
   ld.global.u32 %r4, [%rd1+256];
   setp.eq.s32 %p9, %r4, 0;"""
         + BARRIER_UNLESS,
-        "  mad.lo.s32 %r3, %r1, 4, -4096;\n  mov.u32 %r4, a;\n  add.s32 %r5, %r4, %r3;\n  st.shared.u32 [%r5+4096], %r1;",
+        "  mad.lo.s32 %r3, %r1, 4, -4096;\n  mov.u32 %r4, a;\n"
+        "  add.s32 %r5, %r4, %r3;\n  st.shared.u32 [%r5+4096], %r1;",
         GENERIC + OWN + "  st.u32 [%rd3], %r1;",
         GENERIC + "  mul.wide.u32 %rd2, %r1, 4;\n  add.s64 %rd6, %rd5, %rd2;\n  st.u32 [%rd6], %r1;",
     ],
