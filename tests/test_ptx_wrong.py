@@ -206,6 +206,14 @@ $Lhead:
   ld.local.u64 %rd6, [%rd9];
   add.s64 %rd7, %rd6, %rd1;
   st.u32 [%rd7], %r1;""",
+    "a pointer that was read, moved by the last bits of another one": GENERIC
+    + """
+  ld.local.u64 %rd6, [%rd9];
+  and.b64 %rd7, %rd5, 15;
+  add.s64 %rd8, %rd6, %rd7;
+  @%p1 st.u32 [%rd8], %r1;
+  mov.u32 %r5, b;
+  @!%p1 ld.shared.u32 %r6, [%r5];""",
     "a pointer that two shifts align, and an argument behind it": GENERIC
     + """
   shr.u64 %rd6, %rd5, 4;

@@ -18,6 +18,7 @@ import numpy as np
 
 from tidegate.adapters.isa import bits as b
 from tidegate.adapters.isa.values import (
+    ANYWHERE,
     GLOBAL,
     NO_TAGS,
     Pred,
@@ -35,6 +36,7 @@ MOST_PARTS = 64  # of a product, that may belong to what is divided
 MOST_NODES = 60  # of a symbol: larger ones say nothing to anybody
 MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
 WHOLE_WAVE = 31  # what a shuffle among all lanes of a wave is given: the last lane, and no parts
+SCALED = {"mul", "mulwide", "mad", "madwide", "shl"}
 UNSIGNED = {"mulwide", "mulhi", "div", "rem", "min", "max"}
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -49,6 +51,8 @@ class Calculator:
 
     def compute(self, operator: str, given: list[Value], bits: int, signed: bool, source: int) -> Value:
         tags = NO_TAGS.union(*(each.tags for each in given))
+        if operator in SCALED:  # what was read is an index then, and no address
+            tags = tags - {ANYWHERE} | (given[2].tags if len(given) > 2 else NO_TAGS)
         if operator == "sub" and given[0].tags == given[1].tags and len(tags) == 1:
             tags = NO_TAGS  # how far two addresses of one array lie apart
         same = all(each.is_uniform for each in given)

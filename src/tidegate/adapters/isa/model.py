@@ -93,11 +93,15 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Registers take values that nobody knows. They are the same in all threads if all of `sources` are."""
+    """Registers take values that nobody knows. They are the same in all threads if all of `sources` are.
+
+    `of`: what the results may be addresses of: "sources", of what these are; "memory", of anything; empty, of nothing.
+    """
 
     results: tuple[str, ...]
     sources: tuple[Operand, ...] = ()
     uniform: bool = True  # whether equal sources give equal results
+    of: str = "sources"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tidegate.adapters.isa.blocks import Blocks
 from tidegate.adapters.isa.effects import Effects
 from tidegate.adapters.isa.nodes import Node
 from tidegate.adapters.isa.states import Mask, State
-from tidegate.adapters.isa.values import Held, Pred, Value, merge, number, truth, unknown, unsure
+from tidegate.adapters.isa.values import ANYWHERE, NO_TAGS, Held, Pred, Value, merge, number, truth, unknown, unsure
 
 
 class Stepper:
@@ -64,8 +64,11 @@ class Stepper:
         registers: dict[str, Held],
     ) -> None:
         if isinstance(action, m.Forget):
-            same = action.uniform and all(self.value(each, registers).is_uniform for each in action.sources)
-            self.forget(op, action.results, same, registers)
+            given = [self.value(each, registers) for each in action.sources]
+            same = action.uniform and all(each.is_uniform for each in given)
+            tags = NO_TAGS.union(*(each.tags for each in given)) if action.of == "sources" else NO_TAGS
+            tags = frozenset((ANYWHERE,)) if action.of == "memory" else tags
+            self.forget(op, action.results, same, registers, tags)
             return
         held = self.result(action, registers)
         if isinstance(action, m.Compute) and action.operator == "shuffle":
@@ -122,11 +125,19 @@ class Stepper:
                 held = unsure(self.threads, pred.is_uniform and held.is_uniform and old.is_uniform)
         registers[register] = held
 
-    def forget(self, op: m.Op, results: tuple[str, ...], same: bool, registers: dict[str, Held]) -> None:
+    def forget(
+        self,
+        op: m.Op,
+        results: tuple[str, ...],
+        same: bool,
+        registers: dict[str, Held],
+        tags: frozenset[str] = frozenset((ANYWHERE,)),
+    ) -> None:
         for each in results:
             if each in self.blocks.slice:
                 is_pred = each in self.blocks.code.predicates
-                self.put(op, each, unsure(self.threads, same) if is_pred else unknown(self.threads, same), registers)
+                held = unsure(self.threads, same) if is_pred else unknown(self.threads, same, tags)
+                self.put(op, each, held, registers)
 
     def value(self, operand: m.Operand, registers: Mapping[str, Held]) -> Value:
         match operand:

@@ -226,5 +226,5 @@ def _of_others(out: Lowering, item: p.Instruction) -> bool:
             return True
     results = out.results(item)
     if results:
-        out.guarded(m.Forget(results, (), False))
+        out.guarded(m.Forget(results, out.sources(item), False))
     return True

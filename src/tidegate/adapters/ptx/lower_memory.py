@@ -72,7 +72,9 @@ def _load(out: Lowering, item: p.Instruction) -> None:
     # memory that is what is being proved.
     # Without a state space it may be local memory, which each thread has of its own.
     steady = space in ("shared", "global", "const") and not _UNSTABLE.intersection(item.modifiers)
-    out.guarded(m.Forget(results, (at[0],), steady))
+    # Pointers have 64 bits; a compiler that keeps shorter ones in memory has them in its own.
+    may_be_address = types[0].bits >= 64 or space == "local"
+    out.guarded(m.Forget(results, (at[0],), steady, "memory" if may_be_address else ""))
 
 
 def _store(out: Lowering, item: p.Instruction) -> None:
@@ -107,7 +109,7 @@ def _atomic(out: Lowering, item: p.Instruction) -> None:
         element = ELEMENTS.get(kind.name, "")
         out.guarded(m.Touch("atomic", *at, size, space, operator=operator, element=element))
     if place:
-        out.guarded(m.Forget(out.results(item), (), False))
+        out.guarded(m.Forget(out.results(item), (), False, "memory" if types[-1].bits >= 64 else ""))
 
 
 def _copy(out: Lowering, item: p.Instruction) -> None:
