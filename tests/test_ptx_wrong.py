@@ -194,6 +194,19 @@ $Lhead:
   ret;
 $Lrace:"""
     + RACE,
+    "a sum that is meant to run through all numbers": """
+  mov.u32 %r3, 0;
+  mov.u32 %r4, 0;
+$Lhead:
+  setp.lt.s32 %p3, %r3, 0;
+  @%p3 bra $Lrace;
+  mad.lo.s32 %r3, %r3, 5, 1866750820;
+  add.s32 %r4, %r4, 1;
+  setp.lt.s32 %p4, %r4, %r2;
+  @%p4 bra $Lhead;
+  ret;
+$Lrace:"""
+    + RACE,
     "a counter of 64 bits beyond what 32 can hold": """
   mov.u64 %rd2, 0;
 $Lhead:

@@ -108,8 +108,8 @@ class Calculator:
         self, operator: str, given: list[Value], bits: int, signed: bool, source: int
     ) -> tuple[Any, Index] | None:
         if operator == "mad":
-            inner = self.symbolic("mul", given[:2], bits, signed, source)
-            return None if inner is None else self.sum(inner, self.parts(given[2], source, True))
+            inner, added = self.symbolic("mul", given[:2], bits, signed, source), self.parts(given[2], source, True)
+            return None if inner is None or self.is_hash(added, bits) else self.sum(inner, added)
         if operator == "madwide":
             inner = self.symbolic("mulwide", given[:2], bits, signed, source)
             return None if inner is None else self.sum(inner, self.parts(given[2], 64, True))
