@@ -364,6 +364,9 @@ def test_a_function_of_the_file_is_not_the_library_s() -> None:
         + BARRIER_UNLESS,
         "  mad.lo.s32 %r3, %r1, 4, -4096;\n  mov.u32 %r4, a;\n"
         "  add.s32 %r5, %r4, %r3;\n  st.shared.u32 [%r5+4096], %r1;",
+        # The lower half of an argument, and the part of it that says which half of the array: one and the same.
+        "  cvt.u32.u64 %r3, %rd1;\n  and.b32 %r4, %r3, 1;\n  and.b64 %rd2, %rd1, 1;\n  cvt.u32.u64 %r5, %rd2;\n"
+        "  setp.eq.s32 %p9, %r4, %r5;\n" + RACE_UNLESS,
         GENERIC + OWN + "  st.u32 [%rd3], %r1;",
         GENERIC + "  mul.wide.u32 %rd2, %r1, 4;\n  add.s64 %rd6, %rd5, %rd2;\n  st.u32 [%rd6], %r1;",
     ],

@@ -120,7 +120,7 @@ class Calculator:
                 return self.copied(first, given[0], bits, signed, source)
             case "cut":  # half of a register's bits; addresses of shared memory have no more
                 is_address = bool(given[0].tags - {GLOBAL})
-                return first if is_address or self.fits(given[0], bits) else None
+                return first if is_address or self.fits(given[0], bits) else self.cut(first, bits)
             case "neg":
                 return -first[0], Binary("*", first[1], Const(-1))
         if second is None or len(given) > 2:
@@ -169,6 +169,15 @@ class Calculator:
         if low is not None and high is not None and low >= 0 and high < 1 << (min(bits, source) - signed):
             return first
         return None
+
+    def cut(self, value: tuple[Any, Index], bits: int) -> tuple[Any, Index] | None:
+        """The lowest bits, with a sign, of a number that all threads share."""
+        uniform = self.as_one(*value)
+        if uniform is None:
+            return None
+        half = Const(1 << (bits - 1))
+        rest = Binary("mod", Binary("+", uniform, half), Const(1 << bits))
+        return np.zeros_like(value[0]), self.math.put(Binary("-", rest, half), {})
 
     def fits(self, value: Value, bits: int) -> bool:
         """Whether a value is sure to be one of so many bits, with a sign."""
