@@ -40,7 +40,7 @@ from tidegate.index import WAVE, Compare, Const, Flag, Name, Truth
 from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
 from tidegate.synchronize import SyncOptions, synchronize_graph
 from tidegate.targets import load_target
-from tidegate.wave.checking import WaveProgram, check_program
+from tidegate.wave.checking import WaveProgram, check, check_program
 from tidegate.wave.passing import Options, Placement, place_barriers
 
 WAVES = 4
@@ -317,6 +317,9 @@ def test_a_loop_that_waves_run_a_different_number_of_times_is_no_uniform_one(cou
         barriers = [each for each in built.graph.points if isinstance(each.action, g.Sync)]
         assert {each.under for each in barriers} == {under}
         assert (proved, "TG201" in codes) == (under == "uniform", under == "divergent")
+        found = check(trace, "gfx942", constraints=constraints)
+        assert found.is_proved == proved  # an empty list is no proof: per-wave trip counts are only run
+        assert found.verdict.startswith("proved: " if proved else "not proved: ")
         raise Enough
 
     with suppress(Enough):
