@@ -43,14 +43,15 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in (
 from hostile_inputs import OLD, TIDE, Case  # noqa: E402, it may be run as a script
 from hostile_places import CLASSES  # noqa: E402
 
-LIMIT = 20  # seconds
+LIMIT = 20  # seconds of the processor, so that a busy machine changes nothing
+PATIENCE = 120  # seconds of the clock, for what waits for ever
 MEMORY = 6 << 30  # for one process: a program that asks for more would take the machine along
 USUAL = 1 << 30  # what no bad input needs
 TOGETHER = 40  # cases that one process of several carries out
 REAL = 20  # every so many cases are processes of their own
 DEVICES = {"zero": (1, 5), "null": (1, 3), "full": (1, 7)}
 # What must not be printed: control characters but tabs and line ends, of both ranges, and bidirectional ones.
-TALKS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]")
+TALKS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 CTRL_C = 130
 PACKAGE = f"{os.sep}tidegate{os.sep}"
 
@@ -149,23 +150,23 @@ def run(case: Case, folder: Path, *, real: bool = False, disturbed: bool = True)
     pid = os.fork()
     if not pid:
         _become(case if disturbed else replace(case, moment=None, disk=0, is_locked=False), folder, printed, real)
-    status, memory = _wait(pid, began + LIMIT)
-    taken = time.monotonic() - began
+    status, seconds, memory = _wait(pid, began + PATIENCE)
     out, err = (path.read_text(encoding="utf-8", errors="backslashreplace") for path in printed)
-    return End(status, taken, out, err, memory)
+    return End(status, seconds, out, err, memory)
 
 
-def _wait(pid: int, until: float) -> tuple[int | None, int]:
-    """The status, and the most memory that the process had."""
+def _wait(pid: int, until: float) -> tuple[int | None, float, int]:
+    """The status, the seconds of the processor, and the most memory that the process had."""
     pause = 0.001
     while time.monotonic() < until:
         done, status, used = os.wait4(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status), used.ru_maxrss << 10
+            seconds = used.ru_utime + used.ru_stime
+            return None if seconds > LIMIT else os.waitstatus_to_exitcode(status), seconds, used.ru_maxrss << 10
         time.sleep(pause)
         pause = min(0.02, pause * 1.3)
     os.kill(pid, signal.SIGKILL)
-    return None, os.wait4(pid, 0)[2].ru_maxrss << 10
+    return None, PATIENCE, os.wait4(pid, 0)[2].ru_maxrss << 10
 
 
 def _become(case: Case, folder: Path, printed: list[Path], real: bool) -> NoReturn:
@@ -180,6 +181,7 @@ def _become(case: Case, folder: Path, printed: list[Path], real: bool) -> NoRetu
         if case.sink == "full":
             os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT + 1, LIMIT + 2))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if case.disk:
             # Only for files: what is printed has its own limit, and its own class of cases.

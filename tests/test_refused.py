@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
+from hostile_inputs import GENERIC
 from test_cli import GOOD, PYTHON, graph_of
 from test_robust import COMMANDS, Typed, assert_refused, command, folder, tidegate, typed
 from tidegate.diag import BadInput, visible
@@ -150,6 +151,41 @@ def test_the_largest_programs_end(folder: Path, barriers: bool, name: str) -> No
     assert "Traceback" not in done.stderr
 
 
+TTGIR = """\
+#s = #ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}}>
+#a = #ttg.blocked<{{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}}>
+!m = !ttg.memdesc<128xf32, #s, #ttg.shared_memory, mutable>
+module attributes {{"ttg.num-warps" = 4 : i32, ttg.target = "cuda:80", "ttg.threads-per-warp" = 32 : i32}} {{
+tt.func public @k(%x: tensor<128xf32, #a>) {{
+%m = ttg.local_alloc : () -> !m
+{body}tt.return
+}}
+}}
+"""
+
+
+def test_large_ttgir_is_refused(folder: Path, typed: Typed) -> None:
+    """`run` took six gigabytes for 100,000 warps, `sync` minutes for 3,000 unrolled pairs."""
+    pytest.importorskip("triton", reason="NOT TESTED: Triton is not installed")
+    pair = "ttg.local_store %x, %m : tensor<128xf32, #a> -> !m\n%y{0} = ttg.local_load %m : !m -> tensor<128xf32, #a>\n"
+    (folder / "pairs.ttgir").write_text(TTGIR.format(body="".join(map(pair.format, range(MOST_OPERATIONS // 2)))))
+    (folder / "warps.mlir").write_text(GENERIC.replace("4 : i32", "100000 : i32"))
+    for name in ("check", "sync", "explain", "run", "page"):
+        for file in ("pairs.ttgir", "warps.mlir"):
+            done = typed(*command(name, file))
+            assert_refused(done)
+            assert "TG023" in done.stderr
+
+
+def test_a_large_compiled_file_is_refused(folder: Path, typed: Typed) -> None:
+    for name in ("large.ptx", "large.ttgir", "large.mlir"):
+        with (folder / name).open("wb") as file:
+            file.truncate(10 << 20)
+        done = typed("check", name)
+        assert_refused(done)
+        assert "larger than 4 MB" in done.stderr
+
+
 def test_thousands_of_chained_lets_are_no_recursion(folder: Path) -> None:
     text = "kernel @k() waves 4 {\n  %a0 = let wave\n"
     text += "".join(f"  %a{n} = let %a{n - 1} + 1\n" for n in range(1, MOST_OPERATIONS - 10)) + "}\n"
@@ -203,7 +239,7 @@ def test_a_large_file_is_refused(folder: Path, typed: Typed) -> None:
         file.truncate(80 << 20)
     done = typed("check", "large.tide")
     assert_refused(done)
-    assert "larger than 64 MB" in done.stderr
+    assert "larger than 16 MB" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,15 @@ from tidegate.disk import read_whole, reason_of
 from tidegate.graph.model import SyncGraph
 from tidegate.guest import user_code
 from tidegate.language.ops import Kernel
-from tidegate.limits import check_instructions, check_size
+from tidegate.limits import check_compiled, check_instructions, check_size, check_waves
 
 if TYPE_CHECKING:
     from tidegate.adapters.ptx.program import Ptx
     from tidegate.adapters.triton.read import Ttgir
 
-# The most that is read of one file.
-MAX_BYTES = 64 << 20
+# The most that is read of one file: reading takes about a second for a megabyte, TTGIR and PTX more.
+MAX_BYTES = 16 << 20
+MAX_COMPILED = 4 << 20
 READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx` and `.py` files"
 
 
@@ -73,12 +74,12 @@ def load(where: str, *, as_compiled: bool = True, block: str | None = None, take
     if suffix in (".tide", ".sync"):
         loaded = _from_text(read_text(path, file), file, suffix)
     elif suffix in (".ttgir", ".mlir"):
-        return _from_ttgir(read_text(path, file), file, name.lstrip("@"), as_compiled)
+        return _from_ttgir(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), as_compiled)
     elif suffix == ".ptx":
         if not takes_ptx:
             help = f"`tidegate check {file} --block 256`; with `--advice` it says which barriers could go"
             _fail(file, "PTX is only checked: this command does not take it", help)
-        return _from_ptx(read_text(path, file), file, name.lstrip("@"), block)
+        return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), block)
     elif suffix == ".ttir":
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
     else:
@@ -92,9 +93,9 @@ def _fail(file: str, message: str, help: str = "") -> NoReturn:
     raise BadInput(Finding("TG007", message, (Label(Span(file, 0, 0, 0)),), help=help))
 
 
-def read_text(path: Path, file: str) -> str:
+def read_text(path: Path, file: str, most: int = MAX_BYTES) -> str:
     try:
-        text = read_whole(path, MAX_BYTES).decode("utf-8-sig")
+        text = read_whole(path, most).decode("utf-8-sig")
     except UnicodeDecodeError:
         _fail(file, "the file is not text in UTF-8")
     except (OSError, ValueError) as error:
@@ -129,10 +130,17 @@ def _from_text(text: str, file: str, suffix: str) -> Loaded:
     return Loaded(file, kernels, None, sources)
 
 
+# Operations of TTGIR that may touch shared memory or order it; most others are arithmetic.
+TOUCHING = ("ttg.", "ttng.", "amdg.", "amdgpu.", "nvgpu.", "gpu.", "rocdl.")
+
+
 def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
+    from tidegate.adapters.mlir.model import walk
     from tidegate.adapters.triton.read import read_to_edit, read_ttgir
 
     ttgir = read_ttgir(text, file, as_compiled=True) if as_compiled else read_to_edit(text, file)
+    check_waves(ttgir.waves, "", Span(file, 0, 0, 0))
+    check_compiled(sum(each.name.startswith(TOUCHING) for each in walk(ttgir.module.operation)), file)
     if not ttgir.kernels:
         _fail(file, "the file holds no kernel", "a kernel of TTGIR starts with `tt.func public @name`")
     if name and name not in ttgir.names:

@@ -29,9 +29,9 @@ MOST_KERNELS = 1_000
 def check_size(kernels: Sequence[Kernel], graph: SyncGraph | None, file: str) -> None:
     """Whether all commands can take these programs."""
     for kernel in kernels:
-        _check_waves(kernel.waves, kernel.name, kernel.at)
+        check_waves(kernel.waves, kernel.name, kernel.at)
     if graph is not None:
-        _check_waves(graph.waves, graph.name, Span(file, 0, 0, 0))
+        check_waves(graph.waves, graph.name, Span(file, 0, 0, 0))
     count = count_operations(kernels, graph)
     if count > MOST_OPERATIONS:
         help = "pick one kernel with `FILE::name`, or roll loops up" if len(kernels) > 1 else "roll loops up"
@@ -46,6 +46,13 @@ def check_explained(kernel: Kernel | None, graph: SyncGraph | None, name: str, w
         said = f"`@{name}` has {count:,} operations, and {what} takes at most {MOST_EXPLAINED:,}"
         help = "roll loops up; `check` and `sync` take more"
         raise BadInput(Finding("TG023", said, (Label(kernel.at),) if kernel is not None else (), help=help))
+
+
+def check_compiled(count: int, file: str) -> None:
+    """Whether all commands can take a module with so many operations on shared memory."""
+    if count > MOST_OPERATIONS:
+        said = f"the file has {count:,} operations on shared memory, and commands take at most {MOST_OPERATIONS:,}"
+        raise BadInput(Finding("TG023", said, (Label(Span(file, 0, 0, 0)),), help="roll loops up"))
 
 
 def check_instructions(counts: Sequence[int], file: str) -> None:
@@ -65,7 +72,8 @@ def count_operations(kernels: Sequence[Kernel], graph: SyncGraph | None) -> int:
     return points + sum(1 for kernel in kernels for _ in walk_ops(kernel.body))
 
 
-def _check_waves(waves: object, name: str, at: Span) -> None:
+def check_waves(waves: object, name: str, at: Span) -> None:
     if isinstance(waves, int) and waves > MOST_WAVES:
-        said = f"`@{name}` has {waves:,} waves, and commands take at most {MOST_WAVES}"
+        program = f"`@{name}`" if name else "the module"
+        said = f"{program} has {waves:,} waves, and commands take at most {MOST_WAVES}"
         raise BadInput(Finding("TG023", said, (Label(at),), help="no GPU has more than 64 in a workgroup"))
