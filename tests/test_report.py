@@ -439,7 +439,8 @@ def test_notebooks_show_kernels_plans_findings_and_results() -> None:
     assert "proved" in result._repr_html_()
     assert "insert shared_memory_barrier before" in result.plan._repr_html_()
     assert "RAW" in result.plan._repr_html_()
-    assert tidegate.check(result.kernel)._repr_html_() == '<p style="color: #2c8a4b">no findings</p>'
+    shown = tidegate.check(result.kernel)._repr_html_()
+    assert shown.startswith('<p style="color: #2c8a4b">no findings</p><p>proved: ')
     assert "weight" in tidegate.explain(result.kernel)._repr_html_()
     assert tidegate.draw(kernel)._repr_html_().startswith("<iframe srcdoc=")
 

@@ -460,7 +460,7 @@ def test_a_proof_of_the_plan_would_see_none_of_that(command: Run, monkeypatch: p
     from tidegate.synchronize import Written
 
     def trusting(results: Any, *_: object, **__: object) -> list[Any]:
-        return [Written(replace(each.unit, graph=each.after)) for each in results]
+        return [Written(each.made) for each in results]
 
     monkeypatch.setattr(synchronize, "read_back", trusting)
     pattern, new, _ = BREAKS["a barrier is forgotten"]

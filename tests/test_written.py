@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +110,7 @@ def test_a_proof_of_the_plan_would_see_none_of_that(name: str, command: Run, mon
     """The old belief: what was planned is what was written."""
 
     def trusting(results: Any, *_: object, **__: object) -> list[Written]:
-        return [Written(replace(each.unit, kernel=each.kernel, graph=each.after)) for each in results]
+        return [Written(each.made) for each in results]
 
     monkeypatch.setattr(synchronize, "read_back", trusting)
     monkeypatch.setattr(synchronize, "write_programs", broken(synchronize.write_programs))

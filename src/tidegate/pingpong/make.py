@@ -50,9 +50,11 @@ def in_clusters(
         plain = arrange(body, 2, stagger=stagger)
         return plain if isinstance(plain, Declined) and plain.reason == "not-pipelined" else split
     if split is not body.built.kernel:
-        found = find_body(split, body.target)
-        assert isinstance(found, Body)
-        body = found
+        if split not in body.of_split:  # several numbers of clusters may split alike
+            found = find_body(split, body.target)
+            assert isinstance(found, Body)
+            body.of_split[split] = found
+        body = body.of_split[split]
     drafts = [_drafted(each, strategy, stagger) for each in _ways(body, clusters, stagger, spare)]
     refused = [each for each in drafts if isinstance(each, Declined)]
     for draft in sorted((each for each in drafts if isinstance(each, Candidate)), key=_rank):

@@ -70,6 +70,11 @@ class Body:
     def footprints(self) -> Footprints:
         return find_footprints(flow_of(self.graph))
 
+    @cached_property
+    def of_split(self) -> dict[Kernel, Body]:
+        """The loops of kernels in which products of this one are split, as far as they are known."""
+        return {}
+
     def of_role(self, *roles: str) -> list[Piece]:
         return [each for each in self.pieces if each.role in roles]
 
