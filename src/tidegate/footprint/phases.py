@@ -27,7 +27,7 @@ from tidegate.index import TRUE, Binary, Cond, Const, Index, names
 MOST_TRIED = 60_000
 MOST_EVALUATED = 4096
 MOST_VALUES = 64
-MOST_READY = 256  # sides of which is kept what they touch
+MOST_READY, MOST_KEPT = 256, 1024  # sides of which is kept what they touch, and for how many combinations
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,9 +346,12 @@ class _Ready:
         A wave that divides by 0 ends with an error, and touches nothing.
         """
         key = tuple([env[name] for name in self.names])
-        if key not in self.known:
-            self.known[key] = self.find(env)
-        return self.known[key]
+        if key in self.known:
+            return self.known[key]
+        found = self.find(env)
+        if len(self.known) < MOST_KEPT:
+            self.known[key] = found
+        return found
 
     def find(self, env: Mapping[str, int]) -> tuple[int, int] | None:
         try:
