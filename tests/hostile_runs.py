@@ -290,7 +290,7 @@ def complaints(
     said = end.out + end.err
     if end.status is None:
         yield f"more than {LIMIT} s"
-    elif end.status < 0 and not (case.by == "kill" and end.status == -signal.SIGALRM):
+    elif end.status < 0 and (case.by, -end.status) not in (("kill", signal.SIGALRM), ("ctrl-c", signal.SIGINT)):
         yield f"ended by {signal.Signals(-end.status).name}"
     elif end.status not in (0, 1, 2) and end.status >= 0 and not (case.by == "ctrl-c" and end.status == CTRL_C):
         yield f"status {end.status}"

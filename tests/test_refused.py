@@ -409,3 +409,25 @@ def test_ctrl_c_at_any_moment(folder: Path) -> None:
         assert early or silent or process.returncode in (0, 130), err
         assert early or "Traceback" not in err, err
         assert "tidegate sync" not in err
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_file_that_closes_streams(folder: Path, stream: str) -> None:
+    """Its findings were lost with the stream: status 2 without a word."""
+    Path("k.py").write_text(f"import sys\nsys.{stream}.close()\n")
+    ended = tidegate("check", "k.py")
+    assert ended.returncode == 2
+    assert "k.py" in ended.stdout + ended.stderr
+
+
+def test_a_stagger_without_end(folder: Path, typed: Typed) -> None:
+    """Numbers that no list is long enough for were an internal error."""
+    assert_refused(typed("sync", "race.tide", "--stagger", "9" * 400))
+
+
+def test_memory_without_end(folder: Path, typed: Typed) -> None:
+    """isl cannot hold what it would be asked about (found in generic MLIR: `ttg.shared` of thirty digits)."""
+    text = graph_of(GOOD)
+    assert "bytes 1024" in text
+    Path("k.sync").write_text(text.replace("bytes 1024", f"bytes {1024 * 10**30}"))
+    assert_refused(typed("check", "k.sync"))

@@ -23,7 +23,7 @@ import pytest
 from conftest import ROOT
 from test_cli import FILES, GOOD, graph_of
 from test_damage import watched
-from tidegate import cli
+from tidegate import cli, disk
 from tidegate.disk import write_whole
 
 Process = subprocess.CompletedProcess[str]
@@ -157,6 +157,7 @@ WRITER = """
 import sys
 sys.path.insert(0, {source!r})
 from tidegate import cli
+from tidegate import disk
 from tidegate.disk import write_whole
 print("ready", flush=True)
 number = 0
@@ -245,6 +246,14 @@ def test_streams_fifos_and_devices_are_written_directly(folder: Path) -> None:
         assert reader.stdout is not None
         assert "kernel @shift" in reader.stdout.read()
     assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+
+
+def test_a_fifo_that_nothing_reads_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-o FIFO` never ended."""
+    monkeypatch.setattr(disk, "READER_COMES", 0)
+    os.mkfifo("pipe")
+    with pytest.raises(OSError, match="nothing reads from it"):
+        write_whole("pipe", "text")
 
 
 def test_one_function_writes_all_files() -> None:

@@ -14,6 +14,7 @@ import re
 import secrets
 import stat
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,7 @@ STREAM = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdin|stdout|stderr))")
 STREAMS = ("stdin", "stdout", "stderr")
 # Links that are followed one by one, as many as Linux follows.
 MOST_LINKS = 40
+READER_COMES = 5  # seconds within which a FIFO has to be read
 # Errors of a file system that cannot be asked to wait for its disk.
 CANNOT_WAIT = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EBADF)
 
@@ -78,12 +80,29 @@ def write_whole(path: str | Path, data: str | bytes) -> None:
     except ValueError as error:  # a NUL in the name
         raise OSError(errno.EINVAL, str(error)) from None
     if old is not None and not stat.S_ISREG(old.st_mode):
-        with open(place, "wb") as file:
-            file.write(data)
+        _write_odd(place, data)
         return
     if old is not None and not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))  # a new name would get around its mode
     _replace(place, data, old)
+
+
+def _write_odd(place: str, data: bytes) -> None:
+    """Into a device or a FIFO. A FIFO is waited for until somebody reads it, but not for ever."""
+    until = time.monotonic() + READER_COMES
+    while True:
+        try:
+            number = os.open(place, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > until:
+                raise OSError(errno.ENXIO, "nothing reads from it") from None
+        time.sleep(0.05)
+    os.set_blocking(number, True)
+    with os.fdopen(number, "wb") as file:
+        file.write(data)
 
 
 def _end_of_links(path: str) -> tuple[str, int | None]:

@@ -8,15 +8,16 @@ Cost    none of its own
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from tidegate.diag import BadInput, Finding, Label, Span, closest
 
@@ -40,15 +41,42 @@ def surroundings_kept() -> Iterator[None]:
         sys.setrecursionlimit(depth)
 
 
+class _Lent(io.TextIOBase):
+    """A stream that is not closed by the file that prints to it (test_refused: `test_a_file_that_closes_streams`)."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(text)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+    def close(self) -> None:
+        self.flush()
+
+
+@contextmanager
+def _streams_kept() -> Iterator[None]:
+    """What the file prints goes to the error stream: the output belongs to the command."""
+    lent = _Lent(sys.stderr)
+    with redirect_stdout(lent), redirect_stderr(lent):
+        yield
+
+
 @contextmanager
 def user_code(path: Path, file: str) -> Iterator[None]:
-    """What goes wrong in a Python file is a mistake in that file: a finding with its line, never a crash.
-
-    What the file prints goes to the error stream: the output belongs to the command.
-    """
+    """What goes wrong in a Python file is a mistake in that file: a finding with its line, never a crash."""
     interrupts = _Interrupts()
     try:
-        with redirect_stdout(sys.stderr), interrupts.counted(), _without_exit(), surroundings_kept():
+        with _streams_kept(), interrupts.counted(), _without_exit(), surroundings_kept():
             yield
     except BadInput:
         raise

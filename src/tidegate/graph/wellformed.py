@@ -16,6 +16,8 @@ from tidegate.index import INDEX_TYPES, MACHINE_NAMES, MOST_PARTS, ZERO, Cond, I
 from tidegate.language.ops import CommitGroup, NullAsyncDep, Value
 from tidegate.language.types import DTYPES
 
+MOST_BYTES = 1 << 40  # of a buffer: no GPU has so much memory, and arithmetic on more would need numbers without end
+
 
 def check_graph(graph: g.SyncGraph) -> list[Finding]:
     """All that is wrong, in the order of points."""
@@ -49,6 +51,8 @@ def _check_whole(graph: g.SyncGraph) -> Iterator[Finding]:
     for buffer in graph.buffers:
         if buffer.slot_bytes < 0 or buffer.slots < 1:
             yield _finding(f"the buffer `{buffer.name}` has {buffer.slots} slots of {buffer.slot_bytes} bytes")
+        elif max(buffer.bytes, abs(buffer.offset or 0)) > MOST_BYTES:
+            yield _finding(f"the buffer `{buffer.name}` has more than {MOST_BYTES:,} bytes, or begins behind so many")
     for map_ in graph.maps:
         if len(map_.starts) > graph.waves * graph.lanes or not graph.lanes:
             yield _finding(f"the map `{map_.name}` has {len(map_.starts)} threads, more than the waves have lanes")

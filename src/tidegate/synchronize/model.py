@@ -29,6 +29,7 @@ MERGE_WAITS = ("model", "never", "always")
 
 
 AS_WRITTEN = "not proved as written"
+MOST_STAGGER = 1_000  # arrivals: each is a copy of every question
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ class SyncOptions:
             _refuse(f"atomics cannot be `{self.atomics}`", "`commute` or `order`")
         if self.merge_waits not in MERGE_WAITS:
             _refuse(f"waits cannot be merged `{self.merge_waits}`", f"one of: {', '.join(MERGE_WAITS)}")
-        if self.stagger < 0:
-            _refuse(f"a stagger cannot be {self.stagger}", "0 or more arrivals")
+        if not 0 <= self.stagger <= MOST_STAGGER:
+            _refuse(f"a stagger cannot be {self.stagger}", f"0 to {MOST_STAGGER} arrivals")
         if self.bisect is not None and self.bisect < 0:
             _refuse(f"{self.bisect} edits cannot be carried out", "0 or more")
         if not self.seconds > 0:
