@@ -168,7 +168,7 @@ def _stagger(patch: Patch) -> None:
     patch.setattr(PairFacts, "demand", lambda self, pairs, second: int(bool(pairs & find.ACROSS)))
 
 
-@rule("unknown operations", "an operation that nobody has described may write all that it reaches")
+@rule("unknown operations", "an operation without a description may write all that it reaches")
 def _unknown(patch: Patch) -> None:
     def effect(self: PairFacts, node: int) -> str:
         action = self.flow.action(node)

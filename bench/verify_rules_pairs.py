@@ -100,7 +100,7 @@ def _fetched(patch: Patch) -> None:
     )
 
 
-@rule("what nobody described", "an operation that nobody has described may write")
+@rule("what nobody described", "an operation without a description may write")
 def _unknown(patch: Patch) -> None:
     changed(patch, events, "_anything", lambda old: lambda queues: replace(old(queues), effect="read"))
 

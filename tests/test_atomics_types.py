@@ -98,7 +98,9 @@ def test_atomics_commute_unless_an_order_is_asked_for() -> None:
         assert found_after(made) == []
         assert made.kernel is not None
         assert sum(isinstance(op, ops.SharedMemoryBarrier) for op in ops.walk_ops(made.kernel.body)) == barriers
-        assert any("`--atomics commute`, the default, leaves them" in each for each in made.notes) == bool(barriers)
+        assert any("`--atomics commute`, the default, leaves them unordered" in each for each in made.notes) == bool(
+            barriers
+        )
 
 
 def test_a_histogram_needs_no_barrier_between_its_additions() -> None:

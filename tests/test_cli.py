@@ -689,7 +689,7 @@ def test_a_reference_that_names_no_argument_is_bad_input(tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, "-m", "tidegate", "run", "other.py"], capture_output=True, text=True, cwd=tmp_path
     )
-    assert (done.returncode, "`reference` gives `Z`, which is no argument" in done.stderr) == (2, True)
+    assert (done.returncode, "`reference` returns `Z`, which is not an argument" in done.stderr) == (2, True)
 
 
 # --- the page of commands -----------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def test_an_mbarrier_is_complete_when_its_bytes_have_landed() -> None:
 
 
 def test_waves_that_wait_for_ever_are_said() -> None:
-    with pytest.raises(Stuck, match="wave 1 waits for ever at point 7"):
+    with pytest.raises(Stuck, match="wave 1 waits forever at point 7"):
         cycles((), (Await(7, Meeting("%m", 1, 0), 0),))
 
 
@@ -386,7 +386,7 @@ def test_a_graph_has_an_estimate_on_every_target(name: str) -> None:
 def test_a_hang_has_no_estimate() -> None:
     text = "target gfx1250\nkernel @h() waves 2 {\n%b = new_barrier : mbarrier<1>\nmbarrier_wait %b[0] parity 0\n}\n"
     graph, target = graph_of(text)
-    with pytest.raises(NoEstimate, match="waits for ever"):
+    with pytest.raises(NoEstimate, match="waits forever"):
         estimate(graph, target)
 
 
@@ -419,7 +419,7 @@ def test_the_command_prints_cycles(tmp_path: Path) -> None:
     status, text = invoke(tmp_path, "--cycles")
     assert status == 0
     assert "cycles an iteration, 32 iterations" in text
-    assert "held up for" in text
+    assert "stalls for" in text
 
 
 def test_the_command_prints_json_and_writes_a_timeline(tmp_path: Path) -> None:

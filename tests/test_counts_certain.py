@@ -167,7 +167,7 @@ def test_a_count_that_leans_on_it_is_a_race_for_every_judge(name: str) -> None:
 def test_the_finding_says_which_line_does_not_count() -> None:
     (found,) = tg.check(leaning(UNCERTAIN["uniform read"]))
     assert any(
-        note == "the instructions of line 7 do not count: they may be merged, deleted, jumped over, or issued on "
+        note == "the instructions of line 7 do not count: they may be merged, deleted, skipped, or issued on "
         "another counter"
         for note in found.notes
     )

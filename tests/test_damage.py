@@ -36,7 +36,7 @@ LIMIT = 10  # seconds for one file
 
 @contextmanager
 def watched(what: str, limit: int = LIMIT) -> Iterator[None]:
-    """Ends what takes too long: seconds of the processor, so that a busy machine changes nothing; what waits for ever
+    """Ends what takes too long: seconds of the processor, so that a busy machine changes nothing; what waits forever
     gets ten times as many."""
 
     def stop(*_: object) -> None:

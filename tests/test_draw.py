@@ -230,7 +230,7 @@ def test_a_graph_and_a_python_file_are_drawn_as_the_kernel(tmp_path: Path) -> No
     [
         (("good.tide", "-o", "out.pdf"), "only `.html` and `.svg` are"),
         (("good.tide", "-o", "out"), "name it `out.html`"),
-        (("good.tide",), "nothing says where to draw"),
+        (("good.tide",), "no output file given"),
         (("good.tide", "-o", "out.svg", "--size", "Q=4"), "has no size `Q`"),
         (("good.tide", "-o", "out.svg", "--size", "K"), "is no size"),
         (("good.tide", "-o", "nowhere/out.svg"), "cannot be written"),
@@ -238,7 +238,7 @@ def test_a_graph_and_a_python_file_are_drawn_as_the_kernel(tmp_path: Path) -> No
         (("missing.tide", "-o", "out.svg"), "cannot be read"),
         (("bad.tide", "-o", "out.svg"), "%q"),
         (("two.tide", "-o", "out.svg"), "pick one: `two.tide::gemm_one_slot`"),
-        (("hang.tide", "-o", "out.svg"), "there is no picture of @k: wave 0 waits for ever"),
+        (("hang.tide", "-o", "out.svg"), "no picture: @k: wave 0 waits forever"),
         (("empty.tide", "-o", "out.svg"), "nothing to draw"),
     ],
 )

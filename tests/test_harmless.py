@@ -133,7 +133,7 @@ def test_a_stream_that_cannot_say_a_character_gets_an_escape(folder: Path) -> No
 
 def test_help_about_ttgir_names_its_operations() -> None:
     for known, wanted in TTGIR.items():
-        found = in_ttgir(Finding("TG101", "x", help=f"put `{known}` between the two, not `other`"))
+        found = in_ttgir(Finding("TG101", "x", help=f"insert `{known}` between the two, not `other`"))
         assert f"`{wanted}`" in found.help
         assert "`other`" in found.help
         assert f"`{known}`" not in found.help

@@ -278,9 +278,9 @@ def test_a_guard_is_priced_with_the_trips_that_are_played(sizes: str, bound: str
 
 def test_the_reason_of_a_count_by_path_is_named() -> None:
     result = sync(guarded())
-    assert "wait_count vmcnt(2)  # counted by path: the copies of this way are younger; " in result.text
-    assert "wait_count vmcnt(0)  # counted by path: no copies on this way; " in result.text
-    assert any(note.startswith("taken: counts by path") for note in result.notes)
+    assert "wait_count vmcnt(2)  # counted by path: on this path the copies are newer; " in result.text
+    assert "wait_count vmcnt(0)  # counted by path: no copies on this path; " in result.text
+    assert any(note.startswith("taken: separate counts") for note in result.notes)
     assert any(why.startswith("counted by path") for edit in result.plan.edits for why in edit.serves)
     assert result.kernel is not None
     explained = explain(unit_of(tg.parse(result.text, "k.tide").kernels[0]))
@@ -321,10 +321,10 @@ def test_a_strategy_by_name_says_what_counts_by_path_would_take(strategy: str) -
     assert result.checked.is_proved
     said = [note for note in result.notes if note.startswith(("taken: ", "considered: "))]
     assert [each.split(":")[:2] for each in said] == [
-        ["taken", " the least weight, waits as early as it asks for"],
-        ["considered", " counts by path, one in each arm"],
+        ["taken", " least weight, waits merged"],
+        ["considered", " separate counts in each arm"],
     ]
-    assert any(note.endswith("without a strategy by name, the fewest cycles") for note in result.notes)
+    assert any(note.endswith("without a strategy, `sync` minimizes cycles") for note in result.notes)
 
 
 GROUPS = """
@@ -367,7 +367,7 @@ def test_groups_that_a_guard_commits_are_counted_by_path(where: str, slots: int,
     assert result.checked is not None
     assert result.checked.is_proved
     assert counts_of(result.kernel) == [{"group": each} for each in counts]
-    assert any(note.startswith("taken: counts by path") for note in result.notes)
+    assert any(note.startswith("taken: separate counts") for note in result.notes)
 
 
 def test_arms_that_copy_as_much_have_one_count() -> None:

@@ -114,7 +114,7 @@ def test_one_slot_where_two_would_do() -> None:
     assert found is not None
     assert (found.buffers, found.have, found.more, found.bytes, found.anew) == (("%tile",), (1,), 1, 1024, False)
     assert at(result, 7).more_slots is None
-    said = "  slots    with 2 slots instead of 1 of %tile one barrier per iteration less, for 1,024 bytes more"
+    said = "  slots    2 slots instead of 1 of %tile: one barrier fewer per iteration, for 1,024 more bytes"
     assert said in result.text
     two = ONE.replace("4x64xf32>\n", "4x64xf32, slots = 2>\n", 1).replace("%tile[", "%tile[%k mod 2][")
     assert is_clean(without_line(two, 10))
@@ -145,7 +145,7 @@ def test_what_stays_may_have_to_wait_for_more() -> None:
     found = at(result, 10).more_slots
     assert found is not None
     assert (found.more, found.anew) == (1, True)
-    assert "one barrier per iteration less, after `sync`, for" in result.text
+    assert "one barrier fewer per iteration, after `sync`, for" in result.text
     assert not is_clean(without_line(with_slots(text, 3), 10))
     (kernel,) = tg.parse(without_line(with_slots(text, 3), 10)).kernels
     unit = Session(kernel.name, load_target(kernel.target), kernel, None)
@@ -161,7 +161,7 @@ def test_slots_that_do_not_help() -> None:
     found = at(result, 6).more_slots
     assert found is not None
     assert (found.more, found.tried, found.is_saved) == (None, 4, False)
-    assert "  slots    no number of slots of %tile up to 6 saves it\n" in result.text
+    assert "  slots    up to 6 slots of %tile do not save it\n" in result.text
 
 
 def test_the_least_number_that_helps_is_named() -> None:
@@ -193,7 +193,7 @@ def test_memory_that_is_full_is_said_to_be_so() -> None:
     found = at(of(text), 10).more_slots
     assert found is not None
     assert (found.more, found.tried, found.fits) == (None, 0, False)
-    assert "there is no room for one more of %tile: 32,768 bytes" in of(text).text
+    assert "no room for another slot of %tile: 32,768 bytes" in of(text).text
 
 
 def test_the_graph_alone_says_the_same() -> None:

@@ -96,9 +96,9 @@ def test_a_pair_reaches_round_a_loop_where_that_is_faster(target: str, strategy:
     assert is_proved(result)
     assert (barriers(result), weight(result)) == (3, 33)
     within, carried = (note for note in result.notes if "cycles" in note)
-    assert within.startswith("considered: pairs within an iteration: 2 barriers, weight 32")
-    assert carried.startswith("taken: a pair round the end of a loop")
-    assert carried.endswith("fewer than with the least weight")
+    assert within.startswith("considered: split pairs within an iteration: 2 barriers, weight 32")
+    assert carried.startswith("taken: split pairs across iterations")
+    assert carried.endswith("fewer than the lightest plan")
     assert cycles(result) == int(CYCLES.findall(carried)[0].replace(",", ""))
     assert cycles(result) < int(CYCLES.findall(within)[0].replace(",", ""))
 
@@ -226,7 +226,7 @@ def test_a_plan_that_is_proved_wins_over_one_with_names(strategy: str) -> None:
     assert is_proved(result)
     assert not [op for _, op in inserted(result) if op == NewBarrier.__name__]
     assert weight(result) == weight(tg.sync(around, strategy="minimal"))
-    assert [note for note in result.notes if "named barrier" in note and "it is not proved, this plan is" in note]
+    assert [note for note in result.notes if "named barrier" in note and "it cannot be proved" in note]
 
 
 # --- the default beside `minimal` ---------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_the_default_is_never_heavier_unless_it_is_faster(target: str, stages: i
         assert cycles(default) < cycles(minimal)
         assert default.placed.strategy == "cost"
         (taken,) = (note for note in default.notes if note.startswith("taken"))
-        assert taken.endswith("% fewer than with the least weight")
+        assert taken.endswith("% fewer than the lightest plan")
 
 
 THREE_STAGES = """
@@ -329,7 +329,7 @@ def test_a_heavier_plan_that_is_slower_is_not_taken() -> None:
     default = tg.sync(kernel)
     assert weight(default) == 16
     assert cycles(default) < 0.6 * cycles(tg.sync(kernel, strategy="minimal"))
-    assert not [note for note in default.notes if note.startswith("taken: waits where")]
+    assert not [note for note in default.notes if note.startswith("taken: waits as late")]
 
 
 def test_the_fewest_barriers_stand_where_their_waits_hold_up_least() -> None:
@@ -337,7 +337,7 @@ def test_the_fewest_barriers_stand_where_their_waits_hold_up_least() -> None:
     kernel = staged("sm_80", 4, last=True)
     default, best = tg.sync(kernel), tg.sync(kernel, strategy="optimal")
     assert cycles(default) <= cycles(best)
-    assert [note for note in default.notes if "moved to where its waits hold up least" in note]
+    assert [note for note in default.notes if "moved to where its waits stall least" in note]
 
 
 def test_two_slots_keep_the_wait_behind_the_copy() -> None:
@@ -352,13 +352,13 @@ def test_without_an_estimate_waits_stay(target: str, monkeypatch: pytest.MonkeyP
     result = tg.sync(staged(target, 3))
     assert result.placed is not None
     assert result.placed.strategy == "late"
-    assert [note for note in result.notes if note.startswith("taken: waits where") and "cycles unknown" in note]
+    assert [note for note in result.notes if note.startswith("taken: waits as late") and "cycles unknown" in note]
 
 
 def test_a_plan_that_is_heavier_says_what_that_is_worth() -> None:
     one, other = Considered("merged", Tally(1, 1, 16), 200.0), Considered("latest", Tally(2, 1, 24), 150.0)
     said = say_considered((one, replace(other, is_taken=True)))
-    assert said[1].endswith("2 barriers, weight 24, 150 cycles, 25.0 % fewer than with the least weight")
+    assert said[1].endswith("2 barriers, weight 24, 150 cycles, 25.0 % fewer than the lightest plan")
 
 
 # --- barrier objects ----------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def test_a_bound_of_the_run_before_placement_is_said() -> None:
     kernel = kernel_of(path.read_text(encoding="utf-8"))
     unit = Session(kernel.name, load_target(kernel.target), kernel, None)
     few = synchronize(unit, SyncOptions(judge=False), limits=Limits(steps=1_500))
-    assert few.notes[0].startswith("not all runs were seen in which barrier objects order what gets no barrier: ")
+    assert few.notes[0].startswith("barrier objects order accesses without a barrier; not all runs were")
     assert "the bound of 1,500 steps was reached" in few.notes[0]
     all_runs = synchronize(unit, SyncOptions(judge=False))
-    assert not [note for note in all_runs.notes if "not all runs were seen" in note]
+    assert not [note for note in all_runs.notes if "not all runs were" in note]

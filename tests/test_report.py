@@ -411,10 +411,10 @@ def test_the_command_says_what_is_on_the_page(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("-o", "out.png"), "only `.html` and `.svg` are"),
-        ((), "nothing says where to draw"),
+        ((), "no output file given"),
         (("-o", "nowhere/out.html"), "cannot be written"),
         (("-o", "out.html", "--size", "Q=1"), "has no size `Q`"),
-        (("-o", "out.html", "--prefetch"), "`--prefetch` is for `--strategy`"),
+        (("-o", "out.html", "--prefetch"), "`--prefetch` needs `--strategy`"),
     ],
 )
 def test_what_cannot_be_drawn(tmp_path: Path, words: tuple[str, ...], said: str) -> None:

@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def tidegate(*args: str, before: Callable[[], None] | None = None, seconds: int = 60, **how: Any) -> Process:
     """One command in a process of its own; bytes that are not UTF-8 come back as they are.
 
-    `seconds`: of the processor, so that a busy machine changes nothing; what waits for ever gets ten times as many.
+    `seconds`: of the processor, so that a busy machine changes nothing; what waits forever gets ten times as many.
     """
 
     def limited() -> None:

@@ -134,7 +134,7 @@ def test_every_barrier_and_fence_says_why_it_stands() -> None:
     for line in lines:
         if "barrier" in line or "wait_count" in line or "set_wave_prio" in line:
             assert "  # " in line, line
-            assert "performs what a later barrier orders" not in line
+            assert "performs accesses that a later barrier orders" not in line
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

@@ -221,7 +221,7 @@ def test_the_other_forms() -> None:
     assert other.message == "nothing here waits for `%t`: no count of `tensorcnt`"
     assert other.notes == ("`tensorcnt`: only 0 is safe",)
     (loose,) = checked("%t = COPY\nwait_count group(0) deps(%t)", "sm_80")
-    assert loose.message == "no count waits for `%t` here: the copy is in no group yet"
+    assert loose.message == "no count waits for `%t` here: the copy is not in a group yet"
     assert "commit_group" in loose.help
 
 

@@ -392,7 +392,7 @@ def test_optimal_that_reaches_its_limit_says_how_far_it_may_be(
     monkeypatch.setattr(BarrierJudge, "is_tired", property(lambda _: True))
     status, _, err = command("sync", str(path), "--strategy", "optimal", "--time-limit", "0.5")
     assert status == 0
-    assert "weight 32, bound 16: a plan may weigh up to 50% less; the search ended at its limit" in err
+    assert "weight 32, bound 16: a plan up to 50% lighter may exist; the search reached its limit" in err
     (program,) = json.loads(command("sync", str(path), "--strategy", "optimal", "--json")[1])["programs"]
     assert (program["weight"], program["bound"], program["proven"]) == (32, 16, False)
 

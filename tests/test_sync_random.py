@@ -39,7 +39,7 @@ def test_where_no_wait_is_in_time_the_exact_search_is_asked(strategy: str) -> No
 
 
 def test_what_no_counter_knows_of_is_fenced_before_a_signal() -> None:
-    """An operation that nobody has described is on no counter that could be waited for."""
+    """An operation without a description is on no counter that could be waited for."""
     assert not next(outcomes(draw("standing", 3446), ("intersecting",))).findings
 
 
@@ -70,7 +70,7 @@ def test_what_comes_out_is_clean(chunk: int, request: pytest.FixtureRequest) -> 
 
 
 def is_listed(case: Case, first: int, second: int) -> bool:
-    """Conflicts that no barrier can order and that do no harm: atomics that give the same in any order."""
+    """Conflicts that no barrier can order and that do no harm: atomics that commute."""
     return commute(case.graph, first, second)
 
 

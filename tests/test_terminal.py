@@ -470,7 +470,7 @@ def test_a_diff_is_what_changes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [["-o", "out.tide"], ["--json"]])
 def test_a_diff_stands_alone(more: list[str]) -> None:
-    assert "`--diff` is printed instead" in in_pipe("sync", RACE, "--diff", *more)
+    assert "`--diff` replaces" in in_pipe("sync", RACE, "--diff", *more)
 
 
 def test_a_stream_that_was_closed_before_the_start(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ def test_broken_generic_text_is_refused_with_its_place(without_triton: None) -> 
 
 PUT_IN = (
     r"\+ {5,7}(ttg\.barrier local|%tidegate\d+ = ttg\.async_wait \{num = \d+ : i32\})"
-    r"  // ((RAW|WAR|WAW) .*|performs what a later barrier orders)"
+    r"  // ((RAW|WAR|WAW) .*|performs accesses that a later barrier orders)"
 )
 
 

@@ -422,9 +422,13 @@ EXCHANGE = (
 )  # fmt: skip
 BREAKS = {
     "a barrier is forgotten": (r" *ttg\.barrier local.*\n", "", "error[TG101]"),
-    "a store is lost": (r" *ttg\.local_store.*\n", "", "not proved as written: the text holds another program"),
+    "a store is lost": (r" *ttg\.local_store.*\n", "", "not proved as written: the text contains a different program"),
     "another value is stored": (r"store %q, %v", "store %q, %v2", "not proved as written: the text cannot be read"),
-    "a load is another": (r"(local_load %m) ", r"\1 {x} ", "not proved as written: the text holds another program"),
+    "a load is another": (
+        r"(local_load %m) ",
+        r"\1 {x} ",
+        "not proved as written: the text contains a different program",
+    ),
 }
 
 

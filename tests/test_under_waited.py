@@ -111,7 +111,7 @@ def test_the_finding_names_the_wait_the_slot_and_what_is_safe(name: str, more: i
     found = findings(with_count(case, case.safe + more))
     (loop,) = [each for each in found if {label.at.line for label in each.labels} == {8, 10} and each.code == case.code]
     assert case.note.replace("{n}", str(case.safe + more)) in loop.notes
-    assert loop.help == f"count down to `{case.counter}({case.safe})` in line {case.line}"
+    assert loop.help == f"lower the count to `{case.counter}({case.safe})` in line {case.line}"
 
 
 @pytest.mark.parametrize("name", CASES)

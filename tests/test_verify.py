@@ -208,7 +208,7 @@ UNDECIDED = {
     "named_participants": OBJECTS,
     "no_named_barrier": OBJECTS,
     "one_arm": DISAGREE,
-    "orphan_signal": "a signal that nobody waits for, on some path",
+    "orphan_signal": "a signal without a wait, on some path",
     "producer_consumer": DISAGREE,
     "signal_twice": TWICE,
     "stagger_closed_on_one_path": UNMATCHED,

@@ -136,7 +136,7 @@ def test_counts_leave_copies_under_way() -> None:
     assert [entry.why_not for entry in tidegate.wave.report()] == ["", ""]
     assert "amdgpu.memory_counter_wait load(2)" in counted
     assert "amdgpu.memory_counter_wait load(2)" not in drained
-    assert counted.count("amdgpu.lds_barrier") == 0  # it would wait for everything
+    assert counted.count("amdgpu.lds_barrier") == 0  # it would wait foreverything
     assert counted.count("rocdl.s.barrier") == barriers(drained)
 
 

@@ -138,7 +138,7 @@ def test_the_library_judges_what_it_writes(monkeypatch: pytest.MonkeyPatch) -> N
     found = tg.sync(kernel)
     assert found.checked is not None
     assert not found.checked.is_proved
-    assert found.doubt == "the text holds another program than was planned"
+    assert found.doubt == "the text contains a different program than planned"
     assert "not proved as written" in found._repr_html_()
 
 

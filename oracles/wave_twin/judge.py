@@ -175,7 +175,7 @@ class _Judge:
             for problem in wave.problems:
                 self._add(problem)
             if wave.arrived != wave.departed:
-                self._add(Problem("hang", "end", "a signal that nobody waits for", who=(wave.number,)))
+                self._add(Problem("hang", "end", "a signal without a wait", who=(wave.number,)))
             if wave.arrived != self.waves[0].arrived:
                 self._add(Problem("hang", "end", "unequal arrivals", who=(0, wave.number)))
 

@@ -28,18 +28,29 @@ def show_decided(checked: Checked) -> str:
         return f"not judged: {checked.why_not}"
     lines = [show_verification(checked.verification, checked.graph)]
     if checked.judgement is not None and checked.judgement.findings and checked.verification.is_proved:
-        lines = ["not proved: a run shows what is found above"]
+        lines = ["not proved: simulation found the errors above"]
     elif checked.outside and checked.verification.is_proved:
-        lines = [f"not proved: accesses leave their buffers ({checked.outside}); in order as long as they do not"]
+        lines = [f"not proved: accesses leave their buffers ({checked.outside}); the rest is ordered"]
     if checked.judgement is not None:
-        count = len(checked.verification.suspects)
-        for many, does in ((checked.shown, "shows"), (checked.refuted, "goes through everything and refutes")):
-            if many:
-                which = "it" if count == 1 else "them all" if many == count else f"{many} of them"
-                lines[0] += f"; the simulator {does} {which}"
+        lines[0] = _reproduced(checked, lines[0])
         lines.append(checked.judgement.show())
     elif checked.why_not:
         lines.append(f"not judged: {checked.why_not}")
     if checked.is_clean and (assumed := show_assumptions(checked.assumptions)):
         lines.append(assumed)
     return "\n".join(lines)
+
+
+def _reproduced(checked: Checked, line: str) -> str:
+    """The verifier's line, with what the simulator found out about its suspects."""
+    assert checked.verification is not None
+    count = len(checked.verification.suspects)
+    if checked.shown == count > 0 and all(each.code != "TG104" for each in checked.findings):
+        return f"not proved: {'1 race,' if count == 1 else f'{count} races, each'} reproduced in simulation"
+    for many, how in (
+        (checked.shown, "reproduced in simulation"),
+        (checked.refuted, "refuted by exhaustive simulation"),
+    ):
+        if many:
+            line += f", {how}" if count == 1 else f", {'all' if many == count else many} {how}"
+    return line

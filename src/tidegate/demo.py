@@ -83,12 +83,12 @@ def run_demo(tell: Teller, output: Path) -> int:
     steps: tuple[Callable[[_Demo], bool], ...] = (_show, _race, _synchronize, _schedule, _compare, _draw)
     if all(step(demo) for step in steps):
         return 0
-    tell.say("The demo did not go as told: this is an internal error.")
+    tell.say("The demo failed: this is an internal error.")
     return 3
 
 
 def _show(demo: _Demo) -> bool:
-    demo.tell.say("1. A matrix product by eight waves, through two slots of shared memory. It has no barrier yet.\n")
+    demo.tell.say("1. A matrix product by eight waves, through two slots of shared memory. It has no barriers yet.\n")
     demo.tell.program(demo.text)
     return True
 
@@ -104,7 +104,7 @@ def _race(demo: _Demo) -> bool:
     demo.tell.findings([first], demo.sources)
     wrong = sum(_distance(demo.kernel, target, seed) > CLOSE for seed in range(RUNS))
     demo.tell.say(
-        f"   On a machine that delays what {target.name} may delay, {wrong} of {RUNS} runs give wrong numbers."
+        f"   On a simulator that delays everything {target.name} may delay, {wrong} of {RUNS} runs give wrong numbers."
     )
     demo.rows.append(_row("as it is", demo.kernel, target, f"{len(found)} races", demo.sizes))
     return wrong > 0
@@ -129,7 +129,7 @@ def _distance(kernel: Kernel, target: Target, seed: int) -> float:
 
 def _synchronize(demo: _Demo) -> bool:
     names = " and ".join(target.name for target in demo.targets)
-    demo.tell.say(f"\n3. `tidegate sync` puts in what it needs, for {names}, and proves what came of it.")
+    demo.tell.say(f"\n3. `tidegate sync` inserts the missing barriers and waits for {names}, and proves the result.")
     return all(_synchronize_for(demo, target) for target in demo.targets)
 
 
@@ -138,7 +138,7 @@ def _synchronize_for(demo: _Demo, target: Target) -> bool:
     assert result.kernel is not None
     assert result.checked is not None
     text = write_programs([result], demo.text, FILE)
-    demo.tell.say(f"\n   The loop for {target.name}; each edit says why it stands:\n")
+    demo.tell.say(f"\n   The loop for {target.name}; each edit states its reason:\n")
     demo.tell.program(_loop_of(text), demo.text)
     demo.tell.say("\n   " + show_decided(result.checked).replace("\n", "\n   "))
     worst = max(_distance(result.kernel, target, seed) for seed in range(RUNS))
@@ -163,7 +163,7 @@ def _schedule(demo: _Demo) -> bool:
     target = demo.targets[0]
     made: Scheduled = schedule_kernel(demo.kernel, target, STRATEGY, certain=False)
     demo.tell.say(
-        "\n4. `tidegate schedule` lets two halves of the waves take turns: one moves data, the other multiplies."
+        "\n4. `tidegate schedule` makes two halves of the waves take turns: one moves data, the other multiplies."
     )
     if made.chosen is None:
         return False
@@ -185,7 +185,9 @@ def _row(what: str, kernel: Kernel, target: Target, verdict: str, sizes: dict[st
 
 
 def _compare(demo: _Demo) -> bool:
-    demo.tell.say("\n5. Before and after; by the cost model, with global memory in the cache; nothing was measured:\n")
+    demo.tell.say(
+        "\n5. Before and after, estimated by the cost model with global memory in the cache (not measured):\n"
+    )
     head = ("kernel", "GPU", "barriers an iteration", "cycles an iteration", "matrix units busy", "verdict")
     demo.tell.table([head, *demo.rows])
     return True
@@ -200,7 +202,9 @@ def _draw(demo: _Demo) -> bool:
         report.save(demo.output)
     except OSError as error:
         raise BadInput(Finding("TG022", f"`{demo.output}` cannot be written: {reason_of(error)}")) from None
-    demo.tell.say(f"\n6. All for {target.name} on one page, with arcs, timelines and every reason: {demo.output}")
-    demo.tell.say("   For a kernel of your own: `tidegate draw FILE -o out.html`. To learn more: docs/tutorial.md.")
+    demo.tell.say(
+        f"\n6. All versions for {target.name} on one page, with arcs, timelines and every reason: {demo.output}"
+    )
+    demo.tell.say("   For your own kernel: `tidegate draw FILE -o out.html`. To learn more: docs/tutorial.md.")
     verdicts = [each["verdict"]["kind"] for each in report.data["programs"]]
     return verdicts == ["wrong", "proved", "proved"]

@@ -243,7 +243,7 @@ def _verify(work: Checking) -> bool:
 
     session, checked, origin = work.session, work.checked, work.session.origin
     graph = session.graph
-    verification = session.verification if work.prove else Verification(undecided=("nobody was asked to",))
+    verification = session.verification if work.prove else Verification(undecided=("no proof was requested",))
     # What is not modelled may order a suspect that threads show; of waves a run decides.
     if origin is not None and origin.unmodelled and (graph.maps or not verification.suspects):
         verification = Verification(undecided=origin.unmodelled)
@@ -294,7 +294,7 @@ def _judge(work: Checking) -> bool:
 
 def _show_runs(work: Checking) -> str | None:
     if work.is_settled:
-        return "not run: there is nothing left to decide"
+        return "not run: nothing is left to decide"
     return work.checked.judgement.show() if work.checked.judgement is not None else None
 
 
@@ -353,9 +353,9 @@ def _run(
 def _why_not_shown(suspect: Suspect, checked: Checked) -> str:
     assert checked.judgement is not None and checked.graph is not None  # noqa: PT018
     if bounded := [each for each in checked.judgement.bounded if each != NO_MORE_TRIPS]:
-        return f"not everything was run ({bounded[0]})"
+        return f"the simulation was bounded ({bounded[0]})"
     sizes = [f"{each.name} = {value}" for each in checked.graph.sizes if (value := suspect.point.value(each.name))]
-    return f"runs with {', '.join(sizes)} are in order" if sizes else "no run comes there, or bytes were widened"
+    return f"runs with {', '.join(sizes)} show no error" if sizes else "no run reaches it, or bytes were widened"
 
 
 def _is_among(suspect: Suspect, pairs: Pairs) -> bool:
@@ -431,7 +431,7 @@ def _new(judgement: Judgement, known: list[Finding]) -> list[Finding]:
 CHECK: tuple[Stage[Checking], ...] = (
     Stage("kernel", "the kernel as `.tide` text", _check_kernel, _show_kernel),
     Stage("graph", "the SyncGraph as `.sync` text", _check_graph, _show_graph),
-    Stage("verify", "what is proved, or what stands in the way of a proof", _verify, _show_proof),
-    Stage("judge", "what was run, and what that covers", _judge, _show_runs),
+    Stage("verify", "what is proved, or what prevents a proof", _verify, _show_proof),
+    Stage("judge", "what was run, and what the runs cover", _judge, _show_runs),
 )
 SHOW = CHECK[:2]  # what `show` prints

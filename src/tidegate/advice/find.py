@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 def advise(checked: Checked, limits: Limits | None = None, progress: Progress | None = None) -> Advice:
     """Everything there is to say. Only a program that was decided, and is clean, gets advice."""
     if not checked.is_decided or checked.session is None:
-        return Advice(why_not="nothing was judged")
+        return Advice(why_not="not judged")
     if any(each.severity == "error" for each in checked.findings):
         return Advice(why_not="there are findings")
     if checked.unmodelled:  # what would be proved is not the program
@@ -145,13 +145,13 @@ class _Adviser:
         proof, more, said = None, "", []
         for word, other in self.needless(piece, op):
             op, proof = other, self.try_instead(piece, other)
-            said.append(f"nothing needs `{word}`")
+            said.append(f"`{word}` is not needed")
         for name, count in op.counts if things_of(op) else ():
             most = self.largest(piece, op, name, count)
             if most > count:
                 op = with_count(op, name, most)
                 proof = self.try_instead(piece, op)
-                said.append(f"`{name}({most})` is enough where it says `{name}({count})`")
+                said.append(f"`{name}({most})` is enough instead of `{name}({count})`")
                 further = dict.fromkeys(piece.points, with_count(op, name, most + 1))
                 is_last = most < self.limit(name, most) and self.trials.fails({**self.edits, **further})
                 more = f"{name}({most + 1})" if is_last else ""

@@ -52,6 +52,6 @@ class Advice:
         if self.why_not:
             return f"advice: none, {self.why_not}"
         found = len(self.less)
-        tried = f"{self.trials} changed program{'s were' if self.trials != 1 else ' was'} tried"
-        found_text = f"{found} piece{'s' * (found != 1)}" if found else "nothing could be less"
-        return f"advice: {found_text}; {tried}" + (f", {self.left_out} more were not" if self.left_out else "")
+        tried = f"tried {self.trials} modified program{'s' * (self.trials != 1)}"
+        found_text = f"{found} piece{'s' * (found != 1)}" if found else "no barrier or wait can be reduced"
+        return f"advice: {found_text}; {tried}" + (f", skipped {self.left_out}" if self.left_out else "")

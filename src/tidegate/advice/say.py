@@ -15,7 +15,7 @@ from tidegate.language.show import show_op
 from tidegate.placement.groups import OBJECT, STAGGER, how_often
 from tidegate.placement.pieces import Piece
 
-PROVED, SHOWN = "proved {}: {}", "as far as the simulator shows {}, nothing goes wrong: {}"
+PROVED, SHOWN = "proved {}: {}", "no error in simulation {}: {}"
 
 
 def say_less(less: Less, graph: g.SyncGraph) -> Finding:
@@ -26,8 +26,8 @@ def say_less(less: Less, graph: g.SyncGraph) -> Finding:
     notes = (
         "" if labels[0].at.line else f"point {piece.points[0]}: `{show_sync(graph, piece.points[0])}`",
         (PROVED if less.proof.by == "verifier" else SHOWN).format(_how(less, graph), less.proof.text),
-        f"not so with `{less.more}`" if less.more else "",
-        *(f"{_where(other, graph)} could go in its place, but not both" for other in less.or_else),
+        f"`{less.more}` is too loose" if less.more else "",
+        *(f"{_where(other, graph)} could be removed instead, but not both" for other in less.or_else),
     )
     return Finding(
         less.code,
@@ -62,14 +62,14 @@ def _words(less: Less) -> tuple[str, str, str]:
             name = "this stagger" if kind == STAGGER else f"this pinned {kind}"
             if less.along:
                 but = "the stagger" if any(each.kind == STAGGER for each in less.along) else "others like it"
-                return f"but for {but}, no access needs {name}", weight, ""
+                return f"apart from {but}, no access needs {name}", weight, ""
             return f"no access needs {name}: it only orders the schedule", weight, ""
         case "TG404":
-            return f"{name} does more than is needed", less.what, instead
+            return f"{name} does more than needed", less.what, instead
         case "TG405":
-            return f"{name} waits for more than is needed", less.what, instead
-    ways = "take all of it away" if len(less.piece.points) > 1 or kind == OBJECT else "take it away"
-    return f"nothing needs {name}", weight, ways
+            return f"{name} waits for more than needed", less.what, instead
+    ways = "remove all of it" if len(less.piece.points) > 1 or kind == OBJECT else "remove it"
+    return f"{name} is redundant", weight, ways
 
 
 def _how(less: Less, graph: g.SyncGraph) -> str:

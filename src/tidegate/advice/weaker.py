@@ -19,11 +19,11 @@ from tidegate.placement.need import ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
 
 Waiting = SharedMemoryBarrier | WaitCount
-MEETS = "all waves meet here, where it is enough that each waits for its own accesses"
-LDS = "it drains LDS, where it is enough that waves meet"
-LDS_AND_COPIES = "it drains LDS and waits for copies, where it is enough that waves meet"
-COPIES_TOO = "it waits for copies, where it is enough that LDS is drained"
-ALL_COPIES = "it waits for all copies, where what it names besides is enough"
+MEETS = "all waves meet here, but each need only wait for its own accesses"
+LDS = "it drains LDS, but the waves need only meet"
+LDS_AND_COPIES = "it drains LDS and waits for copies, but the waves need only meet"
+COPIES_TOO = "it waits for copies, but only LDS needs draining"
+ALL_COPIES = "it waits for all copies, but the named ones are enough"
 
 
 def weaker(op: object, graph: g.SyncGraph, target: Target) -> Iterator[tuple[SyncOp, str]]:

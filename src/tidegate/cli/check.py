@@ -47,7 +47,7 @@ def check_command(
     ] = False,
     explore: Annotated[
         bool,
-        typer.Option("--explore", help="Visit many more orders, and say how many of how many. May take minutes."),
+        typer.Option("--explore", help="Visit many more orders, and report how many of how many. May take minutes."),
     ] = False,
     size: Annotated[
         list[str] | None,
@@ -56,19 +56,23 @@ def check_command(
     seed: SeedOption = 0,
     advice: Annotated[
         bool,
-        typer.Option("--advice", help="Of programs without findings, say which barriers and waits could be less."),
+        typer.Option(
+            "--advice",
+            help="For programs without findings, report which barriers and waits could be weaker or removed.",
+        ),
     ] = False,
     max_findings: MaxFindings = MOST_FINDINGS,
     block: BlockOption = None,
     print_after: PrintAfter = None,
     stop_after: StopAfter = None,
 ) -> None:
-    """Find what is wrong with programs: meaning, memory, the fit to their target, races, inversions and hangs.
+    """Find errors in programs: invalid text, memory errors, operations that the target lacks, races, inversions, hangs.
 
-    A verifier proves that there are no races and hangs, for all sizes, trip counts and orders of the waves. What it
-    cannot prove is run on a hostile machine: each loop 0 times up to two more than the most slots, or more where a wait
-    count, an index or a condition needs it; each condition both ways; all orders of the waves. What was bounded is
-    said. A Python file is executed to trace its kernels; text files never execute anything.
+    A verifier proves that there are no races and hangs, for all sizes, trip counts and orders of the waves. A program
+    that it cannot prove is simulated on a hostile machine: each loop from 0 iterations to two more than the largest
+    number of slots, or more where a wait count, an index or a condition needs it; each condition both ways; all orders
+    of the waves. The output states every bound. A Python file is executed to trace its kernels; text files are never
+    executed.
 
     Exit status: 0 clean, perhaps with advice, 1 findings, 2 bad input; the worst of all files.
 
@@ -81,7 +85,7 @@ def check_command(
     from tidegate.simulate.judge import AT_ONCE, EXPLORE
 
     if as_json and as_sarif:
-        stop("`--json` and `--sarif` each want the output for themselves", "give one of the two")
+        stop("`--json` and `--sarif` cannot be combined", "give one of the two")
     as_text = not (as_json or as_sarif)
     checks = [_Check(file, len(files) > 1, block) for file in files]
     refused: Sequence[Finding] = ()
@@ -314,8 +318,8 @@ def _sync_hint(unit: Session, which: str) -> list[str]:
     if result.made is None or not result.plan.edits:
         return []
     if unplaced_of(result):
-        return [f"  `tidegate sync {which}` puts in barriers and waits that order part of this, and says what is left"]
-    return [f"  `tidegate sync {which}` puts in the barriers and waits that can order this"]
+        return [f"  `tidegate sync {which}` inserts part of the missing barriers and waits, and reports the rest"]
+    return [f"  `tidegate sync {which}` inserts the missing barriers and waits"]
 
 
 def _name(unit: Session) -> str:

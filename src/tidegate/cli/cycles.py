@@ -56,7 +56,7 @@ def cost_of(graph: SyncGraph, target: Target, sizes: Mapping[str, int], asked: C
             record=asked.trace is not None,
         )
     except NoEstimate as reason:
-        stop(f"there is no estimate of {reason}", "`tidegate check` says what is wrong with it")
+        stop(f"no estimate: {reason}", "`tidegate check` reports what is wrong with it")
     if asked.trace is not None:
         write(asked.trace, trace_of(found, graph))
     return Costed(graph, target, sizes, found)
@@ -82,8 +82,8 @@ def _say(costed: Costed, asked: CyclesAsked) -> None:
         line = graph.points[graph.loops[loop.loop].head].at.line
         place = f"line {line}" if line else f"point {graph.loops[loop.loop].head}"
         say(f"  loop at {place}: {loop.cycles:,.0f} cycles an iteration, {loop.trips:g} iterations")
-        say(f"    held up for {_reasons(loop.lost)}")
-    say(f"  a wave is held up for {_reasons(found.by_reason())} in {found.played:,.0f} cycles; most of it at")
+        say(f"    stalled for {_reasons(loop.lost)}")
+    say(f"  a wave stalls for {_reasons(found.by_reason())} in {found.played:,.0f} cycles, mostly at")
     rows = []
     for each in found.lost[:SHOWN]:
         point = graph.points[each.point]

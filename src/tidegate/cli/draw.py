@@ -34,7 +34,7 @@ def draw_command(
             "--output",
             "-o",
             metavar="OUT.html|OUT.svg",
-            help="The page or picture that is written.",
+            help="The page or picture to write.",
             show_default=False,
         ),
     ] = None,
@@ -47,30 +47,29 @@ def draw_command(
         list[str] | None, typer.Option("--size", "-s", metavar="NAME=N", help="Set a size; may be repeated.")
     ] = None,
     cached: Annotated[
-        bool, typer.Option("--cached", help="Global memory is found in the cache that all compute units share.")
+        bool, typer.Option("--cached", help="Global memory hits in the cache that all compute units share.")
     ] = False,
     strategy: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Beside it, what `tidegate schedule` makes of it with this strategy.",
+            help="Also draw the result of `tidegate schedule` with this strategy.",
             autocompletion=complete_schedule_strategy,
         ),
     ] = None,
     prefetch: Annotated[
-        bool, typer.Option("--prefetch", help="With `--strategy`: the loop fetches its tiles an iteration ahead.")
+        bool, typer.Option("--prefetch", help="With `--strategy`: prefetch the loop's tiles one iteration ahead.")
     ] = False,
 ) -> None:
     """Draw a program: an interactive page (`-o OUT.html`), or its waves over time for a paper (`-o OUT.svg`).
 
-    The page holds everything in one file: the text of the program with its hazards as arcs and its barriers as bars in
-    the margin, what each is for, what is wrong, the program as `tidegate sync` makes it, timelines of the waves that
-    zoom, how barriers are placed step by step, counts and costs. The picture shows one wave of each half, for the first
-    iterations of the loop with most matrix work, by the target's cost model; nothing is run or judged for it. With
-    `--strategy` the scheduled program is drawn too.
+    The page is one self-contained file: the program text with hazards as arcs and barriers as bars in the margin, the
+    purpose of each barrier, the findings, the result of `tidegate sync`, zoomable timelines of the waves, the placement
+    of barriers step by step, counts and costs. The picture shows one wave of each half, for the first iterations of the
+    loop with most matrix work, by the target's cost model; it runs and judges nothing. With `--strategy` the scheduled
+    program is drawn too.
 
-    Exit status: 0 if it was drawn, 1 if it could not be scheduled, 2 bad input, which for a picture a program that does
-    not come to its end is too.
+    Exit status: 0 drawn, 1 not scheduled, 2 bad input; for a picture, also a program that does not terminate.
 
     Examples: `tidegate draw gemm.tide -o gemm.html`, `tidegate draw gemm.ttgir -o gemm.html`,
     `tidegate draw gemm.tide -o gemm.svg`, `tidegate draw gemm.tide --trace gemm.json`,
@@ -84,11 +83,11 @@ def draw_command(
     loaded = load(file)
     units = sessions_of(loaded, target)
     if len(units) > 1:
-        stop("one program is drawn, and the file has several", f"pick one: `{file}::{units[0].name}`")
+        stop("`draw` takes one program, and the file has several", f"pick one: `{file}::{units[0].name}`")
     (unit,) = units
     say_notes(units)
     if prefetch and strategy is None:
-        stop("`--prefetch` is for `--strategy`", "name a strategy: `--strategy auto`")
+        stop("`--prefetch` needs `--strategy`", "name a strategy: `--strategy auto`")
     graph = _graph_of(unit, loaded)
     given = read_sizes(size or [])
     sizes = fill_sizes(graph.name, graph.sizes, given)
@@ -108,11 +107,11 @@ def draw_command(
 def _check_output(output: Path | None, trace: Path | None) -> None:
     if output is None:
         if trace is None:
-            stop("nothing says where to draw", "name a file: `-o out.html`, `-o out.svg` or `--trace out.json`")
+            stop("no output file given", "name a file: `-o out.html`, `-o out.svg` or `--trace out.json`")
         return
     if output.suffix.lower() not in KINDS:
         named = output.with_suffix(".html") if output.name else "out.html"
-        stop(f"`{output}` cannot be drawn: only `.html` and `.svg` are", f"name it `{named}`")
+        stop(f"`{output}` cannot be drawn: only `.html` and `.svg` are supported", f"name it `{named}`")
 
 
 # --- the page -----------------------------------------------------------------------------------------------------
@@ -208,7 +207,7 @@ def _estimate(graph: SyncGraph, target: Target, sizes: Mapping[str, int], cached
     try:
         found = estimate(graph, target, sizes=sizes, cached=cached, record=True)
     except NoEstimate as reason:
-        stop(f"there is no picture of {reason}", "`tidegate check` says what is wrong with it")
+        stop(f"no picture: {reason}", "`tidegate check` reports what is wrong with it")
     if not found.events:
-        stop(f"`@{graph.name}` does nothing that takes time: there is nothing to draw")
+        stop(f"`@{graph.name}` does nothing that takes time; nothing to draw")
     return found

@@ -25,12 +25,12 @@ def explain_command(
     stagger: StaggerOption = 0,
     max_findings: MaxFindings = MOST_FINDINGS,
 ) -> None:
-    """Say of each barrier what it is for and what goes wrong without it, and of other accesses why they need none.
+    """Explain what each barrier orders, what breaks without it, and why other accesses need none.
 
-    The program stays as it is. Each barrier is taken away, moved past its neighbour, weakened and taken out of its
-    loop, one at a time, and what comes of it is judged.
+    The program is not changed. Each barrier is removed, moved past its neighbour, weakened and moved out of its loop,
+    one at a time, and each result is judged.
 
-    Exit status: 0, or 2 for bad input; what is wrong with the program is what `check` is for.
+    Exit status: 0, or 2 for bad input; use `check` to find errors.
 
     Examples: `tidegate explain gemm.tide`, `tidegate explain gemm.py::gemm --target gfx1201 --json`
     """

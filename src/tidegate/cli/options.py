@@ -11,7 +11,7 @@ from tidegate.cli.complete import complete_check_stage, complete_file, complete_
 
 FILE_HELP = (
     "A `.tide` kernel, a `.sync` graph, Triton's `.ttgir`, or a Python file with `@tidegate.kernel` functions, which "
-    "is executed to trace them; text files never execute anything. `FILE::name` picks one kernel."
+    "is executed to trace them; text files are never executed. `FILE::name` picks one kernel."
 )
 FileArg = Annotated[
     str, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False, autocompletion=complete_file)
@@ -35,7 +35,7 @@ MaxFindings = Annotated[
         "--max-findings",
         metavar="N",
         min=0,
-        help="Show at most so many findings, those of one cause as one; 0: all, one by one.",
+        help="Show at most N findings, one per cause; 0: show all.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a versioned JSON document instead of text.")]
@@ -43,7 +43,7 @@ PrintAfter = Annotated[
     str | None,
     typer.Option(
         metavar="STAGE",
-        help="Print what a stage makes: `kernel`, `graph`, `verify` or `judge`.",
+        help="Print the result of a stage: `kernel`, `graph`, `verify` or `judge`.",
         autocompletion=complete_check_stage,
     ),
 ]
@@ -61,15 +61,15 @@ AtomicsOption = Annotated[
     ),
 ]
 StaggerOption = Annotated[
-    int, typer.Option(metavar="S", help="Assume that in loops the high half of the waves is so many arrivals behind.")
+    int, typer.Option(metavar="S", help="Assume that the high half of the waves is S arrivals behind in loops.")
 ]
 SeedOption = Annotated[
     int,
     typer.Option(
-        metavar="N", min=0, help="Seed of what is drawn at random.", autocompletion=complete_words(*map(str, range(8)))
+        metavar="N", min=0, help="Seed for random choices.", autocompletion=complete_words(*map(str, range(8)))
     ),
 ]
 BlockOption = Annotated[
     str | None,
-    typer.Option("--block", metavar="N|NxM|NxMxK", help="How many threads a block of a PTX kernel has."),
+    typer.Option("--block", metavar="N|NxM|NxMxK", help="Threads per block of a PTX kernel."),
 ]

@@ -42,7 +42,7 @@ def compare(name: str, result: Any, expected: Any, tolerance: tuple[float, float
     try:
         got, want = np.asarray(result, np.float64), np.asarray(expected, np.float64)
     except (TypeError, ValueError):
-        stop(f"`reference` gives something for `{name}` that is no array of numbers", "give an array of its shape")
+        stop(f"`reference` returns no array of numbers for `{name}`", "return an array of its shape")
     within = f"tolerance {tolerance[0]:g} relative, {tolerance[1]:g} absolute"
     good = got.shape == want.shape and bool(np.allclose(got, want, *tolerance, equal_nan=True))
     if got.shape != want.shape:

@@ -61,52 +61,50 @@ def run_command(
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="OUT.json", help="Write a timeline that Perfetto and Chrome open."),
+        typer.Option("--trace", metavar="OUT.json", help="Write a timeline for Perfetto and Chrome."),
     ] = None,
     counters: Annotated[
         bool, typer.Option("--counters", help="Print the most operations in flight on each counter, for each wave.")
     ] = False,
-    phases: Annotated[
-        bool, typer.Option("--phases", help="Print how often each wave went on from each barrier.")
-    ] = False,
+    phases: Annotated[bool, typer.Option("--phases", help="Print how often each wave passed each barrier.")] = False,
     in_order: Annotated[
-        bool, typer.Option("--in-order", help="Perform every access at once; races do not show.")
+        bool, typer.Option("--in-order", help="Perform every access immediately; hides races.")
     ] = False,
     max_steps: Annotated[
-        int, typer.Option(metavar="N", min=0, help="End a run that takes more steps of waves; 0: never.")
+        int, typer.Option(metavar="N", min=0, help="Stop a run after N wave steps; 0: never.")
     ] = MOST_STEPS,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT.npz", help="Save all arrays after the run.")
     ] = None,
     cycles: Annotated[
-        bool, typer.Option("--cycles", help="Run nothing: print how many cycles it takes, by the target's cost model.")
+        bool, typer.Option("--cycles", help="Do not run: print the cycles estimated by the target's cost model.")
     ] = False,
     workgroups: Annotated[
-        int | None, typer.Option(metavar="N", help="With `--cycles`: so many workgroups share a compute unit.")
+        int | None, typer.Option(metavar="N", help="With `--cycles`: N workgroups share a compute unit.")
     ] = None,
     cached: Annotated[
-        bool, typer.Option("--cached", help="With `--cycles`: global memory is found in the cache that all share.")
+        bool, typer.Option("--cached", help="With `--cycles`: global memory hits in the shared cache.")
     ] = False,
     reference: Annotated[
         str | None,
-        typer.Option(metavar="FILE.py", help="Compare with the `reference` of this file, as for a kernel of its own."),
+        typer.Option(metavar="FILE.py", help="Compare with the `reference` in this file."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a kernel on this computer with random inputs, on a machine that is as unkind as its target allows.
+    """Run a kernel on this computer with random inputs, in an adversarial simulator: it delays everything it may delay.
 
-    Waves go on at their own pace, and accesses are performed as late as their waits allow; the seed decides which way.
-    Races and wrong orders are found whatever the seed, if these sizes show them; wrong numbers need bad luck. Global
-    memory is not judged. Where the Python file, or the one that `--reference` names, has a function `reference(inputs,
-    sizes)`, the results are compared with it; of other arrays that were written, the range is shown. Exit status: 0
-    clean, 1 findings or other results than the reference, 2 bad input.
+    Waves run at their own pace, and accesses are performed as late as their waits allow; the seed picks the order.
+    Races and wrong orders are found with any seed, if these sizes show them; wrong numbers depend on the seed. Global
+    memory is not checked. If the Python file, or the one that `--reference` names, has a function `reference(inputs,
+    sizes)`, the results are compared with it; for other arrays that were written, the range is shown. Exit status: 0
+    clean, 1 findings or results that differ from the reference, 2 bad input.
 
-    A `.sync` graph runs too: it has no numbers, and what it leaves open is decided by the seed.
+    A `.sync` graph runs too: it has no data, and the seed decides what it leaves open.
 
-    With `--cycles` nothing is run or judged: an estimate of its cycles is printed, for all and for one iteration of
-    each loop, and what holds waves up; `--json` prints that as a document, `--trace` writes its timeline.
+    `--cycles` runs and judges nothing: it prints an estimate of the cycles, in total and for one iteration of each
+    loop, and the reasons for stalls; `--json` prints them as a document, `--trace` writes the timeline.
 
-    In the counters, an operation on global memory counts while it stands behind one on shared memory.
+    In the counters, an operation on global memory counts while it queues behind one on shared memory.
 
     Examples: `tidegate run examples/gemm_two_slots.py`, `tidegate run gemm.tide --size K=256 --seed 7 -o out.npz`,
     `tidegate run gemm.tide --trace gemm.json --counters --phases`, `tidegate run gemm.tide --in-order`,
@@ -125,7 +123,7 @@ def run_command(
         asked = CyclesAsked(1 if workgroups is None else workgroups, cached, trace, as_json)
         raise typer.Exit(_run_cycles(file, loaded, target, wanted, asked, output))
     if workgroups is not None or cached or as_json:
-        stop("`--workgroups`, `--cached` and `--json` are about an estimate", "give `--cycles` too")
+        stop("`--workgroups`, `--cached` and `--json` need `--cycles`", "give `--cycles` too")
     status, units = 0, sessions_of(loaded, target)
     say_notes(units)
     if trace is not None and len(units) > 1:
@@ -142,7 +140,7 @@ def run_command(
         if any(each.is_bad_input for each in findings):
             raise typer.Exit(2)
         if not in_order and any(each.code in NOT_THERE for each in findings):
-            say(f"@{unit.name} on {unit.target.name}: not run, for the target does not have what it uses")
+            say(f"@{unit.name} on {unit.target.name}: not run: the target lacks an operation that it uses")
             status = 1
             continue
         ended, results = _run(unit.kernel, unit.target, loaded, wanted)
@@ -173,7 +171,7 @@ def _run_cycles(
 
     if wanted.in_order or wanted.counters or wanted.phases or wanted.waves is not None or output is not None:
         stop(
-            "`--cycles` runs nothing",
+            "`--cycles` does not run the kernel",
             "drop `--in-order`, `--counters`, `--phases`, `--waves` and `--output`, or `--cycles`",
         )
     if not 1 <= asked.workgroups <= MOST_GROUPS:
@@ -198,7 +196,7 @@ def _check_options(wanted: _Wanted) -> None:
         return
     for name, given in (("trace", wanted.trace), ("counters", wanted.counters), ("phases", wanted.phases)):
         if given:
-            stop(f"`--{name}` is about the hostile machine, which `--in-order` does not use", "drop one of them")
+            stop(f"`--{name}` applies to the hostile machine, which `--in-order` does not use", "drop one of them")
 
 
 def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[int, dict[str, Any]]:
@@ -223,9 +221,7 @@ def _run(kernel: Kernel, target: Target, loaded: Any, wanted: _Wanted) -> tuple[
         elif not np.array_equal(result, inputs[name], equal_nan=True):
             say(f"  {name}: {describe(result)}")
         if has_new_nan(result, inputs[name]):
-            say(
-                f"  {name} holds NaN: it is computed, or read from shared memory that nobody wrote, which is full of it"
-            )
+            say(f"  {name} holds NaN: computed, or read from uninitialized shared memory, which is filled with it")
     return status, results
 
 
@@ -241,7 +237,10 @@ def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -
     from tidegate.simulate.unroll import Endless, Misstep
 
     if wanted.in_order or wanted.waves is not None:
-        stop(f"`@{graph.name}` is a graph: it has no numbers, and its waves are given", "drop `--in-order`, `--waves`")
+        stop(
+            f"`@{graph.name}` is a graph: it has no data, and its number of waves is fixed",
+            "drop `--in-order`, `--waves`",
+        )
     bad = check_graph(graph)
     if bad:
         print_findings(bad, loaded.sources)
@@ -249,7 +248,7 @@ def _run_graph(graph: SyncGraph, target: Target, loaded: Any, wanted: _Wanted) -
     misfits, sizes = list(find_graph_misfits(graph, target)), fill_sizes(graph.name, graph.sizes, wanted.sizes)
     if any(each.code in NOT_THERE for each in misfits):
         print_findings(misfits, loaded.sources)
-        say(f"@{graph.name} on {target.name}: not run, for the target does not have what it uses")
+        say(f"@{graph.name} on {target.name}: not run: the target lacks an operation that it uses")
         return 1
     timeline = Timeline(graph.name, statements_of(graph)) if wanted.trace is not None else None
     try:
@@ -351,8 +350,8 @@ def _expected(loaded: Any, inputs: Any, sizes: dict[str, int]) -> dict[str, Any]
         copies = {name: each.copy() if isinstance(each, np.ndarray) else each for name, each in inputs.items()}
         found = loaded.reference.compute(copies, dict(sizes))
     if not isinstance(found, dict):
-        stop(f"`reference` gives `{type(found).__name__}`", "it gives a dictionary: the name of an argument, its array")
+        stop(f"`reference` gives `{type(found).__name__}`", "return a dictionary from argument names to arrays")
     unknown = sorted(set(map(str, found)) - set(inputs))
     if unknown:
-        stop(f"`reference` gives `{unknown[0]}`, which is no argument", f"the arguments: {', '.join(inputs)}")
+        stop(f"`reference` returns `{unknown[0]}`, which is not an argument", f"the arguments: {', '.join(inputs)}")
     return found

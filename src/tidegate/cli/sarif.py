@@ -31,13 +31,13 @@ FINGERPRINT = "tidegate/finding/v1"
 
 # What a code of each hundred says about the program.
 GROUPS = {
-    "TG0": "Nothing can be run: the text, or what is asked of it, has no meaning.",
+    "TG0": "Nothing can be run: the text or the request is invalid.",
     "TG1": "Accesses to the same bytes are not performed in the order that the program needs.",
-    "TG2": "A barrier does not do what the waves need: some wait for ever, go on too early, or the target lacks it.",
-    "TG3": "The program goes beyond its memory, or beyond what its target has.",
-    "TG4": "Advice: the program is not wrong.",
-    "TG5": "The description of a target is wrong.",
-    "TG6": "Nothing can be run: a graph or a plan has no meaning.",
+    "TG2": "A barrier does not do what the waves need: some wait forever or go on too early, or the target lacks it.",
+    "TG3": "The program exceeds its memory or its target's resources.",
+    "TG4": "Advice: the program is correct.",
+    "TG5": "The description of a target is invalid.",
+    "TG6": "Nothing can be run: a graph or a plan is invalid.",
 }
 # Numbers of other points in a line of a `.sync` file: they change when a point is put in anywhere.
 POINT_NUMBERS = re.compile(r"^\d+: | (uses|->) \d+(, \d+)*| loop \d+")

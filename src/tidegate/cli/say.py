@@ -166,7 +166,7 @@ def read_sizes(given: list[str]) -> dict[str, int]:
     for each in given:
         said = SIZE.fullmatch(each)
         if said is None or not int(said[2]):
-            stop(f"`--size {each}` is no size", "write it as `--size K=256`")
+            stop(f"`--size {each}` is not a size", "write it as `--size K=256`")
         found[said[1]] = int(said[2])
     return found
 

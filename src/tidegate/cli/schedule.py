@@ -29,29 +29,29 @@ def schedule_command(
         str,
         typer.Option(
             metavar="NAME",
-            help="`auto`: the cheapest of all that are legal, by the cost model. `none`: the order as it is. "
-            "`two-pp-cluster`: two clusters, for loops that write what they fetched. `async-two-pp-cluster`: the same "
-            "for loops with asynchronous copies. `clusters=K`: K clusters of memory and matrix work, for any loop; "
-            "`clusters`: the cheapest number of them.",
+            help="`auto`: the cheapest legal order, by the cost model. `none`: the order as written. "
+            "`two-pp-cluster`: two clusters, for loops that write fetched tiles to LDS. `async-two-pp-cluster`: the "
+            "same for loops with asynchronous copies. `clusters=K`: K clusters of memory and matrix work, for any "
+            "loop; `clusters`: the cheapest number of them.",
             autocompletion=complete_schedule_strategy,
         ),
     ] = "auto",
     output: OutOption = None,
     as_json: JsonOption = False,
     prefetch: Annotated[
-        bool, typer.Option("--prefetch", help="First make a plain loop fetch its tiles an iteration ahead.")
+        bool, typer.Option("--prefetch", help="First make a plain loop prefetch its tiles one iteration ahead.")
     ] = False,
     stagger: Annotated[
-        int, typer.Option(metavar="S", help="Hold the high half of the waves back by so many arrivals: 1 or 2.")
+        int, typer.Option(metavar="S", help="Delay the high half of the waves by S arrivals: 1 or 2.")
     ] = 1,
 ) -> None:
     """Reorder the loop of a kernel so that two halves of its waves take turns at memory and matrix work.
 
-    Barriers and waits are placed anew for the stagger, unless they are pinned, and the result is proved. The kernel
-    goes to the output, or to OUT; what each legal strategy would cost goes to the error stream, or to the output if
-    there is an OUT. If a strategy does not fit, nothing is written and the reason is said.
+    Barriers and waits that are not pinned are placed again for the stagger, and the result is proved. The kernel goes
+    to the output, or to OUT; the cost of each legal strategy goes to the error stream, or to the output if there is an
+    OUT. If a strategy does not fit, nothing is written and the reason is printed.
 
-    Exit status: 0 scheduled (with `auto` perhaps in the order as it is), 1 declined, 2 bad input.
+    Exit status: 0 scheduled (`auto` may keep the order), 1 declined, 2 bad input.
 
     Examples: `tidegate schedule gemm.tide`, `tidegate schedule gemm.tide --prefetch --strategy two-pp-cluster -o
     pingpong.tide`, `tidegate schedule attention.py::attention --strategy clusters=2 --target gfx950`
@@ -110,7 +110,7 @@ def _report(unit: Session, found: Scheduled, output: Path | None, *, err: bool) 
     elif found.asked == "auto":
         say(f"{title}: {found.chosen.strategy} is the cheapest by the cost model", err=err)
     else:
-        say(f"{title}: {'the order as it is' if found.asked == 'none' else 'scheduled'}", err=err)
+        say(f"{title}: {'order as written' if found.asked == 'none' else 'scheduled'}", err=err)
     if found.candidates:
         say_table(_rows(found), indent=2, err=err)
     for line in _remarks(found, unit.target, output):
@@ -133,7 +133,7 @@ def _remarks(found: Scheduled, target: Target, output: Path | None) -> list[str]
         lines += filter(None, [show_assumptions(_assumed(found.chosen, target))])
     if found.uncertain:
         shown = "; ".join(found.uncertain[:3]) + (f"; and {len(found.uncertain) - 3} more" * (len(found.uncertain) > 3))
-        lines.append(f"uncertain: another would be cheaper with {shown}")
+        lines.append(f"uncertain: another strategy would be cheaper with {shown}")
     if found.chosen is not None and output is not None:
         lines.append(f"written to {visible(str(output))}")
     return lines

@@ -41,7 +41,7 @@ def targets_command(
         emit_json({"version": 1, "targets": [_row(row) for row in rows]})
         return
     say_table([list(_row(rows[0])), *[[_cell(value) for value in _row(row).values()] for row in rows]])
-    say(f"\ndefault: {default_target()}; `none` is the target about which nothing is assumed")
+    say(f"\ndefault: {default_target()}; `none` assumes nothing about the target")
 
 
 def show_command(
@@ -88,13 +88,13 @@ def show_command(
 
 
 def demo_command(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT.html", help="The page that is written.")
-    ] = Path("tidegate-demo.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT.html", help="The page to write.")] = Path(
+        "tidegate-demo.html"
+    ),
 ) -> None:
-    """One kernel without a barrier: its races, synchronized for two GPUs, proved, run, in ping-pong, and on a page.
+    """Take one kernel without barriers: show its races, synchronize it for two GPUs, prove, run, schedule and draw it.
 
-    Takes some ten seconds and needs no GPU. Exit status: 0, or 3 if something did not go as told.
+    Takes about ten seconds and needs no GPU. Exit status: 0, or 3 if a step failed.
 
     Examples: `tidegate demo`, `tidegate demo -o demo.html`
     """

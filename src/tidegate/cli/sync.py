@@ -32,39 +32,37 @@ def sync_command(
         str,
         typer.Option(
             metavar="NAME",
-            help="`minimal`: the least weight of whole barriers. `intersecting`: split pairs, where the target has "
-            "them. `optimal`: the least weight on any graph, with a bound. Default: split pairs where there are any, "
-            "else `minimal`; with copies in flight, more barriers where the cost model says that later waits pay.",
+            help="`minimal`: the least weight, whole barriers. `intersecting`: split pairs, where the target has "
+            "them. `optimal`: the least weight on any graph, with a bound. Default: split pairs where the target has "
+            "them, else `minimal`; with copies in flight, more barriers where later waits pay by the cost model.",
             show_default=False,
             autocompletion=complete_sync_strategy,
         ),
     ] = "",
     output: OutOption = None,
     as_json: JsonOption = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Print what changes, as a unified diff, instead of the program.")
-    ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print a unified diff instead of the program.")] = False,
     remove_redundant: Annotated[
         bool,
         typer.Option(
             "--remove-redundant",
-            help="Remove barriers without which the program is still proved, unless they are pinned.",
+            help="Remove barriers that the proof does not need, unless they are pinned.",
         ),
     ] = False,
     tighten_waits: Annotated[
         bool,
         typer.Option(
             "--tighten-waits",
-            help="Waits for copies that stand in the program get the loosest counts that are safe, or go; without "
-            "this they stay as they are written.",
+            help="Loosen existing waits for copies to the largest safe counts, or remove them; by default they "
+            "are kept.",
         ),
     ] = False,
     merge_waits: Annotated[
         str,
         typer.Option(
             metavar="WHEN",
-            help="Whether a wait for copies may move earlier so that one barrier serves for two: `model`, where the "
-            "cost model says that it pays; `never`; `always`.",
+            help="Whether a wait for copies may move earlier to share a barrier: `model`, where it pays by the cost "
+            "model; `never`; `always`.",
             autocompletion=complete_words("model", "never", "always"),
         ),
     ] = "model",
@@ -72,7 +70,7 @@ def sync_command(
         bool,
         typer.Option(
             "--async-deps",
-            help="Name the copies that each wait is for, as values: tokens that loops carry and conditionals hand on.",
+            help="Name the copies of each wait as values: tokens that loops and conditionals pass on.",
         ),
     ] = False,
     atomics: AtomicsOption = "commute",
@@ -80,35 +78,35 @@ def sync_command(
     print_after: Annotated[
         str | None,
         typer.Option(
-            metavar="STAGE", help=f"Print what a stage makes: {STAGES_HELP}.", autocompletion=complete_sync_stage
+            metavar="STAGE", help=f"Print the result of a stage: {STAGES_HELP}.", autocompletion=complete_sync_stage
         ),
     ] = None,
     stop_after: Annotated[
         str | None,
         typer.Option(
             metavar="STAGE",
-            help="Stop after a stage; before `verify` no program is written.",
+            help="Stop after a stage; no program is written before `verify`.",
             autocompletion=complete_sync_stage,
         ),
     ] = None,
     force_barriers: Annotated[
-        bool, typer.Option("--force-barriers", help="A barrier wherever one can stand, whether needed or not.")
+        bool, typer.Option("--force-barriers", help="Insert a barrier before every access, needed or not.")
     ] = False,
-    bisect: Annotated[int | None, typer.Option(metavar="N", help="Carry out only the first N edits.")] = None,
-    no_judge: Annotated[bool, typer.Option("--no-judge", help="Neither verify nor run what came of it.")] = False,
+    bisect: Annotated[int | None, typer.Option(metavar="N", help="Apply only the first N edits.")] = None,
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Do not verify or run the result.")] = False,
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="How long `--strategy optimal` may look; 20 by default."),
+        typer.Option(metavar="SECONDS", help="Time limit for `--strategy optimal`; 20 by default."),
     ] = None,
     max_findings: MaxFindings = MOST_FINDINGS,
 ) -> None:
-    """Put in the barriers and waits that a program needs, and judge what came of it.
+    """Insert the barriers and waits that a program needs, and prove the result.
 
-    The program goes to the output, or to OUT; what there is to say about it goes to the error stream, or to the output
-    if there is an OUT. Comments and layout of a `.tide` file stay; each edit stands beside its reason. FILE is never
-    changed unless OUT names it. A Python kernel becomes `.tide` text.
+    The program goes to the output, or to OUT; the report goes to the error stream, or to the output if there is an OUT.
+    Comments and layout of a `.tide` file are preserved; each edit is annotated with its reason. FILE changes only if
+    OUT names it. A Python kernel becomes `.tide` text.
 
-    Exit status: 0 clean, 1 findings (the judge still finds something), 2 bad input.
+    Exit status: 0 clean, 1 findings remain, 2 bad input.
 
     Examples: `tidegate sync gemm.tide -o gemm.tide`, `tidegate sync gemm.py::gemm --target gfx1201 > gemm.tide`,
     `tidegate sync gemm.tide --diff`, `tidegate sync gemm.tide --strategy optimal --time-limit 60`,
@@ -121,9 +119,9 @@ def sync_command(
     check_stage(stop_after, SYNC)
     for stage in (print_after, stop_after):
         if no_judge and stage in ("verify", "judge"):
-            stop(f"`--no-judge` leaves out the stage `{stage}`", "drop one of them")
+            stop(f"`--no-judge` skips the stage `{stage}`", "drop one of them")
     if time_limit is not None and strategy != "optimal":
-        stop("`--time-limit` is for `--strategy optimal`", "the other strategies need none")
+        stop("`--time-limit` needs `--strategy optimal`", "other strategies have no limit")
     options = SyncOptions(
         strategy,
         atomics,
@@ -139,7 +137,7 @@ def sync_command(
     )
     options.check()
     if diff and (output is not None or as_json):
-        stop("`--diff` is printed instead of a program or a document", "drop `--diff`, or `--output` and `--json`")
+        stop("`--diff` replaces the printed program or document", "drop `--diff`, or `--output` and `--json`")
     work = _Work(file, output, as_json, options, print_after, stop_after, diff, max_findings)
     work.run(target)
     raise typer.Exit(work.status())

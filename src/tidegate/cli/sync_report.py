@@ -52,8 +52,8 @@ def _how(result: Synchronized) -> str:
         placed.strategy,
         "whole barriers" if placed.strategy == "intersecting" and whole else "",
         WORDS[placed.waits] if placed.waits != "merged" else "",
-        "waits left as they stand" if placed.keeps_waits else "",
-        "without what the verifier proves redundant" if result.refined else "",
+        "waits unchanged" if placed.keeps_waits else "",
+        "redundant edits dropped" if result.refined else "",
     )
     return ", ".join(filter(None, said))
 
@@ -83,12 +83,12 @@ def _weight(result: Synchronized) -> list[str]:
     if best is None:
         return [weight] if now.barriers else []
     if best.proven and new.weight <= best.bound:
-        less = "no lighter barriers can be proved" if best.judged else "nothing that serves these hazards weighs less"
+        less = "no lighter plan can be proved" if best.judged else "no lighter plan serves these hazards"
         return [f"{weight}, bound {best.bound:g}: {less}"]
     gap = f"{(new.weight - best.bound) / new.weight:.0%}" if new.weight else "0%"
-    end = "the search ended at its limit" if best.judged else "the time limit ended the search"
-    why = "waits need barriers of their own" if best.proven else end
-    return [f"{weight}, bound {best.bound:g}: a plan may weigh up to {gap} less; {why}"]
+    end = "the search reached its limit" if best.judged else "the search ran out of time"
+    why = "waits need extra barriers" if best.proven else end
+    return [f"{weight}, bound {best.bound:g}: a plan up to {gap} lighter may exist; {why}"]
 
 
 def after_plan(result: Synchronized) -> SyncGraph | None:

@@ -27,10 +27,10 @@ from tidegate.cost.steps import Arrive, Await, Commit, Depart, Do, Machine, Meet
 
 
 class Stuck(Exception):
-    """Waves wait for ever; names one of them and the place where it does."""
+    """Waves wait forever; names one of them and the place where it does."""
 
     def __init__(self, wave: int, where: int) -> None:
-        super().__init__(f"wave {wave} waits for ever at point {where}")
+        super().__init__(f"wave {wave} waits forever at point {where}")
         self.wave, self.where = wave, where
 
 

@@ -130,7 +130,7 @@ class Changes:
             word = "signal" if isinstance(self.op(point), Wait) else "wait"
             return Change(question, "", why=f"no access between it and its {word}", part=part)
         if self.graph.points[neighbour].action == self.graph.points[point].action:
-            return Change(question, "", why=f"{self.place(neighbour)} beside it is the same", part=part)
+            return Change(question, "", why=f"the adjacent {self.place(neighbour)} is the same", part=part)
         tried = f"{'before' if way < 0 else 'after'} {self.place(neighbour)}"
         at = neighbour if way < 0 else self.step(neighbour, 1)
         if at < 0:
@@ -166,7 +166,7 @@ class Changes:
         loop = beside.pop() if len(there) == len(beside) == 1 else -1
         if loop >= 0 and not self.inside(point, loop):
             return f"right {'after' if way < 0 else 'before'} {self.loop(loop)}"
-        return "right where paths meet or part"
+        return "next to a join or branch"
 
     def loop(self, number: int) -> str:
         counter = self.graph.loops[number].counter
@@ -218,7 +218,7 @@ class Changes:
         for word, at in (("before", self.entrance(loop)), ("after", self.exit(loop))):
             tried = f"{word} {self.loop(loop)}"
             if at < 0:
-                yield Change("outside", tried, why="nothing can stand there")
+                yield Change("outside", tried, why="nothing can be inserted there")
             else:
                 yield Change("outside", tried, dict.fromkeys(group.points), {at: ops})
 

@@ -95,16 +95,16 @@ class Barrier:
 class Reason(Enum):
     """Why a pair of accesses needs no barrier of its own, or has none."""
 
-    ORDERED = "ordered by a barrier that stands between them for another pair"
-    DISTANCE = "they meet again only so many iterations later, and a barrier stands on the way"
+    ORDERED = "ordered by a barrier that serves another pair"
+    DISTANCE = "iterations apart, with a barrier in between"
     SLOT = "they are in different slots"
-    PRIVATE = "each lane touches bytes of its own, and its program order is enough"
-    ONE_WAVE = "one wave does both, each lane with bytes of its own, and its program order is enough"
+    PRIVATE = "each lane touches only its own bytes, in program order"
+    ONE_WAVE = "one wave does both, each lane on its own bytes, in program order"
     BYTES = "they touch different bytes"
     ARMS = "only one of two arms is taken"
-    COMMUTE = "atomics that give the same in any order"
+    COMMUTE = "atomics that commute"
     OBJECT = "left to the barrier objects between them; the judge finds no race"
-    QUIET = "no barrier stands in every window between them; the judge finds no race"
+    QUIET = "not every window between them holds a barrier; the judge finds no race"
     UNORDERED = "nothing orders them"
 
 

@@ -200,7 +200,7 @@ class PairFinder:
         reason = Reason.UNORDERED if self.is_racing(first, second) else Reason.QUIET
         why = self.unplaced.get((first, second), "")
         if self.commuting.kind(first, second) is None:
-            why = "atomics that give the same in any order"
+            why = "atomics that commute"
         return self.made(reason, first, second, loop, at, why=why, hazard=hazard)
 
     def as_hazard(self, first: int, second: int, loop: int, meeting: Meeting) -> Hazard:

@@ -66,9 +66,9 @@ class Sayings:
         parts = [f"{count(found.barriers, 'barrier')}, {needed} needed, weight {found.weight:g}", *self.beside()]
         lines = [f"{_who(result)}: {'; '.join(parts)}"]
         wrong = [each for each in result.findings if each.severity == "error"]
-        lines += cut([f"  wrong as it is: {self.short(each)}" for each in wrong])
+        lines += cut([f"  error: {self.short(each)}" for each in wrong])
         if not wrong and result.checked is not None and result.checked.is_decided:
-            lines.append("  nothing wrong as it is")
+            lines.append("  no errors")
         return lines
 
     def beside(self) -> Iterator[str]:
@@ -124,7 +124,7 @@ class Sayings:
         rows = [("serves", each) for each in self.hazards(barrier.serves)]
         rows += [("too weak", each) for each in self.hazards(barrier.too_weak)]
         rows += [
-            ("by path", f"{each} in line {self.line(other)}, on the other way: not as much is younger on both")
+            ("by path", f"{each} in line {self.line(other)}, on the other path: later copies differ in number")
             for point in barrier.points
             for other, each in other_ways(self.graph, point)
         ]
@@ -176,8 +176,8 @@ class Sayings:
         if first.verdict is Verdict.BREAKS:
             lines += self.witness(first.findings[0])
         for each in others:
-            alone = f"only {each.tried} gone: "
-            lines.append(alone + (self.short(each.findings[0]) if each.findings else "nothing goes wrong"))
+            alone = f"only {each.tried} removed: "
+            lines.append(alone + (self.short(each.findings[0]) if each.findings else "no error"))
         return lines
 
     def missing(self, barrier: Barrier, trial: Trial) -> str:
@@ -186,29 +186,29 @@ class Sayings:
                 more = f", and {len(trial.findings) - 1} more" if len(trial.findings) > 1 else ""
                 return f"{trial.findings[0].code}: {trial.findings[0].message}{more}"
             case Verdict.OVERLOOKED:
-                return f"{self.lost(trial)} is not ordered; the judge finds nothing in what it runs"
+                return f"{self.lost(trial)} is not ordered; the judge finds no error in its runs"
             case Verdict.UNORDERED:
                 return f"{self.lost(trial) if trial.hazards else self.pair(trial)} is not ordered; not run"
             case Verdict.WINDOWS:
                 return f"{self.lost(trial)} is not ordered; not judged"
         if trial.gone:
             codes = ", ".join(dict.fromkeys(each.code for each in trial.gone))
-            return f"nothing more goes wrong, and {codes} goes away"
+            return f"no new errors, and {codes} disappears"
         if barrier.too_weak:
-            return "nothing more goes wrong: what it is too weak for is wrong as it is"
+            return "no new errors: the accesses it is too weak for race anyway"
         if trial.verdict is Verdict.HOLDS and any(each.code.startswith("TG2") for each in self.result.findings):
-            return "nothing more goes wrong: waves do not meet as it is"
+            return "no new errors: the waves do not meet anyway"
         if any(each.severity == "error" for each in self.result.findings):
-            return "nothing more goes wrong"  # what is redundant can be said only of a program that is right
+            return "no new errors"  # what is redundant can be said only of a program that is right
         text = "redundant for memory"
         if barrier.pinned:
             text += ", pinned for scheduling"
         if barrier.kind == STAGGER:
-            text += ": it holds one half of the waves back"
+            text += ": it delays one half of the waves"
         if barrier.kind == OBJECT and not barrier.serves:
             text += ", as far as the judge can see"
         if barrier.instead:
-            text += f": {self.lines(barrier.instead)} would order the same"
+            text += f": {self.lines(barrier.instead)} orders the same accesses"
         return text + (" (by windows; not judged)" if trial.verdict is Verdict.UNJUDGED else "")
 
     def lost(self, trial: Trial) -> str:
@@ -269,12 +269,12 @@ class Sayings:
             extra = found.more * found.bytes
             anew = ", after `sync`" if found.anew else ""
             slots = _slots(found, found.more)
-            yield f"with {slots} of {of} one barrier per iteration less{anew}, for {extra:,} bytes more"
+            yield f"{slots} of {of}: one barrier fewer per iteration{anew}, for {extra:,} more bytes"
         elif not found.tried:
-            yield f"there is no room for one more of {of}: {found.bytes:,} bytes"
+            yield f"no room for another slot of {of}: {found.bytes:,} bytes"
         else:
             most = max(have + found.tried for have in found.have)
-            yield f"no number of slots of {of} up to {most} saves it" + ("" if found.fits else ", and no more fit")
+            yield f"up to {most} slots of {of} do not save it" + ("" if found.fits else "; more do not fit")
 
     # --- pairs ---
 
@@ -297,9 +297,9 @@ class Sayings:
     def reason(self, reason: Reason, by: tuple[int, ...], why: str) -> str:
         extra = f": {why}" if why else ""
         if reason is Reason.ORDERED:
-            return f"ordered by {self.lines(by)}, which stands there for another pair"
+            return f"ordered by {self.lines(by)}, which serves another pair"
         if reason is Reason.DISTANCE:
-            return f"so many iterations apart, and {self.lines(by)} on the way"
+            return f"iterations apart, with {self.lines(by)} in between"
         return f"{reason.value}{extra}"
 
     def row(self, pair: Pair) -> tuple[str, ...]:

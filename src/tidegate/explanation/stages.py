@@ -36,7 +36,7 @@ from tidegate.synchronize.model import SyncOptions
 
 # Hazards times barriers, beyond which a barrier is asked only for those that are served at it.
 MOST_SEARCHES = 20_000
-# Kinds of pairs of accesses, beyond which a program is not compared with what `sync` would make of it.
+# Kinds of pairs of accesses, beyond which a program is not compared with the result of `sync`.
 MOST_COMPARED = 300
 
 # Called with the number of barriers done and of all.
@@ -69,7 +69,7 @@ def explain(
     _Explainer(result, placed, found, atomics, most_steps).explain(progress or (lambda *_: None))
     if asked_kinds > MOST_COMPARED and can_compare(graph):
         asked = f"the bound of {MOST_COMPARED} kinds of pairs of accesses was reached"
-        result.notes.append(f"not compared with what `sync` would make of it: {asked}")
+        result.notes.append(f"not compared with the result of `sync`: {asked}")
     else:
         result.notes += compare(graph, unit.target, atomics, stagger, by_path=unit.origin is None)
     return result
@@ -113,7 +113,7 @@ class _Explainer:
         groups = find_barriers(self.flow, self.found.stagger)
         few = len(groups) * len(self.served) <= MOST_SEARCHES
         if not few:
-            result.notes.append("many hazards: waits are not listed with what they perform for a later barrier")
+            result.notes.append("many hazards: the accesses that waits perform for a later barrier are not listed")
         self.trials.make_room(change for group in groups for change in self.changes.of(group))
         gone = [  # first, should a bound be reached
             self.trials.run(self.changes.without(each), None if few else self.served_by(each)) for each in groups
@@ -201,16 +201,16 @@ class _Explainer:
     def note(self, pairs: PairFinder) -> None:
         notes, base = self.result.notes, self.trials.base
         if not base.is_decided:
-            notes.append(f"nothing was judged: {base.why_not}; windows alone decide")
+            notes.append(f"not judged: {base.why_not}; by windows only")
         elif self.trials.left_out:
             count = self.trials.count
-            done = f"{count} changed program{'s were' if count != 1 else ' was'} judged"
+            done = f"judged {count} modified program{'s' * (count != 1)}"
             bound = f"the bound of {self.trials.bound} was reached"
-            notes.append(f"{bound}: {done}; of {self.trials.left_out} more, windows alone decide")
+            notes.append(f"{bound}: {done}; {self.trials.left_out} more by windows only")
         if pairs.cut_short:
             notes.append(f"{pairs.cut_short}: only the first {pairs.count:,} pairs of accesses were asked about")
         if self.found.stagger.assumed:
-            notes.append("the judge runs the program as it is, without the stagger that hazards assume")
+            notes.append("the judge runs the program without the stagger that the hazards assume")
 
 
 def _races(findings: Sequence[Finding]) -> set[frozenset[Span]]:

@@ -72,7 +72,7 @@ class Trials:
         if change.why:
             return Trial(change.question, change.tried, Verdict.CANNOT, why=change.why, part=change.part)
         if not self.fits(change):
-            why = "nothing can stand there"
+            why = "nothing can be inserted there"
             return Trial(change.question, change.tried, Verdict.CANNOT, why=why, part=change.part)
         lost = tuple(self.lost(change, self.served if hazards is None else hazards))
         after = None

@@ -63,7 +63,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One access. An operation that nobody has described has the effect `unknown`: it reads and writes.
+    """One access. An operation without a description has the effect `unknown`: it reads and writes.
 
     `may`: it touches some of these bytes, perhaps not all. `exact`: nothing was widened. `facts` hold wherever it is
     reached.

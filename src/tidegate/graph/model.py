@@ -159,7 +159,7 @@ ONE_LANE = "one"
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """May read and write everything it can reach: an operation that nobody has described. Reported, never ignored."""
+    """May read and write everything it can reach: an operation without a description. Reported, never ignored."""
 
     reaches: tuple[str, ...] = ()
 

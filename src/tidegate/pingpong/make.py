@@ -70,7 +70,9 @@ def _unlike(body: Body, strategy: str) -> Declined | None:
     copies = bool(body.of_role("copy"))
     if strategy == TWO and copies:
         return Declined(
-            "not-copies", f"`{TWO}` is for loops that write what they fetched", f"`{ASYNC_TWO}` is for copies"
+            "not-copies",
+            f"`{TWO}` is for loops that write fetched tiles to shared memory",
+            f"`{ASYNC_TWO}` is for copies",
         )
     if strategy == ASYNC_TWO and not copies:
         return Declined("not-copies", f"`{ASYNC_TWO}` is for loops with asynchronous copies", f"`{TWO}` is for others")

@@ -47,7 +47,7 @@ def make_plan(
     """Edits in the order of points."""
     writer = _Writer(flow, target)
     edits: list[Edit] = [
-        Insert(flow.graph.programs[0].entry, NewBarrier(each), ("for a pair that others stand between",))
+        Insert(flow.graph.programs[0].entry, NewBarrier(each), ("for a split pair that spans another",))
         for each in writer.named(meets)
     ]
     for point in sorted({*meets, *drains.waits, *drains.at_old, *removed}):

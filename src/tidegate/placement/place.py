@@ -190,7 +190,7 @@ class _Placer:
                 meets, drains = whole, undivided
         chosen, meets, drains = self.without_needless(hazards, chosen, meets, drains)
         for hazard in drains.failed:
-            self.unplaced.append(Unplaced(hazard, "nothing that the target has performs the first of them in time"))
+            self.unplaced.append(Unplaced(hazard, "the target has no wait that performs the first in time"))
         serves = self.serves(drains)
         plan = make_plan(self.flow, self.target, meets, drains, serves, removed)
         self.walks.remembers = False

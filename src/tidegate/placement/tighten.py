@@ -23,7 +23,7 @@ from tidegate.placement.need import copy_counters
 from tidegate.placement.walks import Walk, Walks
 
 Waiting = SharedMemoryBarrier | WaitCount
-LOOSER = "as loose as all ways from the copies allow"
+LOOSER = "as loose as all paths from the copies allow"
 NEEDLESS = "the copies are complete without it"
 
 

@@ -53,7 +53,7 @@ class Wanted:
                 continue  # they meet in several buffers
             seen.add(key)
             if hazard.demand and not self.may_be_served(hazard, everywhere):
-                why = "no barrier that all waves come to can stand between them"
+                why = "no point between them is reached by all waves"
                 unplaced.append(Unplaced(hazard, why))
             else:
                 kept.append(self.as_waited_for(self.as_met(hazard, everywhere)))

@@ -196,7 +196,7 @@ def _estimate(graph: SyncGraph, target: Target, asked: Asked) -> tuple[Estimate 
     try:
         return estimate(graph, target, sizes=known, cached=asked.cached, record=True), ""
     except NoEstimate as reason:
-        return None, f"there is no estimate of {reason}"
+        return None, f"no estimate: {reason}"
 
 
 def _cost(graph: SyncGraph, target: Target, found: Estimate | None) -> tuple[float, float]:

@@ -167,7 +167,7 @@ class _Clash:
             return ""
         if self.statements[left.doubtful].at == self.statement(self.clash.first).at:
             return ""  # other accesses of the very operation that is in flight
-        why = "they may be merged, deleted, jumped over, or issued on another counter"
+        why = "they may be merged, deleted, skipped, or issued on another counter"
         return f"the instructions of {self.place(left.doubtful)} do not count: {why}"
 
     def elements(self) -> str:
@@ -234,7 +234,7 @@ class _Clash:
             case "TG103":
                 return f"{memory} is written while another wave may still be writing it"
             case "TG104":
-                return f"{memory} is always {done} too early: before another wave's access that comes first"
+                return f"{memory} is always {done} too early: before an access of another wave that must come first"
             case "TG108":
                 before = "reading" if clash.first.touch.effect == "read" else "writing"
                 return f"{memory} is {done} while another lane of the same wave may still be {before} it"
@@ -247,64 +247,64 @@ class _Clash:
         """What is not there, in words."""
         first, second = self.clash.first, self.clash.second
         if self.clash.kind == "inversion":
-            return f"always in the wrong order: {self.name(second)} is over before wave {first.wave} comes to the other"
+            return (
+                f"always in the wrong order: {self.name(second)} completes before wave {first.wave} reaches the other"
+            )
         match self.clash.why:
             case "unmet" if self.clash.kind == "own":
                 return f"nothing between them waits for {self.name(first)}"
             case "unmet":
                 where = f": {self.name(first)} is in phase {first.phase}, {self.name(second)} in phase {second.phase}"
-                return f"no barrier that both waves meet at lies between them{where if self.phases else ''}"
+                return f"no barrier of both waves between them{where if self.phases else ''}"
             case "undrained":
                 return (
                     f"the waves meet between them, but wave {first.wave} has not waited for {self.name(first)} by then"
                 )
             case "unfenced":
-                return "performed for generic accesses, but no `fence proxy_async` stands between them"
+                return "performed for generic accesses, but there is no `fence proxy_async` between them"
             case "varies":
-                return "which of them comes first depends on who arrives first"
+                return "their order depends on which wave arrives first"
             case "lanes":
-                return "nothing between them orders the lanes of the wave, and a byte may belong to two of them"
+                return "nothing between them orders the lanes of the wave, and two lanes may share a byte"
 
     def help(self, code: str) -> str:
         clash = self.clash
         first, second = clash.first.touch, clash.second.touch
         if code == "TG104":
-            return "a wave that arrives more often is behind: meet before that, or once more between for each arrival"
+            return "extra arrivals delay a wave: insert a barrier before them or one more for each"
         if clash.why == "unfenced":
-            return f"put `fence proxy_async` after {self.name(clash.first)}, before the barrier"
+            return f"insert `fence proxy_async` after {self.name(clash.first)}, before the barrier"
         if clash.why == "varies":
-            return "let both waves meet between the two accesses"
+            return "insert a barrier of both waves between the two accesses"
         if clash.why == "lanes":
-            return f"put `fence wave` before {self.name(clash.second)}; any barrier of the workgroup will do as well"
+            return f"insert `fence wave` before {self.name(clash.second)}; any workgroup barrier also works"
         if clash.kind == "race" and first.where == second.where and first.key == second.key:
-            return "give each wave bytes of its own, or let one wave alone do it"
+            return "give each wave its own bytes, or let a single wave do it"
         if first.reports is not None:
-            return (
-                "the phase that the copy reports to must not complete without it: check `expect`, the slot, the parity"
-            )
+            return "the phase that the copy reports to must not complete before it: check `expect`, slot and parity"
         if clash.left is not None and (most := self.most()) is not None:
-            return f"count down to `{clash.left.counter}({most})` in {self.place(clash.left.where)}"
+            return f"lower the count to `{clash.left.counter}({most})` in {self.place(clash.left.where)}"
         if first.is_async and (code == "TG105" or clash.why == "undrained"):
-            place = f"before {self.name(clash.second)}" if code == "TG105" else "before the barrier that both meet at"
+            place = f"before {self.name(clash.second)}" if code == "TG105" else "before the barrier where both meet"
             if any(queue.in_groups for queue in first.queues):
                 return f"wait for the copy's group {place}; a copy is in a group only after `commit_group`"
-            return f"put a `wait_count` for the copy {place}, with a count that does not leave it in flight"
+            return f"insert a `wait_count` {place} whose count does not leave the copy in flight"
         if code == "TG105":
             return f"wait for {self.name(clash.first)}"
         if clash.why == "undrained":
-            return f"let wave {clash.first.wave} wait before that barrier; `shared_memory_barrier` does both"
+            return f"make wave {clash.first.wave} wait before that barrier; `shared_memory_barrier` does both"
         return self.place_barrier()
 
     def place_barrier(self) -> str:
         first, second = self.clash.first.touch, self.clash.second.touch
         order = compare(first.key, second.key)
         if order == 0:
-            return "let all waves meet between the two, in each arm or program, or keep the bytes apart"
+            return "insert a barrier of all waves between the two, in each arm or program, or use separate bytes"
         barrier = f"`shared_memory_barrier{' wait_async_ops' if first.is_async else ''}`"
         if first.where >= second.where:
             after, before = self.name(self.clash.first), self.name(self.clash.second)
-            return f"put {barrier} after {after}: {before} comes in a later iteration"
-        return f"put {barrier} between the two"
+            return f"insert {barrier} after {after}: {before} is in a later iteration"
+        return f"insert {barrier} between the two"
 
 
 def _iteration(touch: Touch) -> str:

@@ -403,7 +403,7 @@ MESSAGES = {
     "TG202": "waves arrive at the workgroup's barrier a different number of times",
     "TG203": "a barrier is signalled twice without a wait between",
     "TG204": "a wait for a barrier that the wave has not signalled",
-    "TG205": "a signal that nobody waits for",
+    "TG205": "a signal without a wait",
     "TG207": "conditional barriers do not match: one half of the waves arrives more often",
     "TG208": "a signal is left over on one path only",
     "TG211": "a wave comes to a barrier that is not for it",

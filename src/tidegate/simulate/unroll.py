@@ -265,7 +265,7 @@ class _Walker:
         )
 
     def anything(self, point: g.Point, number: int, reaches: tuple[str, ...]) -> Iterator[Step]:
-        """An operation that nobody has described writes all it can reach."""
+        """An operation without a description writes all it can reach."""
         places = [self.memory.place(g.Ref(name)) for name in reaches or tuple(self.memory.buffers)]
         buffers = tuple(dict.fromkeys(buffer for place in places for buffer in place.buffers))
         key, loops = self.position.key(), self.loops()

@@ -1,4 +1,4 @@
-"""Counts that differ by path: a copy that only some iterations issue must not make all of them wait for everything.
+"""Counts that differ by path: a copy that only some iterations issue must not make all of them wait foreverything.
 
 Needs   hazards of a graph in which copies stand in an arm of a uniform condition, and a way to place barriers
 Gives   a plan with a wait at the end of each arm, each with a count of its own; None where that is of no use
@@ -35,8 +35,8 @@ from tidegate.targets import Target
 from tidegate.verify.prover import Prover
 
 BY_PATH = "counted by path"
-COPIED = f"{BY_PATH}: the copies of this way are younger"
-NOT_COPIED = f"{BY_PATH}: no copies on this way"
+COPIED = f"{BY_PATH}: on this path the copies are newer"
+NOT_COPIED = f"{BY_PATH}: no copies on this path"
 ON_ENTRY = f"{BY_PATH}: before the first iteration"
 
 

@@ -50,8 +50,8 @@ def choose_plan(found: Hazards, prover: Prover, asked: Options, merge: str, *, b
         return taken
     for other in _plainer(taken, found, prover, asked, merge):
         if len(other.unplaced) <= len(taken.unplaced) and _is_proved(other.plan, prover):
-            what = "a named barrier for a pair that others stand between" if _names(taken.plan) else "a cheaper plan"
-            notes = (*other.notes, f"considered: {what}: it is not proved, this plan is")
+            what = "a named barrier for a split pair that spans another" if _names(taken.plan) else "a cheaper plan"
+            notes = (*other.notes, f"considered: {what}: it cannot be proved")
             plan = other.plan
             if asked.judge is not None:  # a plan that serves all hazards may ask for more than the proof does
                 plan = refine(plan, prover, bare=True, changes=not asked.tighten_waits)
@@ -111,7 +111,7 @@ def _noted(planned: Planned, considered: tuple[Considered, ...]) -> tuple[Placed
     """The plan with what was considered as its notes, and whether there was a choice."""
     notes = say_considered(considered)
     if planned.options.strategy and any(_is_cheaper(each, planned.price) for each in considered):
-        notes.append(f"`{planned.options.strategy}` is the least weight; without a strategy by name, the fewest cycles")
+        notes.append(f"`{planned.options.strategy}` minimizes the weight; without a strategy, `sync` minimizes cycles")
     planned.placed.notes = (*planned.placed.notes, *notes)
     return planned.placed, bool(considered)
 
@@ -213,7 +213,7 @@ def compare(
         for each, line in zip(considered, said, strict=True)
     ]
     how = f"loops run {effort.trips} times, tiles in the cache"
-    return [f"as it stands, {now:,.0f} cycles by the cost model ({how})", *lines]
+    return [f"current program: {now:,.0f} cycles by the cost model ({how})", *lines]
 
 
 def can_compare(graph: g.SyncGraph) -> bool:

@@ -38,7 +38,7 @@ def with_deps(
     notes = []
     if left:
         waits = f"{len(left)} wait{'s' * (len(left) != 1)}"
-        notes.append(f"{waits} without values: waves part between the copies and there")
+        notes.append(f"{waits} without values: waves diverge between the copies and this wait")
     return drop_dead_deps(_covered(named, target)), tuple(notes)
 
 
@@ -93,5 +93,5 @@ def _as_proved(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan:
 
 def _changed(graph: g.SyncGraph, ops: Mapping[int, Waiting]) -> Plan:
     """What differs from what stands there."""
-    found = (Change(point, op, ("counted anew",)) for point, op in sorted(ops.items()))
+    found = (Change(point, op, ("recounted",)) for point, op in sorted(ops.items()))
     return Plan(tuple(each for each in found if each.op != waiting_at(graph.points[each.point])))

@@ -29,8 +29,8 @@ from tidegate.placement.tighten import LOOSER, NEEDLESS, Waiting, waiting_at
 from tidegate.verify.prover import Prover
 
 MOST_PROOFS, MOST_POINTS = 64, 100_000  # and points of all programs that are tried together
-SHOWN = "the loosest that is safe"
-NOT_LOOSEST = "some counts may be tighter than they have to be"
+SHOWN = "the loosest safe count"
+NOT_LOOSEST = "some counts may be tighter than necessary"
 
 Trial = Callable[[int], bool | None]  # a count → whether it is proved; None where a bound is reached
 
@@ -103,7 +103,7 @@ class _Loosener:
             if self.loosen_one(place, name):
                 loosest.add((place, name))
         missing = len(loosest) < len(counts)
-        return self.result(loosest, "too many programs would have to be proved" if missing else "")
+        return self.result(loosest, "too many programs to prove" if missing else "")
 
     def start_from_nothing(self, counts: list[tuple[int, str]]) -> bool:
         """Leaves nothing in flight anywhere, if that is proved: what walks count may be more than a proof sees."""

@@ -63,11 +63,11 @@ class SyncOptions:
         if not 0 <= self.stagger <= MOST_STAGGER:
             _refuse(f"a stagger cannot be {self.stagger}", f"0 to {MOST_STAGGER} arrivals")
         if self.bisect is not None and self.bisect < 0:
-            _refuse(f"{self.bisect} edits cannot be carried out", "0 or more")
+            _refuse(f"cannot apply {self.bisect} edits", "0 or more")
         if not self.seconds > 0:
             _refuse(f"a time limit cannot be {self.seconds:g} seconds", "more than 0")
         if self.force_barriers and (self.strategy or self.remove_redundant or self.tighten_waits):
-            _refuse("forced barriers stand before every access: there is no strategy, and nothing is redundant")
+            _refuse("forced barriers precede every access: no strategy applies, and nothing is redundant")
 
 
 def _refuse(message: str, help: str = "") -> None:

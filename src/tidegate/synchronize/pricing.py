@@ -27,14 +27,14 @@ MOST_PASSED = 40_000
 MOST_POINTS = 2_000  # of a graph
 
 WORDS = {
-    "merged": "the least weight, waits as early as it asks for",
-    "moved": "the least weight, moved to where its waits hold up least",
-    "late": "waits where the copies need them",
-    "latest": "each wait right before what it is for",
-    "within": "pairs within an iteration",
-    "carried": "a pair round the end of a loop, with one more around the loop",
-    "whole": "whole barriers of the least weight",
-    "by path": "counts by path, one in each arm",
+    "merged": "least weight, waits merged",
+    "moved": "least weight, moved to where its waits stall least",
+    "late": "waits as late as copies allow",
+    "latest": "each wait right before its first reader",
+    "within": "split pairs within an iteration",
+    "carried": "split pairs across iterations",
+    "whole": "whole barriers, least weight",
+    "by path": "separate counts in each arm",
 }
 
 
@@ -106,5 +106,5 @@ def say_considered(considered: tuple[Considered, ...]) -> list[str]:
         lines.append(f"{taken}{WORDS[each.kind]}: {each.tally}, {cycles}")
         if lightest and each.is_taken and lightest.tally.weight < each.tally.weight and each.cycles and lightest.cycles:
             less = f"{1 - each.cycles / lightest.cycles:.1%}".replace("%", " %")
-            lines[-1] += f", {less} fewer than with the least weight"
+            lines[-1] += f", {less} fewer than the lightest plan"
     return lines

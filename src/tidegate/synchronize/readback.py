@@ -74,7 +74,7 @@ def _read(result: Synchronized, loaded: Loaded, keep_places: bool) -> Written:
 
 
 def _other(is_there: bool) -> str:
-    return "the text holds another program than was planned" if is_there else "the text does not hold the program"
+    return "the text contains a different program than planned" if is_there else "the text does not contain the program"
 
 
 def _places(before: Kernel, after: Kernel) -> dict[Span, Span]:

@@ -61,8 +61,8 @@ def find_widened(result: Synchronized) -> list[Finding]:
     for note in widened:
         point = flow.point(note.node)
         labels = (Label(places.get(point.at, point.at), note.text),)
-        message = f"which bytes `{point.label or flow.origin[note.node]}` touches is not known exactly"
-        help = "barriers may stand here for bytes that no two waves share; an index that is affine tells them apart"
+        message = f"the bytes that `{point.label or flow.origin[note.node]}` touches are not known exactly"
+        help = "barriers here may be redundant; use an affine index to tell the bytes apart"
         notes = () if point.at.line else (note.text,)
         found[flow.origin[note.node], note.text] = Finding("TG403", message, labels, notes, help)
     return list(found.values())

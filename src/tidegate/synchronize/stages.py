@@ -166,7 +166,7 @@ def judge_result(
     )
     result.checked.findings = say_why(result)
     if was_clean(result, limits):
-        note = "the judge finds nothing wrong with the program as it was: new barriers are for what it may overlook"
+        note = "the judge finds no errors in the original program: new barriers guard against what it may overlook"
         result.notes = (*result.notes, note)
 
 
@@ -214,7 +214,7 @@ def _make_plan(work: Planning) -> bool:
     graph, target, options = result.unit.graph, result.unit.target, result.options
     if options.force_barriers:
         plan = force(found.flow, target)
-        result.notes = ("barriers were forced: what the program needs was not asked",)
+        result.notes = ("barriers were forced, without regard to what the program needs",)
     else:
         result.placed, plan = _place_without_redundant(result, found, limits)
         if result.unit.origin is not None:
@@ -226,7 +226,7 @@ def _make_plan(work: Planning) -> bool:
     result.plan = Plan(plan.edits[: options.bisect])
     result.left_out = len(plan.edits) - len(result.plan.edits)
     if options.bisect is not None:
-        result.notes = (*result.notes, f"{len(result.plan.edits)} of {len(plan.edits)} edits carried out")
+        result.notes = (*result.notes, f"{len(result.plan.edits)} of {len(plan.edits)} edits applied")
     return True
 
 
@@ -240,7 +240,9 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
     if found.flow.graph.objects:  # asked here and afterwards: was it clean?
         result.judged = judge(found.flow.graph, target, limits or AS_GIVEN)
         if bounded := [each for each in result.judged.bounded if each != NO_MORE_TRIPS]:
-            note = f"not all runs were seen in which barrier objects order what gets no barrier: {'; '.join(bounded)}"
+            note = (
+                f"barrier objects order accesses without a barrier; not all runs were simulated: {'; '.join(bounded)}"
+            )
             result.notes = (*result.notes, note)
     by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
     if by_proof and options.remove_redundant:
@@ -307,7 +309,7 @@ def _by_optimum(found: Hazards, target: Target, asked: Options, placed: Placed) 
     other = place(found, target, replace(asked, strategy=EXACT))
     if len(other.unplaced) >= len(placed.unplaced):
         return placed
-    other.notes = (*other.notes, f"`{placed.strategy}` finds no place for a wait that is in time: `{EXACT}` was taken")
+    other.notes = (*other.notes, f"`{placed.strategy}` finds no place for a wait that is early enough: used `{EXACT}`")
     return other
 
 
@@ -348,8 +350,8 @@ def _notes(placed: Placed, found: Hazards, target: Target, options: SyncOptions)
     commuting = sum(same.kind(each.producer, each.consumer) is None for each in placed.hazards)
     if options.atomics == "order" and commuting:
         pairs = f"{commuting} pair{'s' * (commuting != 1)} of atomics"
-        default = "`--atomics commute`, the default, leaves them"
-        notes.append(f"{pairs} ordered that would give the same in any order: {default}")
+        default = "`--atomics commute`, the default, leaves them unordered"
+        notes.append(f"{pairs} ordered although they commute: {default}")
     return notes
 
 
@@ -361,7 +363,10 @@ def _apply(result: Synchronized) -> None:
     target = target_after(session)
     if _means(target) != session.target.name:
         named = target or default_target()
-        result.notes = (*result.notes, f"the program is taken for {named}: it cannot name the target asked for")
+        result.notes = (
+            *result.notes,
+            f"the program is synchronized for {named}: its text cannot name the requested target",
+        )
     if session.built is None:
         result.made = replace(session, given=replace(apply_to_graph(result.plan, session.graph), target=target))
         return
@@ -392,12 +397,17 @@ def _means(name: str) -> str | None:
 PLAN: tuple[Stage[Planning], ...] = (
     Stage(
         "footprints",
-        "which bytes each access touches",
+        "the bytes that each access touches",
         _find_hazards,
         lambda work: show_footprints(work.hazards.footprints),
     ),
     Stage("hazards", "which accesses need an order", _find_hazards, lambda work: show_hazards(work.hazards)),
-    Stage("plan", "what is put in, changed and taken away", _make_plan, lambda work: show_plan(work.result.plan)),
+    Stage(
+        "plan",
+        "the edits: inserted, changed and removed operations",
+        _make_plan,
+        lambda work: show_plan(work.result.plan),
+    ),
 )
 # The late stages are about the program that was written, as it was read back.
 EARLY, LATE = CHECK[:2], CHECK[2:]

@@ -27,7 +27,7 @@ from tidegate.language.show import show
 from tidegate.synchronize.by_path import BY_PATH
 from tidegate.synchronize.model import Synchronized
 
-PREPARES = "performs what a later barrier orders"
+PREPARES = "performs accesses that a later barrier orders"
 TAKES_BACK = "for the last signal of the loop"  # of a wait behind a loop that orders nothing itself
 
 

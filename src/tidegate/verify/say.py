@@ -16,16 +16,16 @@ from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.stale import Stale
 
 WHY = {
-    "unmet": "too few barriers lie between them",
+    "unmet": "too few barriers between them",
     "undrained": "the waves meet between them, but the first may still be in flight when its wave arrives",
-    "unfenced": "no fence between the two proxies lies between them",
-    "parallel": "nothing says which of them comes first",
+    "unfenced": "no proxy fence between them",
+    "parallel": "their order is not determined",
 }
 WITHIN_A_WAVE = {
     "unmet": "nothing between them orders its lanes",
     "undrained": "nothing between them waits for the first",
     "unfenced": WHY["unfenced"],
-    "parallel": "nothing says which of its lanes comes first",
+    "parallel": "the order of its lanes is not determined",
 }
 VERBS = {"read": "reads", "write": "writes", "atomic": "changes"}
 
@@ -36,7 +36,7 @@ def show_verification(found: Verification, graph: g.SyncGraph) -> str:
         return f"not proved: {'; '.join(found.undecided)}"
     if found.suspects:
         count = len(found.suspects)
-        return f"not proved: {count} pair{'s' * (count != 1)} of accesses that nothing orders"
+        return f"not proved: {count} unordered pair{'s' * (count != 1)} of accesses"
     return f"proved: {what_is_proved(found, graph)}"
 
 
@@ -62,10 +62,10 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
         f"hazard: {', '.join((*wave, why))}",
         "" if y.at.line else f"first `{_text(graph, suspect.x)}`, then `{_text(graph, suspect.y)}`",
         f"possible with {', '.join(sizes)}" if sizes else "",
-        f"not shown by the simulator: {why_not}",
+        f"not reproduced in simulation: {why_not}",
     )
     memory = suspect.point.buffer.removeprefix("%")
-    message = f"two accesses to `{memory}` that may not be in order"
+    message = f"two accesses to `{memory}` that may be unordered"
     cause = cause_of(suspect)
     return Finding("TG106", message, labels, tuple(filter(None, notes)), "", (("point", witness),), cause)
 
@@ -77,7 +77,7 @@ def cause_of(suspect: Suspect) -> str:
 
 # --- stale counts -------------------------------------------------------------------------------------------------
 
-COUNT_AGAIN = "count again: `tidegate sync --tighten-waits`"
+COUNT_AGAIN = "recompute the counts: `tidegate sync --tighten-waits`"
 
 
 def stale_findings(found: Iterable[Stale], graph: g.SyncGraph) -> list[Finding]:
@@ -95,20 +95,24 @@ def _stale_finding(found: list[Stale], graph: g.SyncGraph) -> Finding:
     safe = None if loose else min(each.safe for each in found if each.safe is not None)
     here = f"`{one.counter}({one.count})`" if one.count is not None else "nothing"
     if safe is None:
-        message = f"no count waits for `{one.name}` here: the copy is in no group yet"
+        message = f"no count waits for `{one.name}` here: the copy is not in a group yet"
     elif one.count is None:
         message = f"nothing here waits for `{one.name}`: no count of `{one.counter}`"
     else:
         message = f"{here} does not wait for `{one.name}`: {_at_most(safe)}"
-    labels = [Label(wait.at, f"{here} may leave it in flight" if one.count is not None else "it is named here")]
-    labels += [Label(each.at, f"`{one.name}` stands for this") for each in copies]
+    labels = [Label(wait.at, f"{here} may leave it in flight" if one.count is not None else "named here")]
+    labels += [Label(each.at, f"`{one.name}` names this") for each in copies]
     notes = []
     if safe is not None and one.count is None:
         notes.append(f"`{one.counter}`: {_at_most(safe)}")
     if not wait.at.line:
         texts = ", ".join(f"`{_text(graph, each.copy)}`" for each in found)
         notes.append(f"`{_text(graph, one.wait)}` names {texts}")
-    help_ = COUNT_AGAIN if safe is not None else "put `commit_group` between the copy and the wait, and count again"
+    help_ = (
+        COUNT_AGAIN
+        if safe is not None
+        else "insert `commit_group` between the copy and the wait, and recompute the count"
+    )
     witness = (("name", one.name), ("counter", one.counter), ("count", one.count), ("safe", safe))
     return Finding("TG107", message, tuple(labels), tuple(notes), help_, witness)
 

@@ -15,8 +15,8 @@ from tidegate.verify.say import VERBS, WHY, WITHIN_A_WAVE
 from tidegate.verify.threads import S, T
 
 FIX = {
-    True: "put a warp-level barrier between them (`__syncwarp()`, `bar.warp.sync`), or a barrier of the block",
-    False: "put a barrier of the block between them (`__syncthreads()`, `bar.sync 0`)",
+    True: "insert a warp-level barrier between them (`__syncwarp()`, `bar.warp.sync`), or a barrier of the block",
+    False: "insert a barrier of the block between them (`__syncthreads()`, `bar.sync 0`)",
 }
 
 
@@ -34,7 +34,7 @@ def _finding(suspect: Suspect, graph: g.SyncGraph) -> Finding:
     byte = f" byte {suspect.point.byte} of `{memory}`" if suspect.point.value("byte'") is not None else f" `{memory}`"
     labels = (
         Label(y.at, f"{_who(second, graph)} {_verb(y.action)}{byte}"),
-        Label(x.at, f"{_who(first, graph)} {_verb(x.action)} it, in no order with that"),
+        Label(x.at, f"{_who(first, graph)} {_verb(x.action)} it, unordered with that"),
     )
     names = [(name, value) for name, value in suspect.point.values if not name.endswith("'")]
     numbers = ", ".join(f"{name.lstrip('%')} = {value}" for name, value in names if name.startswith("%"))
@@ -56,11 +56,11 @@ def _kind(suspect: Suspect, graph: g.SyncGraph, memory: str, own: bool) -> tuple
     x, y = (graph.points[each].action for each in (suspect.x, suspect.y))
     reads, written = (isinstance(each, g.Access) and each.effect == "read" for each in (y, x))
     if not suspect.exact:
-        return "TG106", f"two accesses to `{memory}` that may not be in order"
+        return "TG106", f"two accesses to `{memory}` that may be unordered"
     if own:
         return "TG105", f"`{memory}` is touched while a copy of the same thread may be in flight"
     if suspect.within_a_wave:
-        return "TG108", f"lanes of one warp touch the same bytes of `{memory}` in no order"
+        return "TG108", f"lanes of one warp touch the same bytes of `{memory}` without order"
     if reads:
         return "TG101", f"`{memory}` is read while another warp may still be writing it"
     if written:

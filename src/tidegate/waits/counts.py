@@ -56,7 +56,7 @@ def plan_counts(flow: Flow, target: Target) -> Plan:
         assert op is not None
         counts = tuple(sorted({**dict(op.counts), **counted.counts}.items()))
         if counts != op.counts:
-            edits.append(Change(point, replace(op, counts=counts), ("counted anew",)))
+            edits.append(Change(point, replace(op, counts=counts), ("recounted",)))
     return Plan(tuple(edits))
 
 

@@ -132,7 +132,7 @@ class _Build:
         if name is None:
             name = self.maps[step.starts] = self.builder.threads(f"%t{len(self.maps)}", step.starts)
         foot = g.Footprint(g.Ref(self.buffers[step.array], ZERO, step.plus), (), step.bytes, step.may, name)
-        if not isinstance(touch, m.Touch):  # of an operation that nobody has described
+        if not isinstance(touch, m.Touch):  # of an operation without a description
             self.builder.add(g.Access("write", foot), label=label, role="other", at=step.op.at)
             return
         action = g.Access(

@@ -180,9 +180,7 @@ class Blocks(Synchronization):
         """Where a descriptor lies. What becomes of a name that takes one of which nobody knows that, nobody can say."""
         if value not in self.views:
             at = (Label(self.at.at),) if self.at is not None else ()
-            message = (
-                f"`{value}` comes from an operation that nobody has described, and is handed on where others are too"
-            )
+            message = f"`{value}` comes from an operation without a description, and is handed on where others are too"
             raise BadInput(Finding("TG005", message, at))
         return self.views[value].place
 

@@ -222,7 +222,7 @@ class State:
             self.add(g.Havoc(tuple(apart), False), op)
 
     def anything(self, op: Operation) -> None:
-        """An operation that nobody has described: it reads and writes all that it can reach, all waves together."""
+        """An operation without a description: it reads and writes all that it can reach, all waves together."""
         self.unknown.append(op)
         given = self.descriptors(op)
         together = not self.is_apart(given)

@@ -10,7 +10,7 @@ Cost    linear in the edits
     insert shared_memory_barrier vmcnt(4)         MemoryCounterWait(load=4, ds=0), WorkgroupBarrier, SchedulingBarrier
     insert wait_count dscnt(0); signal -1         SharedMemoryBarrierSignal(-1)
 
-A counted wait stands before a bare barrier: Wave's own barrier becomes one that waits for everything (LLVM 22).
+A counted wait stands before a bare barrier: Wave's own barrier becomes one that waits foreverything (LLVM 22).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Ran:
     arrays: dict[str, Array]  # global memory, by the kernel's argument names
     written: dict[str, Array]  # which elements of it the run wrote
     disputed: dict[str, Array]  # which of them two waves wrote with different values
-    hang: str  # who waits for ever and where, or ""
+    hang: str  # who waits forever and where, or ""
 
 
 class Program:
