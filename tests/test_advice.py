@@ -457,7 +457,7 @@ def test_advice_is_asked_for(command: Command) -> None:
     assert "@two_slots on gfx942: no findings\n" in out
     assert out.endswith("  advice: 1 piece; tried 4 modified programs\n")
     assert command("check", "good.tide", "--advice")[1].endswith(
-        "advice: nothing could be less; 3 changed programs were tried\n"
+        "advice: no barrier or wait can be reduced; tried 3 modified programs\n"
     )
 
 
