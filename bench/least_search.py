@@ -137,7 +137,7 @@ class Search:
         return apply_to_graph(Plan(tuple(inserts)), self.case.graph)
 
     def guards(self) -> tuple[ops.SyncOp, ...]:
-        """A wait foreverything in flight, and every fence that the target has."""
+        """A wait for everything in flight, and every fence that the target has."""
         points = self.case.graph.points
         counters = {issue.counter for point in points if isinstance(point.action, g.Access) for issue in point.issues}
         waits = (ops.WaitCount(tuple((name, 0) for name in sorted(counters))),) if counters else ()

@@ -312,7 +312,7 @@ class _Walk:
                 which = self.mbarrier(place.base.name, place.slot)
                 self.add("mbarrier_wait", which=which, number=evaluate(parity, self.names) % 2)
             case _:
-                raise AssertionError(f"{op} is no synchronization")
+                raise AssertionError(f"{op} is not synchronization")
 
     def named(self, name: str) -> int:
         return self.machine.named.setdefault(name, len(self.machine.named))

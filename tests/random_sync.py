@@ -792,7 +792,7 @@ class _Staggered(_Maker):
         return self.b.finish()
 
     def part(self) -> None:
-        """Sometimes a barrier of the schedule stands in the loop."""
+        """Sometimes a barrier of the schedule is in the loop."""
         if self.counters and self.chance(0.15):
             self.tag("standing bare", "standing pinned")
             self.b.sync(ops.WorkgroupBarrier(True), label="workgroup_barrier")

@@ -214,7 +214,7 @@ def test_names_that_double_each_time_are_refused_at_once(count: int) -> None:
     with watched("doubling"):
         (finding,) = check(parse(text).kernels[0], load_target(""))
     assert (finding.code, finding.at.line) == ("TG006", 14)
-    assert finding.message == "`%a12` stands for an expression of more than 10,000 parts"
+    assert finding.message == "`%a12` names an expression of more than 10,000 parts"
 
 
 def test_names_of_a_graph_that_double_each_time_are_refused_at_once() -> None:
@@ -222,7 +222,7 @@ def test_names_of_a_graph_that_double_each_time_are_refused_at_once() -> None:
     text = f"graph @g target none waves 4 program entry 0 waves 0 .. 4 {{\n0: assign %a0 = wave -> 1\n{lines}60: end }}"
     with watched("doubling"):
         (finding,) = check_graph(parse_graph(text))
-    assert finding.message == "`%a13` stands for an expression of more than 10,000 parts"
+    assert finding.message == "`%a13` names an expression of more than 10,000 parts"
 
 
 def test_many_names_in_a_row_are_read() -> None:

@@ -232,7 +232,7 @@ def test_a_graph_and_a_python_file_are_drawn_as_the_kernel(tmp_path: Path) -> No
         (("good.tide", "-o", "out"), "name it `out.html`"),
         (("good.tide",), "no output file given"),
         (("good.tide", "-o", "out.svg", "--size", "Q=4"), "has no size `Q`"),
-        (("good.tide", "-o", "out.svg", "--size", "K"), "is no size"),
+        (("good.tide", "-o", "out.svg", "--size", "K"), "is not a size"),
         (("good.tide", "-o", "nowhere/out.svg"), "cannot be written"),
         (("good.tide", "-o", "out.svg", "--target", "gfx9000"), "gfx9000"),
         (("missing.tide", "-o", "out.svg"), "cannot be read"),

@@ -227,7 +227,7 @@ BAD_GRAPHS = {
     "a branch with one way": (HEAD + "{\n  0: branch any -> 0\n}",
                               "point 0: has 1 successors, not 2"),
     "no buffer": (HEAD + "{\n  0: read %a[0, 0] box() width 4 -> 1\n  1: end\n}",
-                  "point 0: `%a` is no buffer and no view"),
+                  "point 0: `%a` is neither a buffer nor a view"),
     "no name": ("graph @g target none waves 1\nbuffer %a bytes 4 slots 1\nprogram entry 0 waves 0 .. 1\n{\n"
                 "  0: read %a[%i, 0] box() width 4 -> 1\n  1: end\n}", "point 0: nothing assigns `%i`"),
     "a wave without a program": ("graph @g target none waves 2\nprogram entry 0 waves 0 .. 1\n{\n  0: end\n}",
@@ -235,7 +235,7 @@ BAD_GRAPHS = {
     "no function": (HEAD + "{\n  0: call @f() -> 1\n  1: end\n}",
                     "point 0: there is no function `@f`"),
     "no object": (HEAD + "{\n  0: sync signal %b -> 1\n  1: end\n}",
-                  "point 0: `%b` is no barrier object"),
+                  "point 0: `%b` is not a barrier object"),
     "no loop": (HEAD + "{\n  0: end loop 3\n}",
                 "point 0 lies in loop 3, which does not exist"),
     "two loops with one head": (HEAD.replace("program", "loop 0 head 0 parent -1 trips 1 .. 1 expect 1.0\n"
@@ -262,7 +262,7 @@ def test_graph_text_without_meaning_names_its_place() -> None:
     with pytest.raises(BadInput) as bad:
         parse_graph(text, "case.sync")
     assert show_findings(bad.value.findings, Sources({"case.sync": text})) == (
-        "error[TG601]: `leap` is nothing that a point does\n --> case.sync:4:6\n  |\n4 |   0: leap -> 1\n  |      ----"
+        "error[TG601]: `leap` is not an action\n --> case.sync:4:6\n  |\n4 |   0: leap -> 1\n  |      ----"
     )
 
 
@@ -331,7 +331,7 @@ def test_a_loop_body_takes_a_new_order() -> None:
 
 BAD_PLANS = [
     (Insert(10_000, WorkgroupBarrier()), "`insert workgroup_barrier before 10000`: there is no point 10000"),
-    (Delete(0), "`delete 0`: point 0 is no synchronization"),
+    (Delete(0), "`delete 0`: point 0 is not synchronization"),
     (Reorder(7, ()), "`reorder loop 7 as `: there is no loop 7"),
     (Reorder(0, (1, 2)), "the new order of loop 0 does not name each of its 9 operations once"),
 ]
@@ -350,7 +350,7 @@ def test_nothing_is_put_before_a_loop_head_and_nothing_is_edited_twice() -> None
     with pytest.raises(BadInput) as bad:
         apply_plan(Plan((Insert(head, WorkgroupBarrier()), Delete(barrier), Delete(barrier))), made)
     assert [each.message.split(": ")[1] for each in bad.value.findings] == [
-        f"nothing can be put before point {head}",
+        f"nothing can be inserted before point {head}",
         f"point {barrier} is edited twice",
     ]
 

@@ -141,7 +141,7 @@ def test_help_about_ttgir_names_its_operations() -> None:
 
 def test_sync_is_proposed_only_where_it_helps(folder: Path, typed: Typed) -> None:
     """One statement that all waves perform on the same bytes: no barrier stands between it and itself."""
-    assert "`tidegate sync race.tide` puts in" in typed("check", "race.tide").stdout
+    assert "`tidegate sync race.tide` inserts" in typed("check", "race.tide").stdout
     (folder / "same.tide").write_text(GOOD.replace("local_write %a, %tile[wave]", "local_write %a, %tile[0]"))
     done = typed("check", "same.tide")
     assert done.returncode == 1
@@ -158,7 +158,7 @@ def test_seeds_and_sizes_of_the_library_are_checked() -> None:
 
     for seed in (-1, "x", None, 1.5):
         for run in (tg.run, tg.run_hostile):
-            with pytest.raises(SimulationError, match="is no seed"):
+            with pytest.raises(SimulationError, match="is not a seed"):
                 run(twice, seed=seed)  # type: ignore[operator]
     with pytest.raises(SimulationError, match="at most 1,024"):
         tg.run(twice, waves=10**6)
@@ -177,7 +177,7 @@ def test_what_is_no_program_is_a_type_error_that_says_so(given: object) -> None:
         tg.make_inputs,
         tg.draw,
     ):
-        with pytest.raises(TypeError, match="is no kernel"):
+        with pytest.raises(TypeError, match="is not a kernel"):
             function(given)  # type: ignore[operator]
 
 

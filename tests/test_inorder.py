@@ -980,8 +980,8 @@ def test_inputs_that_do_not_fit() -> None:
     assert message({}) == "`%X` of `@f` is missing"
     assert message({"X": zeros(5), "i": 0}) == "`%X` has shape (5,) where `global<Nxf32>` needs (4,)"
     assert message({"X": zeros(4, dtype=int), "i": 0}) == "`%X` holds int64 where `global<Nxf32>` needs float32"
-    assert message({"X": zeros(4), "i": 0, "j": 1}) == "`%j` is no argument of `@f`"
-    assert message({"X": zeros(4), "i": 0}, sizes={"M": 1}) == "`M` is no size of `@f`"
+    assert message({"X": zeros(4), "i": 0, "j": 1}) == "`%j` is not an argument of `@f`"
+    assert message({"X": zeros(4), "i": 0}, sizes={"M": 1}) == "`M` is not a size of `@f`"
     assert message({"X": zeros(4), "i": 0}, sizes={"N": 3}) == "`%X` has shape (4,) where `global<Nxf32>` needs (3,)"
     assert (
         message({"X": zeros(3), "i": 0}, sizes={"N": 3})

@@ -679,7 +679,7 @@ def test_a_parity_that_is_right_for_two_rounds_is_found_in_the_third() -> None:
 
 def test_indices_that_repeat_late_are_said_to_be_bounded() -> None:
     found = judged(neighbour("iterate %k in 0 .. N {\n local_write %x, %t[%k // 32 mod 2][wave]\n }"))
-    assert any("it takes 64 trips to show all it does, 40 are run" in each for each in found.bounded)
+    assert any("64 trips are needed to show all it does, 40 are run" in each for each in found.bounded)
 
 
 # --- kernels and their graphs ----------------------------------------------------------------------------------------

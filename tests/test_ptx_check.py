@@ -210,7 +210,7 @@ def test_the_shape_of_the_block_is_asked_for(tmp_path: Path, run: Run) -> None:
     assert "--block 256" in said
     assert run(str(path), "--block", "16x16")[0] == 0
     status, said = run(str(path), "--block", "two")
-    assert (status, "is no shape of a block" in said) == (2, True)
+    assert (status, "is not a block shape" in said) == (2, True)
     status, said = run(str(path), "--block", "64x64")
     assert (status, "at most 1024" in said) == (2, True)
 

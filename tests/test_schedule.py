@@ -504,13 +504,13 @@ def test_the_steps_of_the_seed_by_hand() -> None:
 
 def test_the_steps_refuse_what_breaks_dependences() -> None:
     trace, loop, clusters = by_hand()
-    with pytest.raises(BadInput, match="would stand before what makes"):
+    with pytest.raises(BadInput, match="would come before what makes"):
         reorder_graph(loop, [clusters[1], clusters[0], *clusters[2:]])
     with pytest.raises(BadInput, match="not an operation of the loop"):
         reorder_graph(loop, [[replace(clusters[2][0])], *clusters])
     roles = by_role(loop)
     early = reorder_graph(loop, [[*roles["GlobalRead %A"], *roles["LocalWrite %a"]], roles["LocalRead %a"]])
-    with pytest.raises(BadInput, match="would stand before"):
+    with pytest.raises(BadInput, match="would come before"):
         add_conditional_barriers_to_loop(early, trace, HardwareConstraint("gfx942", 4))
     with pytest.raises(BadInput, match="halved"):
         add_conditional_barriers_to_loop(loop, trace, HardwareConstraint("gfx942", 3))

@@ -783,12 +783,12 @@ def trace_of(function: Callable[..., Any], **options: Any) -> Any:
     return tg.kernel(**options)(function).trace()
 
 
-@rejected("TG007", "this operation stands outside a kernel", "call it in a function with `@tidegate.kernel`")
+@rejected("TG007", "this operation is outside a kernel", "call it in a function with `@tidegate.kernel`")
 def outside_a_kernel() -> None:
     tg.workgroup_barrier()  # here
 
 
-@rejected("TG007", "this operation stands outside a kernel", "call it in a function with `@tidegate.kernel`")
+@rejected("TG007", "this operation is outside a kernel", "call it in a function with `@tidegate.kernel`")
 def loop_outside_a_kernel() -> None:
     for _ in tg.iterate(4):  # here
         pass
@@ -938,28 +938,28 @@ def transpose_of_a_row() -> None:
         _ = tg.zeros((64,), f32).T  # here
 
 
-@rejected("TG012", "`mul` is no reduction", "use `add`, `max` or `min`")
+@rejected("TG012", "`mul` is not a reduction", "use `add`, `max` or `min`")
 def unknown_reduction() -> None:
     @trace_of
     def k():
         tg.reduce("mul", tg.zeros((64,), f32), 0)  # here
 
 
-@rejected("TG012", "`left` is no half of the waves", "use `low` or `high`")
+@rejected("TG012", "`left` is not a half of the waves", "use `low` or `high`")
 def unknown_half() -> None:
     @trace_of
     def k():
         tg.conditional_barrier("left")  # here
 
 
-@rejected("TG012", "`all` is no fence", "use `wave` or `proxy_async`")
+@rejected("TG012", "`all` is not a fence", "use `wave` or `proxy_async`")
 def unknown_fence() -> None:
     @trace_of
     def k():
         tg.fence("all")  # here
 
 
-@rejected("TG005", "`0` is no size", "the sizes of tiles and buffers are positive numbers")
+@rejected("TG005", "`0` is not a size", "the sizes of tiles and buffers are positive numbers")
 def size_of_zero() -> None:
     @trace_of
     def k():
@@ -1348,7 +1348,7 @@ def a_break_out_of_a_group() -> None:
 
 
 @rejected(
-    "TG012", "`&` of these is no index expression", "`x & 7` is `x % 8`: the mask is one less than a power of two"
+    "TG012", "`&` of these is not an index expression", "`x & 7` is `x % 8`: the mask is one less than a power of two"
 )
 def a_mask_with_a_gap() -> None:
     @trace_of
@@ -1358,7 +1358,7 @@ def a_mask_with_a_gap() -> None:
 
 @rejected(
     "TG012",
-    "`>>` of these is no index expression",
+    "`>>` of these is not an index expression",
     "`x << 3` is `x * 8` and `x >> 3` is `x // 8`: shift by a number that is known, 0 to 63",
 )
 def a_shift_by_an_index() -> None:
@@ -1367,21 +1367,21 @@ def a_shift_by_an_index() -> None:
         tg.let(tg.wave() >> tg.wave())  # here
 
 
-@rejected("TG012", "`|` of these is no index expression", "add what has no bits in common, as in `x * 2 + 1`")
+@rejected("TG012", "`|` of these is not an index expression", "add what has no bits in common, as in `x * 2 + 1`")
 def bits_joined() -> None:
     @trace_of
     def k():
         tg.let(1 | tg.wave())  # here
 
 
-@rejected("TG012", "`/` of these is no index expression", "use `//`, which rounds down")
+@rejected("TG012", "`/` of these is not an index expression", "use `//`, which rounds down")
 def a_fraction_of_an_index() -> None:
     @trace_of
     def k():
         tg.let(tg.wave() / 2)  # here
 
 
-@rejected("TG012", "`a b` is no name of a size", "use letters, digits and `_`")
+@rejected("TG012", "`a b` is not a name for a size", "use letters, digits and `_`")
 def a_size_that_cannot_be_said() -> None:
     tg.size("a b", 4)  # here
 
@@ -1395,8 +1395,8 @@ def a_condition_compared_with_a_number() -> None:
 
 @rejected(
     "TG007",
-    "`otherwise` stands without a `conditional` before it",
-    "put `with tidegate.otherwise():` right behind the block of a `conditional`",
+    "`otherwise` without a `conditional` before it",
+    "put `with tidegate.otherwise():` right after the block of a `conditional`",
 )
 def otherwise_alone() -> None:
     @trace_of
@@ -1446,14 +1446,14 @@ def a_return_from_a_conditional() -> None:
             return
 
 
-@rejected("TG005", "`'f32'` is no element type", "write `Global[M, K, f16]`: sizes, then the element type")
+@rejected("TG005", "`'f32'` is not an element type", "write `Global[M, K, f16]`: sizes, then the element type")
 def annotation_without_an_element_type() -> None:
     _ = Global[64, "f32"]  # here
 
 
 @rejected(
     "TG005",
-    "`1.5` is no size",
+    "`1.5` is not a size",
     "use a positive number, or make sizes with `M, K = tidegate.sizes(M=128, K=64)`",
 )
 def annotation_with_a_strange_size() -> None:
@@ -1506,9 +1506,9 @@ def test_rejected(case: tuple[Callable[[], None], str, str, str]) -> None:
 @pytest.mark.parametrize(
     ("helper", "message"),
     [
-        (helper_with_a_loop, "this loop stands in a function that is not traced"),
-        (helper_with_a_condition, "this conditional stands in a function that is not traced"),
-        (helper_with_a_group, "this wave group stands in a function that is not traced"),
+        (helper_with_a_loop, "this loop is in a function that is not traced"),
+        (helper_with_a_condition, "this conditional is in a function that is not traced"),
+        (helper_with_a_group, "this wave group is in a function that is not traced"),
     ],
 )
 def test_regions_in_an_undecorated_helper(helper: Callable[[], None], message: str) -> None:
@@ -1550,9 +1550,9 @@ def test_every_rejection_is_reached() -> None:
     said = [f"{code}: {message}" for _, code, message, _ in CASES] + [
         *(f"{code}: {message}" for _, code, message in test_untraced.CASES),
         *(": ".join(words.split(" ", 1)) for _, words in test_untraced.PASSED.values()),
-        "TG012: `'N'` is no size parameter",
-        "TG007: this loop stands in a function that is not traced",
-        "TG007: this conditional stands in a function that is not traced",
+        "TG012: `'N'` is not a size parameter",
+        "TG007: this loop is in a function that is not traced",
+        "TG007: this conditional is in a function that is not traced",
         "TG012: an annotation of `k` cannot be evaluated: name 'Nowhere' is not defined",
     ]
     for module in (builder, handles, api, regions, state, trace, unusable):

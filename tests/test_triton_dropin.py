@@ -349,7 +349,7 @@ def test_a_stage_that_somebody_replaced_is_left_alone() -> None:
     own = llir_of("matmul-s3-w4", "sm_80")
     knobs.runtime.add_stages_inspection_hook = theirs
     try:
-        with tidegate.triton.enabled(), pytest.warns(FallbackWarning, match="somebody else has replaced the stage"):
+        with tidegate.triton.enabled(), pytest.warns(FallbackWarning, match="has been replaced by another tool"):
             assert llir_of("matmul-s3-w4", "sm_80") == own
     finally:
         knobs.runtime.add_stages_inspection_hook = None
@@ -537,5 +537,5 @@ def test_plans_are_one_more_axis(no_gpu: None) -> None:
 def test_a_plan_that_does_not_exist_is_refused() -> None:
     import triton
 
-    with pytest.raises(BadInput, match="there is no synchronization plan `modl`"):
+    with pytest.raises(BadInput, match="there is not synchronization plan `modl`"):
         tidegate.triton.with_plans([triton.Config({})], ["modl"])

@@ -283,7 +283,7 @@ def test_a_row_that_says_something_unknown_is_refused() -> None:
         ({"mbarrier": "start"}, "start"),
         ({"view": "slice"}, "slice"),
     ):
-        with pytest.raises(ValueError, match=f"effects.toml: `ttg.x` says `{word}`, which means nothing"):
+        with pytest.raises(ValueError, match=f"effects.toml: `ttg.x` says `{word}`, which is unknown"):
             _effect("ttg.x", row)
 
 
@@ -464,7 +464,7 @@ def test_no_barrier_of_a_conversion_is_relied_on_that_is_not_there(
 
 
 def test_a_conversion_inside_warps_is_a_write_without_a_barrier() -> None:
-    """Lanes exchange through memory, but only those of one warp: `bar.warp.sync` is no barrier for the others."""
+    """Lanes exchange through memory, but only those of one warp: `bar.warp.sync` is not a barrier for the others."""
     first = blocked("32, 1", "1, 32", DOWN, "1, 0")
     second = blocked("1, 32", "32, 1", DOWN, "1, 0")
     source = convert("sm_80", (128, 32), first, second)

@@ -216,7 +216,7 @@ def test_a_file_may_hold_several_kernels(tmp_path: Path) -> None:
 def test_a_file_without_a_kernel_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "none.ttgir"
     path.write_text("module {\n}\n", encoding="utf-8")
-    with pytest.raises(BadInput, match="holds no kernel") as caught:
+    with pytest.raises(BadInput, match="has no kernel") as caught:
         load(str(path))
     assert caught.value.findings[0].code == "TG007"
 

@@ -109,7 +109,7 @@ def test_barriers_come_to_stand_inside_regions(name: str, command: Run, tmp_path
 
 def test_lines_with_several_operations_are_broken_and_that_is_said(command: Run) -> None:
     out, _ = command(kernel(ALLOC + LOOP.format(REGIONS["regions in one line each"])), "sync", "k.ttgir")
-    assert "note: lines that hold several operations were broken first" in out
+    assert "note: lines with several operations were split first" in out
     assert f"\n{WRITE}\nscf.yield }}\n" in out
     out, _ = command(kernel(ALLOC + LOOP.format(REGIONS["a region with a result"])), "sync", "k.ttgir")
     assert "broken" not in out

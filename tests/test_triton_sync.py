@@ -226,7 +226,7 @@ def test_what_nobody_has_described_touches_everything_and_is_reported(tmp_path: 
     found = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None).findings
     told, *races = found
     assert told.code == "TG407"
-    assert told.message == "nothing is known about what `mine.exchange` does to shared memory here"
+    assert told.message == "the effect of `mine.exchange` on shared memory is unknown here"
     assert told.at.line == 9
     assert "effects.toml" in told.help
     assert races, "it may read what another wave has stored"

@@ -258,7 +258,7 @@ def test_memory_that_is_not_laid_out_needs_triton(monkeypatch: pytest.MonkeyPatc
     """Without it the memory of a conversion would be none."""
     source = libtriton.parse(text(CONVERT), "k.ttgir").generic()
     monkeypatch.setattr(libtriton, "is_installed", lambda: False)
-    with pytest.raises(BadInput, match="shared memory is not laid out in this file, and laying it out needs Triton"):
+    with pytest.raises(BadInput, match="shared memory has no layout in this file; computing one needs Triton"):
         read_ttgir(source, "k.mlir")
 
 
@@ -301,7 +301,7 @@ def staged() -> str:
 def test_stages_of_a_warp_pipeline_become_loops_in_the_text(command: Run, tmp_path: Path) -> None:
     out, _, status = command(staged(), "sync", "k.ttgir", "-o", "out.ttgir")
     assert status == 0
-    assert "note: stages of a warp pipeline were made loops first, as Triton does" in out
+    assert "note: stages of a warp pipeline were turned into loops first, as Triton does" in out
     assert "\n  proved: no race" in out
     after = (tmp_path / "out.ttgir").read_text(encoding="utf-8")
     assert "warp_pipeline" not in after
@@ -507,7 +507,7 @@ def on_one_line(source: str) -> str:
 
 
 def test_a_barrier_in_the_middle_of_a_line_breaks_it(command: Run, tmp_path: Path) -> None:
-    """A line before it would stand before the store, too."""
+    """A line before it would come before the store, too."""
     out, _, status = command(on_one_line(text(EXCHANGE)), "sync", "k.ttgir", "-o", "out.ttgir")
     assert status == 0
     assert "\n  proved: no race" in out
@@ -529,7 +529,7 @@ def test_a_line_with_locations_is_not_broken(command: Run) -> None:
     source = re.sub(r"(local_store [^\n]*)\n *", r'\1 loc("k.py":3:1) ', text(EXCHANGE))
     _, err, status = command(source, "sync", "k.ttgir")
     assert status == 2
-    assert "something else stands before it in its line" in err
+    assert "its line has something else before it" in err
 
 
 def test_a_count_in_a_comment_is_not_changed(command: Run) -> None:
@@ -549,7 +549,7 @@ def test_the_target_asked_for_is_used_and_said(verb: str, command: Run, tmp_path
     out, err, status = command(text(EXCHANGE), verb, "k.ttgir", "--target", "sm_90", *more)
     assert status == 0
     assert "@k on sm_90" in out + err
-    assert (out + err).count("the file names `sm_80`; it is taken for `sm_90`, as asked") == 1
+    assert (out + err).count("the file names `sm_80`; treated as `sm_90`, as asked") == 1
     out, err, status = command(text(EXCHANGE), verb, "k.ttgir", "--target", "sm_80", *more)
     assert status == 0
     assert "the file names" not in out + err
@@ -576,7 +576,7 @@ def test_the_way_out_for_lanes_of_a_warp_is_one_that_ttgir_has(command: Run) -> 
     assert status == 1
     (line,) = re.findall(r"error\[TG108\].*?help: ([^\n]*)", out, re.DOTALL)
     place = next(number for number, each in enumerate(bare.splitlines(), 1) if "local_load" in each)
-    assert f"put `ttg.barrier local` before line {place}," in line
+    assert f"insert `ttg.barrier local` before line {place}," in line
     assert "fence wave" not in out
 
 
@@ -604,10 +604,10 @@ def test_a_target_that_does_not_fit_is_refused(verb: str, target: str, words: st
     more = ("-o", "out.html") if verb == "draw" else ()
     _, err, status = command(text(EXCHANGE, "gfx942"), verb, "k.ttgir", "--target", target, *more)
     assert status == 2
-    assert f"the file names gfx942, and cannot be taken for `{target}`: {words}" in err
+    assert f"the file names gfx942, and does not fit `{target}`: {words}" in err
 
 
 def test_a_file_may_be_taken_for_no_target(command: Run) -> None:
     out, _, status = command(text(EXCHANGE), "check", "k.ttgir", "--target", "none")
     assert status == 0
-    assert "taken for no target in particular" in out
+    assert "taken for no particular target" in out

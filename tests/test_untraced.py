@@ -205,7 +205,7 @@ def another_kernel_is_traced() -> None:
     trace_of(k)
 
 
-@rejected("TG005", "`0` is no size")
+@rejected("TG005", "`0` is not a size")
 def a_mistake_that_the_kernel_catches() -> None:
     @trace_of
     def k():
@@ -325,7 +325,7 @@ def test_waves_that_are_no_number(waves: Any) -> None:
 
 @pytest.mark.parametrize("size", [-1, 0, True, 1.5, None, "M", 10**12, HUGE], ids=repr)
 def test_sizes_of_global_memory_that_are_none(size: Any) -> None:
-    with pytest.raises(BadInput, match="is no size"):
+    with pytest.raises(BadInput, match="is not a size"):
         _ = Global[size, f32]
 
 
@@ -350,26 +350,26 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 # What is passed, and the words of the finding.
 PASSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "alloc of no size": (lambda: tg.alloc((-1,), f32), "TG005 `-1` is no size"),
-    "alloc of True": (lambda: tg.alloc((True,), f32), "TG005 `True` is no size"),
+    "alloc of no size": (lambda: tg.alloc((-1,), f32), "TG005 `-1` is not a size"),
+    "alloc of True": (lambda: tg.alloc((True,), f32), "TG005 `True` is not a size"),
     "alloc of too much": (lambda: tg.alloc((1 << 20, 1 << 21), f32), "TG005 .* more than 2^40 elements"),
-    "alloc of a huge size": (lambda: tg.alloc((HUGE,), f32), "TG005 .* is no size"),
-    "alloc of a word": (lambda: tg.alloc(64, "f32"), "TG005 `'f32'` is no element type"),
-    "alloc of Python's float": (lambda: tg.alloc(64, float), "TG005 `<class 'float'>` is no element type"),
-    "alloc of nothing": (lambda: tg.alloc(64, None), "TG005 `None` is no element type"),
+    "alloc of a huge size": (lambda: tg.alloc((HUGE,), f32), "TG005 .* is not a size"),
+    "alloc of a word": (lambda: tg.alloc(64, "f32"), "TG005 `'f32'` is not an element type"),
+    "alloc of Python's float": (lambda: tg.alloc(64, float), "TG005 `<class 'float'>` is not an element type"),
+    "alloc of nothing": (lambda: tg.alloc(64, None), "TG005 `None` is not an element type"),
     "no slots": (lambda: tg.alloc(64, f32, 0), "TG016 the number of slots cannot be 0"),
     "slots that are true": (lambda: tg.alloc(64, f32, True), "TG012 the number of slots cannot be `True`"),
     "half a slot": (lambda: tg.alloc(64, f32, 1.5), "TG012 the number of slots cannot be `1.5`"),
     "a word of slots": (lambda: tg.alloc(64, f32, "2"), "TG012 the number of slots cannot be `'2'`"),
-    "huge slots": (lambda: tg.alloc(64, f32, 10**10), "TG005 `10000000000` is no number of slots"),
+    "huge slots": (lambda: tg.alloc(64, f32, 10**10), "TG005 `10000000000` is not a number of slots"),
     "a place before the memory": (lambda: tg.alloc(64, f32, at=-1), "TG016 the first byte of a buffer cannot be -1"),
     "a place that is true": (lambda: tg.alloc(64, f32, at=True), "TG012 the first byte of a buffer cannot be `True`"),
     "half a byte": (lambda: tg.alloc(64, f32, at=0.5), "TG012 the first byte of a buffer cannot be `0.5`"),
-    "a tile of True": (lambda: tg.zeros((True,), f32), "TG005 `True` is no size"),
-    "a tile of a word": (lambda: tg.zeros((64,), "f32"), "TG005 `'f32'` is no element type"),
-    "a cast to a word": (lambda: tg.cast(tg.zeros(64, f32), "f16"), "TG005 `'f16'` is no element type"),
-    "a cast to Python's int": (lambda: tg.zeros(64, f32).to(int), "TG005 `<class 'int'>` is no element type"),
-    "a splat of a word": (lambda: tg.splat(1, 64, "i32"), "TG005 `'i32'` is no element type"),
+    "a tile of True": (lambda: tg.zeros((True,), f32), "TG005 `True` is not a size"),
+    "a tile of a word": (lambda: tg.zeros((64,), "f32"), "TG005 `'f32'` is not an element type"),
+    "a cast to a word": (lambda: tg.cast(tg.zeros(64, f32), "f16"), "TG005 `'f16'` is not an element type"),
+    "a cast to Python's int": (lambda: tg.zeros(64, f32).to(int), "TG005 `<class 'int'>` is not an element type"),
+    "a splat of a word": (lambda: tg.splat(1, 64, "i32"), "TG005 `'i32'` is not an element type"),
     "a fill with a word": (lambda: tg.fill(64, f32, "a"), "TG012 a tile cannot be filled with `'a'`"),
     "a fill with nothing": (lambda: tg.fill(64, i32, None), "TG012 a tile cannot be filled with `None`"),
     "an axis that is true": (lambda: tg.iota((4, 64), True), "TG012 the axis of a tile cannot be `True`"),
@@ -386,7 +386,7 @@ PASSED: dict[str, tuple[Callable[[], Any], str]] = {
     "half a trip": (lambda: tg.iterate(4, expect=1.5), "TG012 the expected number of trips cannot be `1.5`"),
     "fewer trips than none": (lambda: tg.iterate(4, expect=-1), "TG016 the expected number of trips cannot be -1"),
     "a wave that is true": (lambda: tg.wave_group(True, 2), "TG012 the first wave cannot be `True`"),
-    "half a wave": (lambda: tg.wave_group(0, 1.5), "TG012 the wave behind the last cannot be `1.5`"),
+    "half a wave": (lambda: tg.wave_group(0, 1.5), "TG012 the wave after the last cannot be `1.5`"),
     "a wave that is an index": (lambda: tg.wave_group(tg.wave(), 2), "TG012 the first wave cannot be"),
     "a count that is true": (lambda: tg.wait_count(vmcnt=True), "TG012 `vmcnt` cannot be `True`"),
     "half a count": (lambda: tg.wait_count(vmcnt=1.5), "TG012 `vmcnt` cannot be `1.5`"),
@@ -399,7 +399,7 @@ PASSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no arrivals": (lambda: tg.named_barrier(0), "TG016 the number of arrivals cannot be 0"),
     "arrivals that are true": (lambda: tg.named_barrier(True), "TG012 the number of arrivals cannot be `True`"),
     "a fraction of an arrival": (lambda: tg.mbarrier(1.5), "TG012 the number of arrivals cannot be `1.5`"),
-    "too many arrivals": (lambda: tg.mbarrier(10**9), "TG005 `1000000000` is no number of arrivals"),
+    "too many arrivals": (lambda: tg.mbarrier(10**9), "TG005 `1000000000` is not a number of arrivals"),
     "no mbarriers": (lambda: tg.mbarrier(4, 0), "TG016 the number of slots cannot be 0"),
     "bytes that are true": (
         lambda: tg.mbarrier_arrive(tg.mbarrier(1), expect=True),
@@ -414,7 +414,7 @@ PASSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a view of a word": (
         lambda: tg.view(tg.alloc(64, f32), shape=64, dtype="f32"),
-        "TG005 `'f32'` is no element type",
+        "TG005 `'f32'` is not an element type",
     ),
     "a slot that is true": (
         lambda: tg.local_write(tg.zeros(64, f32), tg.alloc(64, f32, 2), slot=True),
@@ -442,8 +442,8 @@ def test_an_argument_is_rejected(case: str) -> None:
         ({"grid": (True,)}, "an index cannot be made of `True`"),
         ({"grid": (1.5,)}, "an index cannot be made of `1.5`"),
         ({"where": 5}, "a condition cannot be made of `5`"),
-        ({"sizes": 5}, "`5` is no size parameter"),
-        ({"sizes": ["N"]}, "`'N'` is no size parameter"),
+        ({"sizes": 5}, "`5` is not a size parameter"),
+        ({"sizes": ["N"]}, "`'N'` is not a size parameter"),
         ({"target": 5}, "the target cannot be `5`"),
         ({"target": None}, "the target cannot be `None`"),
     ],

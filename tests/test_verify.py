@@ -193,7 +193,7 @@ def _nothing_is_run(*_: object) -> Judgement:
 # Why nothing is asked of these; what is wrong with them is found by running, or by the shape of the program.
 OBJECTS = "barrier objects"
 DISAGREE = "barriers under conditions on which waves disagree"
-TWICE = "a signal before the wait for the one before it, on some path"
+TWICE = "a signal before the wait for the previous one, on some path"
 UNMATCHED = "conditional barriers that do not match, on some path"
 UNDECIDED = {
     "divergent_barrier": DISAGREE,
@@ -343,9 +343,9 @@ def test_signals_and_waits_under_guards_are_proved(text: str) -> None:
 @pytest.mark.parametrize(
     ("guard", "reason"),
     [
-        ("%k > 1", "a signal before the wait for the one before it, on some path"),
+        ("%k > 1", "a signal before the wait for the previous one, on some path"),
         ("%k >= 0", "a wait without a signal, on some path"),
-        ("%k mod 2 == 1", "a signal before the wait for the one before it, on some path"),
+        ("%k mod 2 == 1", "a signal before the wait for the previous one, on some path"),
     ],
 )
 def test_a_guard_that_is_wrong_is_seen(guard: str, reason: str) -> None:

@@ -224,7 +224,7 @@ def test_an_operation_that_nobody_has_described_is_reported() -> None:
 
     found = findings_of("pass-around", "gfx942", renamed)
     assert "TG407" in codes(found)
-    assert any("nothing is known about what it does to shared memory" in text for text in said(found))
+    assert any("its effect on shared memory is unknown" in text for text in said(found))
 
 
 def test_advice_names_a_barrier_that_nothing_needs() -> None:

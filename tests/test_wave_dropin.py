@@ -136,7 +136,7 @@ def test_counts_leave_copies_under_way() -> None:
     assert [entry.why_not for entry in tidegate.wave.report()] == ["", ""]
     assert "amdgpu.memory_counter_wait load(2)" in counted
     assert "amdgpu.memory_counter_wait load(2)" not in drained
-    assert counted.count("amdgpu.lds_barrier") == 0  # it would wait foreverything
+    assert counted.count("amdgpu.lds_barrier") == 0  # it would wait for everything
     assert counted.count("rocdl.s.barrier") == barriers(drained)
 
 
@@ -280,5 +280,5 @@ def test_a_trace_of_which_nothing_is_known_is_bad_input() -> None:
     class Trace:
         pass
 
-    with pytest.raises(BadInput, match="nothing is known of this trace's sizes and waves"):
+    with pytest.raises(BadInput, match="the sizes and waves of this trace are unknown"):
         tidegate.wave.check(Trace())

@@ -186,7 +186,7 @@ def test_wave_puts_a_write_of_attention_before_the_read_of_what_was_there() -> N
         ("gemm-prefetch", "gfx942", "Wave takes 8 waves, and there are 4", "waves are not 8, but 4"),
         ("softmax-4", "gfx942", "not as NONE", "no loop with products"),
         ("eight-none-128x128x64", "gfx942", "not as NONE", "the loop does not fetch ahead"),
-        ("manual-stagger", "gfx942", "not as MANUAL", "conditional barriers stand in the kernel already"),
+        ("manual-stagger", "gfx942", "not as MANUAL", "the kernel already has conditional barriers"),
         ("eight-modulo-128x128x32", "gfx1201", "not as MODULO", "gfx1201 does not say that 8 waves share 4 SIMDs"),
     ],
 )

@@ -56,49 +56,49 @@ NO_ALIAS = Assumption(
 IN_RANGE = Assumption(
     "in-range",
     "indices in range",
-    "Accesses whose place was not computed exactly stay inside of their buffers.",
+    "Accesses whose place is not known exactly stay inside their buffers.",
 )
 COMPILER_ORDER = Assumption(
     "compiler-order",
     "the compiler keeps the order",
-    "The compiler that makes instructions of the program keeps every access to shared memory, and every copy, on its "
+    "The compiler that lowers the program to instructions keeps every access to shared memory, and every copy, on its "
     "side of the barriers, waits and fences.",
 )
 LANE_MAP = Assumption(
     "lane-map",
     "one lane map per tile type",
-    "The lowering gives an element of a tile to the same lane wherever the shape and the element type are the same.",
+    "The lowering assigns an element of a tile to the same lane wherever the shape and the element type are the same.",
 )
 SCATTER = Assumption(
     "scatter",
     "scatters hit each element once",
-    "A write with an index of its own for each element names each element at most once.",
+    "A write with one index per element writes each element at most once.",
 )
 AS_ONE = Assumption(
     "as-one",
     "copies of one value agree",
-    "Waves and lanes that write the same bytes in one operation of the whole workgroup write the same values.",
+    "Waves and lanes that write the same bytes in one workgroup-wide operation write the same values.",
 )
 FLOAT_SUMS = Assumption(
     "float-sums",
     "float sums round in any order",
-    "Atomic additions of floats whose results are not used may be carried out in any order: the last bits of a sum may "
+    "Atomic additions of floats whose results are not used may execute in any order: the last bits of a sum may "
     "differ between runs.",
 )
 WHERE = Assumption(
     "where",
     "`where` holds",
-    "Whoever launches the kernel passes sizes that satisfy the conditions of its `where`.",
+    "The kernel is launched with sizes that satisfy its `where` conditions.",
 )
 UNIFORM = Assumption(
     "uniform",
     "uniform conditions agree",
-    "Where the program says that all waves find the same value or take the same branch, they do.",
+    "Values and branches that the program declares uniform are the same in all waves.",
 )
 LAUNCH = Assumption(
     "launch",
     "launched as stated",
-    "A workgroup has as many waves, and a wave as many lanes, as the text says.",
+    "A workgroup has the number of waves, and a wave the number of lanes, that the text states.",
 )
 NO_OVERFLOW = Assumption(
     "no-overflow",

@@ -83,7 +83,7 @@ def load(where: str, *, as_compiled: bool = True, block: str | None = None, take
     elif suffix == ".ttir":
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
     else:
-        _fail(file, f"nothing is known about `{suffix or file}` files", READS)
+        _fail(file, f"unknown file type `{suffix or file}`", READS)
     loaded = _pick(loaded, name) if name else loaded
     check_size(loaded.kernels, loaded.graph, file)
     return loaded
@@ -126,7 +126,7 @@ def _from_text(text: str, file: str, suffix: str) -> Loaded:
 
     kernels = parse(text, file).kernels
     if not kernels:
-        _fail(file, "the file holds no kernel", "a kernel starts with `kernel @name(...)`")
+        _fail(file, "the file has no kernel", "a kernel starts with `kernel @name(...)`")
     return Loaded(file, kernels, None, sources)
 
 
@@ -142,7 +142,7 @@ def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
     check_waves(ttgir.waves, "", Span(file, 0, 0, 0))
     check_compiled(sum(each.name.startswith(TOUCHING) for each in walk(ttgir.module.operation)), file)
     if not ttgir.kernels:
-        _fail(file, "the file holds no kernel", "a kernel of TTGIR starts with `tt.func public @name`")
+        _fail(file, "the file has no kernel", "a kernel of TTGIR starts with `tt.func public @name`")
     if name and name not in ttgir.names:
         _fail_without(file, name, list(ttgir.names))
     return Loaded(file, (), None, Sources({file: ttgir.text}), ttgir=ttgir.only(name) if name else ttgir)
@@ -156,7 +156,7 @@ def _from_ptx(text: str, file: str, name: str, block: str | None) -> Loaded:
 
     ptx = Ptx(file, text, parse_ptx(text, file), block=parse_block(block) if block is not None else ())
     if not ptx.module.entries:
-        _fail(file, "the file holds no kernel", "a kernel of PTX starts with `.entry`")
+        _fail(file, "the file has no kernel", "a kernel of PTX starts with `.entry`")
     ptx = replace(ptx, chosen=pick(ptx, name)) if name else ptx
     check_instructions([len(each.body) for each in ptx.kernels], file)
     return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
@@ -171,7 +171,7 @@ def _load_python(path: Path, file: str, name: str) -> Loaded:
     found = [item for item in vars(module).values() if isinstance(item, KernelFunction)]
     own = [item for item in found if item.function.__module__ == module.__name__]
     if not own:
-        _fail(file, "the file holds no kernel", "decorate a function with `@tidegate.kernel(...)`")
+        _fail(file, "the file has no kernel", "decorate a function with `@tidegate.kernel(...)`")
     wanted = [item for item in own if name in ("", item.name)]
     if not wanted:
         _fail_without(file, name, [item.name for item in own])
@@ -218,4 +218,4 @@ def _pick(loaded: Loaded, name: str) -> Loaded:
 def _fail_without(file: str, name: str, known: list[str]) -> NoReturn:
     meant = closest(name, known)
     help = f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(dict.fromkeys(known)) or 'a graph'}"
-    _fail(file, f"the file holds no kernel `{name}`", help)
+    _fail(file, f"the file has no kernel `{name}`", help)

@@ -22,7 +22,7 @@ from typing import Any, TextIO
 from tidegate.diag import BadInput, Finding, Label, Span, closest
 
 really_exit = os._exit
-END_HELP = "a file that is read for its kernels comes to its end"
+END_HELP = "a file that is read for its kernels ends"
 
 
 class _Exited(BaseException):

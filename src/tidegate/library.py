@@ -38,7 +38,9 @@ def kernel_of(item: KernelLike) -> Kernel:
         item = item.trace()
     found = item.kernel if isinstance(item, CapturedTrace) else item
     if not isinstance(found, Kernel):
-        raise TypeError(f"`{type(item).__name__}` is no kernel: give a function with `@tidegate.kernel`, or its trace")
+        raise TypeError(
+            f"`{type(item).__name__}` is not a kernel: give a function with `@tidegate.kernel`, or its trace"
+        )
     return found
 
 

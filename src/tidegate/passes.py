@@ -33,7 +33,7 @@ Narrow = Callable[["SyncGraph", "Verification"], "tuple[Suspect, ...] | None"]
 NOT_THERE = {"TG206", "TG210", "TG305", "TG307"}
 # A question to isl takes as long as so many steps of the simulator.
 QUERY_COSTS = 30
-NO_MORE_TRIPS = "no more trips than that"
+NO_MORE_TRIPS = "no larger trip counts"
 # Accesses that leave their buffers: what they touch instead is not known, and nothing is proved about it.
 OUTSIDE = {"TG301", "TG304"}
 # Whether waves meet at the workgroup's barrier: seen in the shape of a kernel, and in the runs of a graph.

@@ -41,7 +41,7 @@ def install_as_asked() -> None:
 
         install(merge_waits=os.environ.get(MERGE_WAITS) or "model", verify=is_on(VERIFY))
     except Exception as error:
-        warnings.warn(f"{ON}=1 is not followed, Triton stays as it is: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{ON}=1 is ignored, Triton is unchanged: {error}", RuntimeWarning, stacklevel=2)
 
 
 class _Finder(MetaPathFinder):

@@ -187,7 +187,7 @@ class Conflicts:
         undecided = self.judge.undecided
         answer = judge(question)
         if self.judge.undecided > undecided:
-            self.notes[Note(nodes[0], f"isl cannot decide whether it meets node {nodes[1]}: taken as yes")] = None
+            self.notes[Note(nodes[0], f"isl cannot decide whether it meets node {nodes[1]}: assumed so")] = None
         left_by, entered_by = ({name: loop for loop, name in mine} for mine in variables)
         shown = _shown(answer)
         witnesses = {apart: self.witness(question, each, variables, buffer) for apart, each in shown.items()}

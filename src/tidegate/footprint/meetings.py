@@ -27,7 +27,7 @@ class Pairs(enum.Flag):
 class Lanes(enum.Enum):
     """When two accesses of one wave stay within their lanes, so that program order orders them."""
 
-    UNKNOWN = "never, as far as is known"
+    UNKNOWN = "never, as far as known"
     SAME_START = "where they start at the same byte"
     ONE = "always: one lane does both"
 

@@ -110,7 +110,7 @@ class _Finish:
         reason = raw.reason or ("" if all(spot.start is not None for spot in view) else "its place cannot be computed")
         if reason:
             reached = ", ".join(dict.fromkeys(spot.buffer for spot in view if spot.start is None)) or "nothing"
-            self.notes[Note(node, f"{reason}: taken as all of {reached}")] = None
+            self.notes[Note(node, f"{reason}: treated as all of {reached}")] = None
         if not isinstance(action, g.Access):
             return Touch(node, "unknown", Shape(view, (), 0), True, False, facts, loops)
         foot = action.footprint

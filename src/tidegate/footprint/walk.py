@@ -277,7 +277,7 @@ class Walk(Expressions):
             case g.Call(_, args):
                 if node not in self.flow.closed:
                     return env.put(self.assigned(args, env, node))
-                self.raw[node] = Raw(self.book.everything, (), facts, "nobody knows what the call does")
+                self.raw[node] = Raw(self.book.everything, (), facts, "the effect of the call is unknown")
                 return env.put(self.forgotten(sorted(self.names.free_running), node, False))
             case _:
                 pass
@@ -286,7 +286,7 @@ class Walk(Expressions):
     def unknown(self, reaches: tuple[str, ...], env: Env, node: int, facts: Facts | None) -> Raw:
         spots = [Spot(spot.cond, spot.buffer, None) for name in reaches for spot in self.place(g.Ref(name), env, node)]
         view = self.book.trim(spots) if reaches else self.book.everything
-        return Raw(view, (), facts, "nobody knows what the operation does")
+        return Raw(view, (), facts, "the effect of the operation is unknown")
 
     def assigned(
         self, pairs: Iterable[tuple[str, Index | g.Where | g.Token]], env: Env, node: int

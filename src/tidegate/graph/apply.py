@@ -202,7 +202,7 @@ class _Numbers:
             if successor in seen:
                 at = self.graph.points[number].at
                 raise BadInput(
-                    Finding("TG603", "nothing is left of a loop that holds only what is deleted", (Label(at),))
+                    Finding("TG603", "a loop would be empty: all of its operations are deleted", (Label(at),))
                 )
             seen.add(successor)
             successor = self.graph.points[successor].successors[0]

@@ -237,7 +237,7 @@ class _Reader(Parser):
                 return g.Return()
             case "end":
                 return g.End()
-        cursor.fail(f"`{word}` is nothing that a point does", at=cursor.span(cursor.position - 1))
+        cursor.fail(f"`{word}` is not an action", at=cursor.span(cursor.position - 1))
 
     def access(self, effect: str) -> g.Access:
         cursor = self.cursor

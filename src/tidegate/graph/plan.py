@@ -137,11 +137,11 @@ def _problems(plan: Plan, graph: SyncGraph) -> Iterator[tuple[Edit, str]]:
                 break
         else:
             if isinstance(edit, Insert | Move) and not graph.points[edit.before].insertable:
-                yield edit, f"nothing can be put before point {edit.before}"
+                yield edit, f"nothing can be inserted before point {edit.before}"
             if isinstance(edit, Delete | Change | Move):
                 action = graph.points[edit.point].action
                 if not isinstance(action, Sync):
-                    yield edit, f"point {edit.point} is no synchronization"
+                    yield edit, f"point {edit.point} is not synchronization"
                 elif not isinstance(action.op, SyncOp):
                     yield edit, f"point {edit.point} belongs to copies or to a barrier object"
                 if edit.point in touched:

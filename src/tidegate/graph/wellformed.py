@@ -78,7 +78,7 @@ def _check_growth(graph: g.SyncGraph) -> Iterator[Finding]:
                     assigned.setdefault(name, []).append((point, value))
     once = {name: places[0] for name, places in assigned.items() if len(places) == 1}
     if name := find_overgrown((name, value) for name, (_, value) in once.items()):
-        yield _finding(f"`{name}` stands for an expression of more than {MOST_PARTS:,} parts", once[name][0])
+        yield _finding(f"`{name}` names an expression of more than {MOST_PARTS:,} parts", once[name][0])
 
 
 class _Checker:
@@ -132,9 +132,9 @@ class _Checker:
         if '"' in point.label or "\n" in point.label:
             yield "a label cannot hold quotation marks or line ends"
         if point.role not in g.ROLES:
-            yield f"`{point.role}` is no role"
+            yield f"`{point.role}` is not a role"
         if point.under not in g.VARIATIONS:
-            yield f"`{point.under}` is no variation"
+            yield f"`{point.under}` is not a variation"
         if not 0 <= point.weight < float("inf"):
             yield f"is executed {point.weight} times"
         for issue in point.issues:
@@ -173,7 +173,7 @@ class _Checker:
                 barrier = getattr(op, "barrier", None)
                 named = barrier if isinstance(barrier, Value) else getattr(barrier, "base", None)
                 if named is not None and named.name not in self.objects:
-                    yield f"`{named.name}` is no barrier object"
+                    yield f"`{named.name}` is not a barrier object"
                 for value in getattr(op, "async_deps", ()):
                     yield from self.token(value.name)
             case _:
@@ -181,21 +181,21 @@ class _Checker:
 
     def access(self, access: g.Access) -> Iterator[str]:
         if access.effect not in ("read", "write", "atomic"):
-            yield f"`{access.effect}` is no access"
+            yield f"`{access.effect}` is not an access"
         foot = access.footprint
         yield from self.value(foot.place)
         if foot.width < 0 or any(extent.count < 0 for extent in foot.extents):
-            yield "touches less than nothing"
+            yield "touches a negative number of bytes"
         if foot.threads and (foot.threads not in self.maps or foot.extents):
-            yield f"`{foot.threads}` is no map of threads, or there are steps beside it"
+            yield f"`{foot.threads}` is not a map of threads, or has steps beside it"
         if access.element and access.element not in DTYPES:
-            yield f"`{access.element}` is no type of elements: {', '.join(DTYPES)}"
+            yield f"`{access.element}` is not an element type: {', '.join(DTYPES)}"
         for extent in foot.extents:
             if extent.limit is not None:
                 yield from self.expr(extent.limit)
         if access.mbarrier is not None:
             if access.mbarrier.base not in self.objects:
-                yield f"`{access.mbarrier.base}` is no barrier object"
+                yield f"`{access.mbarrier.base}` is not a barrier object"
             yield from self.expr(access.mbarrier.slot)
 
     def call(self, name: str, args: tuple[tuple[str, g.Where], ...]) -> Iterator[str]:
@@ -230,7 +230,7 @@ class _Checker:
 
     def place_name(self, name: str) -> Iterator[str]:
         if name not in self.places:
-            yield f"`{name}` is no buffer and no view"
+            yield f"`{name}` is neither a buffer nor a view"
 
     def expr(self, expr: Index | Cond) -> Iterator[str]:
         for name in names(expr):

@@ -302,7 +302,7 @@ class _InRegions(_Finder):
     def in_two_arms(self, first: int, second: int) -> None:
         for hazard in self.from_meetings(first, second, -1, self.conflicts.same_iteration(first, second)):
             if hazard.pairs & ACROSS:
-                self.unplaced.append(Unplaced(hazard, "they lie in two arms that different waves take at once"))
+                self.unplaced.append(Unplaced(hazard, "they are in two arms that different waves take at once"))
 
     # --- round loops ---
 

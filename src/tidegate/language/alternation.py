@@ -66,7 +66,7 @@ class Alternation:
         if level == Variation.DIVERGENT:
             self.report(
                 "TG201",
-                "a barrier stands under a condition on which the lanes of a wave disagree",
+                "a barrier is under a condition that diverges within a wave",
                 op.at,
                 "some lanes never arrive",
                 help="move the barrier out of the conditional",
@@ -77,11 +77,11 @@ class Alternation:
             if not self.doubted(number, state):
                 self.report(
                     "TG203",
-                    f"barrier {number} is signalled and then met again without a wait between",
+                    f"barrier {number} is signalled and then met again without a wait in between",
                     op.at,
                     "arrives here",
                     Label(at, "signalled here"),
-                    help=f"put `wait {number}` between them",
+                    help=f"insert `wait {number}` between them",
                     number=number,
                 )
         state.pending.clear()
@@ -98,11 +98,11 @@ class Alternation:
         if number in state.pending and not self.doubted(number, state):
             self.report(
                 "TG203",
-                f"barrier {number} is signalled twice without a wait between",
+                f"barrier {number} is signalled twice without a wait in between",
                 op.at,
                 "signalled again in the next trip" if same else "signalled again",
                 *(() if same else (Label(state.pending[number], "signalled here"),)),
-                help=f"put `wait {number}` between them",
+                help=f"insert `wait {number}` between them",
                 number=number,
             )
         state.pending[number] = op.at
@@ -116,8 +116,8 @@ class Alternation:
                 "TG204",
                 f"barrier {number} is waited for but was not signalled on this path",
                 op.at,
-                "waits here for ever",
-                help=f"put `signal {number}` before it on every path",
+                "waits here forever",
+                help=f"insert `signal {number}` before it on every path",
                 number=number,
             )
             if self.guards:
@@ -151,7 +151,7 @@ class Alternation:
                     each,
                     message=f"barrier {number} {be} waited for in the first trip, before anything signals it",
                     labels=(each.labels[0], Label(at, "signalled here, for the next trip")),
-                    help=f"put `signal {number}` before the loop, and `wait {number}` after it",
+                    help=f"insert `signal {number}` before the loop, and `wait {number}` after it",
                 )
                 self.about[early] = number
                 return True
@@ -189,7 +189,7 @@ class Alternation:
                     at,
                     "signalled here",
                     region,
-                    help=f"put `wait {number}` on every path, or a signal before the loop and a wait after it",
+                    help=f"insert `wait {number}` on every path, or a signal before the loop and a wait after it",
                     number=number,
                 )
             for state in (first, second):
@@ -208,7 +208,7 @@ class Alternation:
                 at,
                 "signalled here",
                 *more,
-                help=f"put `wait {number}` after it",
+                help=f"insert `wait {number}` after it",
                 number=number,
             )
         if state.low != state.high:

@@ -48,7 +48,7 @@ def workgroup(axis: int = 0) -> IndexHandle:
 def size(name: str, default: int) -> SizeHandle:
     """A size parameter with its default: `N = size("N", 1024)`."""
     if clean_name(word(name, "the name of a size")) != name:
-        reject("TG012", f"`{name}` is no name of a size", "use letters, digits and `_`")
+        reject("TG012", f"`{name}` is not a name for a size", "use letters, digits and `_`")
     return SizeHandle(name, whole(default, f"the size `{name}`", 1))
 
 
@@ -338,7 +338,7 @@ def _along(
     cls: type[ops.Reduce] | type[ops.Scan], fn: str, tile: TileHandle, axis: int, shape: tuple[int, ...]
 ) -> TileHandle:
     if fn not in ("add", "max", "min"):
-        reject("TG012", f"`{fn}` is no reduction", "use `add`, `max` or `min`")
+        reject("TG012", f"`{fn}` is not a reduction", "use `add`, `max` or `min`")
     result = _fresh(fn, types.Tile(shape, _tile_type(tile).dtype))
     active().emit(cls(result, fn, _tile(tile), axis, active().here()))
     return TileHandle(result)
@@ -416,7 +416,7 @@ def wait(barrier: int | BarrierHandle = -1, *, pinned: bool = False) -> None:
 def conditional_barrier(half: str) -> None:
     """Only the `low` or the `high` half of the waves arrives."""
     if half not in ("low", "high"):
-        reject("TG012", f"`{half}` is no half of the waves", "use `low` or `high`")
+        reject("TG012", f"`{half}` is not a half of the waves", "use `low` or `high`")
     active().emit(ops.ConditionalBarrier(half, active().here()))
 
 
@@ -436,7 +436,7 @@ def commit_group() -> DepHandle:
 def fence(kind: str) -> None:
     """Orders memory without a rendezvous: `wave` or `proxy_async`."""
     if kind not in ("wave", "proxy_async"):
-        reject("TG012", f"`{kind}` is no fence", "use `wave` or `proxy_async`")
+        reject("TG012", f"`{kind}` is not a fence", "use `wave` or `proxy_async`")
     active().emit(ops.Fence(kind, active().here()))
 
 
@@ -495,7 +495,7 @@ def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
     for size in _several(shape):
         number = as_number(size)
         if number is None or number < 1:
-            reject("TG005", f"`{size!r}` is no size", "the sizes of tiles and buffers are positive numbers")
+            reject("TG005", f"`{size!r}` is not a size", "the sizes of tiles and buffers are positive numbers")
         items.append(number)
     return tuple(items)
 

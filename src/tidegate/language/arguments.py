@@ -47,7 +47,7 @@ def word(item: Any, what: str) -> str:
 
 def element_type(item: Any) -> DType:
     if not isinstance(item, DType):
-        reject("TG005", f"`{item!r}` is no element type", "use one of Tidegate's, such as `tidegate.f16`")
+        reject("TG005", f"`{item!r}` is not an element type", "use one of Tidegate's, such as `tidegate.f16`")
     return item
 
 

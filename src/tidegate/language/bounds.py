@@ -83,7 +83,7 @@ def _check_sizes(kernel: Kernel) -> Iterator[Finding]:
             "TG020",
             f"no sizes satisfy the assumptions of `@{kernel.name}`",
             (Label(kernel.at, f"where({text})"),),
-            help="drop or mend one of them",
+            help="remove or fix one of them",
         )
         return
     for cond in kernel.where:
@@ -285,7 +285,7 @@ class _Walker:
         help = "make the buffer larger or the index smaller"
         if limit is not None:
             notes.append(f"bounds: `{show(limit)}` along this axis")
-            help = "bounds mask what lies behind them: they must not be larger than the array"
+            help = "bounds mask the elements beyond them: they must not exceed the array"
         elif not is_shared:
             help = "mask the access with `bounds(...)`, or state what sizes are allowed in `where(...)`"
         return Finding(

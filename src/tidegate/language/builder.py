@@ -47,7 +47,7 @@ _recording: list[Builder] = []
 def active() -> Builder:
     """The builder that records what is called now."""
     if not _recording:
-        reject("TG007", "this operation stands outside a kernel", "call it in a function with `@tidegate.kernel`")
+        reject("TG007", "this operation is outside a kernel", "call it in a function with `@tidegate.kernel`")
     return _recording[-1]
 
 

@@ -76,7 +76,7 @@ def check(kernel: Kernel, target: Target) -> list[Finding]:
 
 
 def _overgrown(kernel: Kernel, name: str) -> Finding:
-    message = f"`{name}` stands for an expression of more than {MOST_PARTS:,} parts"
+    message = f"`{name}` names an expression of more than {MOST_PARTS:,} parts"
     defined = (op for op in ops.walk_ops(kernel.body) if any(value.name == name for value in results_of(op)))
     at = next((op.at for op in defined), kernel.at)
     return Finding("TG006", message, (Label(at),), help="each `let` that it names is counted with all of its own parts")
@@ -109,7 +109,7 @@ def _check_header(kernel: Kernel) -> Iterator[Finding]:
     sizes = [size.name for size in kernel.sizes]
     for size in kernel.sizes:
         if not re.fullmatch(r"[A-Z][A-Z0-9_]*", size.name) or "x" in size.name:
-            yield bad("TG005", f"`{size.name}` is no name for a size", "use capital letters, digits and `_`")
+            yield bad("TG005", f"`{size.name}` is not a name for a size", "use capital letters, digits and `_`")
         if size.default < 1:
             yield bad("TG016", f"the size `{size.name}` cannot be {size.default}")
         if sizes.count(size.name) > 1:
@@ -121,7 +121,7 @@ def _check_header(kernel: Kernel) -> Iterator[Finding]:
             for dim in arg.type.shape:
                 if isinstance(dim, str) and dim not in sizes:
                     yield bad(
-                        "TG008", f"`{dim}` is no size of this kernel", f"add it to `sizes(...)`, as in `{dim} = 64`"
+                        "TG008", f"`{dim}` is not a size of this kernel", f"add it to `sizes(...)`, as in `{dim} = 64`"
                     )
         elif arg.type not in (INDEX, FLAG):
             yield bad("TG012", f"an argument cannot be {a(arg.type)}", "arguments are `global<...>`, `index` or `flag`")
@@ -134,7 +134,7 @@ def _check_header(kernel: Kernel) -> Iterator[Finding]:
             yield bad("TG015", f"`{show(expr)}` is not affine: {reason}")
         for name in names(expr):
             if name not in known or name in MACHINE_NAMES:
-                yield bad("TG008", f"`{name}` is no size of this kernel", "assumptions and grids speak of sizes only")
+                yield bad("TG008", f"`{name}` is not a size of this kernel", "assumptions and grids may use only sizes")
 
 
 def check_names(kernel: Kernel) -> list[Finding]:
@@ -234,7 +234,7 @@ class _Names:
         else:
             self.report(
                 "TG008",
-                f"`{name}` is no size of this kernel",
+                f"`{name}` is not a size of this kernel",
                 at,
                 "used here",
                 help="name it in an argument's shape, or in `sizes(...)`; in Python `sizes=[...]`",
@@ -297,7 +297,7 @@ def _differs(base: Value, facts: Facts, at: Span) -> Iterator[Finding]:
             "TG012",
             f"`{base.name}`, which differs between lanes, is used as a buffer",
             (Label(at, "a tile of one wave lies in one buffer"),),
-            help="choose the buffer by a condition that all lanes of a wave agree on",
+            help="choose the buffer by a condition that is uniform in a wave",
         )
 
 
@@ -312,7 +312,7 @@ def _unmarked(expr: Index, facts: Facts, at: Span) -> Iterator[Finding]:
                 yield Finding(
                     "TG015",
                     f"`{show(expr)}` is neither affine nor marked inexact",
-                    (Label(at, f"nothing is known about `{node.name}`"),),
+                    (Label(at, f"`{node.name}` is unknown here"),),
                     help=f"write `inexact({node.name})` where it is used as an index",
                 )
                 return
@@ -322,7 +322,7 @@ def _unmarked(expr: Index, facts: Facts, at: Span) -> Iterator[Finding]:
                     "TG012",
                     f"`{node.name}`{made} is used as an index",
                     (Label(at, "a tile belongs to a whole wave"),),
-                    help="`lane` may stand in conditions only; write `inexact(...)` where each lane has its own",
+                    help="`lane` may be used in conditions only; write `inexact(...)` where each lane has its own",
                 )
                 return
         stack.extend(children(node))

@@ -135,7 +135,7 @@ def wait_misfit(op: ops.Wait, before: object, title: str) -> Iterator[Finding]:
     """A wait at a named barrier that does not follow its signal, where arriving and waiting are one instruction."""
     if isinstance(op.barrier, Value) and not (isinstance(before, ops.Signal) and before.barrier == op.barrier):
         text = f"{title} cannot wait at a named barrier apart from its signal"
-        yield _at("TG210", text, op.at, "put `signal` directly before `wait`, or use an mbarrier")
+        yield _at("TG210", text, op.at, "place `signal` directly before `wait`, or use an mbarrier")
 
 
 def _waits_apart(block: ops.Block, target: Target, title: str) -> Iterator[Finding]:

@@ -233,7 +233,7 @@ def _power(op: str, bits: Any) -> int:
 
 
 def _reject_bits(op: str, help: str) -> NoReturn:
-    reject("TG012", f"`{op}` of these is no index expression", help)
+    reject("TG012", f"`{op}` of these is not an index expression", help)
 
 
 def as_number(item: Any) -> int | None:

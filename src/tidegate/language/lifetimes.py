@@ -141,10 +141,10 @@ class _Lives:
                     (name, at),
                     Finding(
                         "TG309",
-                        f"`{name[1:]}`{of} is used after its memory was given back",
+                        f"`{name[1:]}`{of} is used after its dealloc",
                         (Label(at, "used here again in the next trip" if same else "used here"),)
-                        + (() if same else (Label(dead[root], "given back here"),)),
-                        help="move the `dealloc` behind the last use",
+                        + (() if same else (Label(dead[root], "deallocated here"),)),
+                        help="move the `dealloc` after the last use",
                     ),
                 )
 
@@ -156,9 +156,9 @@ def _overlaps(op: ops.Alloc, live: Live, offsets: dict[str, int]) -> Iterator[Fi
         if other is not op and start < high and low < end:
             yield Finding(
                 "TG308",
-                f"`{op.result.name[1:]}` lies on the bytes of `{other.result.name[1:]}`, which is live",
+                f"`{op.result.name[1:]}` overlaps `{other.result.name[1:]}`, which is live",
                 (Label(op.at, f"bytes {start}..{end}"), Label(other.at, f"bytes {low}..{high}")),
-                help=f"put `dealloc {other.result.name}` before it, or choose another offset"
+                help=f"insert `dealloc {other.result.name}` before it, or choose another offset"
                 if isinstance(other, ops.Alloc)
                 else "choose another offset",
             )

@@ -138,7 +138,7 @@ class Parser(Pieces):
                 if isinstance(dim, str) and dim not in self.sizes:
                     self.report(
                         "TG008",
-                        f"`{dim}` is no size of this kernel",
+                        f"`{dim}` is not a size of this kernel",
                         self.taken[arg.name],
                         f"is {a(arg.type)}",
                         help=f"add it to `sizes(...)`, as in `{dim} = 64`",

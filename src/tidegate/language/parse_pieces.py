@@ -156,7 +156,7 @@ class Pieces:
             known = ", ".join((*MACHINE_NAMES, *self.sizes))
             self.report(
                 "TG008",
-                f"`{name}` is no size of this kernel",
+                f"`{name}` is not a size of this kernel",
                 self.cursor.span(at),
                 "used here",
                 help=f"did you mean `{meant}`?" if meant else f"known here: {known}",

@@ -24,7 +24,7 @@ def parse_type(text: str) -> Type | str:
         return Plain(text)
     match = _PARTS.fullmatch(text)
     if match is None:
-        return f"`{text}` is no type"
+        return f"`{text}` is not a type"
     kind, inside, slot_text = match.groups()
     slots = int(slot_text) if slot_text else 1
     if slot_text and kind not in ("lds", "mbarrier"):
@@ -40,15 +40,15 @@ def parse_type(text: str) -> Type | str:
     dtype = DTYPES.get(dtype_name)
     if dtype is None:
         meant = closest(dtype_name, DTYPES)
-        return f"`{dtype_name}` is no element type" + (f"; did you mean `{meant}`?" if meant else "")
+        return f"`{dtype_name}` is not an element type" + (f"; did you mean `{meant}`?" if meant else "")
     if kind == "global":
         bad = next((dim for dim in dims if not _SIZE.fullmatch(dim) and not _is_size(dim)), None)
         if bad is not None:
-            return f"`{bad}` is no size: sizes are positive numbers, or names in capital letters without `x`"
+            return f"`{bad}` is not a size: sizes are positive numbers, or names in capital letters without `x`"
         return Global(tuple(int(dim) if dim.isdigit() else dim for dim in dims), dtype)
     bad = next((dim for dim in dims if not _is_size(dim)), None)
     if bad is not None:
-        return f"`{bad}` is no size: the sizes of a {kind} are positive numbers"
+        return f"`{bad}` is not a size: the sizes of a {kind} are positive numbers"
     shape = tuple(map(int, dims))
     total = slots
     for size in shape:

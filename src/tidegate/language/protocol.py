@@ -289,7 +289,7 @@ class _Walker(Alternation):
             "TG202",
             "some waves end while others go on to barriers",
             at,
-            "the target does not say what the end of a wave does to a barrier",
+            "the target does not specify what the end of a wave does to a barrier",
         )
 
     def specialize(self, op: Specialize, state: State, depth: int) -> Arrivals:

@@ -70,7 +70,7 @@ class Loop:
             del builder.stack[depth:]
             reject(
                 "TG007",
-                "this loop stands in a function that is not traced",
+                "this loop is in a function that is not traced",
                 "decorate the function with `@tidegate.function`",
             )
         self._check_left()
@@ -151,8 +151,8 @@ def conditional(cond: Any) -> Branch:
 
 def otherwise() -> Any:
     """The other arm of the conditional just before."""
-    help = "put `with tidegate.otherwise():` right behind the block of a `conditional`"
-    reject("TG007", "`otherwise` stands without a `conditional` before it", help)
+    help = "put `with tidegate.otherwise():` right after the block of a `conditional`"
+    reject("TG007", "`otherwise` without a `conditional` before it", help)
 
 
 class Branch:
@@ -234,7 +234,7 @@ class wave_group:
     """Waves `first` up to, not including, `last` run what stands in the `with` block; the others pass by."""
 
     def __init__(self, first: int, last: int) -> None:
-        self.first, self.last = whole(first, "the first wave"), whole(last, "the wave behind the last")
+        self.first, self.last = whole(first, "the first wave"), whole(last, "the wave after the last")
         self.at, self.key = active().here(), active().promise("wave group")
         self.saved = self.ended = False
 
@@ -278,7 +278,7 @@ def _reject_open(what: str, traced: bool, at: Span, help: str) -> NoReturn:
         text = f"this {what} is left by `return`, `break` or `continue`"
     else:
         text, help = (
-            f"this {what} stands in a function that is not traced",
+            f"this {what} is in a function that is not traced",
             "decorate the function with `@tidegate.function`",
         )
     reject("TG007", text, help, at=at)

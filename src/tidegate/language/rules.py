@@ -226,7 +226,7 @@ def _waits(op: ops.SharedMemoryBarrier | ops.WaitCount) -> Problems:
     names = [name for name, _ in op.counts]
     for name, most in op.counts:
         if most < 0:
-            yield Problem("TG016", f"`{name}({most})` waits for less than nothing")
+            yield Problem("TG016", f"`{name}({most})` has a negative count")
         if names.count(name) > 1:
             yield Problem("TG016", f"`{name}` is given {names.count(name)} times")
             return

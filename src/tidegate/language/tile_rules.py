@@ -28,7 +28,7 @@ def check_shape(
         case ops.Fill() if op.value != op.value:
             yield Problem("TG016", "`fill` with a number that is not a number")
         case ops.Fill() if not _holds(result.dtype, op.value):
-            yield Problem("TG011", f"`{op.value}` is no `{result.dtype}`")
+            yield Problem("TG011", f"`{op.value}` is not a `{result.dtype}`")
         case ops.Iota():
             yield from must_have_axis(op.axis, result.shape)
         case ops.Cast() | ops.Broadcast() | ops.Reshape() | ops.Transpose():

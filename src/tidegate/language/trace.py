@@ -35,7 +35,9 @@ class Global:
         *dims, dtype = items if isinstance(items, tuple) else (items,)
         if not isinstance(dtype, types.DType):
             reject(
-                "TG005", f"`{dtype!r}` is no element type", "write `Global[M, K, f16]`: sizes, then the element type"
+                "TG005",
+                f"`{dtype!r}` is not an element type",
+                "write `Global[M, K, f16]`: sizes, then the element type",
             )
         return GlobalAnnotation(tuple(map(_dimension, dims)), dtype)
 
@@ -52,7 +54,7 @@ def _dimension(dim: Any) -> SizeHandle | int:
     number = as_number(dim)
     if number is None or not 1 <= number <= types.MAX_SIZE:
         help = "use a positive number, or make sizes with `M, K = tidegate.sizes(M=128, K=64)`"
-        reject("TG005", f"`{dim!r}` is no size", help)
+        reject("TG005", f"`{dim!r}` is not a size", help)
     return number
 
 
@@ -286,7 +288,7 @@ def _waves(waves: Any) -> int:
 
 def _size(item: Any) -> SizeHandle:
     if not isinstance(item, SizeHandle):
-        reject("TG012", f"`{item!r}` is no size parameter", 'make one with `N = tidegate.size("N", 64)`')
+        reject("TG012", f"`{item!r}` is not a size parameter", 'make one with `N = tidegate.size("N", 64)`')
     return item
 
 

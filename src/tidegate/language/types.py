@@ -141,11 +141,11 @@ def why_no_type(type_: Type) -> str:
             bad = _bad_count(type_.arrivals, "arrivals") or _bad_count(type_.slots, "slots")
             return bad and f"{bad} in {type_.kind.replace('_', ' ')}"
     if not isinstance(type_.dtype, DType):
-        return f"`{type_.dtype!r}` is no element type"
+        return f"`{type_.dtype!r}` is not an element type"
     for dim in type_.shape:
         named = isinstance(type_, Global) and isinstance(dim, str)
         if not named and (type(dim) is not int or not 1 <= dim <= MAX_SIZE):
-            return f"`{dim!r}` is no size: sizes are positive numbers of at most 12 digits"
+            return f"`{dim!r}` is not a size: sizes are positive numbers of at most 12 digits"
     if isinstance(type_, Global):
         return ""
     slots = type_.slots if isinstance(type_, Lds) else 1
@@ -157,7 +157,7 @@ def why_no_type(type_: Type) -> str:
 
 def _bad_count(number: int, what: str) -> str:
     is_count = type(number) is int and 1 <= number <= MAX_COUNT
-    return "" if is_count else f"`{number!r}` is no number of {what}"
+    return "" if is_count else f"`{number!r}` is not a number of {what}"
 
 
 INDEX, FLAG, DEP = Plain("index"), Plain("flag"), Plain("dep")

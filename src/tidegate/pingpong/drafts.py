@@ -26,7 +26,7 @@ from tidegate.targets import Target
 # What stands in a kernel that was arranged was put there: waits are made as loose as they can be.
 ARRANGED = SyncOptions(strategy="minimal", tighten_waits=True, judge=False, least=False, loosen=False)
 AS_IT_IS = SyncOptions(judge=False, least=False, loosen=False)
-ONLY_RUN = "not proved for all trip counts: no race, inversion or hang in what was run"
+ONLY_RUN = "not proved for all trip counts: no race, inversion or hang in simulation"
 
 
 def draft_kernel(session: Session, strategy: str) -> Candidate | Declined:
@@ -77,8 +77,8 @@ def prove(found: Candidate) -> Candidate | Declined:
     if bad is not None and bad.code.startswith("TG3"):
         return Declined("misfit", bad.message, bad.help)
     if bad is not None:
-        return Declined("unordered", f"{bad.code} is found in what came of it: {bad.message}", at=bad.at)
+        return Declined("unordered", f"the result has {bad.code}: {bad.message}", at=bad.at)
     if not checked.is_decided:
-        return Declined("not-proven", f"nothing is proved: {checked.why_not}")
+        return Declined("not-proven", f"not proved: {checked.why_not}")
     price = price_of(found.graph, found.session.target)
     return replace(found, price=price, notes=() if checked.is_proved else (ONLY_RUN,))

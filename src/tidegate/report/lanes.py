@@ -67,8 +67,8 @@ def cost_timeline(graph: SyncGraph, target: Target, found: Estimate, *, cached: 
         )
     return {
         "title": "Cost model",
-        "about": "Cycles of the target's cost model, until the first iterations of the heaviest loop are done. "
-        f"Global memory is taken to {'be found in the cache' if cached else 'come from memory, not from the cache'}.",
+        "about": "Cycles of the target's cost model, up to the first iterations of the heaviest loop. "
+        f"Global memory is assumed to {'hit in the cache' if cached else 'miss the cache'}.",
         "unit": "cycles",
         "start": _t(scene.start),
         "end": _t(scene.end),
@@ -206,7 +206,7 @@ def hostile_timeline(
     cut = ", ".join(filter(None, (_cut(len(heard.waves), shown), heard.cut)))
     return {
         "title": "Hostile machine",
-        "about": "Steps of one workgroup on the simulator, which performs every access as late as the target allows.",
+        "about": "Steps of one workgroup in the simulator, which performs every access as late as the target allows.",
         "unit": "steps",
         "start": 0,
         "end": heard.end_time,

@@ -105,11 +105,15 @@ class Player:
 
     def opening(self, put: str, order: list[int]) -> list[Json]:
         """Each window by itself, then all of them `put` in order."""
-        steps = [_step("Which accesses of shared memory can meet? One buffer, bytes in common, two waves, one writes.")]
+        steps = [
+            _step(
+                "Which accesses to shared memory can conflict? One buffer, shared bytes, two waves, at least one write."
+            )
+        ]
         for number, each in enumerate(self.hazards):
             shown = list(range(number + 1))
-            round_ = "round the loop to " if each.loop >= 0 and each.distance else ""
-            text = f"{self.title(each)}: a barrier must stand between, {round_}before line {self.last_line(number)}."
+            round_ = "around the loop to " if each.loop >= 0 and each.distance else ""
+            text = f"{self.title(each)}: a barrier must lie between, {round_}before line {self.last_line(number)}."
             steps.append(_step(text, shown, new=[number]))
         return [*steps, _step(put, list(range(len(self.hazards))), order=order)]
 
@@ -133,7 +137,7 @@ class Player:
     def whole(self) -> list[Json]:
         everything = list(range(len(self.hazards)))
         order = sorted(everything, key=lambda each: (self.ends(each), self.rows_of(each)))
-        steps = self.opening("Take the windows in the order in which they end.", order)
+        steps = self.opening("Take the windows in order of their ends.", order)
         done: list[int] = []
         bars: list[int] = []
         for number in order:
@@ -149,7 +153,7 @@ class Player:
             done += covered
             line = self.graph.points[self.inserts[new].before].at.line
             more = f" It lies in {len(covered)} windows." if len(covered) > 1 else ""
-            text = f"{self.title(self.hazards[number])} holds no barrier yet: put one before line {line}.{more}"
+            text = f"{self.title(self.hazards[number])} holds no barrier yet: insert one before line {line}.{more}"
             steps.append(_step(text, everything, order=order, bars=bars, done=done, new=covered))
         return [*steps, self.closing(everything, order, done)]
 
@@ -177,7 +181,7 @@ class Player:
     def split(self) -> list[Json]:
         everything = list(range(len(self.hazards)))
         order = sorted(everything, key=lambda each: (self.rows_of(each), self.ends(each)))
-        steps = self.opening("Take the windows in the order in which they begin.", order)
+        steps = self.opening("Take the windows in order of their starts.", order)
         done: list[int] = []
         bars: list[int] = []
         for bar in self.meeting_bars():
@@ -191,19 +195,21 @@ class Player:
                 places = set(self.places[number])
                 cut = places if cut is None else cut & places
                 if len(covered) > 1 and cut:
-                    text = f"{place} of {len(covered)} windows cut with each other: what is left serves them all."
+                    text = (
+                        f"{place} of {len(covered)} windows intersect: a barrier in the intersection serves them all."
+                    )
                     steps.append(
                         _step(text, everything, order=order, bars=bars, done=done, new=covered[:place], cut=sorted(cut))
                     )
             bars = sorted({*bars, bar, *self.signals_of(bar)})
             done += covered
-            text = "Signal where that begins, wait where it ends: what lies between need not stand still."
+            text = "Signal at its start, wait at its end: the work in between continues."
             if not isinstance(self.inserts[bar].op, Wait):
-                text = "Nothing lies between the two, or a copy has to be waited for first: the barrier stays whole."
+                text = "Nothing lies between the two, or a copy must be waited for first: the barrier stays whole."
             steps.append(_step(text, everything, order=order, bars=bars, done=done, new=covered))
         every = list(range(len(self.inserts)))
         if set(every) - set(bars):
-            text = "Round a loop the first wait needs a signal before the loop, and the last signal a wait behind it."
+            text = "Around a loop, the first wait needs a signal before the loop, and the last signal a wait after it."
             steps.append(_step(text, everything, order=order, bars=every, done=done))
         return [*steps, self.closing(everything, order, done)]
 
@@ -221,7 +227,7 @@ class Player:
         left = [each for each in shown if each not in done]
         text = f"{count(len(done), 'window')}, {tally_inserted(self.placed.plan, self.graph)}."
         if left:
-            text += f" {len(left)} no single barrier serves: they take more than one, or none can stand there."
+            text += f" {len(left)} not served by a single barrier: they need several, or none can be inserted there."
         return _step(text, shown, order=order, bars=list(range(len(self.inserts))), done=done)
 
 

@@ -211,10 +211,10 @@ class _View:
         if alike > 1:
             rows.append(["alike", f"{alike} pairs of accesses in these lines"])
         if state == RACES:
-            rows.append(["served by", "nothing that is enough: it races"])
+            rows.append(["served by", "nothing sufficient: it races"])
         elif not own:
-            ordered = "what stands there for other pairs"
-            quiet = "no barrier in every window between them; nothing is found wrong all the same"
+            ordered = "barriers that serve other pairs"
+            quiet = "not every window between them holds a barrier; no error is found"
             rows.append(["served by", ordered if state == ORDERED else quiet])
         return rows
 

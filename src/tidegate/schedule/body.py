@@ -2,7 +2,7 @@
 
 Needs   a kernel and its graph
 Gives   `Body`: the operations of the loop with the roles that the graph gives them, or why there is none to schedule
-Keeps   only what stands in the loop matters, and what holds for the whole kernel: who runs it, what it is staggered by
+Keeps   only what is in the loop matters, and what holds for the whole kernel: who runs it, what it is staggered by
 Cost    linear in the kernel
 """
 
@@ -122,8 +122,8 @@ def _whole(kernel: Kernel) -> Declined | None:
             fits = "waves of one program can be halved"
             return Declined("wave-groups", "waves run different programs", fits, op.at)
         if isinstance(op, ops.ConditionalBarrier):
-            says = "conditional barriers stand in the kernel already"
-            return Declined("staggered", says, "take them away, or keep the schedule as it is", op.at)
+            says = "the kernel already has conditional barriers"
+            return Declined("staggered", says, "remove them, or keep the schedule", op.at)
     return None
 
 
@@ -170,7 +170,7 @@ def _unfit(body: Body) -> Iterator[Declined]:
             yield Declined("objects", "the loop uses barrier objects", fits, op.at)
         elif isinstance(op, ops.SyncOp):
             says = f"{piece.name} must not be crossed"
-            yield Declined("fenced", says, "take it away: what the schedule needs is put in", op.at)
+            yield Declined("fenced", says, "remove it: the schedule inserts what it needs", op.at)
     if not body.of_role(*MEMORY):
         yield Declined("no-memory", "the loop has no memory work", "ping-pong overlaps memory work with matrix work")
 

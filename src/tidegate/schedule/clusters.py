@@ -199,11 +199,11 @@ class Arranger(Generic[P]):
         return edge.fills and edge.gap > 0 and edge.first not in self.follows
 
     def not_pipelined(self, who: str, piece: P | None = None) -> Declined:
-        says = f"{who} what is put into shared memory in the same iteration"
+        says = f"{who} what is written to shared memory in the same iteration"
         now = any(
             self.is_fetched(edge) and edge.first in self.fetching for edges in self.before.values() for edge in edges
         )
-        fits = "`--prefetch` fetches an iteration ahead" if now else "put it there at the end of the iteration before"
+        fits = "`--prefetch` fetches an iteration ahead" if now else "write it at the end of the previous iteration"
         return Declined("not-pipelined", says, fits, piece.at if piece is not None else NOWHERE)
 
     def chain(self, piece: P, soonest: dict[int, int]) -> list[Edge]:
@@ -224,7 +224,7 @@ class Arranger(Generic[P]):
             found = min((self.latest[edge.later] - edge.gap for edge in self.behind[number]), default=self.last)
             found -= self.is_wrong(piece, found)
             if (piece.role == "mma" and found < self.phase[number]) or found < 0:
-                says = f"what depends on {piece.name} does not fit behind it in {self.clusters} clusters"
+                says = f"what depends on {piece.name} does not fit after it in {self.clusters} clusters"
                 return Declined("dependence", says, f"`clusters={self.clusters + 1}` may fit", piece.at)
             self.latest[number] = self.phase.get(number, found)
         return None

@@ -19,12 +19,12 @@ from tidegate.language import ops
 from tidegate.schedule.body import Body
 from tidegate.schedule.clusters import Arrangement
 
-OPENS = "holds the high half back: it stays {0} behind"
+OPENS = "delays the high half: it stays {0} behind"
 CLOSES = "the low half waits for the other: arrivals are equal again"
-MEETS = "all waves come to the loop in step"
-PARTS = "what the loop started is waited for behind it"
-HANDS_OVER = "schedule: the matrix unit is handed over"
-TAKES = "schedule: memory is handed over, the matrix unit taken"
+MEETS = "all waves reach the loop in step"
+PARTS = "wait for what the loop started"
+HANDS_OVER = "schedule: hand over the matrix unit"
+TAKES = "schedule: hand over memory, take the matrix unit"
 STAYS = "schedule: later compilers move nothing across"
 FIRST, LAST = "schedule: products go first", "schedule: the other half goes first"
 

@@ -61,7 +61,7 @@ def prefetch(kernel: Kernel, target: Target) -> Kernel | Declined:
         return spot
     inner = next((op for op in walk_ops(spot.loop.body) if isinstance(op, Iterate)), None)
     if inner is not None:
-        fits = "loops of straight operations are fetched ahead"
+        fits = "only loops without branches are prefetched"
         return Declined("nested", "the loop holds another loop", fits, inner.at)
     runs = decide(Compare("<", spot.loop.lower, spot.loop.upper), spot.facts, spot.outside)
     if runs is False or not find_fed(spot, walk_ops(spot.loop.body)):
@@ -85,7 +85,7 @@ def _unreachable(spot: Spot) -> Declined | None:
     """Barriers stand only where all waves pass equally often."""
     for op, _ in spot.around:
         if isinstance(op, Specialize):
-            fits = "fetch ahead where all waves run one program"
+            fits = "prefetch where all waves run one program"
             return Declined("wave-groups", "waves run different programs", fits, op.at)
         if isinstance(op, Conditional) and spot.facts.of(op.cond) != Variation.UNIFORM:
             return Declined("under-condition", "not all waves reach the loop", "take it out of the condition", op.at)
@@ -106,7 +106,7 @@ def _well_formed(made: Kernel, target: Target, spot: Spot) -> Kernel | Declined:
     bad = next((each for each in check(made, target) if each.is_bad_input), None)
     if bad is None:
         return made
-    return Declined("not-proven", f"the last iteration cannot be said by itself: {bad.message}", "", spot.loop.at)
+    return Declined("not-proven", f"the last iteration cannot be split off: {bad.message}", "", spot.loop.at)
 
 
 @dataclass(slots=True)

@@ -82,7 +82,7 @@ def find_spot(kernel: Kernel, target: Target) -> Spot | Declined:
     built = build_graph(kernel, target)
     number = heaviest_loop(built.graph)
     if number is None:
-        return Declined("no-loop", "no loop holds matrix products", "tiles are fetched ahead in loops with `mma`")
+        return Declined("no-loop", "no loop holds matrix products", "only loops with `mma` are prefetched")
     path = built.paths[built.graph.loops[number].head]
     around: list[tuple[Op, int]] = []
     block = kernel.body

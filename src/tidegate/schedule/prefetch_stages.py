@@ -72,13 +72,13 @@ def split(spot: Spot) -> Stages | Declined | None:
 
 def _unfit(op: Op) -> Declined | None:
     """What cannot go into either stage."""
-    says = f"`{next(show_op(op)).removesuffix(' {')}` stands in the loop"
+    says = f"`{next(show_op(op)).removesuffix(' {')}` is in the loop"
     if isinstance(op, ops.ControlOp):
-        return Declined("nested", says, "loops of straight operations are fetched ahead", op.at)
+        return Declined("nested", says, "only loops without branches are prefetched", op.at)
     if isinstance(op, ops.ConditionalBarrier):
         return Declined("staggered", says, "fetch ahead first, then schedule", op.at)
     if isinstance(op, _FENCES) or getattr(op, "pinned", False):
-        return Declined("fenced", says, "take it away: what the new order needs is put in afterwards", op.at)
+        return Declined("fenced", says, "remove it: what the new order needs is inserted afterwards", op.at)
     named = isinstance(op, ops.Signal | ops.Wait) and isinstance(op.barrier, Value)
     if isinstance(op, _OBJECTS) or named or getattr(op, "mbarrier", None) is not None:
         return Declined("objects", says, "copies that are counted can be waited for", op.at)

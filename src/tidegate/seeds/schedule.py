@@ -234,7 +234,7 @@ def _check_order(graph: Iterate, order: Ops) -> None:
     for op in order:
         missing = next((name for name in uses_of(op) if name in inside and name not in known), None)
         if missing is not None:
-            raise _refused(op, f"would stand before what makes `{missing}`")
+            raise _refused(op, f"would come before what makes `{missing}`")
         known.update(value.name for value in results_of(op))
 
 
@@ -283,7 +283,7 @@ def _broken(trace: CapturedTrace, loop: Iterate, target: Target) -> list[str]:
     place = {id(op): number for number, op in enumerate(loop.body.ops)}
     now = {piece.number: place.get(id(piece.op), -1) for piece in body.pieces}
     return [
-        f"{body.pieces[edge.later].name} would stand before {body.pieces[edge.first].name}"
+        f"{body.pieces[edge.later].name} would come before {body.pieces[edge.first].name}"
         for edge in find_dependences(body, 0)
         if body.pieces[edge.first].role in MEMORY and now[edge.later] < now[edge.first]
     ]

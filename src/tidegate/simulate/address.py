@@ -57,7 +57,7 @@ def locate(place: Place, shape: Shape, guard: Guard, actor: Actor, verb: str, *,
     """
     home = actor.env[place.base.name]
     if not isinstance(home, Buffer | GlobalArray):
-        raise NoValue(f"`{place.base.name}` is no memory")
+        raise NoValue(f"`{place.base.name}` is not memory")
     axes = _axes(place, shape, _memory_shape(home), actor, points)
     cells = _place_cells(place, home, shape, axes, actor)
     cells = replace(cells, active=_active(shape, axes, guard, actor))
@@ -70,7 +70,7 @@ def first_byte(place: Place, wanted: Lds, actor: Actor, lanes: Array | None) -> 
     """Where a view of a buffer starts; the view must lie inside the buffer."""
     home = actor.env[place.base.name]
     if not isinstance(home, Buffer):
-        raise NoValue(f"`{place.base.name}` is no buffer")
+        raise NoValue(f"`{place.base.name}` is not a buffer")
     steps = strides(home.type.shape, home.type.dtype.bytes)
     relative = evaluate(place.slot, actor.env) * home.type.slot_bytes
     for index, step in zip(place.index, steps, strict=False):

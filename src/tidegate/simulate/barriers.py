@@ -248,14 +248,14 @@ class Barriers:
         phases = self._phases(barrier)
         if phases.arrived >= barrier.arrivals and phases.outstanding:
             more, fewer = ("expected", "reported") if phases.outstanding > 0 else ("reported", "expected")
-            bytes_ = f"{abs(phases.outstanding)} bytes are {more} at {barrier} that are not {fewer}"
-            return f"{bytes_}: let `expect` be the bytes of its copies"
+            bytes_ = f"{abs(phases.outstanding)} bytes are {more} but not {fewer} at {barrier}"
+            return f"{bytes_}: set `expect` to the bytes of its copies"
         if phases.arrived:
             missing = barrier.arrivals - phases.arrived
-            return f"{barrier} counts {barrier.arrivals} arrivals, and {missing} of them never come"
+            return f"{barrier} counts {barrier.arrivals} arrivals, and {missing} of them never happen"
         if parity is not None and phases.complete:
-            return f"phase {phases.complete} of {barrier} never begins: check the parity, and who arrives"
-        return f"nobody arrives at {barrier}" if not phases.complete else ""
+            return f"phase {phases.complete} of {barrier} never begins: check the parity and the arrivals"
+        return f"no wave arrives at {barrier}" if not phases.complete else ""
 
     def _missing(self, wave: int, barrier: Barrier) -> list[int]:
         """The waves whose arrival the wave's next departure needs and that have not made it."""

@@ -63,7 +63,7 @@ def compute(op: TileOp, env: Env) -> Array:
 
 def tile_type(value: Value) -> Tile:
     if not isinstance(value.type, Tile):
-        raise NoValue(f"`{value.name}` is no tile")
+        raise NoValue(f"`{value.name}` is not a tile")
     return value.type
 
 

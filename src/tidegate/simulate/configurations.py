@@ -162,7 +162,7 @@ class _Finder:
             )
             self.found.covered.append(f"loop over `{loop.name}`: {shown}")
         if not all(self.is_fixed(loop.number) for loop in loops):
-            self.found.bounded.append("no more trips than that")
+            self.found.bounded.append("no larger trip counts")
         in_bounds = {name for loop in loops for side in (loop.lower, loop.upper) for name in names(side)}
         others = [name for name in self.trips.names if name in self.used and name not in in_bounds]
         if others:
@@ -191,10 +191,10 @@ class _Finder:
         found.candidates = {name: self.values_for(name) for name in unknown_names(self.graph) if name in steering}
         found.differ = differing_names(self.graph)
         if found.candidates:
-            found.bounded.append(f"numbers that nobody knows: {_show_values(found.candidates)}")
+            found.bounded.append(f"unknown numbers: {_show_values(found.candidates)}")
         free = [point for point in self.graph.points if point.action == g.Branch(None) and point.loop >= 0]
         if any(self.leaves_loop(point) for point in free):
-            found.bounded.append(f"loops that only a free choice ends: up to {found.most_trips} trips")
+            found.bounded.append(f"loops that end only by a free choice: up to {found.most_trips} trips")
 
     def leaves_loop(self, point: g.Point) -> bool:
         return any(not g.is_inside(self.graph, self.graph.points[each].loop, point.loop) for each in point.successors)

@@ -48,7 +48,7 @@ class GraphMemory:
         place = self.place(foot.place)
         for buffer in place.buffers:
             if self.live.get(buffer.name) is False:
-                message = f"`{buffer.name[1:]}` is used after its memory was given back"
+                message = f"`{buffer.name[1:]}` is used after its dealloc"
                 self.report(Finding("TG309", message, (Label(point.at, f"by wave {self.wave}"),)))
         if place.first is None:
             return self.all_of(place.buffers), True, None
@@ -141,7 +141,7 @@ class GraphMemory:
             if begins and buffer.offset is not None:
                 for other in self.buffers.values():
                     if other is not buffer and self.live.get(other.name) and buffer.overlaps(other):
-                        message = f"`{buffer.name[1:]}` lies on the bytes of `{other.name[1:]}`, which is live"
+                        message = f"`{buffer.name[1:]}` overlaps `{other.name[1:]}`, which is live"
                         self.report(Finding("TG308", message, (Label(point.at),)))
             self.live[buffer.name] = begins
 

@@ -37,7 +37,7 @@ def make_inputs(
     """Arguments for a kernel: normal floats, small integers, index 0 and flag false, except for what is given."""
     values, made = fill_sizes(kernel, sizes), dict(given or {})
     if not isinstance(seed, int | np.integer) or seed < 0:
-        raise unfit(f"`{seed!r}` is no seed", "a seed is a whole number from 0 on")
+        raise unfit(f"`{seed!r}` is not a seed", "a seed is a whole number from 0 on")
     rng = np.random.default_rng(seed)
     count = sum(prod(_shape(arg.type, values)) for arg in kernel.args if isinstance(arg.type, Global))
     if count > MOST_ELEMENTS:
@@ -76,7 +76,7 @@ def fill_sizes(kernel: Kernel, sizes: Sizes | None) -> dict[str, int]:
     for name, value in (sizes or {}).items():
         if name not in values:
             known = ", ".join(f"`{each}`" for each in values) or "none"
-            raise unfit(f"`{name}` is no size of `@{kernel.name}`", f"its sizes: {known}")
+            raise unfit(f"`{name}` is not a size of `@{kernel.name}`", f"its sizes: {known}")
         if value < 0:
             raise unfit(f"`{name}` is {value}; a size cannot be negative")
         values[name] = int(value)
@@ -100,7 +100,7 @@ def bind_arguments(kernel: Kernel, inputs: Mapping[str, Any], sizes: Sizes) -> t
     known = {arg.name.removeprefix("%"): arg for arg in kernel.args}
     for name in inputs:
         if name not in known:
-            raise unfit(f"`%{name}` is no argument of `@{kernel.name}`")
+            raise unfit(f"`%{name}` is not an argument of `@{kernel.name}`")
     for name, arg in known.items():
         match arg.type:
             case Global() as type_:
@@ -149,5 +149,5 @@ def _array(arg: Value, type_: Global, given: Any, sizes: Sizes) -> Array:
 def _shape(type_: Global, sizes: Sizes) -> Shape:
     for size in type_.shape:
         if isinstance(size, str) and size not in sizes:
-            raise unfit(f"`{type_}` names `{size}`, which is no size of the kernel")
+            raise unfit(f"`{type_}` names `{size}`, which is not a size of the kernel")
     return tuple(sizes[size] if isinstance(size, str) else size for size in type_.shape)

@@ -178,15 +178,15 @@ class _Judge:
             self.forget_hangs()
         unknown = [str(n) for n, point in enumerate(self.graph.points) if isinstance(point.action, g.Unknown)]
         if unknown:
-            self.bound(f"operations that nobody has described write all they can reach: points {', '.join(unknown)}")
+            self.bound(f"operations without a description may write all they can reach: points {', '.join(unknown)}")
         if not found.runs:
-            result.bounded.append("no sizes that satisfy the assumptions leave anything to run")
+            result.bounded.append("no sizes that satisfy the assumptions run anything")
         for key, (clash, configuration) in self.clashes.items():
             self.found[key] = self.clash_finding(clash, configuration)
         result.findings = [*map(self.mistake_finding, mistakes), *self.with_counts(self.found.values())]
         if not result.runs and self.endless:
-            message = f"`@{self.graph.name}` does not come to an end: {self.endless}"
-            result.findings.append(Finding("TG221", message, (), ("no run of it ends, so that none is judged",)))
+            message = f"`@{self.graph.name}` does not terminate: {self.endless}"
+            result.findings.append(Finding("TG221", message, (), ("no run of it ends, so none is judged",)))
         return result
 
     def reached(self) -> str:
@@ -218,7 +218,7 @@ class _Judge:
         if self.limits.count:
             many = f"more than {_show(result.possible)}" if result.uncounted else _show(result.possible)
             of = f" of {many}" if result.possible > result.orders else ""
-            stand = "" if bounded else ", which stand for all"
+            stand = "" if bounded else ", which represent all"
             return f"{_show(result.orders)}{of} orders of the waves visited{stand}"
         return f"{_show(result.orders)} orders of the waves" if bounded else "all orders of the waves"
 
@@ -399,14 +399,14 @@ class _Judge:
 
 
 MESSAGES = {
-    "TG201": "a barrier under a condition on which the lanes of a wave disagree",
+    "TG201": "a barrier under a condition that diverges within a wave",
     "TG202": "waves arrive at the workgroup's barrier a different number of times",
-    "TG203": "a barrier is signalled twice without a wait between",
+    "TG203": "a barrier is signalled twice without a wait in between",
     "TG204": "a wait for a barrier that the wave has not signalled",
     "TG205": "a signal without a wait",
     "TG207": "conditional barriers do not match: one half of the waves arrives more often",
     "TG208": "a signal is left over on one path only",
-    "TG211": "a wave comes to a barrier that is not for it",
+    "TG211": "a wave reaches a barrier that is not for it",
 }
 
 

@@ -69,7 +69,7 @@ class Meetings:
             match step:
                 case Arrive(where=where, barrier=barrier) if not barrier.arrivals:
                     if where in self.divergent:
-                        what = f"wave {wave} arrives under a condition on which its lanes may disagree"
+                        what = f"wave {wave} arrives under a condition that may diverge between its lanes"
                         self._add(Mistake("TG201", where, what))
                     self._arrive(wave, step, pending)
                 case Depart(where=where, barrier=barrier) if not barrier.arrivals:
@@ -82,7 +82,7 @@ class Meetings:
                         self.waited_for.add(signal)
                 case End(where=where):
                     for barrier, signal in pending.items():
-                        what = f"wave {wave} ends, and its signal to {barrier} is left over"
+                        what = f"wave {wave} ends with an unmatched signal to {barrier}"
                         self.left_over.setdefault(signal, Mistake("TG205", signal, what, where))
                 case _:
                     pass
@@ -90,7 +90,7 @@ class Meetings:
     def _arrive(self, wave: int, step: Arrive, pending: dict[Barrier, int]) -> None:
         before = pending.get(step.barrier)
         if before is not None and step.manner == "signal":
-            what = f"wave {wave} signals {step.barrier} again, without a wait between"
+            what = f"wave {wave} signals {step.barrier} again without a wait in between"
             self._add(Mistake("TG203", step.where, what, before))
         elif before is not None:
             what = f"wave {wave} meets others at {step.barrier} with a signal left over"
@@ -104,7 +104,7 @@ class Meetings:
             ):
                 known = ", ".join(map(str, sorted(self.participants[step.barrier.name])))
                 self._add(
-                    Mistake("TG211", step.where, f"wave {wave} comes to {step.barrier}, which is for waves {known}")
+                    Mistake("TG211", step.where, f"wave {wave} reaches {step.barrier}, which is for waves {known}")
                 )
 
     # --- how often ---

@@ -195,7 +195,7 @@ class Requests:
     def _ref(self, value: Value) -> BarrierRef:
         found = self.env.get(value.name)
         if not isinstance(found, BarrierRef):
-            raise NoValue(f"`{value.name}` is no barrier")
+            raise NoValue(f"`{value.name}` is not a barrier")
         return found
 
     def _waited_for(self, counts: tuple[Count, ...], deps: tuple[Value, ...]) -> tuple[frozenset[int], frozenset[int]]:

@@ -146,7 +146,7 @@ class TripCounts:
             combinations = [list(enumerate(way)) for way in product(ways, repeat=len(loops))]
         else:
             combinations = [[(place, trips)] for place in range(len(loops)) for trips in ways]
-            self.bounded.append("trip counts of different loops not in every combination")
+            self.bounded.append("not every combination of the loops' trip counts")
         asked = [[cond for place, trips in each for cond in loops[place].exactly(trips)] for each in combinations]
         return [*asked, *self.without(loops)]
 
@@ -167,7 +167,7 @@ class TripCounts:
         single += [[each] for each in self.remainders()]
         found = [[*trips, *each] for trips in asked for each in single]
         if len(found) > MOST_COMBINATIONS:
-            self.bounded.append("trip counts not with every condition and remainder")
+            self.bounded.append("not every combination of trip counts, conditions and remainders")
             found = [*single, *found[:: -(-len(found) // MOST_COMBINATIONS)]]
         if len(conds) > 1 and 2 ** len(conds) <= MOST_COMBINATIONS:
             signs = product((False, True), repeat=len(conds))
@@ -180,7 +180,7 @@ class TripCounts:
                 for way in signs
             ]
         elif len(conds) > 1:
-            self.bounded.append("conditions on sizes not in every combination")
+            self.bounded.append("not every combination of conditions on sizes")
         return found
 
     def remainders(self) -> list[Cond]:
@@ -227,7 +227,7 @@ class TripCounts:
         shown = max(self._slots(), self._counts(inside), self._indices(own, inside))
         if shown + 2 > MOST_TRIPS and own.most is None:
             name = f"over `{own.counter}`" if own.counter else str(number)
-            self.bounded.append(f"loop {name}: it takes {shown} trips to show all it does, {MOST_TRIPS} are run")
+            self.bounded.append(f"loop {name}: {shown} trips are needed to show all it does, {MOST_TRIPS} are run")
         return min(MOST_TRIPS, shown + 2)
 
     def _slots(self) -> int:

@@ -112,7 +112,7 @@ def tile_of(value: Value, env: Env) -> Array:
     """The tile that a name stands for."""
     found = arrived(env.get(value.name))
     if not isinstance(found, np.ndarray):
-        raise NoValue(f"`{value.name}` is no tile")
+        raise NoValue(f"`{value.name}` is not a tile")
     return found
 
 
@@ -187,7 +187,7 @@ def _named(name: str, env: Env, shape: Shape | None) -> int | Array:
             return tile.reshape(shape).astype(np.int64)
         case None:
             raise NoValue(f"`{name}` has no value here")
-    raise NoValue(f"`{name}` is no index")
+    raise NoValue(f"`{name}` is not an index")
 
 
 _VECTOR: Mapping[str, Callable[..., Array]] = {

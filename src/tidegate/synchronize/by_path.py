@@ -1,4 +1,4 @@
-"""Counts that differ by path: a copy that only some iterations issue must not make all of them wait foreverything.
+"""Counts that differ by path: a copy that only some iterations issue must not make all of them wait for everything.
 
 Needs   hazards of a graph in which copies stand in an arm of a uniform condition, and a way to place barriers
 Gives   a plan with a wait at the end of each arm, each with a count of its own; None where that is of no use

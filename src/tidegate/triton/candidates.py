@@ -179,7 +179,7 @@ def say_wrong(program: TritonProgram, graph: SyncGraph, pair: tuple[int, int]) -
     if pair[0] < 0:
         return "the verifier does not decide it"
     first, second = (source_of(program, graph.points[each].at) for each in pair)
-    return f"the verifier does not see what orders {first} and {second}"
+    return f"the verifier sees no order between {first} and {second}"
 
 
 def _reasons(result: Synchronized, program: TritonProgram) -> Iterator[str]:
@@ -262,7 +262,7 @@ def _without_needless(program: TritonProgram, kept: list[Insert], prover: Prover
 def _why(program: TritonProgram, ends: tuple[Point, ...]) -> str:
     """What a barrier orders, from what is wrong without it."""
     if len(ends) < 2:
-        return "without it nothing is decided"
+        return "without it, undecided"
     accesses = [each.action for each in ends if isinstance(each.action, Access)]
     kind = "A".join(EFFECTS[each.effect] for each in reversed(accesses))
     memory = ", ".join(dict.fromkeys(each.footprint.place.base for each in accesses))

@@ -149,7 +149,7 @@ def _hook(*args: Any) -> tuple[str, str] | None:
 def _replace(placer: Callable[[], Placer], backend: Any, stages: dict[str, Any], options: Any, *rest: Any) -> None:
     _, capability = rest
     if getattr(stages[LLIR], "__module__", "") != type(backend).__module__:
-        say_fallback("", "", "somebody else has replaced the stage that makes LLVM IR")
+        say_fallback("", "", "the stage that makes LLVM IR has been replaced by another tool")
         return
     try:
         stages[LLIR] = split_stage(backend, options, capability, placer())

@@ -57,7 +57,7 @@ def _check(plan: str) -> None:
     if plan not in PLANS:
         meant = closest(plan, PLANS)
         help = f"did you mean `{meant}`?" if meant else f"one of: {', '.join(PLANS)}"
-        raise BadInput(Finding("TG022", f"there is no synchronization plan `{plan}`", (), help=help))
+        raise BadInput(Finding("TG022", f"there is not synchronization plan `{plan}`", (), help=help))
 
 
 def _under(plan: str | None) -> AbstractContextManager[None]:

@@ -56,13 +56,13 @@ def _lives(flow: Flow) -> Iterator[str]:
     overlap = any(end > start for (_, end), (start, _) in itertools.pairwise(placed))
     freed = any(isinstance(point.action, g.Free) for point in flow.graph.points)
     if freed or (overlap and any(isinstance(point.action, g.Alloc) for point in flow.graph.points)):
-        yield "buffers that are given back, or lie at the same bytes"
+        yield "buffers that are deallocated or overlap"
 
 
 def _loops(meet: Meet) -> Iterator[str]:
     for number, loop in enumerate(meet.flow.loops):
         if number not in meet.paths.trips or (loop.facts is not None and not loop.facts.counter):
-            yield "loops of which nobody knows how often they run, or only the graph says so"
+            yield "loops whose trip counts are unknown, or only stated by the graph"
 
 
 def find_contradiction(meet: Meet, reach: Reach, memory: bool) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def _places(meet: Meet, memory: bool) -> Iterator[str]:
             if spot.start is None:
                 yield "places that cannot be computed"
             elif not _is_inside(meet, touch, spot):
-                yield f"bytes of `{spot.buffer.removeprefix('%')}` that an access may leave"
+                yield f"an access that may leave `{spot.buffer.removeprefix('%')}`"
 
 
 def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
@@ -162,7 +162,7 @@ def _values(flow: Flow) -> Iterator[str]:
     for expr in (each for found in reads for each in found):
         for part in walk(expr):
             if isinstance(part, Binary) and part.op in ("//", "mod") and not isinstance(part.right, Const):
-                yield "indices that divide by what may be 0"
+                yield "indices with a divisor that may be 0"
     graph = flow.graph
     known = {*MACHINE_NAMES, *(name for each in graph.functions for name in each.params)}
     known |= {each.name for each in graph.free} | {each.name for each in graph.sizes}
@@ -226,4 +226,4 @@ def _bases(action: g.Action) -> Iterator[str]:
 def _ends(flow: Flow) -> Iterator[str]:
     ends = [node for node in range(len(flow.origin)) if isinstance(flow.action(node), g.End)]
     if not reached_from(flow.entries, flow.successors) <= reached_from(ends, flow.before):
-        yield "paths that come to no end"
+        yield "paths that do not end"

@@ -63,7 +63,7 @@ def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]], parting: Parting)
     if len(flow.entries) > 1:
         found.append("waves with different programs")
     if flow.closed:
-        found.append("calls that lead back to themselves")
+        found.append("recursive calls")
     meeting = [node for node, each in events.items() if any(isinstance(event, Arrive | Depart) for event in each)]
     if len(flow.entries) == 1 and not parting.apart.isdisjoint(meeting):
         found.append("barriers under conditions on which waves disagree")
@@ -72,7 +72,7 @@ def _reasons(flow: Flow, events: dict[int, tuple[Event, ...]], parting: Parting)
         found.append("waves that end before others")
     # Between arms that lie apart every pair is asked about; of ways that cross nobody has an order (test_believed).
     if not parting.crossing.isdisjoint(events):
-        found.append("waves that part, and whose ways cross before they meet again")
+        found.append("waves that diverge and whose paths cross before they meet again")
     return found
 
 
@@ -100,7 +100,7 @@ class _Turns:
                 if is_wait:
                     yield "a wait without a signal, on some path"
                 else:
-                    what = "before the wait for the one before it" if node not in ends else "that nobody waits for"
+                    what = "before the wait for the previous one" if node not in ends else "without a wait"
                     yield f"a signal {what}, on some path"
 
     def is_after(self, start: int, *, signal: bool) -> bool:
@@ -149,7 +149,7 @@ def _ahead(flow: Flow, events: dict[int, tuple[Event, ...]]) -> Protocol:
                 known[successor] = ahead
                 stack.append(successor)
             elif known[successor] != ahead:
-                return Protocol({}, ("conditional barriers that differ with the path to one place",))
+                return Protocol({}, ("conditional barriers that depend on the path",))
     return Protocol(known, (), staggers, _signalled(flow, events))
 
 

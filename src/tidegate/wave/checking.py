@@ -92,7 +92,7 @@ class WaveProgram:
             for each in self.built.unclear
         ]
         if self.unmodelled:
-            message = "the workgroups of a cluster share memory: what one of them does alone was looked at"
+            message = "the workgroups of a cluster share memory: only accesses within one workgroup were checked"
             found.append(Finding("TG407", message, ()))
         return found
 
@@ -124,7 +124,7 @@ class WaveProgram:
 
 
 _ORDER_LANES = (
-    "put `shared_memory_barrier()` of Wave between the two, or let `tidegate.wave.install()` do so: "
+    "insert Wave's `shared_memory_barrier()` between the two, or let `tidegate.wave.install()` do so: "
     "Wave has no fence for the lanes of a wave alone"
 )
 
@@ -161,7 +161,7 @@ def trace_program(
         context = known.context
     else:
         help = "compile it in `with tidegate.wave.traces():`, or pass `constraints=` and `sizes=`"
-        raise BadInput(Finding("TG008", "nothing is known of this trace's sizes and waves", (), help=help))
+        raise BadInput(Finding("TG008", "the sizes and waves of this trace are unknown", (), help=help))
     name = target if target is not None else known.target if known is not None else ""
     facts = load_target("" if name == "none" else name)
     kernel = known.kernel if known is not None else "kernel"

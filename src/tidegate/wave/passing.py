@@ -39,7 +39,7 @@ from tidegate.verify.prover import Prover
 from tidegate.verify.verify import find_wrong
 
 MOST_PLACES = 3  # that one reason names
-CLUSTER = "the workgroups of a cluster write into each other's shared memory, and only one of them is looked at"
+CLUSTER = "the workgroups of a cluster write into each other's shared memory, and only one of them is checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def _say_unplaced(draft: _Draft) -> str:
         return ""
     first = draft.unplaced[0]
     x, y = (draft.built.nodes[each].name for each in (first.hazard.producer, first.hazard.consumer))
-    return f"no barrier can stand between `{x}` and `{y}`: {first.why}"
+    return f"no barrier can be inserted between `{x}` and `{y}`: {first.why}"
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def find_doubt(exact: Built, target: Target) -> str:
     if wrong[0] < 0:
         return "the verifier does not decide it"
     first, second = (exact.nodes[each].name for each in wrong)
-    return f"the verifier does not see what orders `{first}` and `{second}`"
+    return f"the verifier sees no order between `{first}` and `{second}`"
 
 
 def _has(trace: Any, op: str) -> bool:

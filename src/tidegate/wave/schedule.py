@@ -135,7 +135,7 @@ class _Work:
         """Changes the trace, if that is right and pays."""
         cycles = draft.priced.cycles
         if before.cycles is not None and (cycles is None or cycles > before.cycles * (1 - gain)):
-            says = f"the cost model does not say that it pays: {_say(cycles)} cycles instead of {_say(before.cycles)}"
+            says = f"it does not pay by the cost model: {_say(cycles)} cycles instead of {_say(before.cycles)}"
             self.refuse(draft.name, says)
             return False
         draft.change()

@@ -64,7 +64,7 @@ def put_clusters(trace: Any, constraints: Any, loop: Loop, phases: Phases) -> No
 
     steps = [step for phase in phases for step in phase]
     place = {step.number: at for at, step in enumerate(steps)}
-    assert all(place[edge.first] < place[edge.later] for edge in loop.edges), "a dependence is turned round"
+    assert all(place[edge.first] < place[edge.later] for edge in loop.edges), "a dependence is reversed"
     ends = {op: [node for node in loop.graph.nodes if node.op == op] for op in ("placeholder", "output")}
     put_in_order(loop.graph, [*ends["placeholder"], *(step.node for step in steps), *ends["output"]])
     for number, following in enumerate(_following(phases, ends["output"][0])):

@@ -123,7 +123,7 @@ def find_loop(facts: Facts) -> Loop | str:
         return NO_PRODUCTS
     halves = (each.action.op for each in graph.points if isinstance(each.action, g.Sync))
     if any(isinstance(each, ops.ConditionalBarrier) for each in halves):
-        return "conditional barriers stand in the kernel already"
+        return "the kernel already has conditional barriers"
     head = graph.loops[number].head
     body = facts.trace.region_graph.subgraphs[region_of(nodes[head])]
     declined = _obstacle(body)
@@ -134,7 +134,7 @@ def find_loop(facts: Facts) -> Loop | str:
     points = {each: at for at, each in enumerate(nodes) if graph.points[at].loop == number}
     unknown = [each.name for each, at in points.items() if isinstance(graph.points[at].action, g.Unknown)]
     if unknown:
-        return f"nobody knows what `{unknown[0]}` does to memory"
+        return f"the effect of `{unknown[0]}` on memory is unknown"
     return _ordered(nodes[head], body, points, facts.meet(number), facts)
 
 

@@ -222,7 +222,7 @@ def _context(compiled: _Compilation | None) -> Context | None:
 
 def _placed(trace: Any, context: Context | None, target: str, options: Options, name: str) -> Placement:
     if context is None:
-        return Placement(why_not="nothing says how many waves run this trace")
+        return Placement(why_not="the number of waves of this trace is unknown")
     try:
         return place_barriers(trace, context, load_target(target), options, name)
     except BadInput as bad:

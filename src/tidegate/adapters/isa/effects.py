@@ -40,7 +40,7 @@ class Effects:
         if touch.space == "any" and not tags:
             if not self.code.has_generic or (address.tags == {GLOBAL} and address.is_known):
                 return  # no address of shared memory can have come here
-            self.note(op, "an address that may lead anywhere: taken as all of shared memory")
+            self.note(op, "an unknown address: treated as all of shared memory")
         lanes = self.taking_part(touch, mask.may)
         if not lanes.any():
             return
@@ -52,7 +52,7 @@ class Effects:
             self.access(op, touch, array, given, address.plus, touch.bytes, may, stored, node)
         if lost.any():
             self.touched[id(op)] = False
-            self.note(op, f"a place that cannot be computed: taken as all of {self.named(tags)}")
+            self.note(op, f"a place that cannot be computed: treated as all of {self.named(tags)}")
             everywhere = tuple(0 if each else None for each in lost)
             for each in sorted(tags) or list(self.arrays):
                 size = self.arrays[each].bytes
@@ -145,7 +145,7 @@ class Effects:
         if count is not None:
             wanted = int(count.base[0]) if count.is_number and count.is_uniform else -1
             if wanted != self.calc.threads or not state.root.sure.all():
-                self.problem(op, "a barrier for a part of the block's threads")
+                self.problem(op, "a barrier for some of the block's threads")
                 return
         if mask.whole:
             node.steps.append(n.Barrier(op))
@@ -157,7 +157,7 @@ class Effects:
         absent = state.root.may & ~mask.sure
         thread = int(np.flatnonzero(absent)[0])
         by_wave = (mask.may.reshape(-1, self.lanes) == mask.may[:: self.lanes, None]).all() if self.is_even else False
-        text = f"a barrier that not all threads come to: thread {thread} {'does' if mask.is_exact else 'may do'} not"
+        text = f"a barrier that not all threads reach: thread {thread} {'does' if mask.is_exact else 'may do'} not"
         if not mask.is_exact:
             self.problem(op, text)
         elif not by_wave:
@@ -165,7 +165,7 @@ class Effects:
         elif not self.is_met_elsewhere(state, blocks):
             self.problem(op, text, "TG202")
         else:
-            self.problem(op, "barriers in arms that different waves take")
+            self.problem(op, "barriers in arms taken by different waves")
 
     @property
     def is_even(self) -> bool:
@@ -209,7 +209,7 @@ class Effects:
         present = (here * bits).sum(axis=1)
         lacking = waiting & (((masks & wanted[:, None] & ~present[:, None]) != 0) | ~known)
         if (lacking.any(axis=1) & ~good).any():
-            self.problem(op, "a warp barrier that not all lanes come to which it names, as far as is known")
+            self.problem(op, "a warp barrier that some of the lanes it names may not reach")
         waves = tuple(int(each) for each in np.flatnonzero(good & alive.any(axis=1)))
         if good.all():
             node.steps.append(n.Fence(op, None))
@@ -248,7 +248,7 @@ class Effects:
         self.out.touches = len(self.touched)
         self.out.exact = sum(self.touched.values())
         for op in find_endings(self.out.nodes, self.ends):
-            self.problem(op, "threads that end while others go on, and touched shared memory before")
+            self.problem(op, "threads that touch shared memory and end while others continue")
 
 
 def _doubles(starts: tuple[int | None, ...], size: int, lanes: int) -> bool:

@@ -69,7 +69,7 @@ class Work:
     def ops(self, count: int) -> None:
         self.done += count
         if self.done > MOST_OPS:
-            raise TooMuch("loops go round more often than can be followed")
+            raise TooMuch("loops run more often than can be followed")
 
 
 class _Explorer:

@@ -64,7 +64,7 @@ class Plan:
             self.inside[head] = frozenset(members)
             size += sum(self.blocks.blocks[each].last - self.blocks.blocks[each].first for each in members)
             if size > MOST_INSIDE:
-                raise TooMuch("more loops in each other than can be followed")
+                raise TooMuch("loops nested deeper than can be followed")
             self.loops[head] = frozenset(
                 name
                 for block in members
@@ -76,7 +76,7 @@ class Plan:
         """One step; `Replan` says that it was done."""
         known = self.kinds.setdefault(head, {}).get(register)
         if known == KINDS[-1]:
-            raise TooMuch("registers that nothing can be said about keep loops from ending")
+            raise TooMuch("loops whose end depends on unknown registers")
         self.kinds[head][register] = KINDS[0] if known is None else KINDS[KINDS.index(known) + 1]
 
     def name_of(self, head: int, register: str) -> str:

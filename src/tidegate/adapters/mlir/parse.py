@@ -221,7 +221,7 @@ class _Reader:
             if found[0].startswith('"'):
                 return found[0]
             if found[0] not in self.aliases:
-                self.fail(f"nothing says what `{found[0]}` stands for")
+                self.fail(f"`{found[0]}` is not defined")
             return self.aliases[found[0]]
 
         if "!" not in text:

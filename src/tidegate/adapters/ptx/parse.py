@@ -73,7 +73,7 @@ class _Parser:
             else:
                 self.top_level(word)
         if not version and not self.functions:
-            cursor.fail("the file is no PTX: it names no version and holds no function", 0)
+            cursor.fail("the file is not PTX: it has no version and no function", 0)
         return p.Module(version, target, tuple(self.functions), tuple(self.variables))
 
     def top_level(self, word: str) -> None:

@@ -82,18 +82,18 @@ class PtxProgram:
         shape = "x".join(map(str, self.launch.shape))
         found = [f"for blocks of {shape} threads, {self.launch.waves} warps"]
         if self.named:
-            found.append(f"the file names `{self.named}`; it is taken for `{self.target.name}`")
+            found.append(f"the file names `{self.named}`; treated as `{self.target.name}`")
         if self.explored.touches:
             exact, total = self.explored.exact, self.explored.touches
             found.append(f"{exact} of {total} instructions that touch shared memory have exact addresses")
         if doubled := len(self.explored.doubled):
             what = "instruction writes" if doubled == 1 else "instructions write"
-            found.append(f"{doubled} {what} the same bytes from several lanes of a warp: taken to be one value")
+            found.append(f"{doubled} {what} the same bytes from several lanes of a warp: assumed to be one value")
         return tuple(found)
 
     @property
     def retargeted(self) -> str:
-        return f"the file names `{self.named}`; it is taken for `{self.target.name}`" if self.named else ""
+        return f"the file names `{self.named}`; treated as `{self.target.name}`" if self.named else ""
 
     @property
     def assumed(self) -> frozenset[Assumption]:
@@ -114,7 +114,7 @@ class PtxProgram:
             if each.code:
                 found.append(Finding(each.code, each.text, (Label(each.op.at),)))
             else:
-                found.append(Finding("TG407", each.text, (Label(each.op.at, "nothing is proved beside this"),)))
+                found.append(Finding("TG407", each.text, (Label(each.op.at, "nothing else is proved"),)))
         found += [Finding("TG403", each.text, (Label(each.op.at),)) for each in self.explored.notes]
         return found
 
@@ -149,8 +149,8 @@ def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
     shape = asked or wanted
     if not shape:
         most = f", at most {_text(function.most)}" if function.most else ""
-        message = f"how many threads does a block of `{function.name}` have? Its addresses depend on it{most}"
-        help_ = "say it: `--block 256`, or `--block 16x16`"
+        message = f"how many threads does a block of `{function.name}` have? Its addresses depend on this{most}"
+        help_ = "state it: `--block 256`, or `--block 16x16`"
         raise BadInput(Finding("TG022", message, (Label(function.at),), help=help_))
     threads = prod(shape)  # of Python's numbers, which do not wrap around
     most_threads = prod(function.most) if function.most else MOST_THREADS
@@ -176,7 +176,7 @@ def parse_block(text: str) -> tuple[int, ...]:
     # Of numbers with more digits Python converts none, and no block has so many threads.
     if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r" *0*[1-9][0-9]{0,8} *", each) for each in parts):
         help_ = "as in `--block 256` or `--block 16x16`"
-        raise BadInput(Finding("TG022", f"`{text[:80]}` is no shape of a block", (), help=help_))
+        raise BadInput(Finding("TG022", f"`{text[:80]}` is not a block shape", (), help=help_))
     return tuple(map(int, parts))
 
 
@@ -185,7 +185,7 @@ def _target(named: str, asked: str | None) -> tuple[Target, str]:
     if asked is not None:
         target = load_target("" if asked == "none" else asked)
         if target.vendor != "NVIDIA":
-            raise BadInput(Finding("TG007", f"PTX is for NVIDIA's GPUs, and `{asked}` is none of these"))
+            raise BadInput(Finding("TG007", f"PTX is for NVIDIA GPUs, and `{asked}` is not one"))
         return target, named if target.name != named else ""
     nvidia = sorted((each for each in map(load_target, known_targets()) if each.vendor == "NVIDIA"), key=_number)
     wanted = _digits(named)
@@ -260,4 +260,4 @@ def pick(ptx: Ptx, name: str) -> str:
         return alike[0]
     meant = closest(name, known)
     help_ = f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(known) or 'no kernel'}"
-    raise BadInput(Finding("TG007", f"the file holds no kernel `{name}`", (), help=help_))
+    raise BadInput(Finding("TG007", f"the file has no kernel `{name}`", (), help=help_))

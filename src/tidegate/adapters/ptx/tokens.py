@@ -45,7 +45,7 @@ class Cursor:
             match = _TOKEN.match(text, place)
             if match is None:
                 at = Span(self.file, line, place - begin + 1, place - begin + 2)
-                raise BadInput(Finding("TG001", f"`{text[place]!a}` is no PTX", (Label(at),)))
+                raise BadInput(Finding("TG001", f"`{text[place]!a}` is not PTX", (Label(at),)))
             kind, found = str(match.lastgroup), match.group()
             if kind == "line":
                 line, begin = line + 1, match.end()

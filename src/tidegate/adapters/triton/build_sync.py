@@ -101,7 +101,7 @@ class Synchronization(Memory):
         if effect.barrier == "conditional":
             half = waves_where(self.values, op.operands[0], self.waves, self.ttgir.lanes)
             if half is None:  # then nobody knows who meets whom at any other barrier
-                message = "it cannot be told which waves meet at this barrier: not one half of them by their number"
+                message = "it is unknown which waves meet at this barrier: not one half of them by number"
                 raise BadInput(Finding("TG012", message, (Label(op.at),)))
             self.sync(ops.ConditionalBarrier(half), op)
             return

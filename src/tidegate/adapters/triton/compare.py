@@ -57,7 +57,7 @@ def compare(before: Ttgir, after: Ttgir) -> Comparison:
             at += 1
         elif not _may_come(op, known):
             was = f"`{old[at].name}` of line {old[at].at.line}" if at < len(old) else "the end"
-            found.difference = f"`{op.name}` stands where {was} was"
+            found.difference = f"`{op.name}` replaces {was}"
             return found
     left = next((each for each in old[at:] if not may_go(each, used)), None)
     if left is not None:

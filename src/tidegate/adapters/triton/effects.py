@@ -87,7 +87,7 @@ def _effect(name: str, row: dict[str, object]) -> Effect:
     for key, value in row.items():
         key = "only_if" if key == "if" else key
         if key not in known:
-            raise ValueError(f"effects.toml: `{name}` says `{key}`, which means nothing")
+            raise ValueError(f"effects.toml: `{name}` says `{key}`, which is unknown")
         values[key] = tuple(value) if isinstance(value, list) else value
     effect = Effect(**values)  # type: ignore[arg-type]
     for words, allowed in (
@@ -100,5 +100,5 @@ def _effect(name: str, row: dict[str, object]) -> Effect:
     ):
         for word in words:
             if word not in allowed:
-                raise ValueError(f"effects.toml: `{name}` says `{word}`, which means nothing")
+                raise ValueError(f"effects.toml: `{name}` says `{word}`, which is unknown")
     return effect

@@ -25,7 +25,7 @@ from tidegate.hints import in_ttgir
 from tidegate.language.ops import WaitCount
 from tidegate.targets import Target
 
-UNFOLLOWED = "copies, barriers and barrier objects of which it is not known where they lie, or who arrives"
+UNFOLLOWED = "copies, barriers and barrier objects with unknown places or arrivals"
 CLUSTERS = "workgroups of a cluster, which are not modelled"
 
 
@@ -48,14 +48,14 @@ class TritonProgram:
         """How the file was taken, where that is not just as it stands."""
         found = [*([self.retargeted] if self.retargeted else ()), *self.ttgir.changed]
         if self.ttgir.is_compiled:
-            found.append(f"as Triton {libtriton.version()} compiles it: its own barriers were put in first")
+            found.append(f"as Triton {libtriton.version()} compiles it: its own barriers were inserted first")
         return tuple(found)
 
     @property
     def retargeted(self) -> str:
         """That another target was asked for than the file names."""
-        taken = f"`{self.target.name}`" if self.target.name else "no target in particular"
-        return f"the file names `{self.named}`; it is taken for {taken}, as asked" if self.named else ""
+        taken = f"`{self.target.name}`" if self.target.name else "no particular target"
+        return f"the file names `{self.named}`; treated as {taken}, as requested" if self.named else ""
 
     def source(self, at: Span) -> Source | None:
         """Where in the Triton source a place of the file comes from."""
@@ -81,11 +81,11 @@ class TritonProgram:
         """Operations that are taken for worse than they may be."""
         found = []
         if self.has_clusters:
-            message = "the workgroups of a cluster share memory: what one of them does alone was looked at"
+            message = "the workgroups of a cluster share memory: only accesses within one workgroup were checked"
             found.append(Finding("TG407", message, (Label(self.function.at),)))
         for op in self.built.unknown:
-            label = Label(op.at, "may read and write all that it can reach")
-            message = f"nothing is known about what `{op.name}` does to shared memory here"
+            label = Label(op.at, "may read and write everything it can reach")
+            message = f"the effect of `{op.name}` on shared memory is unknown here"
             found.append(Finding("TG407", message, (label,), help=_HELP))
         return found
 
@@ -127,12 +127,12 @@ class TritonProgram:
         return replace(finding, notes=(*finding.notes, *dict.fromkeys(lines))) if lines else finding
 
 
-_HELP = "a row in `effects.toml` would say; until then it is taken for an access to everything"
+_HELP = "add a row to `effects.toml`; until then it counts as an access to everything"
 
 
 # The first place of a finding is that of the later access.
 _ORDER_LANES = (
-    "put `ttg.barrier local` before line {}, `gl.barrier()` in Gluon, `tl.debug_barrier()` in Triton: "
+    "insert `ttg.barrier local` before line {}, `gl.barrier()` in Gluon, `tl.debug_barrier()` in Triton: "
     "TTGIR has no fence for the lanes of a warp alone"
 )
 
@@ -151,7 +151,7 @@ def programs_for(ttgir: Ttgir, target: Target) -> list[TritonProgram]:
     if target.name == named:
         return [TritonProgram(ttgir, each, target, build(ttgir, each, target)) for each in ttgir.kernels]
     if misfit := find_misfit(ttgir.gpu, ttgir.lanes, target):
-        message = f"the file names {named}, and cannot be taken for `{target.name}`: {misfit}"
+        message = f"the file names {named}, and does not fit `{target.name}`: {misfit}"
         help = f"compile the kernel for `{target.name}`, or leave out `--target`"
         raise BadInput(Finding("TG022", message, (Label(Span(ttgir.file, 0, 0, 0)),), help=help))
     gpu = gpu_of(target)

@@ -27,8 +27,8 @@ from tidegate.adapters.triton.places import Places, take_places
 from tidegate.adapters.triton.questions import QUESTIONS
 from tidegate.diag import BadInput, Finding, Label, Span
 
-LOOPS = "stages of a warp pipeline were made loops first, as Triton does: the text is that of the loops"
-BROKEN = "lines that hold several operations were broken first: an edit goes between two lines"
+LOOPS = "stages of a warp pipeline were turned into loops first, as Triton does: the text shows the loops"
+BROKEN = "lines with several operations were split first: an edit goes between two lines"
 _FUNCTION = "tt.func"
 _WITH_SCRATCH = frozenset(name for name, effect in effects().items() if effect.scratch)
 _RESULTS = re.compile(r"^%[\w.$-]+(?::\d+)?\s*=\s*")
@@ -158,7 +158,7 @@ def _read(text: str, file: str, reading: Reading) -> Ttgir:
             found = _ttgir(reading, file, text, places, module, True, True)
             return replace(found, is_complete=complete is not None)
         if missing:
-            _needs_triton(file, "shared memory is not laid out in this file, and laying it out", missing)
+            _needs_triton(file, "shared memory has no layout in this file; computing one", missing)
     if missing:
         what = "running Triton's passes" if before else "the file is in Triton's own syntax, and reading that"
         _needs_triton(file, what, missing)

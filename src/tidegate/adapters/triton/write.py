@@ -141,7 +141,7 @@ class _Writer:
             case Delete(point):
                 op = self.place(edited, point)
                 if not may_go(op, self.used):
-                    self.fail(op, "only barriers can be taken away, and waits whose token nothing uses")
+                    self.fail(op, "only barriers and waits with unused tokens can be removed")
                 self.delete(op)
             case Change(point, new):
                 self.change(edited, number, point, new)
@@ -156,9 +156,9 @@ class _Writer:
     def place(self, edited: Edited, point: int) -> Operation:
         op = edited.built.before[point]
         if op is None or not is_written(self.ttgir, op):
-            self.fail(op, "that place is not written in the file")
+            self.fail(op, "that place is not in the text of the file")
         if _RESULTS.fullmatch(self.ttgir.text_line(op.at.line)[: op.at.column - 1]) is None:
-            self.fail(op, "something else stands before it in its line")
+            self.fail(op, "its line has something else before it")
         return op
 
     def delete(self, op: Operation) -> None:
@@ -167,11 +167,11 @@ class _Writer:
 
     def check_alone(self, op: Operation) -> None:
         if len(self.starts.get(op.at.line, ())) > 1:
-            self.fail(op, "other operations stand in its line")
+            self.fail(op, "its line has other operations")
 
     def fail(self, op: Operation | None, why: str) -> NoReturn:
         labels = (Label(op.at),) if op is not None else ()
-        raise BadInput(Finding("TG603", f"the plan cannot be carried out in this file: {why}", labels))
+        raise BadInput(Finding("TG603", f"the plan cannot be applied to this file: {why}", labels))
 
     def insert(self, edited: Edited, number: int, op: Operation, what: object, point: int) -> None:
         self.put(edited, number, op, list(self.lines_for(op, what, edited, point)))
@@ -189,7 +189,7 @@ class _Writer:
         if effect.wait and isinstance(what, ops.WaitCount):
             count = dict(what.counts).get(effect.wait)
             if effect.unit == "instructions" and count:
-                self.fail(op, "it counts instructions, and how many there are is not known")
+                self.fail(op, "it counts instructions, whose number is unknown")
             if count is None or not self.rewrite(op, rf"\b{effect.count} = -?\d+", f"{effect.count} = {count}"):
                 self.fail(op, "its count cannot be found in the text")
             return
@@ -215,13 +215,13 @@ class _Writer:
                     counted = self.ttgir.is_allocated and counts_instructions(self.ttgir.gpu)
                     waits = {**_WAITS, **_COUNTED} if counted else _WAITS
                     if queue not in waits or (waits[queue] != _WAITS[queue] and count):
-                        self.fail(op, f"a wait for {count} of `{queue}` cannot be put in")
+                        self.fail(op, f"a wait for {count} of `{queue}` cannot be inserted")
                     yield self.wait(waits[queue], count)
             case ops.Fence(kind="proxy_async"):
                 generic = '"ttng.fence_async_shared"() <{bCluster = false}> : () -> ()'
                 yield generic if self.ttgir.is_generic else "ttng.fence_async_shared {bCluster = false}"
             case _:
-                self.fail(op, f"`{type(what).__name__}` cannot be put in")
+                self.fail(op, f"`{type(what).__name__}` cannot be inserted")
 
     def drain(self, op: Operation, barrier: ops.SharedMemoryBarrier, edited: Edited, point: int) -> Iterator[str]:
         """The waits of a barrier; those for all copies also cover copies in no group, which gets closed first."""

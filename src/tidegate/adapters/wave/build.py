@@ -149,7 +149,7 @@ class _Builder(Merging):
         elif self.values.takes_memory(node):
             self.anything(node)
         elif any(isinstance(each, str) and each in self.graphs for each in node.args):
-            self.unclear.append(Unclear(node, "when its region is run, nobody knows"))
+            self.unclear.append(Unclear(node, "it is unknown when its region runs"))
             self.add(g.Unknown(()), node)
         else:
             self.other(node, op)
@@ -210,7 +210,7 @@ class _Builder(Merging):
             if effect == "read":
                 return whole(array, place)
         if self.values.touching[node].is_async and self.under == "divergent":
-            self.widened.append(Unclear(node, "it lands where the first lane says that takes part: that may be any"))
+            self.widened.append(Unclear(node, "it lands where the first active lane says, which may be any lane"))
             return whole(array, place, may=True)
         places = self.places
         if not self.memory.is_exact(node, array, places):
@@ -230,7 +230,7 @@ class _Builder(Merging):
         """Memory that is no allocation of the trace: a kernel's arguments are not shared."""
         found = outer(memory) if is_node(memory) else None
         if is_async or found is None or op_of(found) != "placeholder" or hasattr(found, "iter_idx"):
-            self.unclear.append(Unclear(node, "it cannot be told which memory it touches"))
+            self.unclear.append(Unclear(node, "the memory that it touches is unknown"))
             self.add(g.Unknown(()), node)
         elif self.coarse:
             self.other(node, op)
@@ -243,7 +243,7 @@ class _Builder(Merging):
 
     def anything(self, node: Any) -> None:
         """Nobody has described it: it reads and writes all that it can reach, all waves together."""
-        self.unclear.append(Unclear(node, "nothing is known about what it does to shared memory"))
+        self.unclear.append(Unclear(node, "its effect on shared memory is unknown"))
         for each in nodes_in(node.args):
             view = self.view(each)
             if view is not None:

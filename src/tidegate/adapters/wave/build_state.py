@@ -129,7 +129,9 @@ class State:
                 self.wait(node)
             case _:
                 if argument(node, 0, 0) != 0:  # 0 does nothing
-                    self.unclear.append(Unclear(node, "who takes part in this barrier is not known: it orders nothing"))
+                    self.unclear.append(
+                        Unclear(node, "the participants of this barrier are unknown: it orders nothing")
+                    )
                 self.add(g.Compute(), node)
 
     def wait(self, node: Any) -> None:

@@ -59,7 +59,7 @@ def context_of(constraints: Iterable[Any], sizes: Mapping[Any, Any] | None = Non
     hardware = [each for each in given if type(each).__name__ == "HardwareConstraint"]
     if not hardware or not hardware[0].waves_per_block:
         help = "pass `constraints=kernel.constraints`; Wave fills in the waves while it compiles"
-        raise BadInput(Finding("TG008", "nothing says how many waves run this trace", (), help=help))
+        raise BadInput(Finding("TG008", "the number of waves of this trace is unknown", (), help=help))
     own = hardware[0]
     known = _Resolved(sizes)
     waves = tuple(known.number(each) for each in own.waves_per_block)
@@ -79,7 +79,7 @@ class _Resolved:
 
         found = Numbers(self.sizes).constant(item)
         if found is None:
-            raise BadInput(Finding("TG008", f"nothing says what `{item}` is", ()))
+            raise BadInput(Finding("TG008", f"`{item}` is unknown", ()))
         return found
 
 
@@ -89,5 +89,5 @@ def _open_sizes() -> Mapping[Any, Any]:
     try:
         return dict(IndexingContext.current().subs)
     except (AssertionError, LookupError, IndexError, RuntimeError) as error:
-        help = "call it while Wave compiles, or hand over what `tidegate.wave.traces` gives"
+        help = "call it while Wave compiles, or pass the result of `tidegate.wave.traces`"
         raise BadInput(Finding("TG008", "Wave's sizes are not known here", (), help=help)) from error

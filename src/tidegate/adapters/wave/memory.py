@@ -91,7 +91,7 @@ class Memory:
     def number(self, expr: Any, node: Any) -> int:
         found = self.numbers.constant(expr)
         if found is None:
-            message = f"the size of `{node.name}` names `{expr}`, of which nobody says what it is"
+            message = f"the size of `{node.name}` names `{expr}`, which is unknown"
             raise BadInput(Finding("TG008", message, (Label(span_of(node)),)))
         return found
 

@@ -10,7 +10,7 @@ Cost    linear in the edits
     insert shared_memory_barrier vmcnt(4)         MemoryCounterWait(load=4, ds=0), WorkgroupBarrier, SchedulingBarrier
     insert wait_count dscnt(0); signal -1         SharedMemoryBarrierSignal(-1)
 
-A counted wait stands before a bare barrier: Wave's own barrier becomes one that waits foreverything (LLVM 22).
+A counted wait stands before a bare barrier: Wave's own barrier becomes one that waits for everything (LLVM 22).
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ class _Writer:
         """Everything can be said in Wave's operations, or nothing is touched."""
         for edit in plan.edits:
             if isinstance(edit, Move | Reorder):
-                self.fail(None, "only barriers and waits are put in, changed or taken away")
+                self.fail(None, "only barriers and waits are inserted, changed or removed")
             op = getattr(edit, "op", None)
             known = {self.lds, self.loads, self.stores, self.tensor}
             for counter, _ in getattr(op, "counts", ()):
                 if counter not in known:
                     self.fail(self.node(edit), f"Wave has no operation that waits for `{counter}`")
             if isinstance(edit, Insert) and self.built.nodes[edit.before] is None:
-                self.fail(None, "that place is in no graph")
+                self.fail(None, "that place is not in a graph")
 
     def node(self, edit: Edit) -> Any:
         point = edit.before if isinstance(edit, Insert) else getattr(edit, "point", -1)
@@ -107,7 +107,7 @@ class _Writer:
 
     def fail(self, node: Any, why: str) -> NoReturn:
         labels = (Label(span_of(node)),) if node is not None else ()
-        raise BadInput(Finding("TG603", f"the plan cannot be carried out in this trace: {why}", labels))
+        raise BadInput(Finding("TG603", f"the plan cannot be applied to this trace: {why}", labels))
 
     # --- putting in ---
 
@@ -143,7 +143,7 @@ class _Writer:
                     case ops.SetWavePrio(level=level):
                         self.put("SetWavePrio", node, level)
                     case _:
-                        self.fail(node, f"Wave has nothing for `{type(op).__name__}`")
+                        self.fail(node, f"Wave has no counterpart of `{type(op).__name__}`")
                 counts = {}
         if self.tensor and self.tensor in counts:
             self.wait_for_tensors(point, node, op_of(node), counts)

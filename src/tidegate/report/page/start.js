@@ -109,7 +109,7 @@ listeners.push((what) => {
   if ("program" in what) drawHead();
 });
 $("footer").textContent =
-  `Tidegate ${data.tidegate}. Nothing on this page was fetched; costs are those of the target's cost model, not measured.`;
+  `Tidegate ${data.tidegate}. This page is self-contained; costs are estimates of the target's cost model, not measurements.`;
 drawFigures();
 drawLegend();
 drawHow();

@@ -99,7 +99,7 @@ class Program:
         """The memory behind an argument: a copy of what is given."""
         kind = get_custom(node).type
         if not hasattr(kind, "symbolic_shape") or not hasattr(kind, "address_space"):
-            raise CannotRun(f"the argument `{node.name}` is no memory")
+            raise CannotRun(f"the argument `{node.name}` is not memory")
         if getattr(kind, "physical_layout", None) is not None:
             raise CannotRun(f"the argument `{node.name}` has a layout of its own")
         if node.name not in inputs:
@@ -227,4 +227,4 @@ def run_waves(waves: Sequence[Wave], runs: Sequence[Running], dice: random.Rando
 def tell_hang(waves: Sequence[Wave], asked: Mapping[int, Any]) -> str:
     at = ", ".join(f"wave {number} at `{waves[number].at}`" for number in sorted(asked))
     ended = [str(wave.number) for wave in waves if wave.number not in asked]
-    return f"for ever: {at}" + (f"; ended: {', '.join(ended)}" if ended else "")
+    return f"forever: {at}" + (f"; ended: {', '.join(ended)}" if ended else "")
