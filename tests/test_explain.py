@@ -433,7 +433,7 @@ def test_kinds_of_pairs_are_bounded_and_it_is_said(monkeypatch: pytest.MonkeyPat
 def test_that_copies_are_not_compared_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MOST_COMPARED", 0)
     (unit,) = sessions_of(load(str(ROOT / "examples/broken/fixed/two_copies.tide")), None)
-    said = "not compared with what `sync` would make of it: the bound of 0 kinds of pairs of accesses was reached"
+    said = "not compared with the result of `sync`: the bound of 0 kinds of pairs of accesses was reached"
     assert said in explain(unit).notes
 
 

@@ -35,7 +35,7 @@ def test_where_no_wait_is_in_time_the_exact_search_is_asked(strategy: str) -> No
     (outcome,) = outcomes(case, [strategy])
     assert not outcome.codes
     assert not outcome.placed.unplaced
-    assert "`optimal` was taken" in outcome.placed.notes[-1]
+    assert "used `optimal`" in outcome.placed.notes[-1]
 
 
 def test_what_no_counter_knows_of_is_fenced_before_a_signal() -> None:

@@ -549,7 +549,7 @@ def test_the_target_asked_for_is_used_and_said(verb: str, command: Run, tmp_path
     out, err, status = command(text(EXCHANGE), verb, "k.ttgir", "--target", "sm_90", *more)
     assert status == 0
     assert "@k on sm_90" in out + err
-    assert (out + err).count("the file names `sm_80`; treated as `sm_90`, as asked") == 1
+    assert (out + err).count("the file names `sm_80`; treated as `sm_90`, as requested") == 1
     out, err, status = command(text(EXCHANGE), verb, "k.ttgir", "--target", "sm_80", *more)
     assert status == 0
     assert "the file names" not in out + err
@@ -610,4 +610,4 @@ def test_a_target_that_does_not_fit_is_refused(verb: str, target: str, words: st
 def test_a_file_may_be_taken_for_no_target(command: Run) -> None:
     out, _, status = command(text(EXCHANGE), "check", "k.ttgir", "--target", "none")
     assert status == 0
-    assert "taken for no particular target" in out
+    assert "treated as no particular target" in out
