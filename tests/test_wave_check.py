@@ -44,7 +44,7 @@ def test_what_wave_places_right_is_clean(target: str) -> None:
 def test_one_slot_written_again_while_it_is_still_read() -> None:
     (found,) = findings_of("pass-around", "gfx942")
     assert found.code == WAR
-    assert "comes in a later iteration" in found.help
+    assert "is in a later iteration" in found.help
     assert [label.at.file.rsplit("/", 1)[-1] for label in found.labels] == ["control_flow.py"] * 2
     assert found.labels[0].at.line != found.labels[1].at.line
     assert "nodes: `read_1_shared_M:0_N:0` and `write_shared_M:0_N:0`" in found.notes
