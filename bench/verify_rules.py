@@ -24,8 +24,8 @@ import pytest
 
 from tidegate.index import Cond, Const, Index, Name
 from tidegate.verify import ahead, search, state, verify
+from tidegate.verify.asked import Waves
 from tidegate.verify.events import Arrive, Depart, Event
-from tidegate.verify.meet import Meet
 from tidegate.verify.paths import Paths
 from tidegate.verify.protocol import Protocol
 from tidegate.verify.search import Met, Search
@@ -171,9 +171,9 @@ def _whole(event: Event) -> Event:
 def _which_half(patch: Patch) -> None:
     def swapped(old: Any) -> Any:
         other = {"low": "high", "high": "low", "": ""}
-        return lambda self, waves: old(self, replace(waves, x=other[waves.x], y=other[waves.y]))
+        return lambda self, count: old(replace(self, x=other[self.x], y=other[self.y]), count)
 
-    changed(patch, Meet, "pair_of", swapped)
+    changed(patch, Waves, "conds", swapped)
 
 
 @rule("half-open end", "a barrier before the producer orders nothing after it")

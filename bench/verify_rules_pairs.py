@@ -174,14 +174,14 @@ def _tried(patch: Patch) -> None:
 @rule("other waves", "the other wave is any, not the next one only")
 def _other_waves(patch: Patch) -> None:
     def neighbours(old: Any) -> Any:
-        def found(self: Meet, waves: Waves) -> Iterator[Cond]:
-            yield from old(self, waves)
-            if not waves.same:
+        def found(self: Waves, count: int) -> Iterator[Cond]:
+            yield from old(self, count)
+            if not self.same:
                 yield Compare("==", Name(meet.V), _plus(meet.U, 1))
 
         return found
 
-    changed(patch, Meet, "pair_of", neighbours)
+    changed(patch, Waves, "conds", neighbours)
 
 
 def _plus(name: str, value: int) -> Index:
@@ -228,7 +228,7 @@ rule("other barriers", "a pair may belong to another barrier than the workgroup'
 )
 
 
-rule("calls", "a call that leads back to itself may arrive any number of times")(_without_reason("calls that"))
+rule("calls", "a call that leads back to itself may arrive any number of times")(_without_reason("recursive calls"))
 
 
 @rule("turns", "signals and waits take turns")
@@ -239,7 +239,7 @@ def _turns(patch: Patch) -> None:
 @rule("signals are waited for", "no signal is left over at the end")
 def _last_turn(patch: Patch) -> None:
     def mistakes(old: Any) -> Any:
-        return lambda self: (each for each in old(self) if "nobody waits" not in each)
+        return lambda self: (each for each in old(self) if "signal without a wait" not in each)
 
     changed(patch, protocol._Turns, "mistakes", mistakes)
 

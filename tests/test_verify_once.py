@@ -13,6 +13,8 @@ from tidegate.passes import run_stages
 from tidegate.session import sessions_of
 from tidegate.simulate.judge import judge
 
+# A graph that makes no sense any more: one access counts on two counters, and a wait for either performed it.
+REFUSED = {"ordinary_on_the_counter_of_copies": {"TG602"}}
 FILES = sorted((ROOT / "tests" / "verify_once").iterdir())
 
 
@@ -24,4 +26,5 @@ def test_it_is_found(path: Path) -> None:
     assert wrong
     checked = run_stages(unit, print_after=None, stop_after=None, show=lambda *_: None)
     assert not checked.is_proved
-    assert wrong <= {each.code for each in checked.findings}
+    found = {each.code for each in checked.findings}
+    assert found == REFUSED[path.stem] if path.stem in REFUSED else wrong <= found
