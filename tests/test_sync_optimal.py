@@ -27,7 +27,7 @@ def chunks() -> list[object]:
 def test_optimal_is_what_brute_force_finds(shape: str, chunk: int, request: pytest.FixtureRequest) -> None:
     each = int(request.config.getoption("--count")) // (CHUNKS * len(SHAPES)) or EACH
     for seed in range(chunk * each, (chunk + 1) * each):
-        found = compare(shape, seed)
+        found = compare((shape, seed))
         assert found.optimal == found.brute, f"{shape} {seed}"
         assert found.proven
 
