@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -66,9 +66,18 @@ class _Lent(io.TextIOBase):
 @contextmanager
 def _streams_kept() -> Iterator[None]:
     """What the file prints goes to the error stream: the output belongs to the command."""
-    lent = _Lent(sys.stderr)
-    with redirect_stdout(lent), redirect_stderr(lent):
-        yield
+    lent, numbers = _Lent(sys.stderr), {}
+    for number in (1, 2):
+        with suppress(OSError):  # it may be closed already
+            numbers[number] = os.dup(number)
+    try:
+        with redirect_stdout(lent), redirect_stderr(lent):
+            yield
+    finally:
+        for number, kept in numbers.items():
+            with suppress(OSError):
+                os.dup2(kept, number)
+                os.close(kept)
 
 
 @contextmanager
