@@ -124,7 +124,7 @@ def _expressions(rng: random.Random, text: str) -> str:
     return text[: match.start()] + show_index(index) + text[match.end() :]
 
 
-def _lines(rng: random.Random, text: str) -> str:
+def change_lines(rng: random.Random, text: str) -> str:
     lines = text.split("\n")
     a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
     kind = rng.choice(("delete", "double", "swap", "move"))
@@ -158,6 +158,6 @@ def _nest(rng: random.Random, text: str) -> str:
 
 
 _DAMAGES: tuple[Callable[[random.Random, str], str], ...] = (
-    *(_characters, _tokens, _tokens, _tokens, _numbers, _numbers, _names, _names, _names, _lines, _lines),
+    *(_characters, _tokens, _tokens, _tokens, _numbers, _numbers, _names, _names, _names, change_lines, change_lines),
     *(_expressions, _expressions, _cut, _splice, _nest),
 )

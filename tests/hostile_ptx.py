@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 
+from damaged_text import change_lines
 from ptx_kernels import DOUBLE, HEAD, HISTOGRAM, RING, SHIFT, TAIL, TRANSPOSE, TREE, kernel
 
 MIXED = """
@@ -99,9 +100,9 @@ _INSTRUCTION = re.compile(r"^  (?:@!?%\w+ )?([a-z][\w.]*)( [^;\n]*)?;", re.MULTI
 
 def damage_ptx(rng: random.Random, text: str) -> str:
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
-        text = rng.choice((_tokens, _tokens, _operands, _operands, _operands, _modifiers, _lines, _numbers, _jumps))(
-            rng, text
-        )
+        text = rng.choice(
+            (_tokens, _tokens, _operands, _operands, _operands, _modifiers, change_lines, _numbers, _jumps)
+        )(rng, text)
     kind = rng.random()
     if kind < 0.04:
         text = text[: rng.randrange(len(text) + 1)]
@@ -191,21 +192,6 @@ def _jumps(rng: random.Random, text: str) -> str:
     lines.insert(at, rng.choice(new))
     if rng.random() < 0.6:
         lines.insert(rng.randrange(len(lines) + 1), "$N:")
-    return "\n".join(lines)
-
-
-def _lines(rng: random.Random, text: str) -> str:
-    lines = text.split("\n")
-    a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
-    kind = rng.choice(("delete", "double", "swap", "move"))
-    if kind == "delete":
-        del lines[a]
-    elif kind == "double":
-        lines.insert(b, lines[a])
-    elif kind == "swap":
-        lines[a], lines[b] = lines[b], lines[a]
-    else:
-        lines.insert(b, lines.pop(a))
     return "\n".join(lines)
 
 
