@@ -37,7 +37,7 @@ from tidegate.graph.build import build_graph
 from tidegate.language import ops
 from tidegate.language.ops import Kernel, walk_ops
 from tidegate.pingpong import schedule_kernel
-from tidegate.schedule.model import REASONS
+from tidegate.scheduling.model import REASONS
 from tidegate.simulate.hostile import run_hostile
 from tidegate.simulate.inorder import make_inputs
 from tidegate.simulate.inorder import run as run_in_order

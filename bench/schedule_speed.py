@@ -10,8 +10,8 @@ from time import perf_counter
 from bench.schedule_kernels import long_body
 from tidegate.language.parse import parse
 from tidegate.pingpong import schedule_kernel
-from tidegate.schedule.body import Body, find_body, without_placed
-from tidegate.schedule.clusters import Arrangement, arrange
+from tidegate.scheduling.body import Body, find_body, without_placed
+from tidegate.scheduling.clusters import Arrangement, arrange
 from tidegate.targets import load_target
 
 SIZES = (125, 250, 500, 1000, 2000)

@@ -311,7 +311,7 @@ def test_the_glossary_has_the_words_of_the_code() -> None:
 
 
 def test_the_page_of_schedules_has_every_reason_and_no_other() -> None:
-    from tidegate.schedule.model import REASONS
+    from tidegate.scheduling.model import REASONS
 
     table = page("docs/schedule.md").partition("| reason |")[2].partition("\n\n")[0]
     assert set(re.findall(r"(?m)^\| `([a-z-]+)` \|", table)) == set(REASONS)

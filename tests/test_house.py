@@ -10,9 +10,9 @@ from bench import house
 from bench.house import SOURCE, count_code, count_lines, files_of, mutual_imports, stages, unused
 
 from tidegate.language.ops import CommitGroup
-from tidegate.schedule.body import Piece
-from tidegate.schedule.clusters import Arranger
-from tidegate.schedule.dependences import Edge
+from tidegate.scheduling.body import Piece
+from tidegate.scheduling.clusters import Arranger
+from tidegate.scheduling.dependences import Edge
 
 MOST_LINES = 450
 # Files above the limit, each with the reason why it is one file.

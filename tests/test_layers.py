@@ -22,12 +22,12 @@ from tidegate.codes import CODES
 SOURCE = ROOT / "src" / "tidegate"
 ORDER = (
     "collecting edition disk notebook diag codes targets cost index language graph footprint hazards placement waits "
-    "schedule verify assumptions simulate hints adapters guest limits files session passes decided synchronize "
+    "scheduling verify assumptions simulate hints adapters guest limits files session passes decided synchronize "
     "pingpong explanation advice report dropin triton triton_start wave library seeds demo cli __main__"
 ).split()
 PACKAGE = "tidegate"
 WHOLE = {"cli"}  # layers that may use names of the package itself
-JUDGED = {"hazards", "placement", "waits", "schedule"}
+JUDGED = {"hazards", "placement", "waits", "scheduling"}
 # Two judges that are to agree do not ask each other; what `verify` imports would come along, too.
 FORBIDDEN = {"verify": JUDGED, "simulate": JUDGED | {"footprint", "verify"}}
 # Libraries that take long to import: nobody pays for them who only writes or reads kernels.
@@ -120,7 +120,11 @@ def test_imports_go_one_way() -> None:
             "verify/ask.py:2: `verify` imports `placement`",
         ),
         ("verify/ask.py", "async def f():\n    import tidegate.waits\n", "verify/ask.py:2: `verify` imports `waits`"),
-        ("verify/ask.py", "class C:\n    import tidegate.schedule\n", "verify/ask.py:2: `verify` imports `schedule`"),
+        (
+            "verify/ask.py",
+            "class C:\n    import tidegate.scheduling\n",
+            "verify/ask.py:2: `verify` imports `scheduling`",
+        ),
         (
             "verify/ask.py",
             "f = lambda: __import__('tidegate.hazards')\n",

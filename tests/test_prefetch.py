@@ -18,8 +18,8 @@ from tidegate.language.ops import Conditional, Iterate, Kernel, walk_ops
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.language.types import Lds
-from tidegate.schedule.model import Declined
-from tidegate.schedule.prefetch import prefetch
+from tidegate.scheduling.model import Declined
+from tidegate.scheduling.prefetch import prefetch
 from tidegate.session import Session
 from tidegate.simulate.hostile import run_hostile
 from tidegate.simulate.inorder import make_inputs, run

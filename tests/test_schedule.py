@@ -26,11 +26,11 @@ from tidegate.library import prove
 from tidegate.pingpong import Candidate, Scheduled, schedule_kernel
 from tidegate.pingpong.make import in_clusters
 from tidegate.pingpong.price import price_of
-from tidegate.schedule import dependences
-from tidegate.schedule.body import MEMORY, Body, find_body, without_placed
-from tidegate.schedule.clusters import WAYS, Arrangement, Way, arrange
-from tidegate.schedule.model import REASONS, Declined, clusters_of
-from tidegate.schedule.slices import split_products
+from tidegate.scheduling import dependences
+from tidegate.scheduling.body import MEMORY, Body, find_body, without_placed
+from tidegate.scheduling.clusters import WAYS, Arrangement, Way, arrange
+from tidegate.scheduling.model import REASONS, Declined, clusters_of
+from tidegate.scheduling.slices import split_products
 from tidegate.seeds import (
     HardwareConstraint,
     SchedReorderStrategy,

@@ -31,7 +31,7 @@ from tidegate.language.ops import Block, Kernel, Op, map_blocks
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.pingpong import schedule_kernel
-from tidegate.schedule.model import REASONS
+from tidegate.scheduling.model import REASONS
 from tidegate.session import Session
 from tidegate.simulate.hostile import run_hostile
 from tidegate.simulate.inorder import make_inputs, run

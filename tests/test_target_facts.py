@@ -22,8 +22,8 @@ from tidegate.graph.build import build_graph
 from tidegate.language.check import check
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
-from tidegate.schedule.body import find_body
-from tidegate.schedule.emit import shares_simds
+from tidegate.scheduling.body import find_body
+from tidegate.scheduling.emit import shares_simds
 from tidegate.session import Session
 from tidegate.simulate.cycles import estimate
 from tidegate.simulate.judge import judge

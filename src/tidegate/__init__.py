@@ -45,7 +45,7 @@ _HOMES = {
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
     "tidegate.library": "build_graph check draw explain judge make_inputs prove run run_hostile sync",
-    "tidegate.schedule.prefetch": "prefetch",
+    "tidegate.scheduling.prefetch": "prefetch",
     "tidegate.pingpong": "schedule_kernel",
     "tidegate.seeds": (
         "BarrierEmitter BarrierPosition BarrierType BasicSplitBarrierEmitter HardwareConstraint LegacyBarrierEmitter "
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     )
     from tidegate.library import build_graph, check, draw, explain, judge, make_inputs, prove, run, run_hostile, sync
     from tidegate.pingpong import schedule_kernel
-    from tidegate.schedule.prefetch import prefetch
+    from tidegate.scheduling.prefetch import prefetch
     from tidegate.seeds import (
         BarrierEmitter,
         BarrierPosition,

@@ -66,7 +66,7 @@ def complete_sync_strategy(incomplete: str) -> list[str]:
 
 
 def complete_schedule_strategy(incomplete: str) -> list[str]:
-    from tidegate.schedule.model import ASYNC_TWO, AUTO, CLUSTERS, NONE, TWO
+    from tidegate.scheduling.model import ASYNC_TWO, AUTO, CLUSTERS, NONE, TWO
 
     return _begun([AUTO, NONE, TWO, ASYNC_TWO, CLUSTERS, *(f"{CLUSTERS}={count}" for count in range(1, 5))], incomplete)
 

@@ -13,9 +13,9 @@ from tidegate.language.ops import Kernel
 from tidegate.pingpong.make import as_it_is, bare_loop, in_clusters
 from tidegate.pingpong.model import Candidate, Scheduled
 from tidegate.pingpong.price import find_uncertain
-from tidegate.schedule.body import Body
-from tidegate.schedule.model import ASYNC_TWO, AUTO, CLUSTERS, MOST_CLUSTERS, NONE, TWO, Declined, clusters_of
-from tidegate.schedule.prefetch import prefetch
+from tidegate.scheduling.body import Body
+from tidegate.scheduling.model import ASYNC_TWO, AUTO, CLUSTERS, MOST_CLUSTERS, NONE, TWO, Declined, clusters_of
+from tidegate.scheduling.prefetch import prefetch
 from tidegate.session import Session
 from tidegate.simulate.judge import Progress
 from tidegate.targets import Target

@@ -16,9 +16,9 @@ from tidegate.language.parse import parse
 from tidegate.passes import check_session
 from tidegate.pingpong.model import Candidate
 from tidegate.pingpong.price import price_of
-from tidegate.schedule.clusters import Arrangement
-from tidegate.schedule.emit import barriers_of
-from tidegate.schedule.model import Declined
+from tidegate.scheduling.clusters import Arrangement
+from tidegate.scheduling.emit import barriers_of
+from tidegate.scheduling.model import Declined
 from tidegate.session import Session
 from tidegate.synchronize import Synchronized, SyncOptions, propose, write_programs
 from tidegate.targets import Target

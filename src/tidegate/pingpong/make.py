@@ -14,11 +14,11 @@ from tidegate.graph.barriers import tally
 from tidegate.pingpong.drafts import draft_clusters, draft_kernel, prove
 from tidegate.pingpong.model import Candidate
 from tidegate.pingpong.price import pays_priority
-from tidegate.schedule.body import Body, find_body, without_placed
-from tidegate.schedule.clusters import Arrangement, arrange, arrange_all
-from tidegate.schedule.emit import reordered
-from tidegate.schedule.model import ASYNC_TWO, NONE, TWO, Declined
-from tidegate.schedule.slices import split_products
+from tidegate.scheduling.body import Body, find_body, without_placed
+from tidegate.scheduling.clusters import Arrangement, arrange, arrange_all
+from tidegate.scheduling.emit import reordered
+from tidegate.scheduling.model import ASYNC_TWO, NONE, TWO, Declined
+from tidegate.scheduling.slices import split_products
 from tidegate.session import Session
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from tidegate.graph import model as g
 from tidegate.language.ops import Kernel
-from tidegate.schedule.clusters import Arrangement
-from tidegate.schedule.model import Declined
+from tidegate.scheduling.clusters import Arrangement
+from tidegate.scheduling.model import Declined
 from tidegate.session import Session
 
 

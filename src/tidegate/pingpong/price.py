@@ -16,7 +16,7 @@ from tidegate.graph import model as g
 from tidegate.graph.barriers import is_barrier
 from tidegate.language.ops import SetWavePrio
 from tidegate.pingpong.model import Candidate, Price
-from tidegate.schedule.body import heaviest_loop
+from tidegate.scheduling.body import heaviest_loop
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import FEW, MOST, iteration
 from tidegate.targets import Cost, Target

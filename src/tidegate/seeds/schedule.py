@@ -24,9 +24,9 @@ from tidegate.language.trace import CapturedTrace
 from tidegate.language.types import Tile
 from tidegate.language.uses import uses_of
 from tidegate.pingpong import Scheduled, schedule_kernel
-from tidegate.schedule.body import MEMORY, Body, find_body, without_placed
-from tidegate.schedule.dependences import find_dependences
-from tidegate.schedule.model import ASYNC_TWO, NONE, TWO, Declined
+from tidegate.scheduling.body import MEMORY, Body, find_body, without_placed
+from tidegate.scheduling.dependences import find_dependences
+from tidegate.scheduling.model import ASYNC_TWO, NONE, TWO, Declined
 from tidegate.session import pick_target
 from tidegate.targets import Target
 

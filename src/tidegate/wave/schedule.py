@@ -19,7 +19,7 @@ from typing import Any
 
 from tidegate.adapters.wave.context import Context, context_of
 from tidegate.diag import BadInput
-from tidegate.schedule.model import clusters_of
+from tidegate.scheduling.model import clusters_of
 from tidegate.synchronize.pricing import MARGIN
 from tidegate.targets import Target, load_target
 from tidegate.wave.schedule_by_wave import find_inverted, reorder_by_wave

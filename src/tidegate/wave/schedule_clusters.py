@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from tidegate.schedule.clusters import WAYS, Arranger, Way
-from tidegate.schedule.model import Declined
+from tidegate.scheduling.clusters import WAYS, Arranger, Way
+from tidegate.scheduling.model import Declined
 from tidegate.wave.schedule_kept import put_in_order
 from tidegate.wave.schedule_loop import Loop, Step
 

@@ -37,8 +37,8 @@ from tidegate.footprint.resolve import Footprints, find_footprints
 from tidegate.graph import model as g
 from tidegate.graph.flow import flow_of
 from tidegate.language import ops
-from tidegate.schedule.body import heaviest_loop
-from tidegate.schedule.dependences import Edge, find_meeting
+from tidegate.scheduling.body import heaviest_loop
+from tidegate.scheduling.dependences import Edge, find_meeting
 from tidegate.targets import Target
 from tidegate.wave.schedule_price import with_work
 

@@ -20,7 +20,7 @@ from tidegate.adapters.wave.numbers import Numbers
 from tidegate.adapters.wave.regions import carried_values, final_values, reached_graphs, region_of
 from tidegate.graph import model as g
 from tidegate.graph.barriers import is_barrier
-from tidegate.schedule.body import heaviest_loop
+from tidegate.scheduling.body import heaviest_loop
 from tidegate.simulate.cycle_steps import NoEstimate
 from tidegate.simulate.cycles import iteration
 from tidegate.targets import Target

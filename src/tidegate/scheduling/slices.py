@@ -21,8 +21,8 @@ from tidegate.language import ops
 from tidegate.language.ops import Block, Kernel, Op, Operand, Place, Value, map_blocks, results_of
 from tidegate.language.types import Lds, Tile
 from tidegate.language.uses import names_in_kernel, uses_of
-from tidegate.schedule.body import Body, Piece, block_at
-from tidegate.schedule.model import Declined
+from tidegate.scheduling.body import Body, Piece, block_at
+from tidegate.scheduling.model import Declined
 
 
 def split_products(body: Body, clusters: int) -> Kernel | Declined:

@@ -24,7 +24,7 @@ from tidegate.hazards.facts import PairFacts
 from tidegate.language import ops
 from tidegate.language.ops import Op, results_of
 from tidegate.language.uses import uses_of
-from tidegate.schedule.body import Body, Piece
+from tidegate.scheduling.body import Body, Piece
 from tidegate.targets import Target
 
 

@@ -22,8 +22,8 @@ from tidegate.language import ops
 from tidegate.language.ops import Block, Op, Place, Value, results_of
 from tidegate.language.show import show_op
 from tidegate.language.uses import names_in_block, uses_of
-from tidegate.schedule.model import Declined
-from tidegate.schedule.prefetch_loop import Spot, touched
+from tidegate.scheduling.model import Declined
+from tidegate.scheduling.prefetch_loop import Spot, touched
 
 _FENCES = (ops.Fence, ops.SchedulingBarrier, ops.SetWavePrio)
 _OBJECTS = (ops.NewBarrier, ops.MbarrierArrive, ops.MbarrierWait)

@@ -22,10 +22,10 @@ from tidegate.language.ops import Kernel, Op, Place, walk_ops
 from tidegate.language.trips import plain
 from tidegate.language.types import Lds
 from tidegate.language.uses import uses_of
-from tidegate.schedule.model import Declined
-from tidegate.schedule.prefetch_loop import Spot, touched
-from tidegate.schedule.prefetch_rename import Rename, fold
-from tidegate.schedule.prefetch_stages import Stages
+from tidegate.scheduling.model import Declined
+from tidegate.scheduling.prefetch_loop import Spot, touched
+from tidegate.scheduling.prefetch_rename import Rename, fold
+from tidegate.scheduling.prefetch_stages import Stages
 from tidegate.targets import Target
 
 SLOTS = 2

@@ -21,8 +21,8 @@ from tidegate.language.points import has_point
 from tidegate.language.trips import Conds, header_conds, inside_conds, plain, plain_cond
 from tidegate.language.types import Lds
 from tidegate.language.uses import own_names
-from tidegate.schedule.body import heaviest_loop
-from tidegate.schedule.model import Declined
+from tidegate.scheduling.body import heaviest_loop
+from tidegate.scheduling.model import Declined
 from tidegate.targets import Target
 
 

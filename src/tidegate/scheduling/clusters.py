@@ -19,9 +19,9 @@ from typing import Generic, Protocol, TypeVar
 
 from tidegate.cost import prices_of
 from tidegate.diag import NOWHERE, Span
-from tidegate.schedule.body import MEMORY, Body, Piece
-from tidegate.schedule.dependences import Edge, find_dependences
-from tidegate.schedule.model import Declined
+from tidegate.scheduling.body import MEMORY, Body, Piece
+from tidegate.scheduling.dependences import Edge, find_dependences
+from tidegate.scheduling.model import Declined
 
 # What comes first among operations of one phase that may come in any order: values that products wait for, then what
 # takes long, then the rest.

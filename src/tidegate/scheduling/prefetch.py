@@ -45,11 +45,11 @@ from tidegate.language.ops import (
 )
 from tidegate.language.trips import decide
 from tidegate.language.types import INDEX
-from tidegate.schedule.model import Declined
-from tidegate.schedule.prefetch_loop import Spot, find_spot
-from tidegate.schedule.prefetch_rename import Names, Rename, fold, names_of
-from tidegate.schedule.prefetch_slots import Turns, find_turns
-from tidegate.schedule.prefetch_stages import Stages, find_fed, split
+from tidegate.scheduling.model import Declined
+from tidegate.scheduling.prefetch_loop import Spot, find_spot
+from tidegate.scheduling.prefetch_rename import Names, Rename, fold, names_of
+from tidegate.scheduling.prefetch_slots import Turns, find_turns
+from tidegate.scheduling.prefetch_stages import Stages, find_fed, split
 from tidegate.targets import Target
 from tidegate.waits.values import drop_dead_deps
 

@@ -21,7 +21,7 @@ from tidegate.graph.flow import flow_of
 from tidegate.language import ops
 from tidegate.language.ops import Block, Kernel, Op, blocks_of, map_blocks, walk_ops
 from tidegate.language.show import show_op
-from tidegate.schedule.model import Declined
+from tidegate.scheduling.model import Declined
 from tidegate.targets import Target
 
 # What moves data; only these stand in memory clusters.

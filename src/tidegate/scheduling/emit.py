@@ -16,8 +16,8 @@ from tidegate.graph.build import KernelGraph
 from tidegate.graph.drafts import Path
 from tidegate.graph.plan import Insert, Plan, Reorder
 from tidegate.language import ops
-from tidegate.schedule.body import Body
-from tidegate.schedule.clusters import Arrangement
+from tidegate.scheduling.body import Body
+from tidegate.scheduling.clusters import Arrangement
 
 OPENS = "delays the high half: it stays {0} behind"
 CLOSES = "the low half waits for the other: arrivals are equal again"
