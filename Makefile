@@ -70,10 +70,10 @@ test: $(READY) $(DOCS_READY) $(TRITON_READY) $(FAST_PASSED) test-compilers test-
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 test-compilers: $(READY) $(TRITON_READY) $(LLVM_READY)  ## proofs against what ptxas and LLVM make of kernels
-	$(BIN)/python -m pytest -q -m compilers tests/test_real_compilers.py
+	$(BIN)/python -m pytest -q -m compilers tests/house/test_real_compilers.py
 
 test-wave: $(WAVE_READY)  ## the tests that need Wave, in an environment of its own
-	@if [ -e $(WAVE_READY) ]; then $(WAVE_VENV)/bin/python -m pytest -q -n 2 -m 'not full' tests/test_wave_*.py; fi
+	@if [ -e $(WAVE_READY) ]; then $(WAVE_VENV)/bin/python -m pytest -q -n 2 -m 'not full' tests/hosts/wave; fi
 
 docs: $(DOCS_READY)  ## the documentation as a folder `site/`
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -90,13 +90,13 @@ bench-wave: $(WAVE_READY)  ## the figures about Wave of docs/benchmarks.md
 	$(WAVE_VENV)/bin/python -m bench.wave_run
 
 fuzz: $(READY) $(TRITON_READY)  ## random kernels, graphs and damaged files, far more than in the tests
-	$(BIN)/python -m pytest -q -n 2 -m slow tests/test_hostile_runs.py --count 10000
-	$(BIN)/python -m pytest -q tests/test_hostile_ptx.py -k test_damaged_ptx --count 5000
-	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/test_roundtrip.py tests/test_damage.py tests/test_judge_random.py --count 200000
-	$(BIN)/python -m pytest -q -n 2 -m full tests/test_graph_random.py tests/test_verify_random.py tests/test_points.py tests/test_report.py tests/test_explain.py tests/test_agreement.py tests/test_tally.py
-	$(BIN)/python -m pytest -q -n 2 tests/test_sync_random.py tests/test_sync_optimal.py tests/test_sync_mutants.py --count 10000
-	@if [ -e $(WAVE_READY) ]; then $(WAVE_VENV)/bin/python -m pytest -q -m full tests/test_wave_random.py --count 10000; fi
-	$(BIN)/python -m pytest -q -n 2 -m slow tests/test_twins.py --count 10000
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/cli/test_hostile_runs.py --count 10000
+	$(BIN)/python -m pytest -q tests/hosts/ptx/test_hostile_ptx.py -k test_damaged_ptx --count 5000
+	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/language/test_roundtrip.py tests/language/test_damage.py tests/simulate/test_judge_random.py --count 200000
+	$(BIN)/python -m pytest -q -n 2 -m full tests/graph/test_graph_random.py tests/verify/test_verify_random.py tests/language/test_points.py tests/report/test_report.py tests/report/test_explain.py tests/verify/test_agreement.py tests/graph/test_tally.py
+	$(BIN)/python -m pytest -q -n 2 tests/placement/test_sync_random.py tests/placement/test_sync_optimal.py tests/placement/test_sync_mutants.py --count 10000
+	@if [ -e $(WAVE_READY) ]; then $(WAVE_VENV)/bin/python -m pytest -q -m full tests/hosts/wave/test_wave_random.py --count 10000; fi
+	$(BIN)/python -m pytest -q -n 2 -m slow tests/verify/test_twins.py --count 10000
 
 clean:  ## take away what these targets made
 	rm -rf $(VENV) $(WAVE_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -45,8 +45,8 @@ from bench import (
     verify_speed,
 )
 from bench.page import put
-from bench.triton_figures import TEXTS
-from tidegate.adapters.triton import libtriton
+from oracles.triton_kernels.texts import TEXTS
+from tidegate.hosts.triton import libtriton
 
 BENCHMARKS: dict[str, Callable[[], tuple[str, bool]]] = {
     "startup": startup.run,

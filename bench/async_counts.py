@@ -1,7 +1,7 @@
 """Counts that `tidegate sync` puts for asynchronous copies, beside the largest that are safe.
 
-`python -m bench async-counts [--quick]`: programs are drawn by `bench/async_cases.py`, number n with seed n; two
-processes share them. For each count on a queue of copies `tests/brute_counts.py` goes through all runs of the program
+`python -m bench async-counts [--quick]`: programs are drawn by `async_cases.py`, number n with seed n; two
+processes share them. For each count on a queue of copies `brute_counts.py` goes through all runs of the program
 and finds the largest value with which nothing races, all else unchanged.
 
 A count that could be larger has a reason, found by taking as free what the program decides, and asking again: if one
@@ -25,11 +25,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from tests.brute_counts import Beyond, Count, Freedom, Runs, all_runs, find_counts
-from tests.random_async import STANDING, Features, show_features
-
-from bench.async_cases import Case, number_of, synchronized
 from bench.slices import by_slices, numbers, row, sums_of
+from oracles.brute.brute_counts import Beyond, Count, Freedom, Runs, all_runs, find_counts
+from oracles.programs.async_cases import Case, number_of, synchronized
+from oracles.programs.random_async import STANDING, Features, show_features
 from tidegate.graph import model as g
 from tidegate.language.ops import SharedMemoryBarrier, WaitCount
 from tidegate.placement.need import copy_counters

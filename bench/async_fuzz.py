@@ -1,8 +1,8 @@
 """Random asynchronous programs: synchronized, and the same with one count raised by one, judged and verified.
 
-`python -m bench async-fuzz [--quick]`: programs are drawn by `bench/async_cases.py`, number n with seed n; two
+`python -m bench async-fuzz [--quick]`: programs are drawn by `async_cases.py`, number n with seed n; two
 processes share them. Nothing may be found in what `tidegate sync` made, and nothing may be proved that the simulator
-shows to be wrong. Then one rule of counting after the other is switched off (`bench/async_rules.py`): programs come
+shows to be wrong. Then one rule of counting after the other is switched off (`async_rules.py`): programs come
 out wrong, and the simulator notices.
 
 A long run can be made in slices, which are put together to one table; the table says which programs it is about:
@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tests.brute_counts import counts_of, queues_of
-from tests.random_async import STANDING
 
-from bench.async_cases import Case, draw, number_of, synchronized
-from bench.async_rules import RULES
 from bench.slices import by_slices, in_order, numbers, row, sums_of
 from bench.verify_agreement import CLEAN, MUST_BE_NONE, ROWS, SAME, UNDECIDED, compare
+from oracles.brute.brute_counts import counts_of, queues_of
+from oracles.programs.async_cases import Case, draw, number_of, synchronized
+from oracles.programs.random_async import STANDING
+from oracles.rules.async_rules import RULES
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Plan

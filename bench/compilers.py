@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))  # the facts come from the brute force, which lives there
-
 from oracles.compilers import missing  # noqa: E402
 from oracles.corpus import EVERYWHERE, KERNELS  # noqa: E402
 from oracles.examine import Examined, examine  # noqa: E402

@@ -1,6 +1,6 @@
 """`python -m bench documentation`: how many pages there are, and how many blocks on them are run by the tests.
 
-Blocks are counted as `tests/test_docs.py` finds them. What is shown and not run (`text` blocks that are no output) is
+Blocks are counted as `test_docs.py` finds them. What is shown and not run (`text` blocks that are no output) is
 counted apart; programs and targets are checked, consoles and Python run and compared.
 """
 

@@ -7,7 +7,6 @@ has drawn itself. Making a page is timed once in a process that has loaded every
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,7 +16,6 @@ from tidegate.report.build import as_written, build_report
 from tidegate.session import sessions_of
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
 ROUNDS = 9
 PROGRAMS = (
     "examples/gemm_two_slots.py",
@@ -33,7 +31,7 @@ MOST_KILOBYTES, MOST_MILLISECONDS = 500, 1000
 
 def run() -> tuple[str, bool]:
     """The table, and whether every page is small and quick enough."""
-    from chromium import Browser, find_chromium  # type: ignore[import-not-found]
+    from oracles.chromium import Browser, find_chromium  # type: ignore[import-not-found]
 
     if find_chromium() is None:
         return "NOT RUN: there is no Chromium here", False

@@ -26,7 +26,7 @@ from typing import Literal
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tidegate"
-PLACES = ("src", "tests", "bench", "docs", "examples")
+PLACES = ("src", "tests", "oracles", "bench", "docs", "examples")
 When = Literal["at import", "in a function", "for types"]
 WHENS: tuple[When, ...] = ("at import", "in a function", "for types")
 # Decorators that hand a function to nobody else.
@@ -131,7 +131,7 @@ def imports_of(tree: ast.Module) -> Iterator[tuple[str, When]]:
 
 
 def package_of(path: Path, source: Path = SOURCE) -> str:
-    """`tidegate.adapters.wave` for a file in that folder; a file directly under the package stands for itself."""
+    """`tidegate.hosts.wave` for a file in that folder; a file directly under the package stands for itself."""
     inside = path.relative_to(source)
     if len(inside.parts) == 1:
         return f"tidegate.{inside.stem}" if inside.stem != "__init__" else "tidegate"

@@ -4,7 +4,7 @@
 `python -m bench.least --show SEED [--kind K]`          prints one kernel, its plans and the plan of brute force
 `python -m bench least [--quick]`                       the table of docs/benchmarks.md
 
-Needs   `bench.least_cases`, which draws the kernels, and `bench.least_compare`
+Needs   `oracles.programs.least_cases`, which draws the kernels, and `bench.least_compare`
 Gives   for each strategy: plans heavier than the least that the verifier proves, and bounds above that least; for
         each distinct plan: counts that can be raised, drains that can be weaker, barriers and waits that can go
 Keeps   one process, the same records for the same seeds
@@ -20,10 +20,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from bench.least_cases import KINDS, Case, draw
 from bench.least_compare import STRATEGIES, Outcome, Record, compare, made
 from bench.least_search import Search
 from bench.slices import CHUNK, in_order
+from oracles.programs.least_cases import KINDS, Case, draw
 from tidegate.diag import BadInput
 from tidegate.graph.plan import show_plan
 from tidegate.language.show import show

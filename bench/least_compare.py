@@ -1,6 +1,6 @@
 """One small kernel through each strategy of `sync`, beside the least that brute force finds.
 
-Needs   a kernel of `bench.least_cases`, and `bench.least_search`
+Needs   a kernel of `oracles.programs.least_cases`, and `bench.least_search`
 Gives   `compare(case)`: a `Record` with an `Outcome` for each strategy; `Record.failures()` says what is wrong
 Keeps   the same record for the same kernel, whatever was compared before it
 Cost    about a sixth of a second of processor time for each kernel
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench.least_cases import Case
 from bench.least_search import Search, Weaker, executed, executions, weaker, weight_of
+from oracles.programs.least_cases import Case
 from tidegate.diag import BadInput
 from tidegate.footprint.conflicts import forget_meetings
 from tidegate.graph.apply import apply_to_graph

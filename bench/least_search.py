@@ -1,6 +1,6 @@
 """The least weight of barriers by brute force, with the verifier as the only judge.
 
-Needs   a kernel of `bench.least_cases`
+Needs   a kernel of `oracles.programs.least_cases`
 Gives   `Search(case).least()`: the least weight for which the verifier proves the kernel, and where the barriers stand
         `weaker(plan)`: every plan that asks for a little less than a given one
 Keeps   knows nothing of hazards, windows, walks or counts. Relies on one fact: a barrier that drains everything, at a
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from bench.least_cases import Case
+from oracles.programs.least_cases import Case
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Insert, Plan

@@ -1,6 +1,6 @@
 """PTX kernels: how many addresses are exact, what is proved, and whether a barrier less is noticed.
 
-    python -m bench.ptx_corpus                      the NVIDIA kernels of `bench/triton_kernels`, compiled to PTX
+    python -m bench.ptx_corpus                      the NVIDIA kernels of `oracles/triton_kernels`, compiled to PTX
     python -m bench.ptx_corpus FILE.ptx... --block 256
     ... --removals                                  also each proved kernel without each of its barriers
 
@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from tidegate.adapters.ptx.parse import parse_ptx
-from tidegate.adapters.ptx.program import Ptx, parse_block, programs_of
 from tidegate.diag import BadInput
+from tidegate.hosts.ptx.parse import parse_ptx
+from tidegate.hosts.ptx.program import Ptx, parse_block, programs_of
 from tidegate.verify.verify import verify
 
 _BARRIER = re.compile(r"\s*(@!?%p\d+\s+)?bar(rier)?\.(cta\.)?sync\b")
@@ -87,7 +87,7 @@ def remove_each(name: str, text: str, block: tuple[int, ...], figures: Figures) 
 
 
 def triton_texts() -> Iterator[tuple[str, str]]:
-    from bench.triton_kernels import NVIDIA, cases, compile_to
+    from oracles.triton_kernels import NVIDIA, cases, compile_to
 
     for case in cases():
         for target in case.targets:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from bench.mutants import Mutant, mutants_of
-from bench.small_examples import EXAMPLES, NAMES, load_small
+from oracles.programs.small_examples import EXAMPLES, NAMES, load_small
+from oracles.rules.mutants import Mutant, mutants_of
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
 from tidegate.passes import run_stages

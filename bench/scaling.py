@@ -25,7 +25,7 @@ def measure(stage: str, count: int) -> dict[str, float]:
 
     Small kernels are done several times, or the clock would be measured: the median counts.
     """
-    from bench.kernels import count_ops, make_kernel, traced_kernel
+    from oracles.programs.kernels import count_ops, make_kernel, traced_kernel
     from tidegate.graph.build import build_graph
     from tidegate.graph.parse import parse_graph
     from tidegate.graph.show import show_graph

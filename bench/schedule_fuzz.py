@@ -1,6 +1,6 @@
 """Random loops through ping-pong scheduling: what comes of it is judged, verified and run against the original.
 
-`python -m bench schedule-fuzz [--quick]`: loops are drawn by `tests/random_bodies.py`, number n with seed n; two
+`python -m bench schedule-fuzz [--quick]`: loops are drawn by `random_bodies.py`, number n with seed n; two
 processes share them. Of a loop that is scheduled the simulator, which shares no code with placement, and the verifier
 are asked about every order; then original and result are run in order and on the hostile machine with 0, 1, 2 and 5
 trips: bit for bit the same, or nearly where a product was split. Loops with one thing wrong (one for each
@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tests.random_bodies import (
+
+from bench.slices import by_slices, numbers, sums_of
+from oracles.programs.random_bodies import (
     TAGS,
     TRIPS,
     Case,
@@ -31,8 +33,6 @@ from tests.random_bodies import (
     draw_illegal,
     synchronized,
 )
-
-from bench.slices import by_slices, numbers, sums_of
 from tidegate.graph.build import build_graph
 from tidegate.language import ops
 from tidegate.language.ops import Kernel, walk_ops

@@ -1,13 +1,13 @@
 """How long it takes to schedule a loop body, by its operations: arranging alone, and with synchronization and proof.
 
-`python -m bench schedule-speed`: bodies of `bench/schedule_kernels.py`, two clusters, on gfx942.
+`python -m bench schedule-speed`: bodies of `oracles/programs/schedule_kernels.py`, two clusters, on gfx942.
 """
 
 from __future__ import annotations
 
 from time import perf_counter
 
-from bench.schedule_kernels import long_body
+from oracles.programs.schedule_kernels import long_body
 from tidegate.language.parse import parse
 from tidegate.pingpong import schedule_kernel
 from tidegate.scheduling.body import Body, find_body, without_placed

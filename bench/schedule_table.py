@@ -1,6 +1,6 @@
 """Ping-pong by the cost model: kernels as they are and scheduled, proved, and run in a thousand hostile orders.
 
-`python -m bench schedule [--quick]`: kernels of `bench/schedule_kernels.py` on the targets that have what they need. Of
+`python -m bench schedule [--quick]`: kernels of `schedule_kernels.py` on the targets that have what they need. Of
 the schedules the cheapest is shown, and run.
 """
 
@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.schedule_kernels import async_gemm, attention, gemm
 from bench.slices import in_order
+from oracles.programs.schedule_kernels import async_gemm, attention, gemm
 from tidegate.language.parse import parse
 from tidegate.pingpong import Candidate, schedule_kernel
 from tidegate.simulate.hostile import run_graph

@@ -1,6 +1,6 @@
 """How fast the judge goes through the examples, and what a run with numbers costs.
 
-Needs   the examples' graphs; the double-buffered matrix product of eight waves in `bench/kernels.py`
+Needs   the examples' graphs; the double-buffered matrix product of eight waves in `oracles/programs/kernels.py`
 Gives   steps per second of the judge; seconds and peak memory of the hostile machine, beside the in-order machine
 Keeps   every run with numbers is a process of its own, and its result is compared with NumPy's
 """
@@ -14,7 +14,7 @@ import sys
 import time
 from statistics import median
 
-from bench.small_examples import EXAMPLES, NAMES
+from oracles.programs.small_examples import EXAMPLES, NAMES
 
 REPEATS = 5
 RUNS = 3
@@ -30,7 +30,7 @@ def run() -> tuple[str, bool]:
 
 
 def _table_of_judge() -> str:
-    from bench.kernels import gemm_of_eight_waves
+    from oracles.programs.kernels import gemm_of_eight_waves
     from tidegate.language.ops import Kernel
     from tidegate.language.parse import parse
 
@@ -105,7 +105,7 @@ def measure(machine: str) -> dict[str, float]:
     """The matrix product on one machine in this process; the first run of a small one pays for imports."""
     import numpy as np
 
-    from bench.kernels import gemm_of_eight_waves
+    from oracles.programs.kernels import gemm_of_eight_waves
     from tidegate.simulate.hostile import run_hostile
     from tidegate.simulate.inorder import make_inputs
     from tidegate.simulate.inorder import run as run_in_order

@@ -60,7 +60,7 @@ def run(quick: bool | None = None) -> tuple[str, bool]:
 
 
 def measure(seeds: Iterable[int], commands: Iterable[str] = COMMANDS) -> Iterable[Row]:
-    from bench.slow_texts import draw_text
+    from oracles.programs.slow_texts import draw_text
 
     with tempfile.TemporaryDirectory() as place:
         for seed in seeds:

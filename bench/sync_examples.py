@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tests.random_sync import Features
-
-from bench.mutants import SYNC
-from bench.small_examples import EXAMPLES, NAMES, load_small
-from bench.sync_cases import Case
+from oracles.programs.random_sync import Features
+from oracles.programs.small_examples import EXAMPLES, NAMES, load_small
+from oracles.programs.sync_cases import Case
+from oracles.rules.mutants import SYNC
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.barriers import tally

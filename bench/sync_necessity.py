@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from bench.slices import in_order
-from bench.sync_cases import Case, Outcome, cases, draw, kind_of, outcomes
+from oracles.programs.sync_cases import Case, Outcome, cases, draw, kind_of, outcomes
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.flow import flow_of

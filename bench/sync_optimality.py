@@ -9,10 +9,9 @@ import random
 import sys
 from dataclasses import dataclass
 
-from tests.brute_placement import SHAPES, UNIT, least_weight, small_program
-
 from bench.slices import CHUNK, in_order
-from bench.sync_cases import MIXED, draw
+from oracles.brute.brute_placement import SHAPES, UNIT, least_weight, small_program
+from oracles.programs.sync_cases import MIXED, draw
 from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
 from tidegate.index import Binary, Const, Index, Name

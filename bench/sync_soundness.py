@@ -1,6 +1,6 @@
 """Random programs through every strategy, judged by the simulator; and the same with one rule switched off at a time.
 
-`python -m bench sync-soundness [--quick]`: the programs are drawn by `bench/sync_cases.py` from seeds 0, 1, 2 and so
+`python -m bench sync-soundness [--quick]`: the programs are drawn by `sync_cases.py` from seeds 0, 1, 2 and so
 on; two processes share them.
 """
 
@@ -11,11 +11,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
-from tests.random_sync import Features, show_distribution
 
 from bench.slices import in_order
-from bench.sync_cases import Case, cases, draw, kinds_of, outcomes
-from bench.sync_rules import RULES
+from oracles.programs.random_sync import Features, show_distribution
+from oracles.programs.sync_cases import Case, cases, draw, kinds_of, outcomes
+from oracles.rules.sync_rules import RULES
 from tidegate.placement.place import STRATEGIES
 
 COUNT, QUICK = 10_000, 200

@@ -1,7 +1,7 @@
 """From graph to plan on loop nests of 1k to 128k points: time, peak memory, time in isl.
 
 Each size is a process of its own. `python -m bench sync-speed [--quick]`, on a machine that does nothing else.
-The graphs are those of `bench/nests.py`, seed and all.
+The graphs are those of `oracles/programs/nests.py`, seed and all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_GROWTH, MOST_SECONDS, MOST_MEGABYTES = 2.5, 30.0, 2048.0
 
 def measure(points: int) -> dict[str, float]:
     """One size, in this process."""
-    from bench.nests import count_hazards, nest_graph
+    from oracles.programs.nests import count_hazards, nest_graph
     from tidegate.graph.flow import flow_of
     from tidegate.hazards.find import find_hazards
     from tidegate.placement.place import Options, place

@@ -1,6 +1,6 @@
 """Triton's own kernels for AMD: barriers and waits in the assembly, beside the plan.
 
-`python -m bench triton-assembly [--quick]`: each kernel of `bench/triton_kernels` for each of AMD's targets, compiled
+`python -m bench triton-assembly [--quick]`: each kernel of `oracles/triton_kernels` for each of AMD's targets, compiled
 with `tidegate.triton.enabled()` to assembly and to what a GPU loads, and once more with Triton's own pass; no GPU is
 needed. Three questions are asked of the assembly:
 
@@ -30,12 +30,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 import tidegate.triton
-from bench import amdgcn
 from bench.triton_assembly_table import Row, table, wrong
-from bench.triton_figures import Pair, figures, slices
-from bench.triton_kernels import AMD, compile_to
+from bench.triton_figures import figures, slices
 from bench.triton_levels import Texts, barriers_of, lost_lines, standing_in, waits_of
 from bench.triton_stages import watched
+from oracles.assembly import amdgcn
+from oracles.triton_kernels import AMD, compile_to
+from oracles.triton_kernels.texts import Pair
 from tidegate.triton import FallbackWarning
 
 EVERY_QUICK = 41  # of the pairs, with --quick

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bench.slices import numbers
-from bench.triton_kernels import AMD
 from bench.triton_levels import STEPS
-from tidegate.adapters.triton import libtriton
+from oracles.triton_kernels import AMD
+from tidegate.hosts.triton import libtriton
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Triton's own kernels: barriers that Triton puts in, beside those of Tidegate.
 
-`python -m bench triton-barriers [--quick] [--texts=DIR]`: each kernel of `bench/triton_kernels` for each of its
+`python -m bench triton-barriers [--quick] [--texts=DIR]`: each kernel of `oracles/triton_kernels` for each of its
 targets, two processes side by side. Triton lays out shared memory in both; then one graph gets the barriers of Triton's
 `add_membar`, the other those of `tidegate sync`, strategy `minimal`, with the waits left where they are. Barriers that
 an operation brings along (those inside a reduction) are in both, and counted in neither. The verifier is asked about
@@ -24,17 +24,18 @@ from dataclasses import asdict, dataclass, field
 from math import exp, log
 
 from bench.slices import numbers
-from bench.triton_figures import Pair, TooLong, at_most, barriers_in, figures, slices, text_of
-from bench.triton_kernels import TARGETS
-from tidegate.adapters.mlir.model import Operation, walk
-from tidegate.adapters.triton import libtriton
-from tidegate.adapters.triton.effects import effects
-from tidegate.adapters.triton.program import TritonProgram, programs_of
-from tidegate.adapters.triton.read import read_to_edit, read_ttgir
-from tidegate.adapters.triton.write import Edited, write_ttgir
+from bench.triton_figures import TooLong, at_most, barriers_in, figures, slices
+from oracles.triton_kernels import TARGETS
+from oracles.triton_kernels.texts import Pair, text_of
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Edit, Insert, Plan, show_plan
+from tidegate.hosts.mlir.model import Operation, walk
+from tidegate.hosts.triton import libtriton
+from tidegate.hosts.triton.effects import effects
+from tidegate.hosts.triton.program import TritonProgram, programs_of
+from tidegate.hosts.triton.read import read_to_edit, read_ttgir
+from tidegate.hosts.triton.write import Edited, write_ttgir
 from tidegate.simulate.judge import Limits, judge
 from tidegate.synchronize.model import SyncOptions
 from tidegate.synchronize.refine import refine

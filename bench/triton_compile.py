@@ -1,6 +1,6 @@
 """Triton's own kernels: how long Triton compiles them, without Tidegate, with it, and with `verify=True`.
 
-`python -m bench triton-compile [--quick]`, on a machine that does nothing else: each kernel of `bench/triton_kernels`
+`python -m bench triton-compile [--quick]`, on a machine that does nothing else: each kernel of `oracles/triton_kernels`
 for each of its targets, from its source to PTX or to AMD's assembly, with nothing from a cache. What comes after that,
 ptxas or a linker, is the same for all and not counted. Each compilation has a child that is forked for it alone, after
 everything was imported and two other kernels were compiled all three ways. The three take turns, and each round, as
@@ -31,9 +31,10 @@ from statistics import median
 
 import tidegate.triton
 from bench.slices import numbers
-from bench.triton_figures import Pair, figures, in_a_child, pair_named, pairs, slices
-from bench.triton_kernels import NVIDIA, compile_to
-from tidegate.adapters.triton import libtriton
+from bench.triton_figures import figures, in_a_child, slices
+from oracles.triton_kernels import NVIDIA, compile_to
+from oracles.triton_kernels.texts import Pair, pair_named, pairs
+from tidegate.hosts.triton import libtriton
 
 ROUNDS = 3
 # A round that takes longer is not repeated; a child that takes much longer is stopped.

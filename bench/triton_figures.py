@@ -1,59 +1,30 @@
-"""What the Triton benchmarks share: pairs of a kernel and a target, their texts, and the barriers in a graph.
+"""What the Triton benchmarks share: figures over pairs of a kernel and a target, and the barriers in a graph.
 
-Needs   Triton, to compile; a folder for the texts: `--texts=DIR`, or one in the system's own for temporary files
-Gives   `pairs()` by number, `text_of` the TTGIR of one, `synchronized_text_of` the same after Triton's own barriers,
-        `barriers_in` how many barriers a graph has
-Keeps   a text is compiled once for each version of Triton and of the kernels, by whichever process comes first; what
-        takes too long is stopped, and said
-Cost    a fifth of a second for a text that is not there yet
+Needs   the pairs and their texts (`oracles.triton_kernels.texts`)
+Gives   `figures` and `slices` over all pairs or some, `barriers_in` how many barriers a graph has
+Keeps   what takes too long is stopped, and said
+Cost    that of what is done with each pair
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import select
 import signal
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from bench import triton_kernels
 from bench.slices import by_slices, sums_of
-from bench.triton_kernels import Case, cases, compile_ttgir
-from tidegate.adapters.triton import libtriton
-from tidegate.adapters.triton.places import take_places
+from oracles.triton_kernels.texts import TEXTS, pairs
 from tidegate.graph import model as g
 from tidegate.graph.barriers import MEETING
 
-TEXTS = "--texts="
 LATE = "takes more than"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A kernel for a target."""
-
-    case: Case
-    target: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.case.name}.{self.target}"
-
-
-@cache
-def pairs() -> tuple[Pair, ...]:
-    """All, in the order of the kernels; the number of a pair is its place here."""
-    return tuple(Pair(case, target) for case in cases() for target in case.targets)
 
 
 def over_pairs(make: Callable[[list[tuple[int, int]]], Any], limits: tuple[int, int]) -> Any:
@@ -86,50 +57,6 @@ def slices(name: str, make: Callable[..., Any], table: Callable[[Any], str]) -> 
     """Some pairs by their numbers, or a table from such, as the arguments say."""
     given = [each for each in sys.argv[1:] if not each.startswith(TEXTS)]
     by_slices(given, name, make, partial(over_pairs, make), table)
-
-
-def pair_named(name: str) -> Pair:
-    return next(each for each in pairs() if each.name == name)
-
-
-@cache
-def folder() -> Path:
-    """Where the texts are kept."""
-    for each in sys.argv:
-        if each.startswith(TEXTS):
-            return Path(each.removeprefix(TEXTS))
-    sources = sorted(Path(triton_kernels.__file__).parent.glob("*.py"))
-    digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"tidegate-ttgir-{libtriton.version()}-{digest}"
-
-
-def text_of(pair: Pair) -> str:
-    """The TTGIR of a pair, as Triton's cache would hold it."""
-    return _kept(f"{pair.name}.ttgir", lambda: compile_ttgir(pair.case, pair.target))
-
-
-def synchronized_text_of(pair: Pair) -> str:
-    """The same in generic form without locations, laid out and with Triton's own barriers: read without Triton."""
-    return _kept(f"{pair.name}.generic.mlir", lambda: _synchronized_by_triton(text_of(pair), pair.name))
-
-
-def _synchronized_by_triton(text: str, name: str) -> str:
-    plain = take_places(text).text
-    parsed = libtriton.parse(plain, name)
-    stages = ("warp-pipeline",) if parsed.has_stages() else ()
-    parsed.run(*stages, "allocate", "fences", "barriers")
-    return re.sub(r"\n{2,}", "\n", take_places(parsed.generic()).text)
-
-
-def _kept(name: str, make: Callable[[], str]) -> str:
-    """A text from the folder; made if it is not there."""
-    path = folder() / name
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(make(), encoding="utf-8")
-        new.replace(path)
-    return path.read_text(encoding="utf-8")
 
 
 def barriers_in(graph: g.SyncGraph) -> tuple[int, int]:

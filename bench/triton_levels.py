@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench import amdgcn
 from bench.triton_figures import barriers_in
-from tidegate.adapters.triton.program import TritonProgram, programs_of
-from tidegate.adapters.triton.read import read_ttgir
+from oracles.assembly import amdgcn
 from tidegate.graph.barriers import MEETING
 from tidegate.graph.model import Sync
+from tidegate.hosts.triton.program import TritonProgram, programs_of
+from tidegate.hosts.triton.read import read_ttgir
 
 LEVELS = ("plan", "lowered", "optimized", "assembly")
 # What takes a number from each level to the next.

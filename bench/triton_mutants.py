@@ -1,6 +1,6 @@
 """Triton's own kernels, damaged: nothing crashes, and verifier and simulator agree.
 
-`python -m bench triton-mutants [--quick] [--texts=DIR]`: a kernel of `bench/triton_kernels`, laid out and synchronized
+`python -m bench triton-mutants [--quick] [--texts=DIR]`: a kernel of `triton_kernels`, laid out and synchronized
 by Triton, printed in generic form and changed; number n is drawn with seed n, two processes share them. Our own reader
 reads the result, for Triton would refuse some of them. Then the verifier and the simulator are asked. What the verifier
 proves, the simulator must not show to race or hang; what the simulator shows must be among the verifier's suspects.
@@ -29,13 +29,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from bench.slices import by_slices, numbers, sums_of
-from bench.triton_figures import LATE, TEXTS, in_a_child, pairs, synchronized_text_of
-from tidegate.adapters.triton import libtriton
-from tidegate.adapters.triton.effects import NOTHING, effects
-from tidegate.adapters.triton.program import programs_of
-from tidegate.adapters.triton.read import read_ttgir
+from bench.triton_figures import LATE, in_a_child
+from oracles.triton_kernels.texts import TEXTS, pairs, synchronized_text_of
 from tidegate.diag import BadInput, Finding
 from tidegate.graph import model as g
+from tidegate.hosts.triton import libtriton
+from tidegate.hosts.triton.effects import NOTHING, effects
+from tidegate.hosts.triton.program import programs_of
+from tidegate.hosts.triton.read import read_ttgir
 from tidegate.simulate.judge import Judgement, Limits, judge
 from tidegate.targets import Target
 from tidegate.verify.model import Verification

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.triton import placing, switch
+from tidegate.hosts.triton.dropin import placing, switch
 
 
 @dataclass(slots=True)

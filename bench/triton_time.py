@@ -30,11 +30,12 @@ from statistics import median
 
 from bench.slices import numbers
 from bench.triton_barriers import LEFT_IN_PLACE
-from bench.triton_figures import Pair, figures, in_a_child, slices, text_of
-from tidegate.adapters.triton import libtriton
-from tidegate.adapters.triton.program import programs_of
-from tidegate.adapters.triton.read import read_to_edit
-from tidegate.adapters.triton.write import Edited, write_ttgir
+from bench.triton_figures import figures, in_a_child, slices
+from oracles.triton_kernels.texts import Pair, text_of
+from tidegate.hosts.triton import libtriton
+from tidegate.hosts.triton.program import programs_of
+from tidegate.hosts.triton.read import read_to_edit
+from tidegate.hosts.triton.write import Edited, write_ttgir
 from tidegate.synchronize.stages import synchronize_graph
 
 CHILDREN, MORE_CHILDREN = 3, 11  # more where both take about as long

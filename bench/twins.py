@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from oracles.twin import STRICT, Rules, generate, judge, to_tide
-
 from bench.slices import in_order
+from oracles.twin import STRICT, Rules, generate, judge, to_tide
 from tidegate.graph.build import build_graph
 from tidegate.language.parse import parse
 from tidegate.targets import load_target

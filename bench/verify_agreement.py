@@ -1,6 +1,6 @@
 """Random programs through the verifier and through the simulator: where do they agree?
 
-`python -m bench verify-agreement [--quick]`: programs are drawn by `bench/sync_cases.py`, number n with seed n; two
+`python -m bench verify-agreement [--quick]`: programs are drawn by `sync_cases.py`, number n with seed n; two
 processes share them. Each is asked about three times:
 
     as it is        most race; some have all the barriers they need
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench.slices import by_slices, numbers, row, sums_of
-from bench.sync_cases import MIXED, Case, draw
+from oracles.programs.sync_cases import MIXED, Case, draw
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Delete, Edit, Plan

@@ -7,7 +7,7 @@ Gives   `SHOWN_BY`: for each rule a program that is wrong by the simulator's wor
         `UNSEEN`: rules that no run can show, with the reason
 
 Names: `broken NAME` and `fixed NAME` of `examples/broken`, `case NAME` of `tests/verify_cases`, `focused SEED` of
-`tests/focused_graphs.py`, `KIND SEED` of `bench/sync_cases.py`.
+`oracles/programs/focused_graphs.py`, `KIND SEED` of `oracles/programs/sync_cases.py`.
 
 `python -m bench verify-rules` writes the table.
 """
@@ -18,11 +18,11 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.focused_graphs import focused_graph
 
-from bench import verify_rules_pairs, verify_rules_state
-from bench.sync_cases import draw
-from bench.verify_rules import CAUTIOUS, RULES, Rule
+from oracles.programs.focused_graphs import focused_graph
+from oracles.programs.sync_cases import draw
+from oracles.rules import verify_rules_pairs, verify_rules_state
+from oracles.rules.verify_rules import CAUTIOUS, RULES, Rule
 from tidegate.files import load
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph

@@ -1,7 +1,7 @@
 """The verifier on loop nests of 100 to 10k points, and on the examples: time, peak memory, questions.
 
 Each graph is a process of its own, stopped after a while. `python -m bench verify-speed [--quick]`, on a machine
-that does nothing else. The graphs are those of `bench/nests.py` with loops one to three deep, synchronized, and as they
+that does nothing else. The graphs are those of `nests.py` with loops one to three deep, synchronized, and as they
 are, without any barrier: there every path leads back to the beginning, and almost every pair is unordered.
 """
 
@@ -26,7 +26,7 @@ Row = dict[str, float | str]
 
 
 def measure_nest(points: int, depth: int, variant: str) -> Row:
-    from bench import nests
+    from oracles.programs import nests
     from tidegate.graph.apply import apply_to_graph
     from tidegate.synchronize import synchronize_graph
     from tidegate.targets import load_target

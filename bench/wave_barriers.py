@@ -1,7 +1,7 @@
 """Wave's own kernels: the barriers that Wave puts in, beside those of Tidegate.
 
 `python -m bench.wave_barriers [--target T] [--only NAME,...] [-o OUT.json]` with a Python that has Wave: each kernel of
-`bench/wave_kernels` for each of its targets, on one trace. First Tidegate's barriers are put in, counted, proved and
+`oracles/wave_kernels` for each of its targets, on one trace. First Tidegate's barriers are put in, counted, proved and
 taken back; then Wave's own pass runs, and the same verifier is asked about what it made. Where that is proved, each
 barrier of Wave's is taken away by itself and the verifier asked again: one that it does without is redundant. Barriers
 that stood in the trace before (written by hand, or by Wave's ping-pong) are in both, and counted in both.
@@ -25,20 +25,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.wave_kernels import TARGETS, Case, cases, first_error, trace_of
-from tidegate.adapters.wave.build import Built, build
-from tidegate.adapters.wave.context import Context, context_of
-from tidegate.adapters.wave.nodes import SYNCHRONIZATION, op_of
-from tidegate.adapters.wave.regions import reached_graphs
-from tidegate.adapters.wave.write import take_back
+from oracles.wave_kernels import TARGETS, Case, cases, first_error, trace_of
 from tidegate.graph import model as g
 from tidegate.graph.barriers import MEETING
+from tidegate.hosts.wave.build import Built, build
+from tidegate.hosts.wave.context import Context, context_of
+from tidegate.hosts.wave.dropin.passing import Options, find_doubt, place_barriers
+from tidegate.hosts.wave.nodes import SYNCHRONIZATION, op_of
+from tidegate.hosts.wave.regions import reached_graphs
+from tidegate.hosts.wave.write import take_back
 from tidegate.language import ops
 from tidegate.targets import Target, load_target
 from tidegate.verify.model import Suspect
 from tidegate.verify.say import VERBS, WHY
 from tidegate.verify.verify import find_wrong, verify
-from tidegate.wave.passing import Options, find_doubt, place_barriers
 
 MOST_SUSPECTS = 3  # of one kind that are written down
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.adapters.wave.context import context_of
+from tidegate.hosts.wave.context import context_of
+from tidegate.hosts.wave.dropin.passing import Options, place_barriers
 from tidegate.targets import load_target
-from tidegate.wave.passing import Options, place_barriers
 
 
 def tidegate(trace: Any, constraints: Any, options: Any) -> None:

@@ -1,6 +1,6 @@
 """The steps of a trace as the assembly that they ask for, so that both can be read alike.
 
-Needs   steps as `bench.wave_kernels.stepping` writes them, and the target
+Needs   steps as `oracles.wave_kernels.stepping` writes them, and the target
 Gives   `plan_text`: a function with a barrier, a wait or an access for each step, and branches for loops
 Keeps   a loop whose count is a number runs at least once; with `unrolled` as often as it says; others may not run
 Cost    linear in the steps, times the counts of loops where they are unrolled

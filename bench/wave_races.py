@@ -1,6 +1,6 @@
 """Races of Wave's own barriers, as the instructions that they have become.
 
-Needs   a Python that has Wave; kernels of `bench/wave_kernels` in whose traces `tidegate.wave.check` finds a race
+Needs   a Python that has Wave; kernels of `oracles/wave_kernels` in whose traces `tidegate.wave.check` finds a race
 Gives   `race_lines`: the way from one access to the one that it races with, past no barrier, or past one at which it is
         still in flight; nothing where LLVM has closed the race by a wait of its own
 Keeps   a way is one that control can take, over branches and back edges; what neither touches shared memory nor waits,
@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.amdgcn import BARRIER, BRANCHES, Block, Instruction, read_assembly, touches_lds, waits_of
-from bench.amdgcn_paths import access_of, events_of
-from bench.wave_kernels import Case, assembly_of, cases
+from oracles.assembly.amdgcn import BARRIER, BRANCHES, Block, Instruction, read_assembly, touches_lds, waits_of
+from oracles.assembly.amdgcn_paths import access_of, events_of
+from oracles.wave_kernels import Case, assembly_of, cases
 
 CLOSED = "waits of LLVM's own stand before every barrier on the way"
 Point = tuple[int, int]  # block, instruction

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.wave_kernels import TARGETS, Arrays, Case, Hook, barrier_pass_watched, cases, first_error
+from oracles.wave_kernels import TARGETS, Arrays, Case, Hook, barrier_pass_watched, cases, first_error
 
 SIZES = {"M": 100, "N": 90, "K": 330}  # of kernels whose sizes are known at the launch
 TOLERANCE = 1e-3
@@ -99,7 +99,7 @@ def run_all(
     runs: Sequence[tuple[str, int]] = RUNS,
 ) -> Row:
     """To be called with Wave's indexing context open."""
-    from tidegate.wave.machine import CannotRun, Program, make_inputs
+    from oracles.wave_machine import CannotRun, Program, make_inputs
 
     try:
         program = Program(trace, constraints, options)

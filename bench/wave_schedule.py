@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from bench.wave_kernels import TARGETS, Case, cases, first_error, trace_of
+from oracles.wave_kernels import TARGETS, Case, cases, first_error, trace_of
 
 FAMILIES = ("pingpong", "pingpong-async")
 NAMES = ("attention-pingpong", "gemm-prefetch", "gemm-none", "manual-stagger", "mxfp4-prefetch", "mxfp4-pingpong")
@@ -48,8 +48,8 @@ def more_cases() -> tuple[Case, ...]:
     """Tiles and schedules that Wave's strategies do not take."""
     from wave_lang.kernel.wave.scheduling.schedule_enums import SchedulingType
 
-    from bench.wave_kernels.building import GATHERING, case
-    from bench.wave_kernels.gemm import build_gemm, reference
+    from oracles.wave_kernels.building import GATHERING, case
+    from oracles.wave_kernels.gemm import build_gemm, reference
 
     plans: tuple[tuple[str, tuple[int, int, int], tuple[int, int], str, dict[str, object]], ...] = (
         ("prefetch-256x128x32", (256, 128, 32), (4, 2), "PREFETCH", {}),
@@ -92,11 +92,11 @@ def schedule_pass_watched(watch: Pass) -> Iterator[None]:
 
 def look_at(case: Case, target: str) -> Row:
     """One kernel: Wave's strategy is tried and taken back, then the best is taken."""
-    from tidegate.adapters.wave.context import context_of
+    from tidegate.hosts.wave.context import context_of
+    from tidegate.hosts.wave.dropin.schedule import schedule_reordering
+    from tidegate.hosts.wave.dropin.schedule_kept import keep
+    from tidegate.hosts.wave.dropin.schedule_price import price
     from tidegate.targets import load_target
-    from tidegate.wave.schedule import schedule_reordering
-    from tidegate.wave.schedule_kept import keep
-    from tidegate.wave.schedule_price import price
 
     found: list[Row] = []
 

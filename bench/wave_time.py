@@ -23,15 +23,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.wave_kernels import TARGETS, Case, cases, first_error, trace_of
-from tidegate.adapters.wave.build import build
-from tidegate.adapters.wave.context import context_of
-from tidegate.adapters.wave.nodes import SYNCHRONIZATION
-from tidegate.adapters.wave.regions import reached_graphs
-from tidegate.adapters.wave.write import take_back
+from oracles.wave_kernels import TARGETS, Case, cases, first_error, trace_of
 from tidegate.footprint.conflicts import forget_meetings
+from tidegate.hosts.wave.build import build
+from tidegate.hosts.wave.context import context_of
+from tidegate.hosts.wave.dropin.passing import Options, find_doubt, place_barriers
+from tidegate.hosts.wave.nodes import SYNCHRONIZATION
+from tidegate.hosts.wave.regions import reached_graphs
+from tidegate.hosts.wave.write import take_back
 from tidegate.targets import load_target
-from tidegate.wave.passing import Options, find_doubt, place_barriers
 
 ROUNDS = 7
 

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brute_force import Flight, unroll
+from oracles.brute.brute_force import Flight, unroll
 from tidegate.graph import model as g
 from tidegate.language import ops
 from tidegate.targets import Target

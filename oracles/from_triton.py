@@ -8,14 +8,13 @@ Cost    a second or two, nearly all of it Triton's and ptxas's
 
 from __future__ import annotations
 
-from bench.triton_figures import pair_named
-from bench.triton_kernels import TARGETS, compile_to
-
 from oracles import llvm, ptx
 from oracles.amdgcn import read_amdgcn
 from oracles.compilers import to_sass
 from oracles.sass import read_sass
 from oracles.sides import Compared, compare
+from oracles.triton_kernels import TARGETS, compile_to
+from oracles.triton_kernels.texts import pair_named
 
 
 def compared(name: str) -> Compared:

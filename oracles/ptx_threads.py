@@ -1,6 +1,6 @@
 """Random PTX kernels, and what each of their threads does, one thread after the other.
 
-Shares no code with `adapters.isa`: instructions are carried out on Python's numbers, by a loop over lines. Loads give
+Shares no code with `hosts.isa`: instructions are carried out on Python's numbers, by a loop over lines. Loads give
 nothing back, so that what one thread does never depends on another one. Two accesses of different threads clash if they
 touch a byte, one of them writes, and no barrier lies between them: of the block, or, in one warp, of the warp. A copy
 lasts until its own thread has waited for its group.

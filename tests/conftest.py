@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WITHOUT_WAVE = ("test_wave_lanes.py", "test_wave_touched.py")
 HAS_WAVE = importlib.util.find_spec("wave_lang") is not None
 collect_ignore = [
-    path.name
-    for path in sorted(Path(__file__).parent.glob("test_wave_*.py"))
+    str(path.relative_to(Path(__file__).parent))
+    for path in sorted(Path(__file__).parent.glob("hosts/wave/test_wave_*.py"))
     if not HAS_WAVE and path.name not in WITHOUT_WAVE
 ]
 

@@ -1,4 +1,4 @@
-"""Kernels of `bench/triton_kernels` as PTX, with Triton's barriers and with Tidegate's, and the manifest of them.
+"""Kernels of `oracles/triton_kernels` as PTX, with Triton's barriers and with Tidegate's, and the manifest of them.
 
 Needs   Triton 3.9 and Tidegate; no GPU and no CUDA
 Gives   a folder with a file for each variant, and its manifest
@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.gpu.manifest import Entry, Manifest, Refused, write_manifest
 from bench.gpu.variants import Variant, variants_of
-from bench.triton_kernels import MODULES, Case, cases, compile_to
+from oracles.triton_kernels import MODULES, Case, cases, compile_to
 
 BARRIER = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.(?:sync|red|arrive)\b")
 ENTRY = re.compile(r"\.visible \.entry \w+\(([^)]*)\)")
@@ -48,7 +48,7 @@ def compile_corpus(
 
 def chosen(only: str | None) -> list[Case]:
     """The kernels that run on NVIDIA's chips: all, one, a family, or those of a module."""
-    named = {each.name for each in import_module(f"bench.triton_kernels.{only}").CASES} if only in MODULES else {only}
+    named = {each.name for each in import_module(f"oracles.triton_kernels.{only}").CASES} if only in MODULES else {only}
     found = [each for each in cases() if each.launch and (only is None or {each.name, each.kernel} & named)]
     if not found:
         raise Refused(f"no kernel that can be launched is named {only}")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench.gpu.manifest import Entry, Refused
-from bench.triton_kernels import Launch, cases
+from oracles.triton_kernels import Launch, cases
 
 # Outputs to which a kernel adds what it finds: they are not poisoned.
 ADDED_TO = {

@@ -4,7 +4,7 @@ Needs   to be installed before anything imports `triton`
 Gives   modules in which every name exists and does nothing: the kernels cannot be compiled, their launches can be used
 Keeps   nothing of an installed Triton is imported
 
-The modules of `bench/triton_kernels` define kernels and their launches side by side; only the launches, which are
+The modules of `oracles/triton_kernels` define kernels and their launches side by side; only the launches, which are
 NumPy, are called where the compiled kernels run.
 """
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.gpu.manifest import REMOVED, TIDEGATE, TRITON
+from tidegate.hosts.triton.dropin.placing import find_doubt, place_barriers
+from tidegate.hosts.triton.dropin.switch import between
 from tidegate.triton import FallbackWarning, enabled
-from tidegate.triton.placing import find_doubt, place_barriers
-from tidegate.triton.switch import between
 
 Compile = Callable[[], tuple[str, dict[str, Any]]]
 RACY, PROVED, UNDECIDED = "race", "proved", "undecided"

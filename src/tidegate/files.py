@@ -26,8 +26,8 @@ from tidegate.language.ops import Kernel
 from tidegate.limits import check_compiled, check_instructions, check_size, check_waves
 
 if TYPE_CHECKING:
-    from tidegate.adapters.ptx.program import Ptx
-    from tidegate.adapters.triton.read import Ttgir
+    from tidegate.hosts.ptx.program import Ptx
+    from tidegate.hosts.triton.read import Ttgir
 
 # The most that is read of one file: reading takes about a second for a megabyte, TTGIR and PTX more.
 MAX_BYTES = 16 << 20
@@ -135,8 +135,8 @@ TOUCHING = ("ttg.", "ttng.", "amdg.", "amdgpu.", "nvgpu.", "gpu.", "rocdl.")
 
 
 def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
-    from tidegate.adapters.mlir.model import walk
-    from tidegate.adapters.triton.read import read_to_edit, read_ttgir
+    from tidegate.hosts.mlir.model import walk
+    from tidegate.hosts.triton.read import read_to_edit, read_ttgir
 
     ttgir = read_ttgir(text, file, as_compiled=True) if as_compiled else read_to_edit(text, file)
     check_waves(ttgir.waves, "", Span(file, 0, 0, 0))
@@ -151,8 +151,8 @@ def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
 def _from_ptx(text: str, file: str, name: str, block: str | None) -> Loaded:
     from dataclasses import replace
 
-    from tidegate.adapters.ptx.parse import parse_ptx
-    from tidegate.adapters.ptx.program import Ptx, parse_block, pick
+    from tidegate.hosts.ptx.parse import parse_ptx
+    from tidegate.hosts.ptx.program import Ptx, parse_block, pick
 
     ptx = Ptx(file, text, parse_ptx(text, file), block=parse_block(block) if block is not None else ())
     if not ptx.module.entries:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from tidegate.adapters.hosts import host_programs
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
+from tidegate.hosts.programs import host_programs
 from tidegate.language.ops import Kernel
 from tidegate.targets import Target, default_target, load_target
 

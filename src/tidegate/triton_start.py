@@ -34,7 +34,7 @@ def install_as_asked() -> None:
     """With the options that the environment names; stays off where that fails.
 
     The program has asked for Triton and not for Tidegate: another version, an option that does not exist or a mistake
-    of ours is no reason to end it (tests/test_triton_versions.py).
+    of ours is no reason to end it (tests/hosts/triton/test_triton_versions.py).
     """
     try:
         from tidegate.triton import install

@@ -83,8 +83,8 @@ def _places(before: Kernel, after: Kernel) -> dict[Span, Span]:
 
 
 def _read_ttgir(result: Synchronized, loaded: Loaded) -> Written:
-    from tidegate.adapters.triton.compare import compare
-    from tidegate.adapters.triton.program import TritonProgram, programs_for
+    from tidegate.hosts.triton.compare import compare
+    from tidegate.hosts.triton.program import TritonProgram, programs_for
 
     unit, given = result.unit, result.unit.origin
     assert isinstance(given, TritonProgram)

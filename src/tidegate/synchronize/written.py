@@ -53,9 +53,9 @@ def write_programs(results: Sequence[Synchronized], text: str = "", file: str = 
 
 def _write_ttgir(results: Sequence[Synchronized]) -> str:
     """The file that the programs were read from; each edit with its reason, places by the lines of the new text."""
-    from tidegate.adapters.triton.program import TritonProgram
-    from tidegate.adapters.triton.write import Edited as EditedTtgir
-    from tidegate.adapters.triton.write import write_ttgir
+    from tidegate.hosts.triton.program import TritonProgram
+    from tidegate.hosts.triton.write import Edited as EditedTtgir
+    from tidegate.hosts.triton.write import write_ttgir
 
     origins = [each.unit.origin for each in results]
     programs = [each for each in origins if isinstance(each, TritonProgram)]

@@ -2,7 +2,7 @@
 
 Needs   the keys of `schema`
 Gives   `JUDGES`: for every key those who ask for it
-Keeps   a fact that nobody asks for is a belief that nobody checks: `tests/test_target_facts.py` holds every key to this
+Keeps   a fact that nobody asks for is a belief that nobody checks: `test_target_facts.py` holds every key to this
         table, and shows for each judge a program about which its answer changes with the fact
 Cost    constant
 

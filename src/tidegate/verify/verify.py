@@ -5,7 +5,7 @@ Gives   a `Verification`
 Keeps   proved means: every conflicting pair of accesses of two waves or of two lanes of one wave, and every pair within
         a wave of which one is asynchronous, is performed in program order, in every run. Shares no code with hazards,
         placement, waits and schedule; footprints are compared with the bytes that the simulator touches
-        (tests/test_footprint.py)
+        (tests/graph/test_footprint.py)
 Cost    one search for each stretch of straight code, as far back as accesses can be unordered; one question for each
         pair of classes of accesses that a search finds
 

@@ -1,0 +1,1 @@
+"""Answers by brute force: every order of a small program is tried."""

@@ -1,0 +1,1 @@
+"""Command lines and files at their worst, and a runner for them."""

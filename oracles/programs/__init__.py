@@ -1,0 +1,1 @@
+"""Programs to judge: random ones, and families that grow with a size."""

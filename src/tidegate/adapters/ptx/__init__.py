@@ -1,1 +1,0 @@
-"""PTX as a front end: text in, instructions of `adapters.isa` out."""

@@ -1,0 +1,164 @@
+"""Explored nodes as a `SyncGraph`.
+
+Needs   what exploration gave, the arrays, the target, the shape of waves
+Gives   the graph, and for each point the operation that it comes from
+Keeps   one wave passes every point, whether or not its threads take part in the access there: every meeting is one of
+        all threads. Names that stand for arguments are set from outside; all others are assigned on edges
+Cost    linear in the nodes and their steps
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.graph import model as g
+from tidegate.graph.builder import GraphBuilder
+from tidegate.hosts.isa import model as m
+from tidegate.hosts.isa import nodes as n
+from tidegate.index import MACHINE_NAMES, ZERO
+from tidegate.language.ops import CommitGroup, Fence, Value, WaitCount, WorkgroupBarrier
+from tidegate.language.types import INDEX
+from tidegate.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The threads of a block: how many in each direction, and how many lanes a wave has."""
+
+    shape: tuple[int, ...]
+    lanes: int
+
+    @property
+    def threads(self) -> int:
+        found = 1
+        for each in self.shape:
+            found *= each
+        return found
+
+    @property
+    def waves(self) -> int:
+        return -(-self.threads // self.lanes)
+
+
+def build_graph(code: m.Code, explored: n.Explored, launch: Launch, target: Target) -> g.SyncGraph:
+    return _Build(code, explored, launch, target).graph()
+
+
+@dataclass(slots=True)
+class _Build:
+    code: m.Code
+    explored: n.Explored
+    launch: Launch
+    target: Target
+    buffers: dict[str, str] = field(default_factory=dict)  # array → its buffer
+    maps: dict[tuple[int | None, ...], str] = field(default_factory=dict)
+    first: dict[int, int] = field(default_factory=dict)  # node → its first point
+    fixes: list[tuple[int, int, int]] = field(default_factory=list)  # point, place among its successors, node
+
+    def graph(self) -> g.SyncGraph:
+        b = GraphBuilder(self.code.name, self.launch.waves, self.target.name, wave_lanes=self.launch.lanes)
+        self.builder = b
+        taken = {*self.explored.uses_free, *self.explored.names}
+        for array in self.code.arrays:
+            name = buffer_of(array.name)
+            while name in taken:  # by another array, of which a mark is not for the text of graphs, or by a number
+                name += "_"
+            taken.add(name)
+            self.buffers[array.name] = name
+            b.buffer(name, array.bytes)
+        for name in sorted(self.explored.uses_free.difference(self.explored.names, MACHINE_NAMES)):
+            b.parts.setdefault("free", []).append(Value(name, INDEX))
+        for number, node in enumerate(self.explored.nodes):
+            self.node(number, node)
+        for point, place, number in self.fixes:
+            old = b.points[point]
+            successors = list(old.successors)
+            successors[place] = self.first[number]
+            b.points[point] = g.Point(old.action, tuple(successors), old.label, old.role, old.issues, at=old.at)
+        b.open = []
+        return b.finish()
+
+    builder: GraphBuilder = field(init=False)
+
+    def node(self, number: int, node: n.Node) -> None:
+        b = self.builder
+        b.open = []
+        self.first[number] = len(b.points)
+        for step in node.steps:
+            self.step(step)
+        if not node.edges:
+            b.add(g.End(), label="end")
+        elif len(node.edges) == 1:
+            self.edge(node.edges[0])
+        else:
+            branch = b.add(g.Branch(node.cond), 0, 0, label="branch")
+            for place, edge in enumerate(node.edges):
+                if edge.assigned:
+                    b.open = []
+                    self.fix(branch, place, len(b.points))
+                    self.edge(edge)
+                else:
+                    self.fixes.append((branch, place, edge.node))
+
+    def fix(self, point: int, place: int, successor: int) -> None:
+        old = self.builder.points[point]
+        successors = list(old.successors)
+        successors[place] = successor
+        self.builder.points[point] = g.Point(old.action, tuple(successors), old.label, at=old.at)
+
+    def edge(self, edge: n.Edge) -> None:
+        action: g.Action = g.Assign(edge.assigned) if edge.assigned else g.Compute()
+        number = self.builder.add(action, 0, label="next")
+        self.fixes.append((number, 0, edge.node))
+
+    def step(self, step: n.Step) -> None:
+        b, label = self.builder, step.op.text.replace('"', "'")
+        match step:
+            case n.Access():
+                self.access(step, label)
+            case n.Barrier(op):
+                b.add(g.Sync(WorkgroupBarrier()), label=label, at=op.at)
+            case n.Fence(op, waves):
+                b.add(g.Sync(Fence("wave"), waves or ()), label=label, at=op.at)
+            case n.Commit(op):
+                issues = tuple(g.Issue(name, 1, 1) for name in self.groups)
+                b.add(g.Sync(CommitGroup(None)), label=label, at=op.at, issues=issues)
+            case n.WaitGroups(op, count):
+                b.add(g.Sync(WaitCount(tuple((name, count) for name in self.groups))), label=label, at=op.at)
+
+    def access(self, step: n.Access, label: str) -> None:
+        touch = step.op.action
+        name = self.maps.get(step.starts)
+        if name is None:
+            name = self.maps[step.starts] = self.builder.threads(f"%t{len(self.maps)}", step.starts)
+        foot = g.Footprint(g.Ref(self.buffers[step.array], ZERO, step.plus), (), step.bytes, step.may, name)
+        if not isinstance(touch, m.Touch):  # of an operation without a description
+            self.builder.add(g.Access("write", foot), label=label, role="other", at=step.op.at)
+            return
+        action = g.Access(
+            touch.effect,
+            foot,
+            touch.is_async,
+            operator=touch.operator,
+            element=touch.element if not step.widened else "",
+            as_one=step.as_one,
+            collective=touch.collective,
+        )
+        if touch.effect == "atomic" and step.widened:
+            action = g.Access("atomic", foot, operator=touch.operator, element=touch.element)
+        role = "copy" if touch.is_async else "local_read" if touch.effect == "read" else "local_write"
+        issues = (g.Issue(self.target.counter_of("gather_to_lds"), 0, 0, self.in_order),) if touch.is_async else ()
+        self.builder.add(action, label=label, role=role, at=step.op.at, issues=issues)
+
+    @property
+    def groups(self) -> list[str]:
+        return [name for name, each in self.target.counters.items() if each.unit == "groups"]
+
+    @property
+    def in_order(self) -> bool:
+        return self.target.operations["gather_to_lds"].in_order
+
+
+def buffer_of(array: str) -> str:
+    """A name that the text of graphs can hold."""
+    return "%" + "".join(each if each.isalnum() or each == "_" else "_" for each in array)

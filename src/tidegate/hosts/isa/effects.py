@@ -1,0 +1,273 @@
+"""What operations do to shared memory and to other threads, as steps of nodes.
+
+Needs   the values of addresses and operands, and the threads that take part
+Gives   steps; problems where something is wrong or not modelled; notes where more is taken than may be touched
+Keeps   a meeting counts only if every thread that has not ended takes part; a group that not all threads close, and a
+        wait that not all carry out, count for nothing. Threads that do not take part in an access are not in its table
+Cost    linear in the threads
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tidegate.hosts.isa import model as m
+from tidegate.hosts.isa import nodes as n
+from tidegate.hosts.isa.arithmetic import Calculator
+from tidegate.hosts.isa.blocks import Blocks
+from tidegate.hosts.isa.endings import find_endings
+from tidegate.hosts.isa.states import Mask, State
+from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
+from tidegate.index import ZERO, Cond, Index, names
+
+ADDRESSES = (1 << 32) - 1  # of shared memory
+
+
+class Effects:
+    def __init__(self, code: m.Code, calc: Calculator, lanes: int, out: n.Explored) -> None:
+        self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
+        self.arrays = {each.name: each for each in code.arrays}
+        self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
+        self.ends: list[tuple[n.Node, int, m.Op]] = []
+
+    # --- memory ---
+
+    def touch(self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, node: n.Node) -> None:
+        tags = NO_TAGS if ANYWHERE in address.tags else address.tags & self.arrays.keys()
+        if touch.space == "any" and not tags:
+            if not self.code.has_generic or (address.tags == {GLOBAL} and address.is_known):
+                return  # no address of shared memory can have come here
+            self.note(op, "an unknown address: treated as all of shared memory")
+        lanes = self.taking_part(touch, mask.may)
+        if not lanes.any():
+            return
+        self.touched.setdefault(id(op), True)
+        may = not mask.is_exact
+        found, lost = self.located(op, touch, address, lanes, tags)
+        for array, starts in found.items():
+            given = tuple(int(each) if on else None for each, on in starts)
+            self.access(op, touch, array, given, address.plus, touch.bytes, may, stored, node)
+        if lost.any():
+            self.touched[id(op)] = False
+            self.note(op, f"a place that cannot be computed: treated as all of {self.named(tags)}")
+            everywhere = tuple(0 if each else None for each in lost)
+            for each in sorted(tags) or list(self.arrays):
+                size = self.arrays[each].bytes
+                node.steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
+
+    def taking_part(self, touch: m.Touch, may: Truths) -> Truths:
+        if not touch.lanes or touch.lanes >= self.lanes:
+            return may
+        lane = np.arange(self.calc.threads) % self.lanes
+        return may & (lane < touch.lanes)
+
+    def located(
+        self, op: m.Op, touch: m.Touch, address: Value, lanes: Truths, tags: frozenset[str]
+    ) -> tuple[dict[str, list[tuple[int, bool]]], Truths]:
+        """For each array where threads start in it, and the threads of which nobody knows."""
+        lost = lanes & ~address.lanes
+        known = lanes & address.lanes
+        found: dict[str, list[tuple[int, bool]]] = {}
+        base = address.base + touch.offset
+        if address.plus == ZERO:
+            base = base & ADDRESSES  # an address below all arrays is a large one, and the offset brings it back
+        homes = sorted(tags) or list(self.arrays)
+        for name in homes:
+            array = self.arrays[name]
+            inside = (base >= array.base) & (base + touch.bytes <= array.base + array.bytes)
+            if len(homes) == 1 and tags:
+                mine = known
+                outside = known & ~inside
+                if address.plus == ZERO and outside.any():
+                    self.outside(op, array, base - array.base, outside, touch)
+            else:
+                # What all threads share may lead from one array to another, and a number that is made of no array's
+                # address says nothing: where arrays lie is up to the linker.
+                mine = known & inside if tags and address.plus == ZERO else np.zeros_like(known)
+            known = known & ~mine
+            if mine.any():
+                starts = np.where(mine, base - array.base, -1)
+                found[name] = list(zip(starts.tolist(), mine.tolist(), strict=True))
+        return found, lost | known
+
+    def access(
+        self,
+        op: m.Op,
+        touch: m.Touch,
+        array: str,
+        starts: tuple[int | None, ...],
+        plus: Index,
+        size: int,
+        may: bool,
+        stored: Value | None,
+        node: n.Node,
+    ) -> None:
+        self.use(plus)
+        as_one = touch.effect == "write" and stored is not None and _agree(starts, size, stored)
+        if (
+            touch.effect == "write"
+            and not as_one
+            and id(op) not in self.out.doubled
+            and _doubles(starts, size, self.lanes)
+        ):
+            self.out.doubled[id(op)] = op
+        node.steps.append(n.Access(op, array, starts, plus, size, may, False, as_one))
+
+    def outside(self, op: m.Op, array: m.Array, starts: Any, lanes: Truths, touch: m.Touch) -> None:
+        thread = int(np.flatnonzero(lanes)[0])
+        first = int(starts[thread])
+        text = f"thread {thread} {touch.effect}s bytes {first}..{first + touch.bytes} of `{array.name}`, which has"
+        self.problem(op, f"{text} {array.bytes}", "TG301")
+
+    def opaque(self, op: m.Op, opaque: m.Opaque, mask: Mask, node: n.Node) -> None:
+        if opaque.orders:
+            self.problem(op, opaque.why)
+        if opaque.touches:
+            self.note(op, f"{opaque.why}: it may read and write all of shared memory")
+            everywhere = tuple(0 if each else None for each in mask.may)
+            for array in self.code.arrays:
+                node.steps.append(n.Access(op, array.name, everywhere, ZERO, array.bytes, True, True))
+
+    def named(self, tags: frozenset[str]) -> str:
+        return " and ".join(f"`{each}`" for each in sorted(tags)) or "shared memory"
+
+    # --- meetings ---
+
+    def meet(
+        self, op: m.Op, state: State, mask: Mask, barrier: Value, count: Value | None, node: n.Node, blocks: Blocks
+    ) -> None:
+        if not (barrier.is_number and barrier.is_uniform):
+            self.problem(op, "a barrier whose number is not a constant")
+            return
+        if count is not None:
+            wanted = int(count.base[0]) if count.is_number and count.is_uniform else -1
+            if wanted != self.calc.threads or not state.root.sure.all():
+                self.problem(op, "a barrier for some of the block's threads")
+                return
+        if mask.whole:
+            node.steps.append(n.Barrier(op))
+            return
+        self.missing(op, state, mask, blocks)
+
+    def missing(self, op: m.Op, state: State, mask: Mask, blocks: Blocks) -> None:
+        """A barrier that not all threads come to, as far as anybody knows."""
+        absent = state.root.may & ~mask.sure
+        thread = int(np.flatnonzero(absent)[0])
+        by_wave = (mask.may.reshape(-1, self.lanes) == mask.may[:: self.lanes, None]).all() if self.is_even else False
+        text = f"a barrier that not all threads reach: thread {thread} {'does' if mask.is_exact else 'may do'} not"
+        if not mask.is_exact:
+            self.problem(op, text)
+        elif not by_wave:
+            self.problem(op, text, "TG201")
+        elif not self.is_met_elsewhere(state, blocks):
+            self.problem(op, text, "TG202")
+        else:
+            self.problem(op, "barriers in arms taken by different waves")
+
+    @property
+    def is_even(self) -> bool:
+        return self.calc.threads % self.lanes == 0
+
+    def is_met_elsewhere(self, state: State, blocks: Blocks) -> bool:
+        """Whether those who take another arm may come to a barrier there."""
+        for frame in state.frames:
+            if frame.branch < 0:
+                continue
+            for start in blocks.blocks[frame.branch].successors:
+                beside, stack = {frame.join}, [start]
+                while stack:
+                    each = stack.pop()
+                    if each not in beside:
+                        beside.add(each)
+                        stack.extend(blocks.blocks[each].successors)
+                beside.discard(frame.join)
+                there = any(isinstance(op.action, m.Meet) for each in beside for op in blocks.ops_of(each))
+                if state.arm.block not in beside and there:
+                    return True
+        return False
+
+    def meet_lanes(self, op: m.Op, state: State, mask: Mask, named: Value, node: n.Node) -> None:
+        """Counts for a wave if all of its lanes that have not ended take part, and each names all of them."""
+        if not self.is_even and self.calc.threads > self.lanes:
+            rest = -self.calc.threads % self.lanes
+        else:
+            rest = (self.lanes - self.calc.threads) if self.calc.threads < self.lanes else 0
+        pad = (0, rest)
+        alive = np.pad(state.root.may, pad).reshape(-1, self.lanes)
+        here = np.pad(mask.may if mask.whole else mask.sure, pad).reshape(-1, self.lanes)
+        masks = np.pad(named.base, pad).reshape(-1, self.lanes)
+        known = np.pad(named.lanes if named.plus == ZERO else np.zeros(self.calc.threads, bool), pad)
+        known = known.reshape(-1, self.lanes)
+        bits = np.left_shift(1, np.arange(self.lanes, dtype=np.int64))
+        wanted = (alive * bits).sum(axis=1)
+        covers = ((masks & wanted[:, None]) == wanted[:, None]) & known
+        good = ((here & covers) | ~alive).all(axis=1)
+        waiting = np.pad(mask.may, pad).reshape(-1, self.lanes)
+        present = (here * bits).sum(axis=1)
+        lacking = waiting & (((masks & wanted[:, None] & ~present[:, None]) != 0) | ~known)
+        if (lacking.any(axis=1) & ~good).any():
+            self.problem(op, "a warp barrier that some of the lanes it names may not reach")
+        waves = tuple(int(each) for each in np.flatnonzero(good & alive.any(axis=1)))
+        if good.all():
+            node.steps.append(n.Fence(op, None))
+        elif waves:
+            node.steps.append(n.Fence(op, waves))
+
+    def commit(self, op: m.Op, mask: Mask, node: n.Node) -> None:
+        if mask.whole:
+            node.steps.append(n.Commit(op))
+
+    def wait(self, op: m.Op, mask: Mask, count: int, copies: bool, node: n.Node) -> None:
+        if not mask.whole:
+            return
+        if copies:  # the same as closing the group first, PTX ISA 9.7.9.25.3.3
+            node.steps.append(n.Commit(op))
+        node.steps.append(n.WaitGroups(op, count))
+
+    def end(self, op: m.Op, state: State, ended: Mask, node: n.Node) -> None:
+        """Threads end while others go on: what they did last is not known to those who do not meet them again."""
+        if (state.root.may & ~ended.sure).any():
+            self.ends.append((node, len(node.steps), op))
+
+    # --- notes ---
+
+    def problem(self, op: m.Op, text: str, code: str = "") -> None:
+        self.out.problems[n.Problem(op, text, code)] = None
+
+    def note(self, op: m.Op, text: str) -> None:
+        self.out.notes[n.Problem(op, text)] = None
+
+    def use(self, expr: Index | Cond) -> None:
+        self.out.uses_free.update(names(expr))
+
+    def count(self) -> None:
+        """What is said when everything was explored."""
+        self.out.touches = len(self.touched)
+        self.out.exact = sum(self.touched.values())
+        for op in find_endings(self.out.nodes, self.ends):
+            self.problem(op, "threads that touch shared memory and end while others continue")
+
+
+def _doubles(starts: tuple[int | None, ...], size: int, lanes: int) -> bool:
+    """Whether two lanes of one wave write the same bytes at once."""
+    for first in range(0, len(starts), lanes):
+        ordered = sorted(each for each in starts[first : first + lanes] if each is not None)
+        if any(second - first_ < size for first_, second in pairwise(ordered)):
+            return True
+    return False
+
+
+def _agree(starts: tuple[int | None, ...], size: int, stored: Value) -> bool:
+    """Whether threads that write the same bytes write the same values."""
+    by_start: dict[int, int] = {}
+    given = stored.base.tolist()
+    if stored.known is not None and not stored.same:
+        return False
+    for start, value in zip(starts, given, strict=True):
+        if start is not None and by_start.setdefault(start, value) != value:
+            return False
+    ordered = sorted(by_start)
+    return all(second - first >= size for first, second in pairwise(ordered))

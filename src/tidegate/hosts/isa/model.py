@@ -1,0 +1,245 @@
+"""Final instructions as a small closed set: what the evaluator knows of a machine.
+
+Needs   nothing but places in the text
+Gives   `Op`, a closed union, and `Code`: operations in order, jumps by number
+Keeps   frozen; no operation names a vendor or an instruction set. What a front end cannot say with these is `Opaque`
+Cost    a few hundred bytes an operation
+
+    %r1 = mul (%tid.x, 4)          Compute
+    %p1 = %r1 < 64                 Compare
+    if %p1: write [%r1 + 8], 4     Touch, guarded
+    meet                           Meet: the threads of the block wait for each other
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.diag import NOWHERE, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the launch or the hardware decides: `tid.x`, `ctaid.x`, an argument, the address of an array."""
+
+    name: str
+
+
+Operand = Register | Constant | Given
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The operation takes effect in threads whose predicate holds, or does not."""
+
+    register: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """`operator` is one of `hosts.isa.arithmetic`; `bits` of the result; `source_bits` of the operands."""
+
+    result: str
+    operator: str
+    operands: tuple[Operand, ...]
+    bits: int = 32
+    signed: bool = False
+    source_bits: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A predicate; `combine` joins it with another one: `and`, `or`, `xor`."""
+
+    result: str
+    operator: str  # eq | ne | lt | le | gt | ge
+    left: Operand
+    right: Operand
+    bits: int = 32
+    signed: bool = False
+    combine: str = ""
+    other: Register | None = None
+    other_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """A predicate from others: `and`, `or`, `xor`, `not`, `copy`."""
+
+    result: str
+    operator: str
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    result: str
+    predicate: str
+    then: Operand
+    otherwise: Operand
+    bits: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Registers take values that nobody knows. They are the same in all threads if all of `sources` are.
+
+    `of`: what the results may be addresses of: "sources", of what these are; "memory", of anything; empty, of nothing.
+    """
+
+    results: tuple[str, ...]
+    sources: tuple[Operand, ...] = ()
+    uniform: bool = True  # whether equal sources give equal results
+    of: str = "sources"
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """An access to memory that may be shared. `bytes` by each thread that takes part.
+
+    `collective`: the lanes of a wave carry it out together, each names a piece, and no byte belongs to one of them.
+    `lanes`: how many lanes of a wave name pieces, counted from the first; 0: all.
+    """
+
+    effect: str  # read | write | atomic
+    address: Operand
+    offset: int
+    bytes: int
+    space: str = "shared"  # shared | any: an address that may lead anywhere
+    is_async: bool = False
+    operator: str = ""
+    element: str = ""
+    collective: bool = False
+    lanes: int = 0
+    value: Operand | None = None  # what a single-register write stores
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """Threads of the block wait for each other at a barrier. `count`: how many; None: all."""
+
+    barrier: Operand
+    count: Operand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeetLanes:
+    """Lanes of a wave wait for each other: those that the mask names."""
+
+    mask: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Closes the group of the copies that each thread has issued."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroups:
+    """Each thread goes on when at most so many of its groups are in flight. `copies`: groups or not, all are over."""
+
+    count: int
+    copies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """To another operation, by its number in the code."""
+
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The thread ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """What nobody has described. `why`: for the reader. `touches`: it may read and write all shared memory.
+
+    `orders`: it belongs to synchronization that is not modelled, so that nothing is proved of the program.
+    """
+
+    why: str
+    results: tuple[str, ...] = ()
+    touches: bool = False
+    orders: bool = False
+
+
+Action = (
+    Compute | Compare | Logic | Select | Forget | Touch | Meet | MeetLanes | Commit | WaitGroups | Jump | End | Opaque
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation: what it does, in which threads, where it stands."""
+
+    action: Action
+    guard: Guard | None = None
+    at: Span = field(default=NOWHERE, compare=False)
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A piece of shared memory. `bytes` is what it may have at most where the launch decides."""
+
+    name: str
+    base: int  # its address in the evaluation
+    bytes: int
+    at: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A kernel as operations, and the memory they work on."""
+
+    name: str
+    ops: tuple[Op, ...]
+    arrays: tuple[Array, ...]
+    predicates: frozenset[str] = frozenset()
+    wide: frozenset[str] = frozenset()  # registers of 64 bits
+    has_generic: bool = False  # whether an address of shared memory can come to be one that leads anywhere
+
+
+def results_of(action: Action) -> tuple[str, ...]:
+    """The registers that an operation sets."""
+    match action:
+        case Compute(result=result) | Compare(result=result) | Logic(result=result) | Select(result=result):
+            return (result,)
+        case Forget(results=results) | Opaque(results=results):
+            return results
+    return ()
+
+
+def operands_of(action: Action) -> tuple[Operand, ...]:
+    """What an operation reads, guards aside."""
+    match action:
+        case Compute(operands=operands) | Logic(operands=operands):
+            return operands
+        case Compare(left=left, right=right, other=other):
+            return (left, right) if other is None else (left, right, other)
+        case Select(predicate=predicate, then=then, otherwise=otherwise):
+            return (Register(predicate), then, otherwise)
+        case Forget(sources=sources):
+            return sources
+        case Touch(address=address):
+            return (address,)  # what is stored decides nothing but whether two threads store the same
+        case Meet(barrier=barrier, count=count):
+            return (barrier,) if count is None else (barrier, count)
+        case MeetLanes(mask=mask):
+            return (mask,)
+    return ()

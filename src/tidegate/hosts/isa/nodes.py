@@ -1,0 +1,99 @@
+"""What exploration gives: pieces of a program with everything about threads decided.
+
+Needs   index expressions
+Gives   `Node`s with steps and where they lead; what could not be modelled, with its place
+Keeps   a step's places are a number for each thread plus an index that all threads share
+Cost    a step holds one array
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidegate.hosts.isa.model import Op
+from tidegate.index import Cond, Index
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access to one array. `starts`: the first byte for each thread, None for those that do not take part."""
+
+    op: Op
+    array: str
+    starts: tuple[int | None, ...]
+    plus: Index
+    bytes: int
+    may: bool
+    widened: bool = False
+    as_one: bool = False  # threads that write the same bytes write the same values
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of the block meet."""
+
+    op: Op
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The lanes of these waves meet; None: of all."""
+
+    op: Op
+    waves: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    op: Op
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroups:
+    op: Op
+    count: int
+
+
+Step = Access | Barrier | Fence | Commit | WaitGroups
+Assigned = tuple[tuple[str, Index], ...]
+
+
+@dataclass(slots=True)
+class Edge:
+    """To another node, by its number; names take values on the way."""
+
+    node: int
+    assigned: Assigned = ()
+
+
+@dataclass(slots=True)
+class Node:
+    """Steps, then a choice: with two edges the first is taken if the condition holds. None: either."""
+
+    block: int
+    steps: list[Step] = field(default_factory=list)
+    cond: Cond | None = None
+    edges: list[Edge] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong or not modelled. `code`: of a finding that is certain; empty: nothing is proved beside it."""
+
+    op: Op
+    text: str
+    code: str = ""
+
+
+@dataclass(slots=True)
+class Explored:
+    nodes: list[Node]
+    names: list[str]  # symbols that edges assign
+    problems: dict[Problem, None]
+    notes: dict[Problem, None]  # what was taken for more than it may be
+    touches: int = 0  # instructions that touch shared memory, and those of them of which every place is exact
+    exact: int = 0
+    states: int = 0
+    attempts: int = 1
+    uses_free: set[str] = field(default_factory=set)
+    doubled: dict[int, Op] = field(default_factory=dict)  # writes in which lanes of a wave write the same bytes

@@ -1,0 +1,209 @@
+"""One block, one state: what each operation does to registers, and what it does to memory and to other threads.
+
+Needs   a state, and what the launch gives
+Gives   registers behind the block, the threads that ended in it; effects are told to `Effects`
+Keeps   only registers of the slice are computed; a guarded operation changes the lanes whose guard holds
+Cost    linear in the operations and the threads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import numpy as np
+
+from tidegate.hosts.isa import model as m
+from tidegate.hosts.isa.arithmetic import Calculator
+from tidegate.hosts.isa.blocks import Blocks
+from tidegate.hosts.isa.effects import Effects
+from tidegate.hosts.isa.nodes import Node
+from tidegate.hosts.isa.states import Mask, State
+from tidegate.hosts.isa.values import ANYWHERE, NO_TAGS, Held, Pred, Value, merge, number, truth, unknown, unsure
+
+
+class Stepper:
+    def __init__(self, blocks: Blocks, calc: Calculator, given: Mapping[str, Value], effects: Effects) -> None:
+        self.blocks, self.calc, self.given, self.effects = blocks, calc, given, effects
+        self.threads, self.lanes = calc.threads, effects.lanes
+        self.constants: dict[int, Value] = {}
+
+    def run(self, state: State, node: Node) -> tuple[dict[str, Held], Mask | None]:
+        """Registers at the end, and the threads that have ended."""
+        registers = dict(state.arm.registers)
+        ended: Mask | None = None
+        wanted = self.blocks.slice
+        for op in self.blocks.ops_of(state.arm.block):
+            action = op.action
+            match action:
+                case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.Forget():
+                    if not wanted.isdisjoint(m.results_of(action)):
+                        self.assign(op, action, state, registers)
+                case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups():
+                    self.act(op, state, registers, node)
+                case m.Opaque():
+                    self.effects.opaque(op, action, self.under(op, state, registers), node)
+                    self.forget(op, action.results, False, registers)
+                case m.End():
+                    if op.guard is None or not self.is_open(self.truth(op.guard, registers)):
+                        ended = self.under(op, state, registers)
+                        self.effects.end(op, state, ended, node)
+                case m.Jump():
+                    pass
+                case _:
+                    assert_never(action)
+        return registers, ended
+
+    # --- registers ---
+
+    def assign(
+        self,
+        op: m.Op,
+        action: m.Compute | m.Compare | m.Logic | m.Select | m.Forget,
+        state: State,
+        registers: dict[str, Held],
+    ) -> None:
+        if isinstance(action, m.Forget):
+            given = [self.value(each, registers) for each in action.sources]
+            same = action.uniform and all(each.is_uniform for each in given)
+            tags = NO_TAGS.union(*(each.tags for each in given)) if action.of == "sources" else NO_TAGS
+            tags = frozenset((ANYWHERE,)) if action.of == "memory" else tags
+            self.forget(op, action.results, same, registers, tags)
+            return
+        held = self.result(action, registers)
+        if isinstance(action, m.Compute) and action.operator == "shuffle":
+            held = self.from_here(held, self.value(action.operands[1], registers), self.under(op, state, registers))
+        self.put(op, action.result, held, registers)
+
+    def from_here(self, held: Held, lane: Value, mask: Mask) -> Held:
+        """What comes from a lane that is not there, or may not be, is not defined."""
+        assert isinstance(held, Value)
+        thread = np.arange(self.threads)
+        source = thread // self.lanes * self.lanes + (lane.base & (self.lanes - 1))
+        there = mask.sure[np.minimum(source, self.threads - 1)] & (source < self.threads) & lane.lanes
+        if (there | ~mask.may).all():
+            return held
+        return Value(held.base, held.plus, held.lanes & there, False, held.tags)
+
+    def result(self, action: m.Compute | m.Compare | m.Logic | m.Select, registers: dict[str, Held]) -> Held:
+        match action:
+            case m.Compute(operator=operator, operands=operands, bits=bits, signed=signed, source_bits=source):
+                return self.calc.compute(
+                    operator, [self.value(each, registers) for each in operands], bits, signed, source
+                )
+            case m.Compare(operator=operator, left=left, right=right, bits=bits, signed=signed):
+                found = self.calc.compare(
+                    operator, self.value(left, registers), self.value(right, registers), bits, signed
+                )
+                if action.other is None:
+                    return found
+                other = self.pred(action.other, registers)
+                other = self.calc.logic("not", [other]) if action.other_negated else other
+                return self.calc.logic(action.combine, [found, other])
+            case m.Logic(operator=operator, operands=operands):
+                return self.calc.logic(operator, [self.pred(each, registers) for each in operands])
+            case m.Select(predicate=predicate, then=then, otherwise=otherwise, bits=bits):
+                pred = self.pred(m.Register(predicate), registers)
+                return self.calc.select(pred, self.value(then, registers), self.value(otherwise, registers), bits)
+            case _:
+                assert_never(action)
+
+    def put(self, op: m.Op, register: str, held: Held, registers: dict[str, Held]) -> None:
+        """Under a guard the other lanes keep what they held."""
+        old = registers.get(register)
+        if op.guard is not None:
+            pred = self.truth(op.guard, registers)
+            if old is None:
+                old = unsure(self.threads, False)
+                if isinstance(held, Value):
+                    old = unknown(self.threads, False, held.tags)
+            if isinstance(held, Value) and isinstance(old, Value):
+                held = self.calc.select(pred, held, old, 64 if register in self.blocks.code.wide else 32)
+            elif pred.is_number:
+                held = merge(pred.base, held, ~pred.base, old)
+            else:
+                held = unsure(self.threads, pred.is_uniform and held.is_uniform and old.is_uniform)
+        registers[register] = held
+
+    def forget(
+        self,
+        op: m.Op,
+        results: tuple[str, ...],
+        same: bool,
+        registers: dict[str, Held],
+        tags: frozenset[str] = frozenset((ANYWHERE,)),
+    ) -> None:
+        for each in results:
+            if each in self.blocks.slice:
+                is_pred = each in self.blocks.code.predicates
+                held = unsure(self.threads, same) if is_pred else unknown(self.threads, same, tags)
+                self.put(op, each, held, registers)
+
+    def value(self, operand: m.Operand, registers: Mapping[str, Held]) -> Value:
+        match operand:
+            case m.Constant(value):
+                if value not in self.constants:
+                    self.constants[value] = number(_fit(value), self.threads)
+                return self.constants[value]
+            case m.Given(name):
+                return self.given.get(name) or unknown(self.threads, False)
+            case m.Register(name):
+                held = registers.get(name)
+                if isinstance(held, Value):
+                    return held
+                return unknown(self.threads, held is not None and held.is_uniform)
+            case _:
+                assert_never(operand)
+
+    def pred(self, operand: m.Operand, registers: Mapping[str, Held]) -> Pred:
+        if isinstance(operand, m.Constant):
+            return truth(bool(operand.value), self.threads)
+        held = registers.get(operand.name) if isinstance(operand, m.Register) else None
+        return held if isinstance(held, Pred) else unsure(self.threads, False)
+
+    def truth(self, guard: m.Guard, registers: Mapping[str, Held]) -> Pred:
+        """Where a guard holds."""
+        held = self.pred(m.Register(guard.register), registers)
+        return self.calc.logic("not", [held]) if guard.negated else held
+
+    def is_open(self, pred: Pred) -> bool:
+        """Whether threads agree on a truth that nobody knows."""
+        return pred.cond is not None or (pred.known is not None and pred.same)
+
+    # --- effects ---
+
+    def under(self, op: m.Op, state: State, registers: Mapping[str, Held]) -> Mask:
+        """The threads in which an operation takes effect."""
+        mask = state.arm.mask
+        if op.guard is None:
+            return Mask(mask.may, mask.sure, state.is_whole)
+        pred = self.truth(op.guard, registers)
+        if pred.cond is not None or not pred.is_number:
+            known = pred.lanes if pred.cond is None else np.zeros(self.threads, bool)
+            return mask.within(pred.base, known)
+        found = mask.within(pred.base, pred.lanes)
+        return Mask(found.may, found.sure, state.is_whole and bool((found.may == mask.may).all()))
+
+    def act(self, op: m.Op, state: State, registers: Mapping[str, Held], node: Node) -> None:
+        mask = self.under(op, state, registers)
+        if not mask.may.any():
+            return
+        match op.action:
+            case m.Touch(address=address, value=value):
+                stored = None if value is None else self.value(value, registers)
+                self.effects.touch(op, op.action, self.value(address, registers), stored, mask, node)
+            case m.Meet(barrier=barrier, count=count):
+                given = None if count is None else self.value(count, registers)
+                self.effects.meet(op, state, mask, self.value(barrier, registers), given, node, self.blocks)
+            case m.MeetLanes(mask=named):
+                self.effects.meet_lanes(op, state, mask, self.value(named, registers), node)
+            case m.Commit():
+                self.effects.commit(op, mask, node)
+            case m.WaitGroups(count=groups, copies=copies):
+                self.effects.wait(op, mask, groups, copies, node)
+
+
+def _fit(value: int) -> int:
+    """As a signed 64-bit number holds the same bits."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value

@@ -1,0 +1,1 @@
+"""PTX as a front end: text in, instructions of `hosts.isa` out."""

@@ -1,0 +1,263 @@
+"""The kernels of a PTX file as programs: a graph each, for one shape of the block.
+
+Needs   a module, the shape of the block, a target
+Gives   for each kernel its graph, and what is to be said of it
+Keeps   what is not modelled is said, and nothing is proved then; a shape is never guessed
+Cost    that of exploring each kernel
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from tidegate.assumptions import (
+    ALIGNED,
+    AS_ONE,
+    COMPILER_ORDER,
+    IN_RANGE,
+    LAUNCH,
+    NO_ALIAS,
+    NO_OVERFLOW,
+    UNIFORM,
+    Assumption,
+)
+from tidegate.diag import BadInput, Finding, Label, closest
+from tidegate.footprint.arithmetic import Range
+from tidegate.graph.model import SyncGraph
+from tidegate.graph.plan import Plan
+from tidegate.hosts.isa import model as m
+from tidegate.hosts.isa import nodes as n
+from tidegate.hosts.isa.blocks import find_blocks
+from tidegate.hosts.isa.build import Launch, build_graph
+from tidegate.hosts.isa.explore import explore
+from tidegate.hosts.isa.values import GLOBAL, NO_TAGS, Value, number, symbol
+from tidegate.hosts.ptx import model as p
+from tidegate.hosts.ptx.lower import lower
+from tidegate.index import WORKGROUP, Name, names
+from tidegate.targets import Target, known_targets, load_target
+
+MOST_THREADS = 1024
+AXES = "xyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Ptx:
+    """A file: its module, and the kernel that is meant; an empty name means all."""
+
+    file: str
+    text: str
+    module: p.Module
+    chosen: str = ""
+    block: tuple[int, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[p.Function, ...]:
+        return tuple(each for each in self.module.entries if self.chosen in ("", each.name))
+
+
+@dataclass(frozen=True)
+class PtxProgram:
+    """One kernel of a file, for one shape of the block."""
+
+    ptx: Ptx
+    function: p.Function
+    target: Target
+    launch: Launch
+    code: m.Code
+    explored: n.Explored
+    graph: SyncGraph
+    named: str = ""  # the target that the file names, where the one taken is another
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        shape = "x".join(map(str, self.launch.shape))
+        found = [f"for blocks of {shape} threads, {self.launch.waves} warps"]
+        if self.named:
+            found.append(f"the file names `{self.named}`; treated as `{self.target.name}`")
+        if self.explored.touches:
+            exact, total = self.explored.exact, self.explored.touches
+            found.append(f"{exact} of {total} instructions that touch shared memory have exact addresses")
+        if doubled := len(self.explored.doubled):
+            what = "instruction writes" if doubled == 1 else "instructions write"
+            found.append(f"{doubled} {what} the same bytes from several lanes of a warp: assumed to be one value")
+        return tuple(found)
+
+    @property
+    def retargeted(self) -> str:
+        return f"the file names `{self.named}`; treated as `{self.target.name}`" if self.named else ""
+
+    @property
+    def assumed(self) -> frozenset[Assumption]:
+        doubled = (AS_ONE,) if self.explored.doubled else ()
+        return frozenset((NO_ALIAS, IN_RANGE, COMPILER_ORDER, LAUNCH, NO_OVERFLOW, ALIGNED, UNIFORM, *doubled))
+
+    @cached_property
+    def unmodelled(self) -> tuple[str, ...]:
+        found = dict.fromkeys(f"{each.text} (line {each.op.at.line})" for each in self.explored.problems)
+        if self.function.clusters:
+            found["blocks of a cluster, which are not modelled"] = None
+        return tuple(found)
+
+    def findings(self) -> list[Finding]:
+        """Mistakes that exploring shows, and what was taken for more than it may be."""
+        found = []
+        for each in self.explored.problems:
+            if each.code:
+                found.append(Finding(each.code, each.text, (Label(each.op.at),)))
+            else:
+                found.append(Finding("TG407", each.text, (Label(each.op.at, "nothing else is proved"),)))
+        found += [Finding("TG403", each.text, (Label(each.op.at),)) for each in self.explored.notes]
+        return found
+
+    def possible(self, plan: Plan) -> Plan:
+        return plan
+
+    def with_sources(self, finding: Finding) -> Finding:
+        return finding
+
+
+def programs_of(ptx: Ptx, asked: str | None) -> list[PtxProgram]:
+    """Each kernel of a file; raises `BadInput` where its block has no shape."""
+    target, named = _target(ptx.module.target, asked)
+    return [_program(ptx, each, target, named) for each in ptx.kernels]
+
+
+def _program(ptx: Ptx, function: p.Function, target: Target, named: str) -> PtxProgram:
+    launch = Launch(_shape(ptx, function), target.lanes or 32)
+    code = lower(function, ptx.module, target.lds.bytes or 232448)
+    given, ranges = given_by(launch, code, function)
+    explored = explore(find_blocks(code), given, ranges, launch.lanes)
+    graph = build_graph(code, explored, launch, target)
+    return PtxProgram(ptx, function, target, launch, code, explored, graph, named)
+
+
+def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
+    """What the launch says, and the text: `.reqntid` is a demand (11.4)."""
+    asked, wanted = ptx.block, function.threads
+    if wanted and asked and _full(wanted) != _full(asked):
+        said = f"`{function.name}` asks for blocks of {_text(wanted)} threads, not {_text(asked)}"
+        raise BadInput(Finding("TG022", said, (Label(function.at),)))
+    shape = asked or wanted
+    if not shape:
+        most = f", at most {_text(function.most)}" if function.most else ""
+        message = f"how many threads does a block of `{function.name}` have? Its addresses depend on this{most}"
+        help_ = "state it: `--block 256`, or `--block 16x16`"
+        raise BadInput(Finding("TG022", message, (Label(function.at),), help=help_))
+    threads = prod(shape)  # of Python's numbers, which do not wrap around
+    most_threads = prod(function.most) if function.most else MOST_THREADS
+    if not 0 < threads <= min(most_threads, MOST_THREADS):
+        message = (
+            f"a block of {_text(shape)} threads: `{function.name}` takes at most {min(most_threads, MOST_THREADS)}"
+        )
+        raise BadInput(Finding("TG022", message, (Label(function.at),)))
+    return shape
+
+
+def _full(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape, 1, 1, 1)[:3]
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def parse_block(text: str) -> tuple[int, ...]:
+    """`256`, `16x16`, `8x8x4`."""
+    parts = text.lower().replace(",", "x").split("x")
+    # Of numbers with more digits Python converts none, and no block has so many threads.
+    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r" *0*[1-9][0-9]{0,8} *", each) for each in parts):
+        help_ = "as in `--block 256` or `--block 16x16`"
+        raise BadInput(Finding("TG022", f"`{text[:80]}` is not a block shape", (), help=help_))
+    return tuple(map(int, parts))
+
+
+def _target(named: str, asked: str | None) -> tuple[Target, str]:
+    """The target of a file: what is written for an architecture runs on those after it (PTX ISA 11.1.2)."""
+    if asked is not None:
+        target = load_target("" if asked == "none" else asked)
+        if target.vendor != "NVIDIA":
+            raise BadInput(Finding("TG007", f"PTX is for NVIDIA GPUs, and `{asked}` is not one"))
+        return target, named if target.name != named else ""
+    nvidia = sorted((each for each in map(load_target, known_targets()) if each.vendor == "NVIDIA"), key=_number)
+    wanted = _digits(named)
+    target = next((each for each in reversed(nvidia) if _number(each) <= wanted), nvidia[0])
+    return target, named if target.name != named else ""
+
+
+def _number(target: Target) -> int:
+    return _digits(target.name)
+
+
+def _digits(name: str) -> int:
+    return int("".join(re.findall("[0-9]", name))[:9] or 0)
+
+
+def given_by(launch: Launch, code: m.Code, function: p.Function) -> tuple[dict[str, Value], dict[str, Range]]:
+    """What special registers, arguments and addresses of arrays hold."""
+    threads, shape = launch.threads, _full(launch.shape)
+    linear = np.arange(threads, dtype=np.int64)
+    lane = linear % launch.lanes
+    bit = np.left_shift(1, lane)
+    found = {
+        "%tid.x": number(linear % shape[0], threads),
+        "%tid.y": number(linear // shape[0] % shape[1], threads),
+        "%tid.z": number(linear // (shape[0] * shape[1]), threads),
+        "%laneid": number(lane, threads),
+        "%lanemask_eq": number(bit, threads),
+        "%lanemask_lt": number(bit - 1, threads),
+        "%lanemask_le": number(2 * bit - 1, threads),
+        "%lanemask_gt": number((1 << launch.lanes) - 2 * bit, threads),
+        "%lanemask_ge": number((1 << launch.lanes) - bit, threads),
+    }
+    ranges: dict[str, Range] = {}
+    most = (1 << 31) - 1
+    for place, axis in enumerate(AXES):
+        found[f"%ntid.{axis}"] = number(shape[place], threads)
+        found[f"%ctaid.{axis}"] = symbol(Name(WORKGROUP[place]), threads)
+        found[f"%nctaid.{axis}"] = symbol(Name(f"%blocks_{axis}"), threads)
+        ranges[WORKGROUP[place]], ranges[f"%blocks_{axis}"] = (0, most), (1, most)
+    for array in code.arrays:
+        found[f"&{array.name}"] = Value(number(array.base, threads).base, tags=frozenset((array.name,)))
+    wanted = {each.name for op in code.ops for each in m.operands_of(op.action) if isinstance(each, m.Given)}
+    taken = {name for value in found.values() for name in names(value.plus)}
+    for name in sorted(wanted):
+        if name.startswith("param "):
+            plain = _symbol(name, function.name)
+            # Another type at the same place, of a sign or of a part of the bits, is another number.
+            while plain in taken:
+                plain += "_" + name.rsplit(" ", 1)[1]
+            taken.add(plain)
+            tags = frozenset((GLOBAL,)) if name.endswith("64") else NO_TAGS
+            found[name] = symbol(Name(plain), threads, tags)
+    return found, ranges
+
+
+def _symbol(given: str, function: str) -> str:
+    """`param gemm_param_2+0 u32` is `%param_2`."""
+    _, place, _ = given.split(" ")
+    name, _, offset = place.partition("+")
+    plain = name.removeprefix(f"{function}_")
+    plain = "".join(each if each.isalnum() or each == "_" else "_" for each in plain)
+    return f"%{plain}" if offset == "0" else f"%{plain}_{offset}"
+
+
+def pick(ptx: Ptx, name: str) -> str:
+    """The kernel that a name means; raises `BadInput` if there is none."""
+    known = [each.name for each in ptx.module.entries]
+    if name in known:
+        return name
+    alike = [each for each in known if name in each]
+    if len(alike) == 1:  # a part of a mangled name that only one has
+        return alike[0]
+    meant = closest(name, known)
+    help_ = f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(known) or 'no kernel'}"
+    raise BadInput(Finding("TG007", f"the file has no kernel `{name}`", (), help=help_))

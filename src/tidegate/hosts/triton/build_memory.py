@@ -1,0 +1,216 @@
+"""Allocations, views and accesses of TTGIR as points.
+
+Needs   memory descriptors with their types, and what the effects table says of an operation
+Gives   buffers, views, accesses with footprints
+Keeps   what is masked or scattered may touch all that it could; memory that nobody knows is all of it
+Cost    constant for each operation
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.graph import model as g
+from tidegate.hosts.mlir.model import Operation, walk
+from tidegate.hosts.triton.build_lanes import Lanes
+from tidegate.hosts.triton.build_objects import bytes_of
+from tidegate.hosts.triton.effects import Effect
+from tidegate.hosts.triton.layout_lanes import lanes_of
+from tidegate.hosts.triton.layouts import Encoding
+from tidegate.hosts.triton.target import counts_instructions
+from tidegate.hosts.triton.types import MemDesc
+from tidegate.hosts.triton.values import name_of
+from tidegate.hosts.triton.views import Owner, View, footprint, index_view, same_view, subslice_view
+from tidegate.language.types import DTYPES
+
+# Operators of atomics, as `TT_AtomicRMWAttr` numbers them.
+OPERATORS = {1: "and", 2: "or", 3: "xor", 4: "add", 5: "fadd", 6: "max", 7: "min", 8: "umax", 9: "umin", 10: "exch"}
+FETCHING = ("", "exch")  # what is left depends on who comes last, also where nothing takes what was there before
+
+
+class Memory(Lanes):
+    def alloc(self, op: Operation) -> None:
+        type_ = self.types.memdesc(op.result_types[0])
+        if type_ is None:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        if not type_.is_shared:
+            return
+        name = name_of(op.result)
+        if op.result in self.objects:
+            self.views[op.result] = View(g.Ref(name), (0,) * type_.rank, type_, True)
+            if op.operands:
+                self.access(op, "write", op.result, self.effect(op), None, ())
+            return
+        offset = op.integer("allocation.offset")
+        if not type_.is_known:  # from there on all of it, and any part of it is all of it
+            rest = max(type_.all_bytes, self.ttgir.shared - (offset or 0))
+            place = self.own_memory(name, rest, 1, offset)
+            self.views[op.result] = View(place, None, type_, opaque=rest)
+        else:
+            # The padding behind the last slot may be another's.
+            whole = not self.has_plain_slots(op) or type_.all_bytes != type_.slot_bytes * type_.slots
+            slots, bytes_ = (1, type_.all_bytes) if whole else (type_.slots, type_.slot_bytes)
+            place = self.own_memory(name, bytes_, slots, offset)
+            self.views[op.result] = View(place, (0,) * type_.rank, type_, slots > 1 and self.frame is None)
+        if self.frame is None:
+            # Without a `local_dealloc` memory lives as long as it is used, and Triton gives it to others behind that.
+            freed = any(each.name == "ttg.local_dealloc" and op.result in each.operands for each in walk(self.function))
+            self.add(g.Alloc(name) if freed else g.Compute(), op)
+        if op.operands:
+            self.access(op, "write", op.result, self.effect(op), None, ())
+
+    def has_plain_slots(self, op: Operation) -> bool:
+        """Whether all who use an allocation take one slot of it, so that slots can be told apart by number."""
+        allowed = ("ttg.memdesc_index", "ttg.local_dealloc", "scf.for", "scf.yield", "ttg.warp_specialize.partitions")
+        users = [each for each in walk(self.function) if op.result in each.operands]
+        return all(each.name in allowed for each in users)
+
+    def dealloc(self, op: Operation) -> None:
+        view = self.views.get(op.operands[0])
+        if view is not None and view.place.base in {each.name for each in self.b.parts.get("buffers", ())}:
+            self.add(g.Free(view.place.base), op)
+
+    def parameter(self, name: str, type_: MemDesc) -> None:
+        """A descriptor that comes from outside: it may be any memory, and is taken for memory of its own."""
+        buffer = self.b.buffer(name_of(name), type_.slot_bytes, type_.slots)
+        self.views[name] = View(g.Ref(buffer), (0,) * type_.rank, type_, type_.slots > 1)
+
+    def view(self, op: Operation, effect: Effect) -> None:
+        source = self.views.get(op.operands[0])
+        type_ = self.types.memdesc(op.result_types[0])
+        if source is None or type_ is None:
+            return
+        if effect.view == "index":
+            self.views[op.result] = index_view(source, self.values.index(op.operands[1]), type_)
+        elif effect.view == "subslice":
+            self.views[op.result] = subslice_view(source, op.integers("offsets"), type_)
+        else:
+            self.views[op.result] = same_view(source, op, type_)
+
+    def select(self, op: Operation) -> None:
+        then, otherwise = self.views.get(op.operands[1]), self.views.get(op.operands[2])
+        if then is None or otherwise is None or then.opaque or otherwise.opaque:
+            self.anything(op)
+            return
+        both = g.Either(self.values.cond(op.operands[0]), then.place, otherwise.place)
+        self.add(g.Assign(((name_of(op.result), both),)), op)
+        start = then.start if then.start == otherwise.start else None
+        self.views[op.result] = View(g.Ref(name_of(op.result)), start, then.type)
+
+    def forward(self, op: Operation) -> None:
+        """Results that are the operands again."""
+        for result, value in zip(op.results, op.operands, strict=False):
+            if value in self.views:
+                self.views[result] = self.views[value]
+
+    def accesses(self, op: Operation, effect: Effect) -> None:
+        descriptors = self.descriptors(op)
+        told = next((v for v, what in zip(descriptors, effect.memory, strict=False) if what == "barrier"), None)
+        known = all(value in self.views for value in descriptors)
+        told_to_nobody = told is not None and not self.is_object(told)
+        if not known or told_to_nobody or len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
+            self.anything(op)
+            return
+        touched = [pair for pair in zip(descriptors, effect.memory, strict=False) if pair[1] not in ("barrier", "view")]
+        for place, (value, what) in enumerate(touched):
+            self.access(op, what, value, effect, told, self.issues(op, effect, place == 0))
+
+    def issues(self, op: Operation, effect: Effect, is_first: bool) -> tuple[g.Issue, ...]:
+        """What an access counts on the queue of its operation.
+
+        Groups are counted where they are closed. An operation with several accesses is one unit of its queue, which the
+        first of them counts: none of them is younger than another. Of copies under a mask no unit is certain.
+        """
+        if effect.queue == "async":
+            return (g.Issue(effect.queue, 0, 0),)
+        may_be_skipped = effect.queue != "wgmma" and self.is_masked(op)  # a product's flag is no mask: it adds or not
+        return (g.Issue(effect.queue, int(is_first and not may_be_skipped), 1),)
+
+    def access(
+        self, op: Operation, what: str, value: str, effect: Effect, told: str | None, issues: tuple[g.Issue, ...]
+    ) -> None:
+        view = self.memory_of(self.views[value])
+        type_ = self.type_of(op, value)
+        later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
+        alone, apart = effect.by == "one", self.is_apart((value,))
+        scattered = effect.layout == "scattered"
+        by_all = scattered or self.is_exchanged(value)
+        register = None if by_all else self.register_layout(op, effect)
+        foot = footprint(view, type_, register, by_all, Owner(self.group.count, self.group.first))
+        if self.is_masked(op):
+            foot = g.Footprint(foot.place, foot.extents, foot.width, True)
+        operator = OPERATORS.get(op.integer("atomic_rmw_op") or 0, "")
+        action = g.Access(
+            what,
+            foot,
+            later,
+            effect.proxy,
+            operator=operator if what == "atomic" else "",
+            fetches=what == "atomic" and (operator in FETCHING or self.is_used(op)),
+            mbarrier=self.barrier_ref(told) if told is not None else None,
+            as_one=not alone and not apart,  # waves at different places may meet in one execution
+            element=type_.element if what == "atomic" and type_.element in DTYPES else "",
+            lanes="" if apart else self.lanes_name(op, view, type_, effect, by_all),
+        )
+        facts: dict[str, Any] = {
+            "role": "copy" if later else "local_read" if what == "read" else "local_write",
+            "issues": issues if later and effect.queue else (),
+        }
+        if alone:
+            self.by_one(op, action, **facts)
+        else:
+            number = self.add(action, op, **facts)
+            if effect.queue == "async":
+                self.pending.append(number)
+            if effect.queue == "tdm" and told is not None:
+                self.arrive_when_done(op, told, bytes_of(foot))
+
+    def is_used(self, op: Operation) -> bool:
+        """Whether anything takes what an operation makes."""
+        made = set(op.results)
+        return any(not made.isdisjoint(each.operands) for each in walk(self.function))
+
+    def lanes_name(self, op: Operation, view: View, type_: MemDesc, effect: Effect, by_all: bool) -> str:
+        """The name of the map from bytes to lanes; where the bytes of all waves count, it is another one."""
+        plain = effect.own_lanes and view.start is not None and not view.opaque and type_.slots == 1
+        if effect.queue and self.ttgir.gpu.backend == "hip" and not counts_instructions(self.ttgir.gpu):
+            # Lane i of a load to LDS writes the i-th piece behind M0, whatever lane holds the pointer: for a swizzle
+            # Triton moves pointers between lanes. GPUs with a counter for such copies take an address of each lane.
+            return ""
+        register = self.register_layout(op, effect) if plain else None
+        if register is None:
+            return ""
+        found = lanes_of(
+            register,
+            type_.slot_shape,
+            view.type.encoding,
+            view.type.allocated[-view.type.rank :],
+            type_.bits,
+            self.ttgir.gpu.backend,
+            start=view.start if view.start is not None and any(view.start) else None,
+            first_wave=self.group.first,
+            lane_by_lane=bool(effect.queue),
+        )
+        return f"{found} of all waves" if found and by_all else found
+
+    def type_of(self, op: Operation, value: str) -> MemDesc:
+        if value == op.result:
+            text = op.result_types[0]
+        else:
+            text = op.operand_types[op.operands.index(value)]
+        found = self.types.memdesc(text)
+        assert found is not None
+        return found
+
+    def register_layout(self, op: Operation, effect: Effect) -> Encoding | None:
+        """The encoding that says which warp touches which bytes."""
+        texts = op.result_types if effect.layout == "result" else op.operand_types
+        found = next((tensor for text in texts if (tensor := self.types.tensor(text)) is not None), None)
+        return None if found is None else found.encoding
+
+    def is_masked(self, op: Operation) -> bool:
+        """Whether a mask may leave some bytes untouched."""
+        tensors = (self.types.tensor(type_) for type_ in op.operand_types)
+        return "i1" in op.operand_types or any(each is not None and each.element == "i1" for each in tensors)

@@ -1,0 +1,174 @@
+"""Barriers and waits of TTGIR, and the memory and barriers inside its operations.
+
+Needs   what the effects table says of an operation
+Gives   synchronization as points; accesses to memory that was laid out for an operation
+Keeps   a barrier inside an operation is relied on only where it is certain: a conversion that may stay inside of warps
+        has none
+Cost    constant for each operation
+
+    ttg.convert_layout {allocation.offset = 0}        write scratch, as one; barrier; read scratch
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+from tidegate.diag import BadInput, Finding, Label
+from tidegate.graph import model as g
+from tidegate.hosts.mlir.model import Operation, integer
+from tidegate.hosts.triton.build_memory import Memory
+from tidegate.hosts.triton.effects import Effect
+from tidegate.hosts.triton.halves import waves_where
+from tidegate.hosts.triton.layouts import lanes_keep_to_themselves, may_stay_in_warps
+from tidegate.hosts.triton.target import counts_instructions
+from tidegate.hosts.triton.tokens import count_waits, fewest_instructions
+from tidegate.language import ops
+
+_WORD = re.compile(r"<(\w+)>")  # in an attribute such as `#gpu.barrier_scope<subgroup>`
+BYTES_AT_ONCE = 16  # of a lane: `global_load_async_to_lds_b128` is the widest
+LOCAL = 1  # the bit of shared memory among the address spaces of a barrier
+WARP_GROUP = 4  # waves that carry out a matrix product of sm_90 together
+
+
+class Synchronization(Memory):
+    def needs_no_scratch(self, op: Operation) -> bool:
+        """Whether an operation has no memory because it needs none, not because nobody laid it out.
+
+        Where Triton is there to say, all that need some have it: `Ttgir.is_complete`. Otherwise a conversion needs none
+        if no element leaves its lane.
+        """
+        if self.ttgir.is_complete:
+            return True
+        tensors = [self.types.tensor(type_) for type_ in (*op.operand_types, *op.result_types)]
+        if op.name != "ttg.convert_layout" or len(tensors) != 2:
+            return False
+        source, result = (None if each is None else each.encoding for each in tensors)
+        shape = tensors[0].shape if tensors[0] is not None else ()
+        return source is not None and result is not None and lanes_keep_to_themselves(source, result, shape)
+
+    def scratch(self, op: Operation, effect: Effect) -> None:
+        offset, known = op.integer("allocation.offset"), self.size_of(op)
+        assert offset is not None
+        if known is None:
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+            return
+        place = self.own_memory(f"%scratch{len(self.b.parts.get('buffers', ()))}", known, 1, offset)
+        if not effect.scratch:
+            self.unknown.append(op)
+            self.add(g.Unknown((place.base,)), op)
+            return
+        foot = g.Footprint(place, (), known, True)
+        if self.meets_before(op, effect):
+            self.meet(op)
+        if effect.inside_a_warp and self.stays_in_warps(op):
+            self.add(g.Access("write", foot, as_one=True), op, role="local_write")
+            return
+        if effect.by == "one":
+            self.by_one(op, g.Access("write", foot), role="local_write")
+            return
+        for what in effect.scratch:
+            if what == "barrier":
+                self.meet(op)
+            else:
+                role = "local_read" if what == "read" else "local_write"
+                self.add(g.Access(what, foot, as_one=True), op, role=role)
+
+    def stays_in_warps(self, op: Operation) -> bool:
+        """Whether a conversion moves nothing between warps: then they do not meet in it."""
+        source, result = self.types.tensor(op.operand_types[0]), self.types.tensor(op.result_types[0])
+        if source is None or result is None or source.encoding is None or result.encoding is None:
+            return True  # nobody knows: then no barrier is relied on
+        return may_stay_in_warps(source.encoding, result.encoding, result.shape)
+
+    def ordered(self, op: Operation, effect: Effect) -> None:
+        """Atomics that release and acquire let all waves meet before and after."""
+        before, after = self.meets_before(op, effect), self.meets_after(op, effect)
+        if before:
+            self.meet(op)
+        self.add(g.Compute(), op, role="global_write")
+        if after:
+            self.meet(op)
+
+    def meets_before(self, op: Operation, effect: Effect) -> bool:
+        return effect.release and op.integer("sem") in (3, 4)
+
+    def meets_after(self, op: Operation, effect: Effect) -> bool:
+        return effect.acquire and op.integer("sem") in (2, 4)
+
+    def barrier(self, op: Operation, effect: Effect) -> None:
+        if effect.barrier == "conditional":
+            half = waves_where(self.values, op.operands[0], self.waves, self.ttgir.lanes)
+            if half is None:  # then nobody knows who meets whom at any other barrier
+                message = "it is unknown which waves meet at this barrier: not one half of them by number"
+                raise BadInput(Finding("TG012", message, (Label(op.at),)))
+            self.sync(ops.ConditionalBarrier(half), op)
+            return
+        if effect.barrier == "unmodelled" or op.operands:
+            message = f"`{op.name}` is not modelled: waves may arrive at the barrier of others, or of another number"
+            raise BadInput(Finding("TG012", message, (Label(op.at),)))
+        scope = _WORD.search(op.attribute(effect.scope) or "") if effect.scope else None
+        if scope is None or scope[1] == "workgroup":
+            self.meet(op, not self.orders_memory(op, effect))
+        elif scope[1] == "subgroup":
+            self.add(g.Sync(ops.Fence("wave")) if self.orders_memory(op, effect) else g.Compute(), op)
+        else:  # of workgroups, or of whoever: nothing is known to meet there
+            self.unknown.append(op)
+            self.add(g.Unknown(()), op)
+
+    def orders_memory(self, op: Operation, effect: Effect) -> bool:
+        """Whether a barrier waits for what was done to shared memory."""
+        if effect.spaces:
+            return bool((integer(op.attribute(effect.spaces) or "") or 0) & LOCAL)
+        listed = op.attribute(effect.fenced) if effect.fenced else None
+        return effect.barrier != "bare" and (listed is None or "<workgroup>" in listed)
+
+    def wait(self, op: Operation, effect: Effect) -> None:
+        count = self.count_of(op, effect)
+        if count is None:
+            self.unknown.append(op)  # for how many, or how many instructions a copy becomes, is not known here
+            self.add(g.Compute(), op)
+            return
+        what = ops.WaitCount(((effect.wait, count),))
+        if effect.by == "one":
+            self.by_one(op, g.Sync(what))
+        else:
+            self.sync(what, op)
+        if effect.meets and self.group.count > WARP_GROUP and op.attribute(effect.meets) is None:
+            if self.ttgir.is_open or op.at.line in self.ttgir.relaxed:  # to be decided, or decided
+                self.relaxed.append(op)
+            else:
+                self.meet(op)
+
+    def count_of(self, op: Operation, effect: Effect) -> int | None:
+        """How many groups, or copies of a queue without groups, may be under way behind a wait."""
+        count = op.integer(effect.count)
+        if effect.wait not in ("async", "tdm") or not counts_instructions(self.ttgir.gpu):
+            return count if effect.unit == "groups" or not count else None
+        if effect.unit == "instructions" and not count:
+            return count
+        if op.operands and self.counted is None:
+            self.counted = count_waits(self.function, self.least_instructions)
+        left = self.counted.get(id(op)) if op.operands and self.counted is not None else None
+        if effect.unit == "groups":
+            return count if not op.operands else None if left is None else left.count
+        assert count is not None
+        if left is not None and count <= left.instructions:
+            return left.count
+        if effect.wait == "tdm":  # each copy is one instruction at least
+            return count
+        fewest = fewest_instructions((each for each in self.ttgir.functions if each.regions), self.least_instructions)
+        return -(-count // fewest) if fewest else None
+
+    def least_instructions(self, op: Operation) -> int:
+        """How many instructions a wave issues for a copy, at least: each moves no more than 16 bytes of a lane.
+
+        Where there are more lanes than elements, some waves may issue none.
+        """
+        tensor = next(filter(None, map(self.types.tensor, op.operand_types)), None)
+        memory = next(filter(None, map(self.types.memdesc, op.operand_types)), None)
+        if tensor is None or memory is None or memory.bits % 8:
+            return 0
+        elements, lanes = prod(tensor.shape), self.waves * self.ttgir.lanes
+        return max(1, elements * memory.bits // 8 // (lanes * BYTES_AT_ONCE)) if elements >= lanes else 0

@@ -1,0 +1,121 @@
+"""Arithmetic on vectors of threads, against Python's numbers; symbols against numbers put in for them."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tidegate.hosts.isa.arithmetic import Calculator
+from tidegate.hosts.isa.values import Value, number, symbol
+from tidegate.index import Name, evaluate, holds
+
+THREADS = 16
+M32 = 0xFFFFFFFF
+
+
+def calculator() -> Calculator:
+    return Calculator(THREADS, {"%k": (0, 1000)})
+
+
+def signed(value: int, bits: int = 32) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def test_operators_on_bits() -> None:
+    rnd = random.Random(5)
+    calc = calculator()
+    for _ in range(40):
+        a = [rnd.choice((rnd.getrandbits(32), rnd.randrange(64), 1 << rnd.randrange(32))) for _ in range(THREADS)]
+        c = [rnd.choice((rnd.getrandbits(32), rnd.randrange(40))) for _ in range(THREADS)]
+        expected = {
+            ("add", False): [x + y for x, y in zip(a, c, strict=True)],
+            ("sub", False): [x - y for x, y in zip(a, c, strict=True)],
+            ("mul", False): [x * y for x, y in zip(a, c, strict=True)],
+            ("mulhi", False): [x * y >> 32 for x, y in zip(a, c, strict=True)],
+            ("mulhi", True): [signed(x) * signed(y) >> 32 for x, y in zip(a, c, strict=True)],
+            ("div", False): [x // y if y else M32 for x, y in zip(a, c, strict=True)],
+            ("rem", True): [int(np.fmod(signed(x), signed(y))) if y else x for x, y in zip(a, c, strict=True)],
+            ("shl", False): [x << y if y < 32 else 0 for x, y in zip(a, c, strict=True)],
+            ("shr", False): [x >> y if y < 32 else 0 for x, y in zip(a, c, strict=True)],
+            ("shr", True): [signed(x) >> min(y, 31) for x, y in zip(a, c, strict=True)],
+            ("min", True): [min(signed(x), signed(y)) for x, y in zip(a, c, strict=True)],
+            ("max", False): [max(x, y) for x, y in zip(a, c, strict=True)],
+            ("xor", False): [x ^ y for x, y in zip(a, c, strict=True)],
+        }
+        for (operator, sign), wanted in expected.items():
+            found = calc.compute(operator, [number(a, THREADS), number(c, THREADS)], 32, sign, 32)
+            assert found.base.tolist() == [each & M32 for each in wanted], operator
+
+
+def test_fields_of_bits() -> None:
+    calc, rnd = calculator(), random.Random(3)
+    for _ in range(60):
+        a, place, count = rnd.getrandbits(32), rnd.randrange(40), rnd.randrange(40)
+        given = [number(each, THREADS) for each in (a, place, count)]
+        plain = (a >> place) & ((1 << count) - 1) if place < 32 else 0
+        assert calc.compute("bfe", given, 32, False, 32).base[0] == plain & M32
+        into = rnd.getrandbits(32)
+        given = [number(each, THREADS) for each in (a, into, place, count)]
+        mask = ((1 << count) - 1) << place & M32 if place < 32 else 0
+        wanted = into & ~mask | (a << place) & mask
+        assert calc.compute("bfi", given, 32, False, 32).base[0] == wanted & M32
+        table = rnd.randrange(256)
+        words = [rnd.getrandbits(32) for _ in range(3)]
+        found = calc.compute("lop3", [number(each, THREADS) for each in (*words, table)], 32, False, 32).base[0]
+        for bit in range(32):
+            row = (words[0] >> bit & 1) << 2 | (words[1] >> bit & 1) << 1 | words[2] >> bit & 1
+            assert int(found) >> bit & 1 == table >> row & 1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_symbols_stand_for_every_number(seed: int) -> None:
+    """A value with a symbol has, for each number put in, the value that is computed with that number."""
+    rnd = random.Random(seed)
+    calc = calculator()
+    start = symbol(Name("%k"), THREADS)
+    values: list[Value] = [start, number(list(range(THREADS)), THREADS)]
+    steps: list[tuple[str, int, int | tuple[str, int], int, bool]] = []
+    for _ in range(rnd.randint(2, 7)):
+        operator = rnd.choice(("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "rem", "div", "mulhi", "copy"))
+        first = rnd.randrange(len(values))
+        constant = rnd.choice((1, 2, 3, 4, 5, 8, 12, 64, 512, 0x55555556, 0xAAAAAAAB))
+        if operator in ("shl", "shr"):
+            constant = rnd.randrange(6)
+        if operator in ("and",):
+            constant = rnd.choice((1, 3, 7, 12, 512, 0xFFFFFFFC))
+        other = rnd.randrange(len(values)) if operator in ("add", "sub") and rnd.random() < 0.6 else -1
+        second = values[other] if other >= 0 else number(constant, THREADS)
+        given = [values[first]] if operator == "copy" else [values[first], second]
+        values.append(calc.compute(operator, given, 32, False, 32))
+        steps.append((operator, first, constant if other < 0 else ("value", other), 32, False))
+    for k in (0, 1, 2, 3, 7, 11, 12, 100, 999):
+        plain = Calculator(THREADS, {})
+        again: list[Value] = [number(k, THREADS), number(list(range(THREADS)), THREADS)]
+        for place, (operator, first, second_, bits, sign) in enumerate(steps):
+            held = again[second_[1]] if isinstance(second_, tuple) else number(second_, THREADS)
+            given = [again[first]] if operator == "copy" else [again[first], held]
+            again.append(plain.compute(operator, given, bits, sign, bits))
+            value = values[place + 2]
+            if value.is_known:
+                total = value.base + evaluate(value.plus, {"%k": k})
+                exact = again[-1].base
+                in_range = (exact < 1 << 31).all() and (np.abs(total) < 1 << 31).all()
+                if in_range and all((e.base < 1 << 31).all() for e in again):  # sums do not wrap around
+                    assert total.tolist() == exact.tolist(), (operator, value.plus)
+
+
+def test_comparisons_with_symbols() -> None:
+    calc = calculator()
+    k = symbol(Name("%k"), THREADS)
+    tid = number(list(range(THREADS)), THREADS)
+    moved = calc.compute("add", [k, tid], 32, False, 32)
+    for operator, test in (("lt", lambda x, y: x < y), ("ne", lambda x, y: x != y), ("ge", lambda x, y: x >= y)):
+        pred = calc.compare(operator, moved, calc.compute("add", [tid, number(5, THREADS)], 32, False, 32), 32, True)
+        assert pred.cond is not None
+        for value in (0, 4, 5, 6, 900):
+            assert holds(pred.cond, {"%k": value}) == test(value, 5)
+    assert not calc.compare("lt", moved, number(8, THREADS), 32, True).is_uniform
+    assert calc.compare("ge", moved, number(0, THREADS), 32, True).base.all()

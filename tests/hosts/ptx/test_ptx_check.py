@@ -1,0 +1,258 @@
+"""`tidegate check` on PTX: kernels written by hand, each right and with its mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oracles.programs.ptx_kernels import (
+    DOUBLE,
+    HISTOGRAM,
+    RING,
+    SHIFT,
+    TAIL,
+    TRANSPOSE,
+    TREE,
+    check,
+    codes,
+    kernel,
+    program,
+)
+from tidegate import cli
+from tidegate.diag import BadInput
+from tidegate.graph.parse import parse_graph
+from tidegate.graph.show import show_graph
+from tidegate.simulate.judge import judge
+
+Run = Callable[..., tuple[int, str]]
+
+
+def proved(body: str, block: tuple[int, ...], size: int = 8192) -> bool:
+    return check(kernel(body, size=size), block).is_proved
+
+
+# --- right, and with its mistake ----------------------------------------------------------------------------------
+
+
+def test_a_transposition_needs_its_barrier() -> None:
+    assert proved(TRANSPOSE, (16, 16))
+    assert codes(kernel(TRANSPOSE.replace("bar.sync 0;", "")), (16, 16)) == {"TG101", "TG108"}
+
+
+def test_a_tree_is_followed_step_by_step() -> None:
+    assert proved(TREE.format(last=0), (256,))
+    lost = TREE.format(last=0).replace("$L2:\n  bar.sync 0;", "$L2:")
+    assert "TG101" in codes(kernel(lost), (256,))
+
+
+@pytest.mark.parametrize(("sync", "right"), [("bar.warp.sync 0xffffffff;", True), ("", False)])
+def test_a_warp_at_the_end_of_a_tree_needs_warp_barriers(sync: str, right: bool) -> None:
+    """Lanes run apart: a tail without `bar.warp.sync` was right on GPUs that are gone."""
+    body = TREE.format(last=32) + TAIL.format(sync=sync)
+    found = check(kernel(body), (256,))
+    assert found.is_proved == right
+    assert {each.code for each in found.findings} == (set() if right else {"TG108"})
+
+
+def test_a_fence_of_one_warp_orders_nothing_in_another() -> None:
+    """The fence stands in a region of warp 0; lanes of warp 1 pass it by."""
+    only = "setp.ge.u32 %p3, %r1, 32;\n  @%p3 bra $L9;\n  bar.warp.sync 0xffffffff;\n$L9:"
+    found = check(kernel(SHIFT.format(sync=only)), (64,))
+    (finding,) = found.findings
+    assert finding.code == "TG108"
+    point = dict(dict(finding.witness)["point"])  # type: ignore[call-overload]
+    assert point["u"] == point["v"] == 1
+
+
+def test_a_toggled_slot_halves_the_barriers() -> None:
+    assert proved(DOUBLE.format(barrier="bar.sync 0;", toggle=1), (256,))
+    assert "TG102" in codes(kernel(DOUBLE.format(barrier="bar.sync 0;", toggle=0)), (256,))
+    assert "TG101" in codes(kernel(DOUBLE.format(barrier="", toggle=1)), (256,))
+
+
+def test_a_ring_of_three_slots() -> None:
+    assert proved(RING.format(left=1, slots=3), (256,))
+    assert not proved(RING.format(left=2, slots=3), (256,))
+    assert not proved(RING.format(left=1, slots=2), (256,))
+    without = RING.format(left=1, slots=3).replace("bar.sync 0;", "")
+    assert not proved(without, (256,))
+
+
+def test_remainders_of_counters_make_addresses_exact() -> None:
+    found = program(kernel(RING.format(left=1, slots=3)), (256,))
+    assert found.explored.exact == found.explored.touches == 4
+    assert any(name.endswith("_by3") for name in found.explored.names)
+
+
+def test_a_barrier_that_some_lanes_pass_by() -> None:
+    body = "mov.u32 %r1, %tid.x;\n  setp.ge.u32 %p1, %r1, {n};\n  @%p1 bra $L1;\n  bar.sync 0;\n$L1:\n"
+    tail = "  mov.u32 %r3, tile;\n  ld.shared.f32 %f1, [%r3];"
+    assert "TG201" in codes(kernel(body.format(n=7) + tail), (64,))
+    assert "TG202" in codes(kernel(body.format(n=32) + tail), (64,))
+    assert check(kernel(body.format(n=64) + tail), (64,)).is_proved  # nobody passes it by
+
+
+def test_an_early_exit_leaves_the_barrier_to_the_others() -> None:
+    body = "mov.u32 %r1, %tid.x;\n  ld.param.u32 %r9, [k_param_1];\n  setp.ge.s32 %p1, %r1, %r9;\n  @%p1 {go};\n"
+    assert proved(body.format(go="exit") + SHIFT.format(sync="bar.sync 0;"), (64,))
+    assert proved(body.format(go="bra $L9") + SHIFT.format(sync="bar.sync 0;") + "$L9:", (64,))
+    # What was written before the end is not known to those who go on.
+    late = SHIFT.format(sync=body.format(go="exit").replace("mov.u32 %r1, %tid.x;", "") + "bar.sync 0;")
+    assert not proved(late, (64,))
+
+
+def test_a_histogram_by_atomics() -> None:
+    add = "red.shared.add.u32 [%r6], 1;"
+    assert proved(HISTOGRAM.format(add=add), (256,))
+    fetched = "atom.shared.add.u32 %r8, [%r6], 1;"
+    assert proved(HISTOGRAM.format(add=fetched), (256,))
+    plain = "ld.shared.u32 %r8, [%r6];\n  st.shared.u32 [%r6], %r8;"
+    found = check(kernel(HISTOGRAM.format(add=plain)), (256,))
+    assert not found.is_proved
+    assert "TG403" in {each.code for each in found.findings}
+
+
+def test_the_block_decides() -> None:
+    """Right for one warp at a time, wrong for two: the neighbour of lane 31 is in the next warp."""
+    body = SHIFT.format(sync="bar.warp.sync 0xffffffff;").replace("xor.b32 %r5, %r2, 4", "xor.b32 %r5, %r2, 128")
+    assert proved(body, (32,))
+    assert codes(kernel(body), (64,)) == {"TG101"}
+
+
+@pytest.mark.parametrize(
+    "between", ["", "membar.cta;", "fence.acq_rel.cta;", "shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1;"]
+)
+def test_lanes_of_a_warp_are_in_no_order(between: str) -> None:
+    assert codes(kernel(SHIFT.format(sync=between)), (32,)) == {"TG108"}
+
+
+def test_a_warp_barrier_orders_the_lanes_it_names() -> None:
+    assert proved(SHIFT.format(sync="bar.warp.sync -1;"), (32,))
+    assert not proved(SHIFT.format(sync="bar.warp.sync 0x0000ffff;"), (32,))
+
+
+def test_barriers_of_all_threads_in_every_spelling() -> None:
+    for text in ("bar.sync 0;", "barrier.sync 0;", "barrier.cta.sync.aligned 1;", "bar.sync 0, 64;", "bar.cta.sync 3;"):
+        assert proved(SHIFT.format(sync=text).replace("xor.b32 %r5, %r2, 4", "xor.b32 %r5, %r2, 128"), (64,)), text
+    assert proved(SHIFT.format(sync="bar.red.popc.u32 %r9, 0, %p1;"), (64,))
+
+
+def test_the_simulator_shows_what_waves_do_to_each_other() -> None:
+    """It knows the bytes of waves, and of lanes only that one map gives them to the same ones."""
+    for body, block in ((TRANSPOSE, (16, 16)), (DOUBLE.format(barrier="bar.sync 0;", toggle=1), (256,))):
+        right, wrong = (program(kernel(each), block) for each in (body, body.replace("bar.sync 0;", "")))
+        assert not judge(right.graph, right.target).findings
+        assert "TG101" in {each.code for each in judge(wrong.graph, wrong.target).findings}
+
+
+# --- what is not modelled -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mbarrier.init.shared.b64 [tile], 1;",
+        "wgmma.fence.sync.aligned;",
+        "cp.async.bulk.commit_group;",
+        "barrier.cluster.arrive;",
+        "bar.arrive 1, 64;",
+        "bar.sync 1, 32;",
+        "call mystery, (%r1);",
+        "cp.async.mbarrier.arrive.shared.b64 [tile];",
+    ],
+)
+def test_nothing_is_proved_beside_what_is_not_modelled(line: str) -> None:
+    found = check(kernel(f"{line}\n  {SHIFT.format(sync='bar.sync 0;')}"), (64,))
+    assert found.verification is not None
+    assert found.verification.undecided
+    assert not found.is_proved
+
+
+def test_an_unknown_instruction_with_an_address_touches_everything() -> None:
+    found = check(kernel(SHIFT.format(sync="mystery.b32 %r9, [%r4];\n  bar.sync 0;")), (64,))
+    assert not found.is_proved
+    assert any("mystery.b32" in each.message for each in found.findings)
+
+
+def test_a_generic_address_keeps_its_array() -> None:
+    generic = """
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd1, %r1, 4;
+  mov.u32 %r3, tile;
+  cvt.u64.u32 %rd2, %r3;
+  cvta.shared.u64 %rd3, %rd2;
+  add.s64 %rd4, %rd3, %rd1;
+  st.f32 [%rd4], %f1;
+  {sync}
+  xor.b64 %rd5, %rd1, 128;
+  add.s64 %rd6, %rd3, %rd5;
+  ld.f32 %f2, [%rd6];
+"""
+    assert proved(generic.format(sync="bar.sync 0;"), (64,))
+    assert codes(kernel(generic.format(sync="")), (64,)) == {"TG101"}
+
+
+def test_bytes_beyond_an_array_are_found() -> None:
+    assert "TG301" in codes(kernel(SHIFT.format(sync="bar.sync 0;"), size=128), (64,))
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def command(*args: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["tidegate", "check", *args])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        found = capsys.readouterr()
+        return int(ended.value.code or 0), found.out + found.err
+
+    return command
+
+
+def test_the_shape_of_the_block_is_asked_for(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(kernel(TRANSPOSE))
+    status, said = run(str(path))
+    assert status == 2
+    assert "how many threads does a block of `k` have?" in said
+    assert "--block 256" in said
+    assert run(str(path), "--block", "16x16")[0] == 0
+    status, said = run(str(path), "--block", "two")
+    assert (status, "is not a block shape" in said) == (2, True)
+    status, said = run(str(path), "--block", "64x64")
+    assert (status, "at most 1024" in said) == (2, True)
+
+
+def test_a_shape_in_the_text_is_enough(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(kernel(TRANSPOSE, "16, 16, 1"))
+    status, said = run(f"{path}::k")
+    assert status == 0
+    assert "for blocks of 16x16x1 threads, 8 warps" in said
+    assert "proved: no race, inversion or hang, 8 waves in any order" in said
+    assert run(str(path), "--block", "32x8")[0] == 2
+    assert run(f"{path}::other", "--block", "16x16")[0] == 2
+
+
+def test_a_finding_names_threads_and_lines(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(kernel(TRANSPOSE.replace("bar.sync 0;", ""), "16, 16, 1"))
+    status, said = run(str(path))
+    assert status == 1
+    assert "error[TG101]: `tile` is read while another warp may still be writing it" in said
+    assert "(warp 1, lane" in said
+
+
+def test_graphs_of_threads_round_trip() -> None:
+    for body in (TRANSPOSE, TREE.format(last=32) + TAIL.format(sync="bar.warp.sync -1;"), RING.format(left=1, slots=3)):
+        graph = program(kernel(body), (256,)).graph
+        assert parse_graph(show_graph(graph)) == graph
+
+
+def test_a_kernel_of_no_block_is_refused() -> None:
+    with pytest.raises(BadInput, match="how many threads"):
+        program(kernel(TRANSPOSE))
