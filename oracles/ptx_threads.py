@@ -87,7 +87,8 @@ def run_thread(text: str, thread: int, threads: int, n: int) -> Trace:
         elif opcode == "cp.async.commit_group":
             groups.append([])
         elif opcode == "cp.async.wait_group":
-            for event in (each for group in groups[: len(groups) - 1 - int(given[0])] for each in group):
+            over = max(0, len(groups) - 1 - int(given[0]))  # the last one is still open
+            for event in (each for group in groups[:over] for each in group):
                 if event.done == NEVER:
                     event.until, event.done = (len(trace.barriers), trace.warps[-1]), step
         elif opcode == "cp.async.ca.shared.global":

@@ -88,7 +88,7 @@ def test_instructions() -> None:
     assert isinstance(load.operands[0], p.Vector)
     assert found["bra"].guard == p.Guard("%p1", True)
     assert found["st.shared.u32"].operands[0] == p.Address(p.Name("%r2"), -4)
-    assert found["mov.f32"].operands[1] == p.Number(0x3F800000)
+    assert found["mov.f32"].operands[1] == p.Number(0x3F800000, 32)
     compare = found["setp.lt.and.s32"]
     assert compare.operands[0] == p.Pair(p.Name("%p1"), p.Name("%p2"))
     assert compare.operands[3] == p.Negated("!", p.Name("%p2"))

@@ -285,6 +285,82 @@ $Ldone:
     "a place in another function, and a store on its line": RACE.replace(
         "  st.shared", "  .loc 1 2 3, function_name $L_info+4, inlined_at 1 2 3 st.shared"
     ),
+    "a minimum that is never negative": """
+  mov.u32 %r4, -5;
+  min.relu.s32 %r3, %r4, 3;
+  setp.eq.s32 %p9, %r3, %r4;"""
+    + RACE_UNLESS,
+    "a quotient by 0, which is any number": """
+  mov.u32 %r4, 0;
+  div.u32 %r3, %r1, %r4;
+  setp.eq.s32 %p9, %r3, -1;"""
+    + RACE_UNLESS,
+    "a remainder by 0, which is any number": """
+  and.b32 %r4, %r1, 0;
+  rem.u32 %r3, %r1, %r4;
+  setp.eq.s32 %p9, %r3, %r1;"""
+    + RACE_UNLESS,
+    "a third of the lowest number of 64 bits": """
+  mov.u64 %rd3, 0x8000000000000000;
+  div.s64 %rd4, %rd3, 3;
+  setp.gt.s64 %p9, %rd4, 0;"""
+    + RACE_UNLESS,
+    "what a texture says of itself": """
+  mov.u32 %r3, 0;
+  txq.width.b32 %r3, [%rd1];
+  setp.eq.s32 %p9, %r3, 0;"""
+    + RACE_UNLESS,
+    "a part of a transposed matrix, which lanes do not share": """
+  ld.global.u32 %r4, [%rd1];
+  movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r4;
+  setp.eq.s32 %p9, %r3, 0;"""
+    + BARRIER_UNLESS,
+    "a part of a product of matrices, which lanes do not share": """
+  ld.global.u32 %r4, [%rd1];
+  mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r3, %r5}, {%r4}, {%r4}, {%r4, %r4};
+  setp.eq.s32 %p9, %r3, 0;"""
+    + BARRIER_UNLESS,
+    "an instruction that nobody knows, of values that all share": """
+  ld.global.u32 %r4, [%rd1];
+  mystery.sync.b32 %r3, %r4;
+  setp.eq.s32 %p9, %r3, 0;"""
+    + BARRIER_UNLESS,
+    "an instruction that nobody knows, with an address in a register": """
+  mystery.b64 %rd3;
+  bar.sync 0;""",
+    "an instruction that nobody knows, which may go on behind a barrier": """
+  mov.u32 %r3, a;
+  mystery.async.b32 [%r3], %r1;
+  bar.sync 0;
+  ld.shared.u32 %r4, [%r3];""",
+    "a half of the sum of an address and an argument": """
+  mov.u64 %rd4, a;
+  add.s64 %rd5, %rd4, %rd1;
+  cvt.u32.u64 %r3, %rd5;
+  cvt.s64.s32 %rd6, %r3;
+  setp.eq.s64 %p9, %rd6, %rd5;"""
+    + RACE_UNLESS,
+    "how far two pointers lie apart that were read": """
+  mov.u64 %rd4, a;
+  ld.local.u64 %rd6, [%rd9];
+  ld.local.u64 %rd7, [%rd9+8];
+  sub.s64 %rd8, %rd6, %rd7;
+  add.s64 %rd8, %rd4, %rd8;
+  @%p1 st.shared.u32 [%rd8], %r1;
+  mov.u32 %r5, b;
+  @!%p1 ld.shared.u32 %r6, [%r5];""",
+    "a call through a register, whose prototype is called like a function of the library": """
+  call (), %rd1, (), free;""",
+    "a fraction of 64 bits in a register of 32": """
+  mov.f32 %f3, 0d3FF0000000000000;
+  mov.b32 %r3, %f3;
+  setp.eq.s32 %p9, %r3, 0;"""
+    + RACE_UNLESS,
+    "a fraction of 32 bits in a register of 64": """
+  mov.f64 %rd3, 0f3F800000;
+  mov.b64 %rd4, %rd3;
+  setp.eq.s64 %p9, %rd4, 0x3F800000;"""
+    + RACE_UNLESS,
 }
 
 
@@ -297,7 +373,7 @@ def test_a_lane_that_is_not_there_gives_nothing() -> None:
     """Blocks of 48 threads: the second warp has 16 lanes."""
     from_lane = """
   mov.u32 %r3, 0;
-  shfl.sync.idx.b32 %r4, %r3, 31, 31, 65535;
+  shfl.sync.idx.b32 %r4, %r3, 31, 31, -1;
   shl.b32 %r5, %r1, 2;
   mov.u32 %r6, a;
   add.s32 %r7, %r6, %r5;
@@ -306,6 +382,10 @@ def test_a_lane_that_is_not_there_gives_nothing() -> None:
     assert not is_proved(from_lane, 48)
     assert is_proved(from_lane, 64)
     assert is_proved(from_lane.replace(", 31, 31,", ", 15, 31,"), 48)
+    # A mask that does not name the lane itself, or the one that gives.
+    assert not is_proved(from_lane.replace(", 31, 31, -1", ", 31, 31, 65535"), 64)
+    assert not is_proved(from_lane.replace(", 31, 31, -1", ", 31, 31, %r2"), 64)
+    assert is_proved(from_lane.replace(".sync", "").replace(", 31, 31, -1", ", 31, 31"), 64)
     # Compilers put the last lane into a register; 28 among the upper bits makes eight parts of a warp.
     assert is_proved("  mov.u32 %r20, 31;" + from_lane.replace("31, 31,", "31, %r20,"), 64)
     assert not is_proved("  mov.u32 %r20, 7199;" + from_lane.replace("31, 31,", "31, %r20,"), 64)
@@ -348,6 +428,22 @@ def test_a_function_of_the_file_is_not_the_library_s() -> None:
     assert check(text, (64,)).is_proved
     own = ".func free()\n{\n  ret;\n}\n"
     assert not check(text.replace(".visible", f"{own}.visible", 1), (64,)).is_proved
+
+
+def test_memory_that_has_no_name_in_the_text() -> None:
+    """The launch gives memory, and an argument leads there."""
+    bare = "\n".join(line for line in HEAD.split("\n") if ".shared" not in line)
+    write = "  st.shared.u32 [%rd1], %r1;\n"
+    assert not check(f"{bare}{write}  ret;\n}}\n", (64,)).is_proved
+    assert check(f"{bare}{write.replace('shared', 'global')}  ret;\n}}\n", (64,)).is_proved
+
+
+def test_a_barrier_counts_full_warps() -> None:
+    meet = RACE.replace("  xor", "  bar.sync 0, {count};\n  xor").replace("%r53, 128", "%r53, 4")
+    assert not is_proved(meet.format(count=40), 40)
+    assert is_proved(meet.format(count=64), 40)
+    assert is_proved(meet.format(count=64), 64)
+    assert not is_proved(meet.format(count=32), 64)
 
 
 @pytest.mark.parametrize(

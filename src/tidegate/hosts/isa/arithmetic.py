@@ -53,7 +53,7 @@ class Calculator:
         tags = NO_TAGS.union(*(each.tags for each in given))
         if operator in SCALED:  # what was read is an index then, and no address
             tags = tags - {ANYWHERE} | (given[2].tags if len(given) > 2 else NO_TAGS)
-        if operator == "sub" and given[0].tags == given[1].tags and len(tags) == 1:
+        if operator == "sub" and given[0].tags == given[1].tags and len(tags) == 1 and ANYWHERE not in tags:
             tags = NO_TAGS  # how far two addresses of one array lie apart
         same = all(each.is_uniform for each in given)
         lost = unknown(self.threads, same, tags)
@@ -73,6 +73,9 @@ class Calculator:
             bases = [b.wrap(each.base, source) if place < narrow else each.base for place, each in enumerate(given)]
             found = b.wrap(function(bases, bits, signed, source), bits)
             known = self.known_in(given)
+            if operator in ("div", "rem"):
+                known = self.divisible(known, b.wrap(given[1].base, source))
+                same = same and known is not None and not known.any()
             return Value(found, ZERO, known, same if known is not None else False, tags)
         if any(not each.is_known for each in given):
             return lost
@@ -85,6 +88,12 @@ class Calculator:
         found = self.total(base, plus, tags, bits)
         # 8 and 16 bits are few: counters of these do wrap around.
         return found if found is not None and (bits >= 32 or self.fits(found, bits)) else lost
+
+    def divisible(self, known: Any, by: Any) -> Any:
+        """What comes of a division by 0 is up to the machine (PTX ISA 9.7.1.7)."""
+        if (by != 0).all():
+            return known
+        return by != 0 if known is None else known & (by != 0)
 
     def known_in(self, given: list[Value]) -> Any:
         known = None
@@ -119,7 +128,7 @@ class Calculator:
             case "copy":
                 return self.copied(first, given[0], bits, signed, source)
             case "cut":  # half of a register's bits; addresses of shared memory have no more
-                is_address = bool(given[0].tags - {GLOBAL})
+                is_address = bool(given[0].tags) and GLOBAL not in given[0].tags
                 return first if is_address or self.fits(given[0], bits) else self.cut(first, bits)
             case "neg":
                 return -first[0], Binary("*", first[1], Const(-1))

@@ -65,13 +65,18 @@ def _meant(values: Any, bits: int, is_signed: bool) -> Any:
 
 
 def _divide(given: list[Any], bits: int, is_signed: bool, source: int) -> Any:
-    """Rounded towards 0; by 0 all bits, as the hardware does it."""
+    """Rounded towards 0; by 0 any number."""
     if not is_signed:
         a, c = _unsigned(given[0], source), _unsigned(given[1], source)
         return np.where(c == 0, np.uint64(0xFFFFFFFFFFFFFFFF), a // np.where(c == 0, np.uint64(1), c)).view(np.int64)
     a, c = signed(given[0], source), signed(given[1], source)
-    size = np.abs(a) // np.where(c == 0, 1, np.abs(c))
+    size = (_size(a) // _size(np.where(c == 0, 1, c))).view(np.int64)
     return np.where(c == 0, -1, np.where((a < 0) != (c < 0), -size, size))
+
+
+def _size(values: Any) -> Any:
+    """Without its sign; that of the lowest number has no signed form."""
+    return np.abs(values).view(np.uint64)
 
 
 def _remainder(given: list[Any], bits: int, is_signed: bool, source: int) -> Any:
@@ -79,7 +84,7 @@ def _remainder(given: list[Any], bits: int, is_signed: bool, source: int) -> Any
         a, c = _unsigned(given[0], source), _unsigned(given[1], source)
         return np.where(c == 0, a, a % np.where(c == 0, np.uint64(1), c)).view(np.int64)
     a, c = signed(given[0], source), signed(given[1], source)
-    size = np.abs(a) % np.where(c == 0, 1, np.abs(c))
+    size = (_size(a) % _size(np.where(c == 0, 1, c))).view(np.int64)
     return np.where(c == 0, a, np.where(a < 0, -size, size))
 
 

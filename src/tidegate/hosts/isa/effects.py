@@ -144,7 +144,9 @@ class Effects:
             return
         if count is not None:
             wanted = int(count.base[0]) if count.is_number and count.is_uniform else -1
-            if wanted != self.calc.threads or not state.root.sure.all():
+            # Counts are multiples of a wave's lanes; a wave that is not full counts as one that is.
+            whole = -(-self.calc.threads // self.lanes) * self.lanes
+            if wanted != whole or not state.root.sure.all():
                 self.problem(op, "a barrier for some of the block's threads")
                 return
         if mask.whole:

@@ -20,6 +20,7 @@ from tidegate.hosts.isa.effects import Effects
 from tidegate.hosts.isa.nodes import Node
 from tidegate.hosts.isa.states import Mask, State
 from tidegate.hosts.isa.values import ANYWHERE, NO_TAGS, Held, Pred, Value, merge, number, truth, unknown, unsure
+from tidegate.index import ZERO
 
 
 class Stepper:
@@ -72,15 +73,20 @@ class Stepper:
             return
         held = self.result(action, registers)
         if isinstance(action, m.Compute) and action.operator == "shuffle":
-            held = self.from_here(held, self.value(action.operands[1], registers), self.under(op, state, registers))
+            lane, members = (self.value(action.operands[place], registers) for place in (1, 3))
+            held = self.from_here(held, lane, members, self.under(op, state, registers))
         self.put(op, action.result, held, registers)
 
-    def from_here(self, held: Held, lane: Value, mask: Mask) -> Held:
-        """What comes from a lane that is not there, or may not be, is not defined."""
+    def from_here(self, held: Held, lane: Value, members: Value, mask: Mask) -> Held:
+        """What comes from a lane that is not there or not named, or may not be, is not defined."""
         assert isinstance(held, Value)
         thread = np.arange(self.threads)
         source = thread // self.lanes * self.lanes + (lane.base & (self.lanes - 1))
         there = mask.sure[np.minimum(source, self.threads - 1)] & (source < self.threads) & lane.lanes
+        if members.plus != ZERO:
+            there = np.zeros_like(there)
+        for each in (source, thread):
+            there = there & members.lanes & ((members.base >> (each % self.lanes)) & 1 == 1)
         if (there | ~mask.may).all():
             return held
         return Value(held.base, held.plus, held.lanes & there, False, held.tags)

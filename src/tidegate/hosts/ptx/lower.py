@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.ptx import model as p
-from tidegate.hosts.ptx.lower_arithmetic import FORGOTTEN, lower_arithmetic
+from tidegate.hosts.ptx.lower_arithmetic import ARITHMETIC, FORGOTTEN, lower_arithmetic
 from tidegate.hosts.ptx.lower_memory import MEMORY, lower_memory
 from tidegate.hosts.ptx.lowering import Lowering
 
@@ -38,7 +38,7 @@ NOTHING: tuple[str, ...] = (
     "setmaxnreg",
     "griddepcontrol",
 )
-NOTHING += ("discard", "applypriority", "stackrestore", "sust", "sured", "suq", "txq")
+NOTHING += ("discard", "applypriority", "stackrestore", "sust", "sured")
 
 
 def lower(function: p.Function, module: p.Module, dynamic: int) -> m.Code:
@@ -49,7 +49,7 @@ def lower(function: p.Function, module: p.Module, dynamic: int) -> m.Code:
 
 class _Lower:
     def __init__(self, function: p.Function, module: p.Module, dynamic: int) -> None:
-        self.function = function
+        self.function, self.dynamic = function, dynamic
         self.defined = {each.name for each in module.functions}
         self.arrays, names = _lay_out([*module.variables, *function.variables], dynamic)
         self.out = Lowering(dict(function.registers), names, {each.name for each in function.params})
@@ -63,6 +63,9 @@ class _Lower:
             else:
                 self.instruction(item)
         out.add(m.End(), None)  # a function may end without `ret`
+        if not self.arrays and (out.has_generic or any(map(_touches_shared, out.ops))):
+            # The launch may give memory that the text has no name for.
+            self.arrays.append(m.Array("shared memory", ALIGNMENT, max(16, self.dynamic), self.function.at))
         last = len(out.ops) - 1
         ops = [self.resolved(op, labels, last) for op in out.ops]
         kinds = out.registers.items()
@@ -95,6 +98,9 @@ class _Lower:
             return
         elif opcode in MEMORY:
             lower_memory(out, item)
+        elif opcode not in FORGOTTEN | ARITHMETIC:  # it may copy in the background, or wait for other threads
+            touches = any(isinstance(each, p.Address) for each in item.operands)
+            out.opaque(item, f"`{item.mnemonic}` is not known", orders=True, touches=touches)
         elif opcode in FORGOTTEN or not lower_arithmetic(out, item):
             out.forget(item, has_address=opcode not in FORGOTTEN)
 
@@ -118,7 +124,8 @@ class _Lower:
 
     def call(self, item: p.Instruction) -> None:
         names = [each.name for each in item.operands if isinstance(each, p.Name)]
-        if any(name in HARMLESS_CALLS and name not in self.defined for name in names):
+        # The others are arguments, or the prototype of a call through a register.
+        if names and names[0] in HARMLESS_CALLS and names[0] not in self.defined:
             self.out.forget(item, has_address=False)
             return
         called = names[0] if names else "a function"
@@ -156,6 +163,10 @@ _HANDLERS: dict[str, Callable[[_Lower, p.Instruction], None]] = {
     "bar": _Lower.barrier,
     "barrier": _Lower.barrier,
 }
+
+
+def _touches_shared(op: m.Op) -> bool:
+    return isinstance(op.action, m.Touch) and op.action.space == "shared"
 
 
 def _lay_out(variables: list[p.Variable], dynamic: int) -> tuple[list[m.Array], dict[str, str]]:

@@ -22,12 +22,15 @@ _OPERANDS = {"not": 1, "neg": 1, "abs": 1, "popc": 1, "clz": 1, "brev": 1, "cvt"
 _OPERANDS |= {"selp": 3, "prmt": 3, "lop3": 4, "bfi": 4}
 # Results that nobody computes; they depend on their operands alone.
 FORGOTTEN = frozenset(
-    "fma sqrt rcp rsqrt sin cos lg2 ex2 tanh copysign testp set slct sad dp4a dp2a bfind fns szext bmsk shf "
-    "mul24 mad24 vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vadd4 vsub4 "
-    "mma movmatrix tex tld4 suld isspacep createpolicy alloca stacksave cvt_pack".split()
+    "fma sqrt rcp rsqrt sin cos lg2 ex2 tanh copysign testp set slct sad dp4a dp2a bfind fns szext bmsk shf cnot "
+    "mul24 mad24 vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 "
+    "vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4 "
+    "tex tld4 txq suld suq istypep isspacep createpolicy alloca stacksave".split()
 )
 # Their results depend on other lanes, on the moment, or on the carry that another instruction leaves.
-_OF_OTHERS = frozenset("shfl vote match redux activemask elect addc subc madc".split())
+_OF_OTHERS = frozenset("shfl vote match redux activemask elect mma movmatrix addc subc madc".split())
+_INTEGER = _PLAIN | {"mul", "mad", "selp", "cvt"}
+ARITHMETIC = _INTEGER | _OF_OTHERS | {"setp", "mov", "cvta"}
 _COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
@@ -39,6 +42,9 @@ def lower_arithmetic(out: Lowering, item: p.Instruction) -> bool:
         return _of_others(out, item)
     if "pred" in words:
         return _logic(out, item)
+    if opcode == "mov" and len(words) != 1:
+        out.forget(item, has_address=False)
+        return True
     if opcode == "setp":
         return _compare(out, item, types)
     if opcode == "mov":
@@ -48,19 +54,22 @@ def lower_arithmetic(out: Lowering, item: p.Instruction) -> bool:
     if not types:
         return False
     whole = len(item.operands) == 1 + _OPERANDS.get(opcode, 2)
-    integer = (
-        whole
-        and all(each.is_integer for each in types)
-        and not {"cc", "sat", "rn", "rz", "rm", "rp"}.intersection(words)
-    )
-    if opcode not in _PLAIN | {"mul", "mad", "selp", "cvt"}:
+    if opcode not in _INTEGER:
         return False
+    # A word that is not known here changes the result: `.sat`, `.relu`, `.cc`, a rounding, or what comes next.
+    known = _widths(opcode) | {each.name for each in types}
+    integer = whole and all(each.is_integer for each in types) and known.issuperset(words)
     result = out.results(item)
     if not integer or len(result) != 1 or (opcode == "prmt" and len(types) + len(words) != 2):
         out.forget(item, has_address=False)
         return True
     given = tuple(out.operand(each) for each in item.operands[1:])
     return _integer(out, item, result[0], given, types)
+
+
+def _widths(opcode: str) -> set[str]:
+    """Which bits of a product are kept."""
+    return {"lo", "hi", "wide"} if opcode in ("mul", "mad") else set()
 
 
 def _integer(out: Lowering, item: p.Instruction, result: str, given: tuple[m.Operand, ...], types: list[Type]) -> bool:
@@ -107,7 +116,8 @@ def _compare(out: Lowering, item: p.Instruction, types: list[Type]) -> bool:
     combine = next((each for each in words[1:] if each in ("and", "or", "xor")), "")
     first = item.operands[0]
     result = first.first if isinstance(first, p.Pair) else first
-    if operator is None or not isinstance(result, p.Name):
+    # `.ftz`, or a word that is not known here, changes the result.
+    if operator is None or not isinstance(result, p.Name) or set(words) - {name, combine, kind.name}:
         out.forget(item, has_address=False)
         return True
     if isinstance(first, p.Pair):
@@ -133,7 +143,7 @@ def _logic(out: Lowering, item: p.Instruction) -> bool:
     results = out.results(item)
     operator = {"mov": "copy", "not": "not", "and": "and", "or": "or", "xor": "xor"}.get(item.opcode)
     wanted = 1 if operator in ("copy", "not") else 2
-    if operator is None or len(results) != 1 or len(item.operands) != 1 + wanted:
+    if operator is None or len(results) != 1 or len(item.operands) != 1 + wanted or item.modifiers != ("pred",):
         out.forget(item, has_address=False)
         return True
     given: list[m.Operand] = []
@@ -158,7 +168,9 @@ def _move(out: Lowering, item: p.Instruction) -> bool:
     results = out.results(item)
     if isinstance(source, p.Vector):
         return _join(out, item, results, source, bits)
-    if len(results) != 1 or bits > 64:
+    # The bits of a fraction in the type of another width are its own number's there.
+    other = isinstance(source, p.Number) and source.fraction not in (0, bits)
+    if len(results) != 1 or bits > 64 or other:
         out.forget(item, has_address=False)
         return True
     if isinstance(source, p.Name) and source.name not in out.registers and source.name in out.params:
@@ -221,7 +233,9 @@ def _of_others(out: Lowering, item: p.Instruction) -> bool:
         result = first.first if isinstance(first, p.Pair) else first
         if isinstance(result, p.Name) and result.name in out.registers:
             out.guarded(m.Forget(out.results(item), (), False))
-            given = tuple(out.operand(each) for each in item.operands[1:4])
+            given = tuple(out.operand(each) for each in item.operands[1:])
+            if "sync" not in item.modifiers:  # of all lanes that are there
+                given = (*given[:3], m.Constant(0xFFFFFFFF))
             out.guarded(m.Compute(result.name, "shuffle", given, 32, False, 32))
             return True
     results = out.results(item)

@@ -155,6 +155,6 @@ def _matrix(out: Lowering, item: p.Instruction) -> None:
 
 def _wmma(out: Lowering, item: p.Instruction) -> None:
     if "mma" in item.modifiers[:1] or space_in(item.modifiers) == "global":
-        out.forget(item, has_address=False)
+        out.forget(item, has_address=False, uniform=False)  # each lane holds a part of the matrix
         return
     out.opaque(item, f"the bytes of `{item.mnemonic}` are not computed", touches=True)

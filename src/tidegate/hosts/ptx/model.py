@@ -26,9 +26,10 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An integer, or the bits of a floating-point constant."""
+    """An integer, or the bits of a floating-point constant: `fraction` says how many it has."""
 
     value: int
+    fraction: int = 0
 
 
 @dataclass(frozen=True, slots=True)

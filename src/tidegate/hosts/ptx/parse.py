@@ -347,13 +347,13 @@ class _Parser:
                 cursor.fail(f"signs are nested more than {MOST_DEPTH} deep")
             inner = self.single(scope)
             self.depth -= 1
-            if isinstance(inner, p.Number) and sign == "-":
+            if isinstance(inner, p.Number) and sign == "-" and not inner.fraction:
                 return p.Number(-inner.value)
             return p.Negated(sign, inner)
         if cursor.kind == "float" and cursor.text[:2].lower() not in ("0f", "0d"):
             return p.Name(cursor.advance())  # its bits depend on the instruction: of no register, and so unknown
         if cursor.kind in ("number", "float"):
-            return p.Number(cursor.number("a number") if cursor.kind == "number" else _value(cursor.advance()))
+            return p.Number(cursor.number("a number")) if cursor.kind == "number" else _fraction(cursor.advance())
         name = p.Name(scope.look_up(cursor.word("an operand")))
         if cursor.text in ("+", "-") and cursor.kinds[cursor.position + 1] == "number":
             # `mov.u32 %r1, array+16`: the address of a variable, as a constant
@@ -405,9 +405,9 @@ class _Body:
         self.registers: dict[str, str] = {}
 
 
-def _value(text: str) -> int:
-    """The bits of a floating-point constant."""
-    return int(text[2:], 16)
+def _fraction(text: str) -> p.Number:
+    """A floating-point constant whose bits the text says."""
+    return p.Number(int(text[2:], 16), 4 * len(text[2:]))
 
 
 def _as_signed(offset: int) -> int:
