@@ -266,7 +266,7 @@ def _assumptions(session: Session, verification: Verification) -> tuple[Assumpti
 
     graph, kernel, origin = session.graph, session.kernel, session.origin
     # The shape of a kernel shows that it stays in its memory; a graph was asked, and Triton sees to its own.
-    in_range = kernel is not None or (origin is None and not verification.doubts)
+    in_range = kernel is not None or (origin is None and not verification.doubts and not verification.outside)
     leans = verification.leans_on_lanes or not verification.is_proved
     return find_assumptions(graph, session.target, kernel=kernel, in_range=in_range, leans=leans, host=origin)
 
@@ -323,7 +323,7 @@ def _run(
     others = {(each.x, each.y) for each in asked.suspects} - {(x, y) for x, y, _ in wanted}
     limits = replace(limits, shown=frozenset(others | {(y, x) for x, y in others}))
     if not (asked.undecided or limits.count):  # else anything may be wrong
-        limits = replace(limits, wanted=None if asked.doubts else frozenset(wanted), sample=True)
+        limits = replace(limits, wanted=None if asked.doubts or asked.outside else frozenset(wanted), sample=True)
     checked.judgement = judgement = judge(checked.graph, target, limits, progress)
     known = checked.findings
     checked.findings = [*known, *_new(judgement, known)]

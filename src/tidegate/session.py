@@ -166,11 +166,12 @@ class Session:
 
     @cached_property
     def verification(self) -> Verification:
-        """That a kernel stays in its memory has been seen in its shape; Triton sees to that of its own programs."""
+        """That buffers of a kernel live has been seen in its shape; Triton sees to that of its own programs."""
         from tidegate.verify.verify import verify
 
-        memory = self.kernel is None and self.origin is None
-        return verify(self.graph, self.target, memory=memory, ground=self.ground)
+        is_host = self.origin is not None
+        memory = self.kernel is None and not is_host
+        return verify(self.graph, self.target, memory=memory, trusted=is_host, ground=self.ground)
 
 
 def sessions_of(loaded: Loaded, target: str | None) -> list[Session]:

@@ -24,7 +24,7 @@ def test_every_rule_is_shown() -> None:
 
 
 def test_every_case_shows_something() -> None:
-    used = {name.removeprefix("case ") for name in (*SHOWN_BY.values(), *UNSEEN.values(), *DOUBTS.values())}
+    used = {name.removeprefix("case ") for name in (*SHOWN_BY.values(), *UNSEEN.values(), *DOUBTS.values(), OUTSIDE)}
     assert set(CASES) - used == OF_ITSELF
 
 
@@ -32,7 +32,7 @@ def test_every_case_shows_something() -> None:
 def test_a_rule_switched_off_is_noticed(name: str) -> None:
     """Without it a program is proved in which the simulator finds something, and which is not proved with it."""
     graph, target = program(SHOWN_BY[name])
-    assert not verify(graph, target).is_proved
+    assert not verify(graph, target).is_ordered
     assert is_proved_without(RULES[name], graph, target)
     assert any(each.code.startswith(("TG1", "TG2")) for each in judge(graph, target).findings)
 
@@ -41,7 +41,7 @@ def test_a_rule_switched_off_is_noticed(name: str) -> None:
 def test_a_rule_that_no_run_shows(name: str) -> None:
     """Should the simulator come to show it, it belongs to the others."""
     graph, target = program(UNSEEN[name])
-    assert not verify(graph, target).is_proved
+    assert not verify(graph, target).is_ordered
     assert is_proved_without(RULES[name], graph, target)
     assert not judge(graph, target).findings
 
@@ -56,12 +56,13 @@ def test_without_a_rule_less_is_proved(name: str) -> None:
 
 # --- doubts -------------------------------------------------------------------------------------------------------
 
-DOUBTS = {"_places": "case outside_of_the_buffer", "_ends": "case no_end"}
+DOUBTS = {"_ends": "case no_end"}
+OUTSIDE = "case outside_of_the_buffer"
 
 
 @pytest.mark.parametrize("name", DOUBTS)
 def test_doubts_that_are_not_raised_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All accesses are in order there; one lies outside of its buffer, or no run comes to an end."""
+    """All accesses are in order there; no run comes to an end."""
     graph, target = program(DOUBTS[name])
     found = verify(graph, target)
     assert found.is_proved
@@ -69,3 +70,14 @@ def test_doubts_that_are_not_raised_are_noticed(name: str, monkeypatch: pytest.M
     assert judge(graph, target).findings
     monkeypatch.setattr(inside, name, lambda *_: ())
     assert set(verify(graph, target).doubts) < set(found.doubts)
+
+
+def test_an_access_that_may_leave_its_buffer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, target = program(OUTSIDE)
+    found = verify(graph, target)
+    assert found.is_ordered
+    assert found.outside
+    assert not found.is_proved
+    assert judge(graph, target).findings
+    monkeypatch.setattr(inside, "_leaving", lambda *_, **__: ())
+    assert verify(graph, target).is_proved

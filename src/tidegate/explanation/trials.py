@@ -150,7 +150,7 @@ class Trials:
     def _suspected(self) -> frozenset[object] | None:
         """The suspects of the program as it is, by their places; None if they cannot be told apart from others."""
         asked = self.base.verification
-        if asked is None or asked.undecided or asked.doubts or len(asked.suspects) >= MOST_SUSPECTS:
+        if asked is None or asked.undecided or asked.doubts or asked.outside or len(asked.suspects) >= MOST_SUSPECTS:
             return None
         if not all(self.graph.points[number].at.line for number in _ends(asked.suspects)):
             return None
@@ -162,7 +162,7 @@ class Trials:
         None where suspects go away, or nothing was decided: then all that the program does counts.
         """
         before = self.suspected
-        if before is None or found.undecided or found.doubts or len(found.suspects) >= MOST_SUSPECTS:
+        if before is None or found.undecided or found.doubts or found.outside or len(found.suspects) >= MOST_SUSPECTS:
             return None
         places = {_place(each, program): each for each in found.suspects}
         if len(places) < len(found.suspects) or not before <= places.keys():

@@ -232,3 +232,13 @@ def _certain(counts: tuple[tuple[str, int], ...], rules: Rules) -> tuple[tuple[s
 
 def _names(deps: tuple[ops.Value, ...]) -> tuple[str, ...]:
     return tuple(each.name for each in deps)
+
+
+def conflict(x: Access, y: Access) -> bool:
+    """Whether the order of two accesses to the same bytes matters."""
+    if x.effect == y.effect == "read":
+        return False
+    if x.effect != "atomic" or y.effect != "atomic" or x.fetches or y.fetches:
+        return True
+    same = x.operator == y.operator in g.COMMUTING and x.element == y.element != ""
+    return not (same and x.grid is not None and x.grid == y.grid)

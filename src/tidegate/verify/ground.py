@@ -23,7 +23,7 @@ from tidegate.graph.expressions import expressions_of
 from tidegate.graph.flow import Flow, flow_of
 from tidegate.targets import Target
 from tidegate.verify.events import Event, Rules, events_of, rules_of
-from tidegate.verify.inside import find_contradiction, find_doubts
+from tidegate.verify.inside import find_contradiction, find_doubts, find_outside
 from tidegate.verify.meet import Meet
 from tidegate.verify.model import Suspect
 from tidegate.verify.parting import find_parting
@@ -99,6 +99,11 @@ class Ground:
         if ("doubts", memory) not in self.said:
             self.said["doubts", memory] = find_doubts(self.meet, memory)
         return self.said["doubts", memory]
+
+    def outside(self, trusted: bool) -> tuple[str, ...]:
+        if ("outside", trusted) not in self.said:
+            self.said["outside", trusted] = find_outside(self.meet, trusted)
+        return self.said["outside", trusted]
 
     def known(self, key: object, edited: Mapping[int, tuple[Event, ...]]) -> Stretch | None:
         """What a stretch gave when all that its search looks at was as it is now."""

@@ -36,13 +36,14 @@ from tidegate.index import (
 from tidegate.verify.meet import NO_COND, Meet
 from tidegate.verify.paths import U
 from tidegate.verify.reach import Reach
+from tidegate.verify.tables import RangesOf, always
 
 
 def find_doubts(meet: Meet, memory: bool) -> tuple[str, ...]:
     """What has to be run to be known.
 
-    `memory`: whether nobody has asked yet that accesses stay in their buffers, that buffers live where they are
-    touched, and that loops end. Who asked could not say it of places that are marked inexact.
+    `memory`: whether nobody has asked yet that places can be computed, that buffers live where they are touched, and
+    that loops end. Who asked could not say it of places that are marked inexact.
     """
     found = [*_places(meet, memory), *_ends(meet.flow), *_values(meet.flow)]
     if memory:
@@ -111,22 +112,49 @@ def _ends_where_it_holds(flow: Flow, number: int) -> bool:
     return inside == [False, True]
 
 
-def _places(meet: Meet, memory: bool) -> Iterator[str]:
+def find_outside(meet: Meet, trusted: bool) -> tuple[str, ...]:
+    """Accesses that may leave their buffers: they touch bytes of whatever lies beside, and no proof looked there.
+
+    The bounds check of the kernel language reports only what it is sure of, so every access is asked here: `a[i + 1]`
+    under a mask, or with a carried `i`, was proved (test_outside). `trusted`: another compiler vouches for places that
+    depend on values that nobody knows. The author does for those that are marked inexact.
+    """
+    return tuple(dict.fromkeys(each for each, sure in _leaving(meet, trusted) if sure))
+
+
+def _leaving(meet: Meet, trusted: bool) -> Iterator[tuple[str, bool]]:
+    """Accesses that may leave their buffers, and whether no assumption excludes it."""
+    for touch in _of_each_class(meet):
+        inexact = trusted or any(map(is_inexact, expressions_of(meet.flow.point(touch.node))))
+        for spot in touch.places:
+            if spot.start is not None and not _is_inside(meet, touch, spot):
+                is_known = not _is_open(meet, touch, spot)
+                yield f"an access that may leave `{spot.buffer.removeprefix('%')}`", is_known or not inexact
+
+
+def _of_each_class(meet: Meet) -> Iterator[Touch]:
+    """One access for all that touch the same bytes under the same conditions."""
     seen: set[int] = set()
     for node, touch in meet.footprints.accesses.items():
-        if meet.footprints.class_of(node) in seen:
-            continue
-        seen.add(meet.footprints.class_of(node))
-        action = meet.flow.action(node)
-        if not isinstance(action, g.Access) or not (
-            memory or any(map(is_inexact, expressions_of(meet.flow.point(node))))
-        ):
-            continue
-        for spot in touch.places:
-            if spot.start is None:
-                yield "places that cannot be computed"
-            elif not _is_inside(meet, touch, spot):
-                yield f"an access that may leave `{spot.buffer.removeprefix('%')}`"
+        if meet.footprints.class_of(node) not in seen and isinstance(meet.flow.action(node), g.Access):
+            seen.add(meet.footprints.class_of(node))
+            yield touch
+
+
+def _is_open(meet: Meet, touch: Touch, spot: Spot) -> bool:
+    """Whether where an access lies depends on a value that nobody knows."""
+    exprs: list[Index | Cond] = [spot.cond, *touch.facts, *([spot.start] if spot.start is not None else [])]
+    exprs += [span.limit for span in touch.extents if span.limit is not None]
+    return any(name in meet.footprints.opaques for expr in exprs for name in names(expr))
+
+
+def _places(meet: Meet, memory: bool) -> Iterator[str]:
+    for touch in _of_each_class(meet):
+        if memory or any(map(is_inexact, expressions_of(meet.flow.point(touch.node)))):
+            for spot in touch.places:
+                if spot.start is None:
+                    yield "places that cannot be computed"
+    yield from (each for each, sure in _leaving(meet, trusted=False) if not sure)
 
 
 def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
@@ -149,8 +177,11 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
     last = Const(meet.buffers[spot.buffer].bytes - touch.width)
     low, high = meet.bounds(place, conds, meet.ranges_with(meet.bases_in(touch, touch, start)))
     least, most = low is not None and low >= 0, high is not None and high <= last.value
-    if why_not_affine(place):
-        return least and most  # a swizzle `(… xor …) mod rows` stays inside, whatever isl can say of it
+    if why_not_affine(place):  # a swizzle `(… xor …) mod rows` stays inside, whatever isl can say of it
+        steps = meet.math_under(conds).ranges
+        around = meet.ranges_with(meet.bases_in(touch, touch, start))
+        known = RangesOf(lambda name: steps[name] if name in steps else around(name))
+        return (least and most) or always((U, U), place, conds, known.get, (0, last.value))
     if not least and meet.holds([*conds, Compare("<", place, ZERO)]):
         return False
     return most or not meet.holds([*conds, Compare(">", place, last)])

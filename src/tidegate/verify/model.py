@@ -41,7 +41,8 @@ class Verification:
 
     suspects: tuple[Suspect, ...] = ()
     undecided: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()  # what else may go wrong: accesses outside of their buffers, paths without an end
+    outside: tuple[str, ...] = ()  # accesses that may leave their buffers: nothing is known of the bytes they touch
+    doubts: tuple[str, ...] = ()  # what else may go wrong: places that cannot be computed, paths without an end
     by_path: bool = False  # loops with several ways in were followed along all their paths
     accesses: int = 0
     classes: int = 0
@@ -52,5 +53,10 @@ class Verification:
 
     @property
     def is_proved(self) -> bool:
-        """No race, no inversion, no hang, in any run."""
+        """No race, no inversion, no hang, in any run, and every access stays in its buffer."""
+        return self.is_ordered and not self.outside
+
+    @property
+    def is_ordered(self) -> bool:
+        """The same of accesses that stay in their buffers: whether they do, synchronization does not change."""
         return not self.suspects and not self.undecided

@@ -37,6 +37,8 @@ def show_verification(found: Verification, graph: g.SyncGraph) -> str:
     if found.suspects:
         count = len(found.suspects)
         return f"not proved: {count} unordered pair{'s' * (count != 1)} of accesses"
+    if found.outside:
+        return f"not proved: {'; '.join(found.outside)}"
     return f"proved: {what_is_proved(found, graph)}"
 
 

@@ -243,6 +243,25 @@ def forget_tables() -> None:
     _KEPT.clear()
 
 
+def always(
+    waves: tuple[str, str], index: Index, conds: Sequence[Cond], ranges: Callable[[str], Range], room: tuple[int, int]
+) -> bool:
+    """Whether an index lies in a room, both ends included, wherever conditions hold, tried for all values of names."""
+    axes = _axes_of(waves, [index], ranges)
+    if axes is None:
+        return False
+    env = {axis.name: _along(axis, place, len(axes)) for place, axis in enumerate(axes)}
+    if not fits(index, env) or not all(fits(each, env) for each in divisors([index])):
+        return False
+    value = value_in(index, env)
+    outside = (value < room[0]) | (value > room[1]) | divides_by_zero([index], env)
+    by_value = {axis.name for axis in axes if not axis.rest}
+    for cond in conds:
+        if set(names(cond)) <= by_value and fits(cond, env):
+            outside = outside & (is_true(cond, env) | divides_by_zero([cond], env))
+    return not outside.any()
+
+
 def _make_table(
     boxes: tuple[Box, Box],
     starts: tuple[Index, Index],

@@ -28,7 +28,7 @@ from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.asked import Waves
 from tidegate.verify.conds import Conds
-from tidegate.verify.events import Access, LaneFence
+from tidegate.verify.events import Access, LaneFence, conflict
 from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.parting import between
@@ -41,25 +41,40 @@ HALVES = ("low", "high")
 MOST_SUSPECTS = 400
 
 
-def verify(graph: g.SyncGraph, target: Target, *, memory: bool = True, ground: Ground | None = None) -> Verification:
-    """`memory`: whether to ask as well that accesses stay in their buffers, where nobody has asked before. `ground`:
-    what an earlier proof of a program that differs in synchronization alone has left."""
+def verify(
+    graph: g.SyncGraph,
+    target: Target,
+    *,
+    memory: bool = True,
+    trusted: bool = False,
+    ground: Ground | None = None,
+) -> Verification:
+    """`memory`: whether to ask as well that buffers live and loops end, where nobody has asked before. `trusted`:
+    whether another compiler vouches for places that depend on unknown values. `ground`: what an earlier proof of a
+    program that differs in synchronization alone has left."""
     with no_collecting():
-        return _Verifier(graph, target, ground).verify(memory)
+        verifier = _Verifier(graph, target, ground)
+        found = verifier.verify(memory)
+        return found if found.undecided else replace(found, outside=verifier.ground.outside(trusted))
 
 
 def is_proved(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> bool:
-    """As `verify(...).is_proved`, and sooner where it is not: nothing is found out about what is wrong, and what no
+    """As `verify(...).is_ordered`, and sooner where it is not: nothing is found out about what is wrong, and what no
     barrier can order is asked about first."""
     return _first_wrong(graph, target, ground, at_once_first=True) is None
 
 
-def find_wrong(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> tuple[int, int] | None:
+def find_wrong(
+    graph: g.SyncGraph, target: Target, ground: Ground | None = None, *, inside: bool = False
+) -> tuple[int, int] | None:
     """Two points that nothing orders, the first that are found, without a witness; None if all is proved.
 
-    Where nothing could be decided, both are -1.
+    Where nothing could be decided, both are -1. `inside`: also where an access may leave its buffer, unless its place
+    depends on values for which another compiler vouches.
     """
-    return _first_wrong(graph, target, ground)
+    ground = ground if ground is not None and ground.carries(graph, target) else Ground(graph, target)
+    wrong = _first_wrong(graph, target, ground)
+    return (-1, -1) if wrong is None and inside and ground.outside(trusted=True) else wrong
 
 
 def _first_wrong(
@@ -70,7 +85,7 @@ def _first_wrong(
             found = _Verifier(graph, target, ground, witnesses=False).verify(False, at_once_first)
         except _Wrong as wrong:
             return wrong.points
-    return None if found.is_proved else (-1, -1)
+    return None if found.is_ordered else (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,13 +447,3 @@ class _Verifier:
         found = _Found(first, iterations, (frozenset(),), False, "parallel")
         if self.may_clash(found, second, _Mode(waves, 0)):
             self.ask(found, second, waves)
-
-
-def conflict(x: Access, y: Access) -> bool:
-    """Whether the order of two accesses to the same bytes matters."""
-    if x.effect == y.effect == "read":
-        return False
-    if x.effect != "atomic" or y.effect != "atomic" or x.fetches or y.fetches:
-        return True
-    same = x.operator == y.operator in g.COMMUTING and x.element == y.element != ""
-    return not (same and x.grid is not None and x.grid == y.grid)

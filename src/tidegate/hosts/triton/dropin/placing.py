@@ -145,9 +145,9 @@ def _doubt(program: TritonProgram) -> Doubt:
     if why_not := _unknown(program):
         return Doubt(why_not)
     graph = program.built.graph
-    found = verify(graph, program.target, memory=False)
-    if found.undecided:
-        return Doubt("; ".join(found.undecided))
+    found = verify(graph, program.target, memory=False, trusted=True)
+    if found.undecided or found.outside:
+        return Doubt("; ".join((*found.undecided, *found.outside)))
     if not found.suspects:
         return Doubt()
     one = found.suspects[0]

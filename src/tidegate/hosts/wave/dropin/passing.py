@@ -185,7 +185,7 @@ def find_doubt(exact: Built, target: Target) -> str:
     """Why a trace as it stands is not proved, in words; empty if it is. The graph is the trace's own: nothing coarser
     than what `check` looks at is ever called proved.
     """
-    wrong = find_wrong(exact.graph, target)
+    wrong = find_wrong(exact.graph, target, inside=True)
     if wrong is None:
         return ""
     if wrong[0] < 0:
