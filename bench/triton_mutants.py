@@ -46,7 +46,7 @@ COUNT, QUICK = 1_000, 40
 LEAST_DECIDED = 0.9
 MOST_NAMED = 12
 MOST_PASSED = 3  # operations that act, on a way up
-MOST_TRIES = 60  # kernels that are looked at until a mutation has a place
+MOST_TRIES = 1000  # kernels that are looked at until a mutation has a place
 LIMITS = Limits(states=300, steps=40_000)
 MOST_SECONDS = 30.0  # for reading, verifying and judging one
 

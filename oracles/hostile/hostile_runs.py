@@ -19,6 +19,7 @@ import os
 import random
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -147,10 +148,18 @@ def run(case: Case, folder: Path, *, real: bool = False, disturbed: bool = True)
     """Carries out a command in its folder."""
     began = time.monotonic()
     printed = [Path(f"{folder}.{name}") for name in ("out", "err")]
+    case = case if disturbed else replace(case, moment=None, disk=0, is_locked=False)
+    # Held open by the command and by those who copy what it prints: the end of the pipe is the end of them all.
+    running, held = os.pipe()
     pid = os.fork()
     if not pid:
-        _become(case if disturbed else replace(case, moment=None, disk=0, is_locked=False), folder, printed, real)
+        os.close(running)
+        _become(case, folder, printed, real)
+    os.close(held)
     status, seconds, memory = _wait(pid, began + PATIENCE)
+    if case.disk:
+        select.select([running], [], [], PATIENCE)
+    os.close(running)
     out, err = (path.read_text(encoding="utf-8", errors="backslashreplace") for path in printed)
     return End(status, seconds, out, err, memory)
 
