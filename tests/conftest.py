@@ -2,11 +2,11 @@
 
 import importlib.util
 import os
-import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,25 +42,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--count", type=int, default=0, help="how many random cases, where a test draws them")
 
 
-# Of tests that are quick for most programs, the ones that are not: `make fast` leaves them to `make test`.
-SLOW = re.compile(
-    r"(test_advice|test_explain|test_removals|test_seeds|test_sync_cli)\.py.*(gemm_mbarrier|gemm_async_store|four_slots)"
-    r"|test_random_kernels_keep_their_text\[(1[2-9]|[2-9]\d)\]"
-    r"|test_what_is_needed_is_and_what_is_redundant_is_not\[(gemm|attention|flash)"
-    r"|test_barriers_wherever_one_can_stand_are_too_many\[(gemm|attention|flash)"
-    r"|test_many_guarded_loops_in_each_other_end|test_signals_and_waits_against_every_trip_count"
-    r"|test_reduction_changes_no_verdict\[[1-9]|test_one_pair_that_is_proved_is_right"
-    r"|test_scheduled_loops_are_right\[[2-9]|test_a_choice_that_hangs_on_one_cost|test_auto_never_takes_what_is_dearer"
-    r"|test_examples_do_what_the_page_says\[docs/(schedule|command-line|benchmarks)"
-    r"|test_triton_(dropin|assembly)\.py.*(sm_90|gfx|merge|cache|verif|lines|axis|environment|plan|needless|spills)"
-    r"|test_output_does_not_depend_on_hashes|test_slots_that_do_not_help|test_small_graphs_have_verdicts_of_every_kind"
-)
+# Examples that take the analyses seconds: tests over all examples leave them to `make test`.
+HEAVY = ("gemm_mbarrier", "gemm_async_store", "four_slots")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if SLOW.search(item.nodeid):
-            item.add_marker(pytest.mark.slow)
+def slow_if(values: Iterable[Any], is_slow: Callable[[Any], bool]) -> list[Any]:
+    """Values to parametrize a test with; the slow ones run in `make test` only."""
+    return [pytest.param(value, marks=pytest.mark.slow) if is_slow(value) else value for value in values]
+
+
+def slow_examples(examples: Iterable[Any], *prefixes: str) -> list[Any]:
+    """Examples, by path or name: slow are those of `HEAVY` and those whose names begin as given."""
+
+    def is_slow(example: Any) -> bool:
+        name = Path(example).stem
+        return name.startswith(prefixes) or any(part in name for part in HEAVY)
+
+    return slow_if(examples, is_slow)
 
 
 @pytest.fixture(autouse=True)

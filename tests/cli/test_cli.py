@@ -644,6 +644,7 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     assert "BrokenPipe" not in done.stderr
 
 
+@pytest.mark.slow
 def test_output_does_not_depend_on_hashes(folder: Path) -> None:
     import os
 

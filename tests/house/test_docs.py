@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, slow_if
 from tidegate.cli import app, main
 from tidegate.codes import CODES
 from tidegate.diag import BadInput, Finding
@@ -31,6 +31,7 @@ from tidegate.diag import BadInput, Finding
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
+LONG = ("docs/benchmarks.md", "docs/command-line.md", "docs/schedule.md")  # pages whose commands take a minute
 
 # Never decided by `check` alone.
 ADVICE, BY_SYNC = "TG4", ("TG403",)
@@ -206,7 +207,7 @@ def findings_of(block: Block, folder: Path, *, advice: bool = False) -> list[Fin
         return list(bad.findings)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_if(NAMES, lambda name: name in LONG))
 def test_examples_do_what_the_page_says(name: str, tmp_path: Path, update: bool) -> None:
     if name in WITH_TRITON and importlib.util.find_spec("triton") is None:
         pytest.skip(f"NOT TESTED: {name} reads Triton's own syntax, and Triton is not installed")

@@ -155,6 +155,7 @@ def test_what_stays_may_have_to_wait_for_more() -> None:
     assert len(re.findall(r"^ *(?:workgroup|shared_memory)_barrier", after.text, re.M)) == 1
 
 
+@pytest.mark.slow
 def test_slots_that_do_not_help() -> None:
     """The rows come round with 7 slots; up to 6 there is always another wave that wrote there."""
     result = of(with_slots(ROWS, 2, 7))

@@ -18,6 +18,7 @@ from bench import explore, removals
 from oracles.brute.brute_force import Verdict, judge_by_brute_force
 from oracles.programs.small_examples import EXAMPLES, NAMES, load_small, skeleton
 from oracles.rules.mutants import SYNC, mutants_of
+from tests.conftest import slow_examples
 from tidegate.graph.build import build_graph
 from tidegate.language import ops
 from tidegate.language.ops import Block, Kernel, walk_ops
@@ -37,7 +38,7 @@ def test_every_example_has_a_small_form() -> None:
     assert sorted(NAMES) == sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_examples(NAMES))
 def test_small_form_is_synchronized_like_the_example(name: str) -> None:
     (example,) = parse((EXAMPLES / f"{name}.tide").read_text()).kernels
     small = load_small(name).kernel
@@ -53,14 +54,14 @@ def elements(kernel: Kernel) -> int:
     return sum(prod(type_.shape) for type_ in types if isinstance(type_, Tile))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_examples(NAMES))
 def test_small_form_is_clean(name: str) -> None:
     codes, bounded = removals.judge_kernel(load_small(name).kernel)
     assert codes == ()
     assert set(bounded) <= {"no larger trip counts"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_examples(NAMES))
 def test_small_form_computes_the_same(name: str) -> None:
     small = load_small(name)
     sizes = {size.name: size.default for size in small.kernel.sizes}
@@ -80,14 +81,14 @@ def test_every_kind_of_synchronization_is_removed() -> None:
     assert {kind for kind, change in changed if change == "removed"} == set(SYNC)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_examples(NAMES))
 def test_nothing_can_be_left_out_of_an_example(name: str) -> None:
     tried = removals.try_all([load_small(name).kernel])
     assert tried
     assert [each.key for each in tried if not each.codes] == []
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", slow_examples(TWINS))
 def test_what_can_be_left_out_of_a_twin_has_a_reason(name: str) -> None:
     tried = removals.try_all([TWINS[name]])
     assert all(each.verdict != "undecided" for each in tried)

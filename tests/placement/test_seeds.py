@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import tidegate as tg
-from tests.conftest import ROOT
+from tests.conftest import ROOT, slow_examples
 from tidegate import seeds
 from tidegate.diag import BadInput
 from tidegate.graph.apply import apply_plan
@@ -663,7 +663,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.tide"))
 GETS_MORE = {"histogram": 1, "gemm_pingpong": 1}
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_examples(EXAMPLES), ids=lambda path: path.stem)
 def test_kernels_that_are_synchronized_stay_as_they_are(path: Path) -> None:
     for kernel in tg.parse(path.read_text(encoding="utf-8")).kernels:
         holder = tg.CapturedTrace(kernel)
@@ -674,7 +674,7 @@ def test_kernels_that_are_synchronized_stay_as_they_are(path: Path) -> None:
         assert more or holder.kernel == kernel
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_examples(EXAMPLES), ids=lambda path: path.stem)
 def test_kernels_without_their_barriers_get_them_back(path: Path) -> None:
     for kernel in tg.parse(path.read_text(encoding="utf-8")).kernels:
         bare = without_barriers(kernel)

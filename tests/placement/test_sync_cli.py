@@ -18,7 +18,7 @@ import pytest
 import tidegate as tg
 from oracles.programs.random_sync import random_kernel_program
 from tests.cli.test_cli import Command, graph_of, process
-from tests.conftest import ROOT
+from tests.conftest import ROOT, slow_examples, slow_if
 from tests.placement.test_least_weight import NOT_AT_FIRST
 from tidegate.diag import JSON_VERSION
 from tidegate.graph.apply import apply_plan
@@ -353,6 +353,7 @@ def test_piping(tmp_path: Path) -> None:
     assert done.stderr.startswith("@shift on gfx942, minimal: inserted 1 `shared_memory_barrier`\n")
 
 
+@pytest.mark.slow
 def test_output_does_not_depend_on_hashes(tmp_path: Path) -> None:
     import os
 
@@ -501,7 +502,7 @@ def without_barriers(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if (line.split() or [""])[0] not in words)
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *BROKEN], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_examples([*EXAMPLES, *BROKEN]), ids=lambda path: path.stem)
 @pytest.mark.parametrize("stripped", [False, True], ids=["as it is", "stripped"])
 def test_examples_keep_their_text(path: Path, stripped: bool) -> None:
     """What comes out is what the plan gives, and every line of the author is still there, unless it was changed."""
@@ -535,7 +536,7 @@ def noise(text: str, rng: random.Random) -> str:
     return ("\r\n" if layout == "crlf" else "\n").join(lines)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", slow_if(range(60), lambda seed: seed >= 12))
 def test_random_kernels_keep_their_text(seed: int) -> None:
     rng = random.Random(seed)
     kernel, target, _ = random_kernel_program(rng)
@@ -649,7 +650,7 @@ def test_new_orders_are_printed_anew() -> None:
     assert write_programs([result], text) == show(result.kernel)
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *BROKEN], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_examples([*EXAMPLES, *BROKEN]), ids=lambda path: path.stem)
 def test_each_edit_says_why_it_stands(path: Path) -> None:
     (kernel,) = parse(path.read_text(encoding="utf-8"), "a.tide").kernels
     result = propose(Session(path.stem, load_target(kernel.target), kernel, None))
@@ -701,7 +702,7 @@ def weight_of(kernel: Kernel) -> float:
 
 
 @pytest.mark.parametrize("strategy", ["minimal", "intersecting", "optimal"])
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_examples(EXAMPLES), ids=lambda path: path.stem)
 def test_barriers_of_examples_come_back_at_the_same_weight(path: Path, strategy: str) -> None:
     """Taken away, and put back by `sync`. The ping-pong loses its stagger, which is a schedule, and is lighter."""
     text = path.read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ import tidegate as tg
 from oracles.programs.sync_cases import draw, outcomes
 from oracles.rules.mutants import mutants_of
 from tests.cli.test_cli import Command
-from tests.conftest import ROOT
+from tests.conftest import ROOT, slow_examples
 from tests.placement.test_sync_cli import without_barriers
 from tidegate.advice import Advice, advise, find, trials, weaker
 from tidegate.advice.model import Proof
@@ -311,7 +311,7 @@ def test_a_count_stays_below_what_the_counter_can_tell() -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_examples(EXAMPLES), ids=lambda path: path.stem)
 def test_what_sync_puts_in_gets_no_advice(path: Path, strategy: str) -> None:
     kernel = kernel_of(without_barriers(path.read_text(encoding="utf-8")))
     unit = Session(kernel.name, load_target(kernel.target), kernel, None)
@@ -320,7 +320,7 @@ def test_what_sync_puts_in_gets_no_advice(path: Path, strategy: str) -> None:
     assert advice_for(result.kernel).findings == []
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", slow_examples(EXAMPLES, "gemm", "attention", "flash"), ids=lambda path: path.stem)
 def test_barriers_wherever_one_can_stand_are_too_many(path: Path) -> None:
     """Barriers are forced: with the advice followed the simulator finds nothing, and there is no more advice."""
     kernel = kernel_of(without_barriers(path.read_text(encoding="utf-8")))

@@ -17,7 +17,7 @@ import pytest
 
 import tidegate as tg
 from tests.cli.test_cli import Command, graph_of
-from tests.conftest import ROOT
+from tests.conftest import ROOT, slow_examples
 from tests.placement.test_sync_cli import ATOMIC, LATE, RACE, REDUNDANT, RING, with_barrier
 from tidegate.diag import JSON_VERSION
 from tidegate.explanation import (
@@ -134,7 +134,7 @@ def without(result: Explained, barrier: Barrier) -> list[tuple[str, int]]:
     return [(each.code, each.at.line) for each in found]
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *SLOW], **IDS)  # type: ignore[arg-type]
+@pytest.mark.parametrize("path", [*slow_examples(EXAMPLES, "gemm", "attention", "flash"), *SLOW], **IDS)  # type: ignore[arg-type]
 def test_what_is_needed_is_and_what_is_redundant_is_not(path: Path) -> None:
     result = explained(path)
     assert not result.findings
@@ -293,9 +293,12 @@ def touched(
 
 LONG = ("gemm_mbarrier", "gemm_async_store")  # a quarter of a minute each
 COUNTED = [
-    pytest.param(path, marks=pytest.mark.full) if path.stem in LONG else path
-    for path in (*EXAMPLES, *FEW)
-    if path.stem not in ("flash_attention", "histogram")  # many bytes; bytes that nobody knows
+    *slow_examples(
+        path
+        for path in (*EXAMPLES, *FEW)
+        if path.stem not in ("flash_attention", "histogram", *LONG)  # many bytes; bytes that nobody knows
+    ),
+    *(pytest.param(path, marks=pytest.mark.full) for path in EXAMPLES if path.stem in LONG),
 ]
 
 

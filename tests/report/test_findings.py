@@ -278,6 +278,7 @@ def test_a_signal_that_a_loop_leaves_over_is_reported_where_it_matters() -> None
     assert codes(text.format("")) == ["TG208"]
 
 
+@pytest.mark.slow
 def test_many_guarded_loops_in_each_other_end() -> None:
     inner = "wait -1 signal -1 "
     for depth in range(12):
@@ -342,6 +343,7 @@ def alternates(before: list[str], inside: list[Step], after: list[str], trips: i
     return not pending
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [0, 1, 3])
 def test_signals_and_waits_against_every_trip_count(least: int) -> None:
     """What is found clean alternates for every number of trips; most of what alternates is found clean."""

@@ -423,6 +423,7 @@ def test_ping_pong_pays_where_halves_share_simds() -> None:
     assert prices["two-pp-cluster"].barriers == 4
 
 
+@pytest.mark.slow
 def test_auto_never_takes_what_is_dearer() -> None:
     for text, target in ((GEMM, "gfx942"), (async_gemm(64, 64, 32, 2, waves=8), "gfx950")):
         found = schedule_kernel(kernel_of(text), load_target(target), certain=False)
@@ -431,6 +432,7 @@ def test_auto_never_takes_what_is_dearer() -> None:
         assert all(each.price is None or found.chosen.price.cycles <= each.price.cycles for each in found.candidates)
 
 
+@pytest.mark.slow
 def test_a_choice_that_hangs_on_one_cost_is_uncertain() -> None:
     kernel = kernel_of(gemm(128, 256, 64))
     assert schedule_kernel(kernel, GFX).uncertain

@@ -92,7 +92,7 @@ def test_drawn_programs_have_everything() -> None:
 # --- what comes of them -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", some(FEW, MANY))
+@pytest.mark.parametrize("seed", some(2, MANY))
 def test_scheduled_loops_are_right(seed: int) -> None:
     case = draw_body(seed)
     found = examine(case)

@@ -885,6 +885,7 @@ def test_small_graphs_hold_everything() -> None:
     assert set(targets) == {"", "gfx942", "gfx950", "gfx1201", "gfx1250", "sm_80", "sm_90"}
 
 
+@pytest.mark.slow
 def test_small_graphs_have_verdicts_of_every_kind() -> None:
     found: Counter[str] = Counter()
     for seed in range(SAMPLE):

@@ -64,6 +64,7 @@ PAIRS: dict[str, Callable[[random.Random], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PAIRS)
 def test_one_pair_that_is_proved_is_right(kind: str, request: pytest.FixtureRequest) -> None:
     """Of each kind some programs are proved, and none of these is wrong."""

@@ -93,6 +93,7 @@ def test_a_wait_for_marks_is_as_strict_as_it_says() -> None:
 # --- Triton's kernels ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @NEEDS_TRITON
 @pytest.mark.parametrize(
     ("name", "outcome", "why"),
@@ -167,6 +168,7 @@ def test_a_fallback_and_what_does_not_compile_are_listed() -> None:
     assert "| b.gfx950 | RuntimeError: a / b |" in text
 
 
+@pytest.mark.slow
 def test_barriers_in_the_text_of_a_plan() -> None:
     text = "    ttg.barrier local\n    rocdl.s.barrier\n    rocdl.sched.barrier none\n    amdg.cond_barrier %1\n"
     assert levels.standing_in(text) == (3, 2, 1)

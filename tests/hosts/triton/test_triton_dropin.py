@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import tidegate.triton
+from tests.conftest import slow_if
 from tidegate.diag import BadInput
 from tidegate.graph.model import Point, Sync
 from tidegate.hosts.mlir.model import Operation
@@ -105,7 +106,7 @@ class Recording:
         self.after = text()
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942", "gfx1250"])
+@pytest.mark.parametrize("target", slow_if(["sm_80", "sm_90", "gfx942", "gfx1250"], lambda target: target != "sm_80"))
 def test_the_stage_is_triton_own_where_nobody_places_anything(target: str) -> None:
     own = llir_of("matmul-s2-w4", target)
     left = Recording()
@@ -132,7 +133,7 @@ def test_a_stage_that_is_not_known_is_not_split() -> None:
 # --- what is compiled ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["sm_80", "gfx1250"])
+@pytest.mark.parametrize("target", slow_if(["sm_80", "gfx1250"], lambda target: target != "sm_80"))
 def test_a_pipelined_loop_has_fewer_barriers(target: str) -> None:
     own = llir_of("matmul-s3-w4", target)
     with tidegate.triton.enabled():
@@ -168,6 +169,7 @@ def test_a_barrier_of_triton_is_not_moved_past_an_access() -> None:
     assert candidates._point_from([arithmetic, Operation("cf.br", successors=("^bb1",)), second], 0, {}) is None
 
 
+@pytest.mark.slow
 def test_needless_barriers_outside_of_loops_stay_where_loops_have_some() -> None:
     """Met once; on an H200 nothing is gained without them, and this kernel loses half a percent."""
     own = llir_of("gluon-matmul-copied-s2", "sm_80")
@@ -176,6 +178,7 @@ def test_needless_barriers_outside_of_loops_stay_where_loops_have_some() -> None
     assert tidegate.triton.report().entries[0].reasons == (f"shared_memory_barrier: {candidates.ONCE}",)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_spills_keeps_its_barriers() -> None:
     """On an H200 it loses 3 % with a needless barrier less in its loop, with as many bytes spilled."""
     with tidegate.triton.enabled(), pytest.warns(FallbackWarning, match="takes 256 registers of a thread, and spills"):
@@ -236,6 +239,7 @@ def test_a_reason_names_a_few_places() -> None:
     assert all(each.count(";") <= candidates.MOST_PLACES for each in entry.reasons)
 
 
+@pytest.mark.slow
 def test_lines_of_the_source_stay() -> None:
     own = llir_of("softmax", "sm_80")
     with tidegate.triton.enabled():
@@ -244,6 +248,7 @@ def test_lines_of_the_source_stay() -> None:
     assert set(LINE.findall(ours)) == set(LINE.findall(own))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merge_waits", ["never", "model", "always"])
 def test_every_way_to_merge_waits_compiles(merge_waits: str) -> None:
     with tidegate.triton.enabled(merge_waits=merge_waits, verify=True):
@@ -261,6 +266,7 @@ def test_an_unknown_option_is_refused() -> None:
 # --- the cache ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_cache_keeps_what_was_compiled_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = compiled("softmax", "sm_80")
     found = [plain.hash]
@@ -412,6 +418,7 @@ def test_what_was_written_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
         assert llir_of("matmul-s3-w4", "sm_80") == own
 
 
+@pytest.mark.slow
 def test_verify_proves_triton_own_barriers() -> None:
     with tidegate.triton.enabled(verify=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
@@ -449,6 +456,7 @@ print(hook()[0] if hook else "off")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
@@ -470,6 +478,7 @@ def test_the_environment_switches_it_on(variables: dict[str, str], words: str) -
     assert words in done.stdout
 
 
+@pytest.mark.slow
 def test_the_environment_costs_a_program_without_triton_nothing() -> None:
     text = "import sys; print('triton' in sys.modules, 'islpy' in sys.modules, 'tidegate.triton_start' in sys.modules)"
     env = {**os.environ, "TIDEGATE_TRITON": "1"}
@@ -504,6 +513,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # what 3.9 does without being told, with a warning
 
 
+@pytest.mark.slow
 def test_plans_are_one_more_axis(no_gpu: None) -> None:
     import triton
 
@@ -536,6 +546,7 @@ def test_plans_are_one_more_axis(no_gpu: None) -> None:
     assert mode() == ""
 
 
+@pytest.mark.slow
 def test_a_plan_that_does_not_exist_is_refused() -> None:
     import triton
 
