@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 TRITON_READY := $(VENV)/.triton-ready
 LLVM_READY := $(VENV)/.llvm-ready
+CUDA_READY := $(VENV)/.cuda-ready
 # Wave brings a torch and an IREE of its own: it has an environment for itself.
 WAVE_VENV := .venv-wave
 WAVE_READY := $(WAVE_VENV)/.ready
@@ -16,7 +17,7 @@ TESTED := $(shell find src tests bench oracles docs examples -type f -not -path 
 # Pip need not compile or look for its own news.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-compilers test-wave check lint types fast docs docs-serve bench bench-wave fuzz clean
+.PHONY: help demo test test-compilers test-cuda test-wave check lint types fast docs docs-serve bench bench-wave fuzz clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +35,12 @@ $(TRITON_READY): $(READY)
 $(LLVM_READY): $(READY)
 	$(PIP) -e '.[llvm]'
 	@touch $@
+
+# There are wheels of NVRTC for Linux and Windows; g++ or clang++ makes nvcc complete.
+$(CUDA_READY): $(READY)
+	@case "$$(uname -s)" in \
+	  Darwin) echo "NOT TESTED: CUDA has no wheels for this machine" ;; \
+	  *) $(PIP) -e '.[cuda-host]' && touch $@ ;; esac
 
 # There are wheels of Wave for Linux on x86 only.
 $(WAVE_READY): pyproject.toml
@@ -58,19 +65,22 @@ types: $(READY)  ## types, strictly
 	$(BIN)/mypy
 
 fast: $(READY) $(TRITON_READY)  ## the tests that take seconds
-	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not full and not compilers'
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not full and not compilers and not cuda'
 	@touch $(FAST_PASSED)
 
 $(FAST_PASSED): $(TESTED)
 	$(MAKE) fast
 
 # The fast tests are not run again where nothing has changed since they passed.
-test: $(READY) $(DOCS_READY) $(TRITON_READY) $(FAST_PASSED) test-compilers test-wave  ## all tests, and the docs built strictly
-	$(BIN)/python -m pytest -q -n 2 -m 'slow and not full and not compilers'
+test: $(READY) $(DOCS_READY) $(TRITON_READY) $(FAST_PASSED) test-compilers test-cuda test-wave  ## all tests, and the docs built strictly
+	$(BIN)/python -m pytest -q -n 2 -m 'slow and not full and not compilers and not cuda'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 test-compilers: $(READY) $(TRITON_READY) $(LLVM_READY)  ## proofs against what ptxas and LLVM make of kernels
 	$(BIN)/python -m pytest -q -m compilers tests/house/test_real_compilers.py
+
+test-cuda: $(CUDA_READY)  ## CUDA source through NVRTC and nvcc
+	@if [ -e $(CUDA_READY) ]; then $(BIN)/python -m pytest -q -n 2 -m 'cuda and not full' tests/hosts/cuda; fi
 
 test-wave: $(WAVE_READY)  ## the tests that need Wave, in an environment of its own
 	@if [ -e $(WAVE_READY) ]; then $(WAVE_VENV)/bin/python -m pytest -q -n 2 -m 'not full' tests/hosts/wave; fi

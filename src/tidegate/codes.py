@@ -35,6 +35,7 @@ CODES: dict[str, str] = {
     "TG021": "default sizes break the assumptions",
     "TG022": "inputs that do not fit the kernel",
     "TG023": "larger than a command takes",
+    "TG024": "source that does not compile",
     "TG101": "read while another wave may be writing",
     "TG102": "written while another wave may be reading",
     "TG103": "written while another wave may be writing",

@@ -1,4 +1,4 @@
-"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs, Triton's TTGIR, PTX.
+"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs, Triton's TTGIR, PTX, CUDA.
 
 Needs   a path, perhaps with `::name` behind it
 Gives   kernels or a graph, with what is needed to show their source
@@ -26,13 +26,15 @@ from tidegate.language.ops import Kernel
 from tidegate.limits import check_compiled, check_instructions, check_size, check_waves
 
 if TYPE_CHECKING:
+    from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.ptx.program import Ptx
     from tidegate.hosts.triton.read import Ttgir
 
 # The most that is read of one file: reading takes about a second for a megabyte, TTGIR and PTX more.
 MAX_BYTES = 16 << 20
 MAX_COMPILED = 4 << 20
-READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx` and `.py` files"
+CUDA = (".cu", ".cuh")
+READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx`, `.cu` and `.py` files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,16 @@ class Loaded:
     ptx: Ptx | None = None
 
 
-def load(where: str, *, as_compiled: bool = True, block: str | None = None, takes_ptx: bool = False) -> Loaded:
-    """Reads a file; `FILE::name` picks one kernel of it. `block`: the shape of blocks, for final instructions.
+def load(
+    where: str,
+    *,
+    as_compiled: bool = True,
+    block: str | None = None,
+    takes_ptx: bool = False,
+    cuda: CudaOptions | None = None,
+) -> Loaded:
+    """Reads a file; `FILE::name` picks one kernel of it. `block`: the shape of blocks, for final instructions; `cuda`:
+    how CUDA source is compiled to those.
 
     `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
     is taken for one that is going to be edited. `takes_ptx`: whether the command says what of PTX is not modelled.
@@ -75,10 +85,13 @@ def load(where: str, *, as_compiled: bool = True, block: str | None = None, take
         loaded = _from_text(read_text(path, file), file, suffix)
     elif suffix in (".ttgir", ".mlir"):
         return _from_ttgir(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), as_compiled)
-    elif suffix == ".ptx":
+    elif suffix in (".ptx", *CUDA):
         if not takes_ptx:
             help = f"`tidegate check {file} --block 256`; with `--advice` it says which barriers could go"
-            _fail(file, "PTX is only checked: this command does not take it", help)
+            what = "PTX" if suffix == ".ptx" else "CUDA source"
+            _fail(file, f"{what} is only checked: this command does not take it", help)
+        if suffix in CUDA:
+            return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, block, cuda)
         return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), block)
     elif suffix == ".ttir":
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
@@ -160,6 +173,31 @@ def _from_ptx(text: str, file: str, name: str, block: str | None) -> Loaded:
     ptx = replace(ptx, chosen=pick(ptx, name)) if name else ptx
     check_instructions([len(each.body) for each in ptx.kernels], file)
     return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
+
+
+def _from_cuda(text: str, file: str, name: str, block: str | None, options: CudaOptions | None) -> Loaded:
+    """An instance of a template, `kernel<float, 4>`, is compiled because it is named; other kernels are picked."""
+    from dataclasses import replace
+
+    from tidegate.hosts.cuda.compile import compile_cuda
+    from tidegate.hosts.cuda.options import CudaOptions
+    from tidegate.hosts.cuda.sourced import with_source_places
+    from tidegate.hosts.ptx.parse import parse_ptx
+    from tidegate.hosts.ptx.program import Ptx, parse_block, pick
+
+    shape = parse_block(block) if block is not None else ()
+    instance = name if "<" in name else ""
+    made = compile_cuda(text, file, options or CudaOptions(), instance)
+    sources = Sources({file: text})
+    module, notes = with_source_places(parse_ptx(made.ptx, f"{file}.ptx"), made.ptx, file, made.toolkit, sources)
+    ptx = Ptx(file, made.ptx, module, block=shape, notes=notes, by=made.by)
+    if not ptx.module.entries:
+        help = "a kernel is a `__global__` function; an instance of a template is named: `FILE::kernel<float, 4>`"
+        _fail(file, "the file has no kernel", help)
+    chosen = made.kernel or (pick(ptx, name.lstrip("@")) if name else "")
+    ptx = replace(ptx, chosen=chosen)
+    check_instructions([len(each.body) for each in ptx.kernels], file)
+    return Loaded(file, (), None, sources, ptx=ptx)
 
 
 def _load_python(path: Path, file: str, name: str) -> Loaded:

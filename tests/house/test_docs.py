@@ -15,6 +15,7 @@ import importlib.util
 import io
 import linecache
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,10 +39,13 @@ ADVICE, BY_SYNC = "TG4", ("TG403",)
 WHEN_RUN = ("TG022", "TG312")
 # What running a program may add to the code that a page is about: where the same mistake leads.
 FOLLOWS = ("TG1",)
-BY_COMMAND = ("TG019", "TG501", "TG508", "TG603")  # shown by a command, by Python on the page itself, or elsewhere
+# Shown by a command, by Python on the page itself, or elsewhere.
+BY_COMMAND = ("TG019", "TG024", "TG501", "TG508", "TG603")
 # Pages whose commands read Triton's own syntax.
 WITH_TRITON = ("docs/triton.md", "docs/drop-in.md")
 WITH_WAVE = ("docs/wave.md",)  # tests/hosts/wave/test_wave_docs.py, in Wave's own environment
+# tests/hosts/cuda/test_cuda_check.py, where NVRTC is installed
+WITH_CUDA = ("docs/check-cuda.md", "docs/codes/TG024.md")
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------
@@ -137,7 +141,7 @@ class Page:
             if not command.startswith("$ tidegate"):
                 parts.append("\n".join([command, shown]) if shown else command)
                 continue
-            printed = run_command(command.split()[2:]).rstrip("\n")
+            printed = run_command(shlex.split(command)[2:]).rstrip("\n")
             printed = shown if matches(shown, printed) else printed
             parts.append(f"{command}\n{printed}" if printed else command)
         return "\n".join(parts)
@@ -213,6 +217,8 @@ def test_examples_do_what_the_page_says(name: str, tmp_path: Path, update: bool)
         pytest.skip(f"NOT TESTED: {name} reads Triton's own syntax, and Triton is not installed")
     if name in WITH_WAVE and importlib.util.find_spec("wave_lang") is None:
         pytest.skip(f"not here: {name} is run in an environment with Wave (`make test-wave`)")
+    if name in WITH_CUDA:
+        pytest.skip(f"not here: {name} is run with NVRTC (`make test-cuda`)")
     run_page(name, tmp_path, update)
 
 

@@ -22,7 +22,11 @@ from tidegate.cli import main
 from tidegate.codes import CODES
 
 # A package that is missing, and a plan that somebody makes by hand: no command of a page shows these.
-NO_COMMAND = {"TG019": "what is missing is a package", "TG603": "only a program that makes one by hand"}
+NO_COMMAND = {
+    "TG019": "what is missing is a package",
+    "TG024": "it takes a compiler of CUDA",
+    "TG603": "only a program that makes one by hand",
+}
 # Here the command is wrong, not a file.
 NO_FILE = {"TG501": "the mistake is in the command", "TG508": "the mistake is in the command"}
 # What a run adds to the code that a page is about is where the same mistake leads.

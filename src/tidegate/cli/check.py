@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,22 +13,28 @@ import typer
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, Grouped, count_all, group
 from tidegate.cli.options import (
+    ArchOption,
     BlockOption,
+    DefineOption,
     FilesArg,
+    IncludeOption,
     JsonOption,
+    KeepPtxOption,
     MaxFindings,
     PrintAfter,
     SeedOption,
+    StdOption,
     StopAfter,
     TargetOption,
 )
-from tidegate.cli.say import emit_json, print_findings, print_stage, read_sizes, say, status_of, stop
+from tidegate.cli.say import emit_json, print_findings, print_stage, read_sizes, say, status_of, stop, write
 from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from tidegate.advice import Advice
     from tidegate.cli.sarif import Reported
     from tidegate.diag import Finding, Sources
+    from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.passes import Checked, Show
     from tidegate.session import Session
     from tidegate.simulate.judge import Limits
@@ -63,6 +70,11 @@ def check_command(
     ] = False,
     max_findings: MaxFindings = MOST_FINDINGS,
     block: BlockOption = None,
+    include: IncludeOption = None,
+    define: DefineOption = None,
+    arch: ArchOption = None,
+    std: StdOption = None,
+    keep_ptx: KeepPtxOption = None,
     print_after: PrintAfter = None,
     stop_after: StopAfter = None,
 ) -> None:
@@ -87,7 +99,8 @@ def check_command(
     if as_json and as_sarif:
         stop("`--json` and `--sarif` cannot be combined", "give one of the two")
     as_text = not (as_json or as_sarif)
-    checks = [_Check(file, len(files) > 1, block) for file in files]
+    cuda = _cuda_options(files, target, include or (), define or (), arch or "", std or "", keep_ptx)
+    checks = [_Check(file, len(files) > 1, block, cuda, keep_ptx) for file in files]
     refused: Sequence[Finding] = ()
     try:
         check_stage(print_after, CHECK)
@@ -116,6 +129,28 @@ def check_command(
     if as_sarif:
         _say_sarif(checks, refused, status, max_findings)
     raise typer.Exit(status)
+
+
+def _cuda_options(
+    files: Sequence[str],
+    target: str | None,
+    include: Sequence[str],
+    define: Sequence[str],
+    arch: str,
+    std: str,
+    keep_ptx: Path | None,
+) -> CudaOptions:
+    """What is said of CUDA source must have some to be about; the architecture is that of the target."""
+    from tidegate.files import CUDA
+    from tidegate.hosts.cuda.options import CudaOptions
+
+    sources = [each for each in files if Path(each.partition("::")[0]).suffix.lower() in CUDA]
+    if (include or define or arch or std or keep_ptx is not None) and not sources:
+        stop("`-I`, `-D`, `--arch`, `--std` and `--keep-ptx` are for CUDA source", "give a `.cu` file")
+    if keep_ptx is not None and len(sources) > 1:
+        stop("`--keep-ptx` names one file, and there are several sources", "check them one by one")
+    named = target if target and target.startswith("sm_") else ""
+    return CudaOptions(tuple(include), tuple(define), arch or named, std)
 
 
 def _say_json(checks: list[_Check], most: int) -> None:
@@ -161,8 +196,11 @@ def _decided(checks: list[_Check]) -> list[str]:
 class _Check:
     """What `check` finds out about one file; without sources, no program could be made of it."""
 
-    def __init__(self, file: str, among_others: bool, block: str | None) -> None:
+    def __init__(
+        self, file: str, among_others: bool, block: str | None, cuda: CudaOptions, keep_ptx: Path | None
+    ) -> None:
         self.file, self.among_others, self.block = file, among_others, block
+        self.cuda, self.keep_ptx = cuda, keep_ptx
         self.bad: list[Finding] = []
         self.units: list[Session] = []
         self.results: list[Checked] = []
@@ -189,7 +227,9 @@ class _Check:
 
         self.shown = print_after
         try:
-            loaded = load(self.file, block=self.block, takes_ptx=True)
+            loaded = load(self.file, block=self.block, takes_ptx=True, cuda=self.cuda)
+            if self.keep_ptx is not None and loaded.ptx is not None:
+                write(self.keep_ptx, loaded.ptx.text)
             units = sessions_of(loaded, target)
         except BadInput as bad:
             self.bad += bad.findings

@@ -67,15 +67,16 @@ def group(findings: Iterable[Finding], most: int = MOST_FINDINGS) -> Grouped:
 def _first_of(findings: list[Finding]) -> Finding:
     """The first of many, with what it stands for."""
     count = sum(each.count for each in findings)
-    places = list(dict.fromkeys(_lines(each) for each in findings[1:]))[:MOST_PLACES]
+    distinct = list(dict.fromkeys(_lines(each) for each in findings[1:]))
+    places = distinct[:MOST_PLACES]
     more = f"and {count - 1:,} more with the same cause"
     named = ", ".join(filter(None, places))
-    rest = ", …" if count - 1 > len(places) else ""
+    rest = ", …" if len(distinct) > len(places) or count > len(findings) else ""
     note = f"{more}: {named}{rest}" if named else more
     return replace(findings[0], notes=(*findings[0].notes, note), count=count)
 
 
 def _lines(finding: Finding) -> str:
     """`lines 6 and 10`, first what comes first."""
-    lines = [label.at.line for label in finding.labels if label.at.line]
+    lines = list(dict.fromkeys(label.at.line for label in finding.labels if label.at.line))
     return f"lines {' and '.join(map(str, reversed(lines)))}" if len(lines) > 1 else f"line {lines[0]}" if lines else ""

@@ -10,8 +10,9 @@ import typer
 from tidegate.cli.complete import complete_check_stage, complete_file, complete_target, complete_words
 
 FILE_HELP = (
-    "A `.tide` kernel, a `.sync` graph, Triton's `.ttgir`, or a Python file with `@tidegate.kernel` functions, which "
-    "is executed to trace them; text files are never executed. `FILE::name` picks one kernel."
+    "A `.tide` kernel, a `.sync` graph, Triton's `.ttgir`, PTX, CUDA source, or a Python file with "
+    "`@tidegate.kernel` functions, which is executed to trace them; text files are never executed. `FILE::name` picks "
+    "one kernel."
 )
 FileArg = Annotated[
     str, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False, autocompletion=complete_file)
@@ -71,5 +72,23 @@ SeedOption = Annotated[
 ]
 BlockOption = Annotated[
     str | None,
-    typer.Option("--block", metavar="N|NxM|NxMxK", help="Threads per block of a PTX kernel."),
+    typer.Option("--block", metavar="N|NxM|NxMxK", help="Threads per block of a PTX or CUDA kernel."),
+]
+IncludeOption = Annotated[
+    list[str] | None,
+    typer.Option("--include", "-I", metavar="FOLDER", help="CUDA: a folder of includes; may be repeated."),
+]
+DefineOption = Annotated[
+    list[str] | None,
+    typer.Option("--define", "-D", metavar="NAME[=VALUE]", help="CUDA: define a macro; may be repeated."),
+]
+ArchOption = Annotated[
+    str | None,
+    typer.Option(
+        "--arch", metavar="SM", help="CUDA: compile for this architecture, as in `sm_90a`; default: --target."
+    ),
+]
+StdOption = Annotated[str | None, typer.Option("--std", metavar="C++NN", help="CUDA: the standard, as in `c++20`.")]
+KeepPtxOption = Annotated[
+    Path | None, typer.Option("--keep-ptx", metavar="OUT", help="CUDA: write the PTX that is checked to a file.")
 ]

@@ -8,7 +8,7 @@ Cost    a question to isl for the witness
 
 from __future__ import annotations
 
-from tidegate.diag import Finding, Label
+from tidegate.diag import Facts, Finding, Label
 from tidegate.graph import model as g
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.say import VERBS, WHY, WITHIN_A_WAVE
@@ -47,9 +47,12 @@ def _finding(suspect: Suspect, graph: g.SyncGraph) -> Finding:
     if suspect.x == suspect.y and suspect.why == "parallel":
         help_ = "let one thread write it, or make sure that all write the same value"
     code, message = _kind(suspect, graph, memory, own)
-    witness = tuple((name.rstrip("'"), value) for name, value in suspect.point.values)
+    point = tuple((name.rstrip("'"), value) for name, value in suspect.point.values)
+    threads = tuple(_facts(each, graph) for each in (first, second) if each is not None)
     cause = f"{code} {suspect.point.buffer} {suspect.why} {suspect.within_a_wave}"
-    return Finding(code, message, labels, tuple(filter(None, notes)), help_, (("point", witness),), cause)
+    return Finding(
+        code, message, labels, tuple(filter(None, notes)), help_, (("threads", threads), ("point", point)), cause
+    )
 
 
 def _kind(suspect: Suspect, graph: g.SyncGraph, memory: str, own: bool) -> tuple[str, str]:
@@ -72,6 +75,10 @@ def _who(thread: int | None, graph: g.SyncGraph) -> str:
     if thread is None:
         return "a thread"
     return f"thread {thread} (warp {thread // graph.lanes}, lane {thread % graph.lanes})"
+
+
+def _facts(thread: int, graph: g.SyncGraph) -> Facts:
+    return (("thread", thread), ("warp", thread // graph.lanes), ("lane", thread % graph.lanes))
 
 
 def _verb(action: g.Action) -> str:

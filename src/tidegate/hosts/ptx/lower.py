@@ -12,10 +12,12 @@ match, redux, mma and ldmatrix order no memory (8.5, 8.9.1).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.ptx import model as p
+from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.lower_arithmetic import ARITHMETIC, FORGOTTEN, lower_arithmetic
 from tidegate.hosts.ptx.lower_memory import MEMORY, lower_memory
 from tidegate.hosts.ptx.lowering import Lowering
@@ -174,14 +176,23 @@ def _lay_out(variables: list[p.Variable], dynamic: int) -> tuple[list[m.Array], 
     arrays: list[m.Array] = []
     names: dict[str, str] = {}
     free = ALIGNMENT
+    called = _called([each.name for each in variables if each.space == "shared"])
     for each in variables:
         if each.space == "shared" and each.bytes is not None:
-            arrays.append(m.Array(each.name, free, each.bytes, each.at))
-            names[each.name] = each.name
+            arrays.append(m.Array(called[each.name], free, each.bytes, each.at))
+            names[each.name] = called[each.name]
             free = -(-(free + max(1, each.bytes)) // ALIGNMENT) * ALIGNMENT
     opened = [each for each in variables if each.space == "shared" and each.bytes is None]
     if opened:
         used = sum(each.bytes for each in arrays)
-        arrays.append(m.Array(opened[0].name, free, max(16, dynamic - used), opened[0].at))
-        names.update({each.name: opened[0].name for each in opened})
+        name = called[opened[0].name]
+        arrays.append(m.Array(name, free, max(16, dynamic - used), opened[0].at))
+        names.update({each.name: name for each in opened})
     return arrays, names
+
+
+def _called(names: list[str]) -> dict[str, str]:
+    """`tile` for `_ZZ4swapPfPKfE4tile`, where no other array is called so."""
+    short = {each: short_name(each) for each in names}
+    count = Counter(short.values())
+    return {each: name if count[name] == 1 and name.isidentifier() else each for each, name in short.items()}

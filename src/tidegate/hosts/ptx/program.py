@@ -9,7 +9,8 @@ Cost    that of exploring each kernel
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
@@ -26,7 +27,7 @@ from tidegate.assumptions import (
     UNIFORM,
     Assumption,
 )
-from tidegate.diag import BadInput, Finding, Label, closest
+from tidegate.diag import BadInput, Finding, Label, Span, closest
 from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
@@ -37,27 +38,41 @@ from tidegate.hosts.isa.build import Launch, build_graph
 from tidegate.hosts.isa.explore import explore
 from tidegate.hosts.isa.values import GLOBAL, NO_TAGS, Value, number, symbol
 from tidegate.hosts.ptx import model as p
+from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.lower import lower
+from tidegate.hosts.ptx.places import Place, find_places
 from tidegate.index import WORKGROUP, Name, names
 from tidegate.targets import Target, known_targets, load_target
 
 MOST_THREADS = 1024
+MOST_CALLS = 4  # calls that are named with a place
 AXES = "xyz"
 
 
 @dataclass(frozen=True, slots=True)
 class Ptx:
-    """A file: its module, and the kernel that is meant; an empty name means all."""
+    """A file: its module, and the kernel that is meant; an empty name means all.
+
+    `notes`: what more is to be said of places in a function; `by`: the compiler, where the file is no PTX itself.
+    """
 
     file: str
     text: str
     module: p.Module
     chosen: str = ""
     block: tuple[int, ...] = ()
+    notes: Mapping[tuple[str, Span], tuple[str, ...]] = field(default_factory=dict)
+    by: str = ""
 
     @property
     def kernels(self) -> tuple[p.Function, ...]:
         return tuple(each for each in self.module.entries if self.chosen in ("", each.name))
+
+    def shown(self, name: str) -> str:
+        """A kernel's name as C++ writes it, where no other is called so."""
+        short = short_name(name)
+        alike = [each for each in self.module.entries if short_name(each.name) == short]
+        return short if len(alike) == 1 else name
 
 
 @dataclass(frozen=True)
@@ -75,12 +90,14 @@ class PtxProgram:
 
     @property
     def name(self) -> str:
-        return self.function.name
+        return self.ptx.shown(self.function.name)
 
     @property
     def said(self) -> tuple[str, ...]:
         shape = "x".join(map(str, self.launch.shape))
         found = [f"for blocks of {shape} threads, {self.launch.waves} warps"]
+        if self.ptx.by:
+            found.append(f"compiled by {self.ptx.by} for {self.ptx.module.target}")
         if self.named:
             found.append(f"the file names `{self.named}`; treated as `{self.target.name}`")
         if self.explored.touches:
@@ -122,7 +139,25 @@ class PtxProgram:
         return plan
 
     def with_sources(self, finding: Finding) -> Finding:
-        return finding
+        """With the lines of the PTX, if it stands in the source, or of the source, if it stands in the PTX."""
+        places = dict.fromkeys(each.at for each in finding.labels)
+        if self.ptx.notes:
+            more = dict.fromkeys(note for at in places for note in self.ptx.notes.get((self.function.name, at), ()))
+        else:
+            more = dict.fromkeys(filter(None, map(self._source_of, places)))
+        return replace(finding, notes=(*finding.notes, *more)) if more else finding
+
+    def _source_of(self, at: Span) -> str:
+        """Where a line of PTX comes from, as its compiler notes."""
+        place = self._places[at.line] if 0 < at.line < len(self._places) else None
+        if place is None:
+            return ""
+        calls = "".join(f", inlined at {each.file}:{each.line}" for each in place.chain[1:MOST_CALLS])
+        return f"line {at.line} comes from {place.file}:{place.line}{calls}"
+
+    @cached_property
+    def _places(self) -> list[Place | None]:
+        return find_places(self.ptx.text)
 
 
 def programs_of(ptx: Ptx, asked: str | None) -> list[PtxProgram]:
@@ -144,20 +179,21 @@ def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
     """What the launch says, and the text: `.reqntid` is a demand (11.4)."""
     asked, wanted = ptx.block, function.threads
     if wanted and asked and _full(wanted) != _full(asked):
-        said = f"`{function.name}` asks for blocks of {_text(wanted)} threads, not {_text(asked)}"
+        said = f"`{ptx.shown(function.name)}` asks for blocks of {_text(wanted)} threads, not {_text(asked)}"
         raise BadInput(Finding("TG022", said, (Label(function.at),)))
     shape = asked or wanted
     if not shape:
         most = f", at most {_text(function.most)}" if function.most else ""
-        message = f"how many threads does a block of `{function.name}` have? Its addresses depend on this{most}"
+        message = (
+            f"how many threads does a block of `{ptx.shown(function.name)}` have? Its addresses depend on this{most}"
+        )
         help_ = "state it: `--block 256`, or `--block 16x16`"
         raise BadInput(Finding("TG022", message, (Label(function.at),), help=help_))
     threads = prod(shape)  # of Python's numbers, which do not wrap around
     most_threads = prod(function.most) if function.most else MOST_THREADS
     if not 0 < threads <= min(most_threads, MOST_THREADS):
-        message = (
-            f"a block of {_text(shape)} threads: `{function.name}` takes at most {min(most_threads, MOST_THREADS)}"
-        )
+        largest = min(most_threads, MOST_THREADS)
+        message = f"a block of {_text(shape)} threads: `{ptx.shown(function.name)}` takes at most {largest}"
         raise BadInput(Finding("TG022", message, (Label(function.at),)))
     return shape
 
@@ -251,13 +287,37 @@ def _symbol(given: str, function: str) -> str:
 
 
 def pick(ptx: Ptx, name: str) -> str:
-    """The kernel that a name means; raises `BadInput` if there is none."""
+    """The kernel that a name means, mangled or not, or the only one with this part; raises `BadInput` if none is."""
     known = [each.name for each in ptx.module.entries]
-    if name in known:
-        return name
-    alike = [each for each in known if name in each]
-    if len(alike) == 1:  # a part of a mangled name that only one has
-        return alike[0]
-    meant = closest(name, known)
-    help_ = f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(known) or 'no kernel'}"
+    wanted = name.replace(" ", "")
+    for called in (_itself, _short, _plain):
+        found = [each for each in known if called(each) == wanted]
+        if found:
+            return _only(ptx, name, found)
+    found = [each for each in known if wanted in each or wanted in _short(each)]
+    if found:
+        return _only(ptx, name, found)
+    shown = {ptx.shown(each): each for each in known}
+    meant = closest(name, shown)
+    help_ = f"did you mean `{meant}`?" if meant else f"it holds: {', '.join(shown) or 'no kernel'}"
     raise BadInput(Finding("TG007", f"the file has no kernel `{name}`", (), help=help_))
+
+
+def _only(ptx: Ptx, name: str, found: list[str]) -> str:
+    if len(found) == 1:
+        return found[0]
+    help_ = f"name one of them: {', '.join(map(ptx.shown, found))}"
+    raise BadInput(Finding("TG007", f"`{name}` may be any of {len(found)} kernels", (), help=help_))
+
+
+def _itself(name: str) -> str:
+    return name
+
+
+def _short(name: str) -> str:
+    return short_name(name).replace(" ", "")
+
+
+def _plain(name: str) -> str:
+    """Without namespaces and template arguments."""
+    return short_name(name).partition("<")[0].rpartition("::")[2]
