@@ -9,13 +9,14 @@
         tg.shared_memory_barrier()
         tg.global_write(tg.local_read(tile, ((tg.wave() + 1) % 4,), (64,)), Y, (tg.wave() * 64,))
 
-Everything is imported when it is first used, so that `import tidegate` costs next to nothing.
+Everything is imported when it is first used, so that `import tidegate` costs next to nothing. Editors and type checkers
+read `__init__.pyi`, which `pytest tests/house/test_public.py --update` makes from the table below.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -31,12 +32,13 @@ _HOMES = {
         "workgroup_barrier zeros "
     ),
     "tidegate.language.regions": "conditional iterate otherwise wave_group",
+    "tidegate.language.tile_handles": "TileHandle",
     "tidegate.language.trace": "CapturedTrace Flag Global KernelFunction Scalar function kernel",
     "tidegate.language.types": ("bf16 f16 f32 f64 f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz i1 i16 i32 i64 i8"),
     "tidegate.language.ops": "Kernel Module",
     "tidegate.language.parse": "parse",
     "tidegate.language.show": "show",
-    "tidegate.diag": "BadInput Finding",
+    "tidegate.diag": "BadInput Finding TidegateError",
     "tidegate.targets": "load_target",
     "tidegate.graph.model": "SyncGraph",
     "tidegate.graph.builder": "GraphBuilder",
@@ -44,7 +46,8 @@ _HOMES = {
     "tidegate.graph.show": "show_graph",
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
-    "tidegate.library": "build_graph check draw explain judge make_inputs prove run run_hostile sync",
+    "tidegate.library": "build_graph check draw explain judge make_inputs prove run run_hostile schedule sync",
+    "tidegate.results": "Arrays CheckResult RunResult",
     "tidegate.scheduling.prefetch": "prefetch",
     "tidegate.pingpong": "schedule_kernel",
     "tidegate.seeds": (
@@ -57,63 +60,6 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME_OF)
-
-if TYPE_CHECKING:
-    from tidegate.diag import BadInput, Finding
-    from tidegate.graph.apply import apply_plan, apply_to_graph
-    from tidegate.graph.builder import GraphBuilder
-    from tidegate.graph.model import SyncGraph
-    from tidegate.graph.parse import parse_graph
-    from tidegate.graph.plan import Plan, show_plan
-    from tidegate.graph.show import show_graph
-    from tidegate.language.api import *
-    from tidegate.language.ops import Kernel, Module
-    from tidegate.language.parse import parse
-    from tidegate.language.regions import conditional, iterate, otherwise, wave_group
-    from tidegate.language.show import show
-    from tidegate.language.trace import CapturedTrace, Flag, Global, KernelFunction, Scalar, function, kernel
-    from tidegate.language.types import (
-        bf16,
-        f8e4m3fn,
-        f8e4m3fnuz,
-        f8e5m2,
-        f8e5m2fnuz,
-        f16,
-        f32,
-        f64,
-        i1,
-        i8,
-        i16,
-        i32,
-        i64,
-    )
-    from tidegate.library import build_graph, check, draw, explain, judge, make_inputs, prove, run, run_hostile, sync
-    from tidegate.pingpong import schedule_kernel
-    from tidegate.scheduling.prefetch import prefetch
-    from tidegate.seeds import (
-        BarrierEmitter,
-        BarrierPosition,
-        BarrierType,
-        BasicSplitBarrierEmitter,
-        HardwareConstraint,
-        LegacyBarrierEmitter,
-        SchedReorderStrategy,
-        SchedulingType,
-        SyncRequirement,
-        TargetConfig,
-        TilingConstraint,
-        add_conditional_barriers_to_loop,
-        add_shared_memory_barriers,
-        find_intersecting_interval_strategy,
-        get_barriers_analysis,
-        handle_hazard,
-        minimize_placement_strategy,
-        populate_barriers_counters,
-        reorder_graph,
-        schedule_reordering,
-        transform_two_PP_clusters,
-    )
-    from tidegate.targets import load_target
 
 
 def __getattr__(name: str) -> Any:

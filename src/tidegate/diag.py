@@ -100,7 +100,13 @@ class Findings(list[Finding]):
         return findings_to_html(self, verdict=self.verdict)
 
 
-class BadInput(Exception):
+class TidegateError(Exception):
+    """What the library raises on purpose: the input is wrong, or what was asked for cannot be had."""
+
+    findings: tuple[Finding, ...] = ()
+
+
+class BadInput(TidegateError):
     """Raised where reading cannot go on; carries every finding gathered so far."""
 
     def __init__(self, *findings: Finding) -> None:

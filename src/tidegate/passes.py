@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding, closest
@@ -200,9 +200,18 @@ def run_stages(
     return checked
 
 
-def check_session(session: Session, limits: Limits | None = None, narrow: Narrow | None = None) -> Checked:
-    """All stages, for those who want nothing but what they find."""
-    return run_stages(session, print_after=None, stop_after=None, show=lambda *_: None, limits=limits, narrow=narrow)
+def check_session(
+    session: Session,
+    limits: Limits | None = None,
+    narrow: Narrow | None = None,
+    *,
+    prove: bool = True,
+    simulate: bool = True,
+) -> Checked:
+    """All stages, for those who want nothing but what they find. Without `simulate` nothing is run."""
+    stop = None if simulate else "verify"
+    how: dict[str, Any] = {"limits": limits, "narrow": narrow, "prove": prove}
+    return run_stages(session, print_after=None, stop_after=stop, show=lambda *_: None, **how)
 
 
 # --- the kernel and the graph -------------------------------------------------------------------------------------

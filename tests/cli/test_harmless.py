@@ -165,8 +165,9 @@ def test_seeds_and_sizes_of_the_library_are_checked() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 1, "k", [], object()])
-def test_what_is_no_program_is_a_type_error_that_says_so(given: object) -> None:
+def test_what_is_no_program_is_an_error_that_says_so(given: object) -> None:
     for function in (
+        tg.schedule,
         tg.check,
         tg.sync,
         tg.explain,
@@ -177,7 +178,7 @@ def test_what_is_no_program_is_a_type_error_that_says_so(given: object) -> None:
         tg.make_inputs,
         tg.draw,
     ):
-        with pytest.raises(TypeError, match="is not a kernel"):
+        with pytest.raises(tg.TidegateError, match=r"is not a kernel|unknown file type `k`"):
             function(given)  # type: ignore[operator]
 
 

@@ -1581,11 +1581,11 @@ def test_the_library_takes_a_kernel_in_any_form() -> None:
 
     trace = double.trace()
     for form in (double, trace, trace.kernel):
-        assert tg.check(form) == []
+        assert list(tg.check(form)) == []
         assert [each.code for each in tg.check(form, "sm_80")] == []
         assert tg.build_graph(form).graph.target == "gfx942"
         inputs = tg.make_inputs(form, seed=3)
-        assert (tg.run(form, inputs)["Y"] == inputs["X"] * 2).all()
+        assert (tg.run(form, inputs=inputs)["Y"] == inputs["X"] * 2).all()
         assert (tg.run(form, seed=3)["Y"] == inputs["X"] * 2).all()
 
 

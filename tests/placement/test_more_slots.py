@@ -102,7 +102,7 @@ def without_line(text: str, line: int) -> str:
 
 def is_clean(text: str) -> bool:
     (kernel,) = tg.parse(text).kernels
-    return not tg.check(kernel)
+    return not tg.check(kernel).findings
 
 
 # --- what is claimed ----------------------------------------------------------------------------------------------

@@ -418,7 +418,7 @@ def test_one_line_of_python_is_changed_everywhere_or_nowhere() -> None:
     assert (finding.code, finding.message) == ("TG401", "this workgroup barrier is redundant")
     assert len(finding.labels) == 1
     assert len(dict(finding.witness)["points"]) == 3  # type: ignore[arg-type]
-    assert tg.check(unrolled) == []
+    assert list(tg.check(unrolled)) == []
 
 
 def test_a_graph_without_lines_names_points() -> None:

@@ -337,7 +337,7 @@ def test_from_python() -> None:
     ran = tg.run_hostile(shift, target="sm_80")
     assert not ran.findings()
     inputs = tg.make_inputs(shift)
-    np.testing.assert_array_equal(ran.arrays["Y"], tg.run(shift, inputs)["Y"])
+    np.testing.assert_array_equal(ran.arrays["Y"], tg.run(shift, inputs=inputs, in_order=True)["Y"])
 
 
 # --- rules of the machine, with numbers ---------------------------------------------------------------------------

@@ -304,4 +304,4 @@ kernel @lanes_end() waves 1 {
         encoding="utf-8",
     )
     (kernel,) = parse(path.read_text(encoding="utf-8")).kernels
-    assert [finding.code for finding in tg.check(kernel)]
+    assert tg.check(kernel).findings

@@ -143,11 +143,10 @@ def _draw_page(unit: Session, loaded: Loaded, output: Path, file: str, asked: As
 
 def say_page(report: Report, output: Path) -> None:
     """Where the page is, and the verdict of each program on it."""
-    say(f"{visible(str(output))}: @{report.name} on {report.data['target']}")
-    for each in report.data["programs"]:
-        count = each["figures"]["barriers"]
-        verdict = each["verdict"]["text"].split("\n")[0]
-        say(f"  {each['title']}: {count} barrier{'s' * (count != 1)}, {verdict}")
+    first, *others = str(report).split("\n")
+    say(f"{visible(str(output))}: {first}")
+    for each in others:
+        say(each)
 
 
 # --- the picture --------------------------------------------------------------------------------------------------

@@ -151,6 +151,15 @@ class Explained:
 
         return show_explained(self, Sources())
 
+    def __bool__(self) -> bool:
+        """Whether the program is proved as it is."""
+        proof = self.checked.verification if self.checked is not None else None
+        wrong = any(each.severity == "error" for each in self.findings)
+        return self.checked is not None and self.checked.is_proved and not wrong and not (proof and proof.doubts)
+
+    def __str__(self) -> str:
+        return self.text
+
     def _repr_html_(self) -> str:
         """The same, for a notebook."""
         from tidegate.notebook import text_block

@@ -58,6 +58,11 @@ class Scheduled:
     uncertain: tuple[str, ...] = ()
 
     @property
+    def session(self) -> Session | None:
+        """The chosen program, for other verbs to take."""
+        return self.chosen.session if self.chosen is not None else None
+
+    @property
     def kernel(self) -> Kernel | None:
         return self.chosen.kernel if self.chosen is not None else None
 
@@ -65,3 +70,20 @@ class Scheduled:
     def declined(self) -> Declined | None:
         """Why there is nothing, if there is nothing."""
         return self.refused[0][1] if self.chosen is None and self.refused else None
+
+    @property
+    def text(self) -> str:
+        """The chosen kernel, with the reason of each line; empty if it was declined."""
+        return self.chosen.text if self.chosen is not None else ""
+
+    def __bool__(self) -> bool:
+        """Whether there is a kernel, and it is proved. `auto` may have chosen the order as it was."""
+        return self.chosen is not None and not self.chosen.notes
+
+    def __str__(self) -> str:
+        return self.text if self.chosen is not None else f"declined: {self.declined}"
+
+    def _repr_html_(self) -> str:
+        from tidegate.notebook import paragraph, text_block
+
+        return text_block(self.text) if self.chosen is not None else paragraph(str(self), "warning")

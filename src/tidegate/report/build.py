@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate.diag import BadInput, Finding, Sources
+from tidegate.diag import BadInput, Finding, Sources, TidegateError
 from tidegate.disk import write_whole
 from tidegate.edition import own_version
 from tidegate.explanation import Explained, explain
@@ -46,7 +46,7 @@ MOST_STEPS = 60_000
 Progress = Callable[[str, int, int], None]
 
 
-class NotScheduled(Exception):
+class NotScheduled(TidegateError):
     """Ping-pong was asked for, and there is none; says why."""
 
 
@@ -71,6 +71,19 @@ class Report:
     def html(self) -> str:
         """The page, with everything in it."""
         return page_of(self.data)
+
+    def __bool__(self) -> bool:
+        """Whether the program is proved as it was given."""
+        return bool(self.data["programs"][0]["verdict"]["kind"] == "proved")
+
+    def __str__(self) -> str:
+        """The verdict of each program on the page, a line each."""
+        lines = [f"@{self.name} on {self.data['target']}"]
+        for each in self.data["programs"]:
+            count = each["figures"]["barriers"]
+            verdict = each["verdict"]["text"].split("\n")[0]
+            lines.append(f"  {each['title']}: {count} barrier{'s' * (count != 1)}, {verdict}")
+        return "\n".join(lines)
 
     def save(self, path: str | Path) -> None:
         """Writes the page: whole, or the file stays as it is."""

@@ -1,6 +1,6 @@
 """The names that the seeds give to barrier insertion, over the stages that do it here.
 
-Needs   a `CapturedTrace`, and a target by name
+Needs   a `CapturedTrace`, ours or Wave's, and a target by name
 Gives   what must be ordered (`SyncRequirement`), and where barriers go (`BarrierPosition`)
 Keeps   nothing is decided here: hazards come from `hazards`, places from `placement`; `emission.py` puts them in
 Cost    that of the stages; nothing is run on the simulator unless the kernel has barrier objects
@@ -20,9 +20,10 @@ have is refused. What no barrier can order stays as it is: `unordered` of its re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from tidegate.diag import BadInput, Finding
 from tidegate.footprint.meetings import Witness
@@ -35,14 +36,19 @@ from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.hazards.regions import find_regions
 from tidegate.hazards.show import loop_name, name_hazard
+from tidegate.hosts.wave.build import Built
 from tidegate.language.fit import find_misfits
 from tidegate.language.ops import Kernel, SyncOp
 from tidegate.language.show import show_op
-from tidegate.language.trace import CapturedTrace
+from tidegate.language.trace import CapturedTrace, KernelFunction
 from tidegate.passes import NOT_THERE
 from tidegate.placement.place import Options, place
+from tidegate.programs import WaveTrace, trace_of
 from tidegate.synchronize import trust
 from tidegate.targets import Target, load_target
+
+if TYPE_CHECKING:
+    from tidegate.hosts.wave.dropin.checking import WaveProgram
 
 # --- the target ---------------------------------------------------------------------------------------------------
 
@@ -166,30 +172,45 @@ class SyncRequirement:
 class Analysis:
     """What requirements of one trace have in common; strategies need it."""
 
-    built: KernelGraph
+    built: KernelGraph | Built
     target: Target
     found: Hazards
 
     @property
-    def kernel(self) -> Kernel:
-        return self.built.kernel
+    def program(self) -> Kernel | g.SyncGraph:
+        """What was analysed: a kernel, or the graph of a trace of Wave."""
+        return self.built.kernel if isinstance(self.built, KernelGraph) else self.built.graph
+
+    def place(self, point: int) -> Path:
+        """Where a point stands in the kernel; in a trace of Wave, whose nodes have no such places, its number."""
+        return self.built.paths[point] if isinstance(self.built, KernelGraph) else (point,)
 
 
-def get_barriers_analysis(trace: CapturedTrace, target: str = "") -> list[SyncRequirement]:
+def get_barriers_analysis(
+    trace: CapturedTrace | WaveTrace,
+    target: str = "",
+    *,
+    constraints: Iterable[Any] | None = None,
+    subs: Mapping[Any, Any] | None = None,
+) -> list[SyncRequirement]:
     """All that must be ordered in a trace, whether something orders it already or not."""
-    return handle_hazard(trace, target=target)
+    return handle_hazard(trace, target=target, constraints=constraints, subs=subs)
 
 
 def handle_hazard(
-    trace: CapturedTrace, points: Sequence[int] | None = None, *, target: str = ""
+    trace: CapturedTrace | WaveTrace,
+    points: Sequence[int] | None = None,
+    *,
+    target: str = "",
+    constraints: Iterable[Any] | None = None,
+    subs: Mapping[Any, Any] | None = None,
 ) -> list[SyncRequirement]:
     """What must be ordered among the accesses at some points of a trace, as if there were no others.
 
     Without points, all accesses. Iterations are not written out twice: whether footprints of different iterations meet,
-    and how many lie between, is solved for.
+    and how many lie between, is solved for. `constraints` and `subs` belong to a trace of Wave, as for `tg.check`.
     """
-    facts = TargetConfig(target).for_kernel(trace.kernel)
-    built = build_graph(trace.kernel, facts)
+    built, facts = _graph_of(trace, target, constraints, subs)
     flow = flow_of(built.graph)
     if points is None:
         found, _ = trust(find_hazards(flow, facts), facts, None)
@@ -197,6 +218,37 @@ def handle_hazard(
         some, _ = trust(find_hazards(flow_of(_only(built.graph, frozenset(points))), facts), facts, None)
         found = replace(some, flow=flow, regions=find_regions(flow))
     return list(_episodes(Analysis(built, facts, found)))
+
+
+def _graph_of(
+    trace: CapturedTrace | WaveTrace, target: str, constraints: Iterable[Any] | None, subs: Mapping[Any, Any] | None
+) -> tuple[KernelGraph | Built, Target]:
+    of_wave = wave_program(trace, target, constraints, subs)
+    if of_wave is not None:  # no fence of Wave orders the lanes of one wave
+        return of_wave.built, of_wave.target.without_wave_fence()
+    kernel = own_trace(trace).kernel
+    facts = TargetConfig(target).for_kernel(kernel)
+    return build_graph(kernel, facts), facts
+
+
+def wave_program(
+    trace: object, target: str, constraints: Iterable[Any] | None = None, subs: Mapping[Any, Any] | None = None
+) -> WaveProgram | None:
+    """A trace of Wave with its graph; None if it is none. Without a target it is the one that it was compiled for."""
+    found = trace_of(trace)
+    if found is None:
+        return None
+    from tidegate.hosts.wave.dropin.checking import trace_program
+
+    return trace_program(found, target or None, constraints=constraints, sizes=dict(subs) if subs else None)
+
+
+def own_trace(trace: object) -> CapturedTrace:
+    """A trace of Tidegate itself; raises `BadInput` for what is none."""
+    if isinstance(trace, CapturedTrace):
+        return trace
+    help = "`.trace()` of a kernel gives one" if isinstance(trace, KernelFunction) else "give a trace"
+    raise BadInput(Finding("TG022", f"`{type(trace).__name__}` is not a trace", (), help=help))
 
 
 def _only(graph: g.SyncGraph, points: frozenset[int]) -> g.SyncGraph:
@@ -247,8 +299,8 @@ def _requirement(analysis: Analysis, hazards: Sequence[Hazard], unordered: str) 
     start, end = _boundary(analysis, first)
     return SyncRequirement(
         first.witness.buffer,
-        tuple(analysis.built.paths[each] for each in producers),
-        tuple(analysis.built.paths[each] for each in consumers),
+        tuple(map(analysis.place, producers)),
+        tuple(map(analysis.place, consumers)),
         producers,
         consumers,
         first.loop >= 0,
@@ -323,7 +375,7 @@ def _solve(requirements: Sequence[SyncRequirement], strategy: str) -> list[Barri
     hazards = tuple(dict.fromkeys(h for each in requirements if not each.unordered for h in each.hazards))
     found = replace(analysis.found, hazards=hazards, unplaced=())
     plan = place(found, analysis.target, Options(strategy, named=False)).plan
-    return [_position(edit, analysis.built) for edit in plan.edits]
+    return [_position(edit, analysis) for edit in plan.edits]
 
 
 def analysis_of(requirements: Sequence[SyncRequirement]) -> Analysis | None:
@@ -331,17 +383,17 @@ def analysis_of(requirements: Sequence[SyncRequirement]) -> Analysis | None:
     known = [each.analysis for each in requirements if each.analysis is not None]
     if len(known) < len(requirements):
         raise unfit("a requirement was not made by `get_barriers_analysis` or `handle_hazard`")
-    if any(each.target != known[0].target or each.kernel != known[0].kernel for each in known[1:]):
+    if any(each.target != known[0].target or each.program != known[0].program for each in known[1:]):
         raise unfit("the requirements come from different kernels or targets")
     return known[0] if known else None
 
 
-def _position(edit: Edit, built: KernelGraph) -> BarrierPosition:
+def _position(edit: Edit, analysis: Analysis) -> BarrierPosition:
     match edit:
         case Insert(before, op, serves) if isinstance(op, SyncOp):
-            return BarrierPosition(before, built.paths[before], op, False, serves)
+            return BarrierPosition(before, analysis.place(before), op, False, serves)
         case Change(point, op, serves):
-            return BarrierPosition(point, built.paths[point], op, True, serves)
+            return BarrierPosition(point, analysis.place(point), op, True, serves)
     raise AssertionError(f"placement without removals gave {edit}")
 
 

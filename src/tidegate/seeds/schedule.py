@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING, Any, overload
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.language import ops
@@ -24,11 +25,16 @@ from tidegate.language.trace import CapturedTrace
 from tidegate.language.types import Tile
 from tidegate.language.uses import uses_of
 from tidegate.pingpong import Scheduled, schedule_kernel
+from tidegate.programs import WaveTrace, trace_of
 from tidegate.scheduling.body import MEMORY, Body, find_body, without_placed
 from tidegate.scheduling.dependences import find_dependences
 from tidegate.scheduling.model import ASYNC_TWO, NONE, TWO, Declined
+from tidegate.seeds.barriers import own_trace
 from tidegate.session import pick_target
 from tidegate.targets import Target
+
+if TYPE_CHECKING:
+    from tidegate.hosts.wave.dropin.schedule import Reordered
 
 
 class SchedReorderStrategy(Enum):
@@ -71,16 +77,47 @@ DEFAULT_TILES = {"M": 128, "N": 256, "K": 64}
 DEFAULT_WAVES = 8
 
 
+@overload
 def schedule_reordering(
     trace: CapturedTrace,
     constraints: Sequence[Constraint],
     scheduling_type: SchedulingType = SchedulingType.PREFETCH,
-) -> Scheduled:
+) -> Scheduled: ...
+
+
+@overload
+def schedule_reordering(
+    trace: WaveTrace,
+    constraints: Sequence[Any],
+    scheduling_type: Any,
+    use_global_to_shared: bool = False,
+    *,
+    target: str,
+) -> Reordered: ...
+
+
+def schedule_reordering(
+    trace: CapturedTrace | WaveTrace,
+    constraints: Sequence[Any],
+    scheduling_type: Any = SchedulingType.PREFETCH,
+    use_global_to_shared: bool = False,
+    *,
+    target: str = "",
+) -> Scheduled | Reordered:
     """Reorders the loop of a trace for ping-pong, in place; the result says why if it does not.
 
     Two clusters are taken for tiles and waves that they were made for; for others, the cheapest number of clusters, if
-    that pays by the cost model.
+    that pays by the cost model. Of a trace of Wave, the constraints and the scheduling type are Wave's, and it has to
+    be where Wave's own pass takes it: behind its scheduler, while Wave compiles it.
     """
+    if (of_wave := trace_of(trace)) is not None:
+        from tidegate.hosts.wave.dropin.schedule import schedule_reordering as reorder
+
+        return reorder(of_wave, constraints, scheduling_type, use_global_to_shared, target=target)
+    return _reordered(own_trace(trace), constraints, scheduling_type)
+
+
+def _reordered(trace: CapturedTrace, constraints: Sequence[Constraint], scheduling_type: SchedulingType) -> Scheduled:
     hardware = next((each for each in constraints if isinstance(each, HardwareConstraint)), HardwareConstraint())
     target = pick_target(trace.kernel.target, hardware.target or None)
     declined = _unfit(trace.kernel, constraints, hardware, scheduling_type)
@@ -250,6 +287,7 @@ def add_conditional_barriers_to_loop(
     The loop may be one that `reorder_graph` gave: it takes the place of the one with the same results, unless accesses
     of memory that depend on each other have changed places, which raises `BadInput`.
     """
+    trace = own_trace(trace)
     if hardware_constraint.waves_per_block % 2:
         raise BadInput(Finding("TG209", f"{hardware_constraint.waves_per_block} waves cannot be halved", ()))
     if not any(_same_loop(op, custom_iterate) for op in walk_ops(trace.kernel.body)):

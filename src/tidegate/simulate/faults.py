@@ -16,7 +16,7 @@ from itertools import chain
 
 import numpy as np
 
-from tidegate.diag import Finding, Label
+from tidegate.diag import Finding, Label, TidegateError
 from tidegate.index import Cond, Index, names
 from tidegate.language.ops import Op
 from tidegate.simulate.values import Env, NoSlot, NoValue, PerLane
@@ -25,12 +25,13 @@ from tidegate.simulate.values import Env, NoSlot, NoValue, PerLane
 COMPARED_A_STEP = 4
 
 
-class SimulationError(Exception):
+class SimulationError(TidegateError):
     """Raised where a run cannot go on; carries what to tell the user."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(f"{finding.code}: {finding.message}")
         self.finding = finding
+        self.findings = (finding,)
 
 
 @dataclass(slots=True)

@@ -95,6 +95,13 @@ class Synchronized:
     notes: tuple[str, ...] = ()
     why_not: str = ""
     doubt: str = ""  # why the text that was written is not the program that was planned
+    listing: str = ""  # what was inserted, for a program without text
+    given: str = ""  # the text of the file that it comes from, which `text` edits
+
+    @property
+    def session(self) -> Session | None:
+        """The program after, for other verbs to take."""
+        return self.made
 
     @property
     def after(self) -> g.SyncGraph | None:
@@ -110,7 +117,20 @@ class Synchronized:
         """The program after, each edit with its reason; empty if there is none."""
         from tidegate.synchronize.written import write_programs
 
-        return write_programs([self]) if self.made is not None else ""
+        if self.made is None or self.listing:
+            return self.listing
+        return write_programs([self], self.given)
+
+    def __bool__(self) -> bool:
+        """Whether the result is proved, as its text says it. A result that was not judged is not."""
+        checked = self.checked
+        if self.made is None or self.doubt or checked is None:
+            return False
+        wrong = any(each.severity == "error" for each in checked.findings)
+        return checked.is_proved and not wrong and not (checked.verification and checked.verification.doubts)
+
+    def __str__(self) -> str:
+        return self.text or self.why_not
 
     def _repr_html_(self) -> str:
         """The program after with new lines marked, and what is proved, for a notebook."""

@@ -53,7 +53,6 @@ from tidegate.synchronize.readback import Written, read_back
 from tidegate.synchronize.redundant import remove_redundant
 from tidegate.synchronize.refine import refine
 from tidegate.synchronize.said import say_why
-from tidegate.synchronize.written import write_programs
 from tidegate.targets import Target, default_target, known_targets
 from tidegate.verify.prover import Prover
 
@@ -83,11 +82,13 @@ def synchronize(
     show: Show = lambda *_: None,
     limits: Limits | None = None,
     progress: Progress | None = None,
+    given: str = "",
 ) -> Synchronized:
-    """All stages in order, for one program. What is judged is what its text says."""
+    """All stages in order, for one program. What is judged is what its text says: that of its file, if `given`."""
     result = propose(unit, options, print_after=print_after, stop_after=stop_after, show=show, limits=limits)
+    result.given = given
     if result.made is not None and result.options.judge:
-        (written,) = read_back([result], write_programs([result]), unit.name, keep_places=True)
+        (written,) = read_back([result], result.text, unit.name, keep_places=True)
         judge_result(
             result, written, print_after=print_after, stop_after=stop_after, show=show, limits=limits, progress=progress
         )

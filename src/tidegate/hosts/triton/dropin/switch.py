@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.diag import TidegateError
 from tidegate.edition import fingerprint, own_version
 from tidegate.hosts.dropin import Modes
 from tidegate.hosts.triton import libtriton
@@ -28,7 +29,7 @@ from tidegate.synchronize import SyncOptions
 LLIR = "llir"
 
 
-class UnsupportedTriton(RuntimeError):
+class UnsupportedTriton(TidegateError, RuntimeError):
     """Triton is not there, or not in a version that Tidegate knows."""
 
 

@@ -168,15 +168,23 @@ def trace_program(
     return WaveProgram(trace, context, facts, build(trace, context, facts, name=kernel), kernel)
 
 
+def session_of(program: WaveProgram) -> Session:
+    return Session(program.name, program.target, None, program.built.graph, program)
+
+
 def check_program(program: WaveProgram, *, advice: bool = False) -> Checked:
     """All stages; what is not proved is run."""
-    unit = Session(program.name, program.target, None, program.built.graph, program)
-    checked = check_session(unit)
-    wide = program.widened() if any(each.severity == "error" for each in checked.findings) else []
-    checked.findings = merge_alike((*checked.findings, *wide))
+    checked = check_session(session_of(program))
+    checked.findings = told_apart(program, checked.findings)
     if advice:
         from tidegate.advice import advise
 
         found = advise(checked).findings
         checked.findings = [*checked.findings, *map(program.with_sources, found)]
     return checked
+
+
+def told_apart(program: WaveProgram, findings: list[Finding]) -> list[Finding]:
+    """Findings about many nodes of one line as one; beside errors, the accesses that were widened."""
+    wide = program.widened() if any(each.severity == "error" for each in findings) else []
+    return merge_alike((*findings, *wide))

@@ -46,6 +46,10 @@ class Reordered:
     barriers: tuple[int, int] = (0, 0)  # in one iteration, before and after
     by_wave: str = ""  # what Wave calls its strategy, if it has one for this loop
 
+    def __bool__(self) -> bool:
+        """Whether the loop was reordered, which it is only if that is proved."""
+        return self.strategy != NONE
+
     def __str__(self) -> str:
         cycles = f"{_say(self.cycles_before)} → {_say(self.cycles_after)} cycles an iteration"
         name = f"{self.strategy} ({self.by_wave})" if self.strategy == BY_WAVE else self.strategy

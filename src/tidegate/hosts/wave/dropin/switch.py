@@ -22,7 +22,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from tidegate.diag import BadInput, Finding
+from tidegate.diag import BadInput, Finding, TidegateError
 from tidegate.edition import fingerprint, own_version
 from tidegate.hosts.dropin import Modes
 from tidegate.hosts.wave.context import Context, context_of
@@ -38,11 +38,11 @@ INSTALL = "`pip install 'tidegate[wave]'`"
 STRATEGIES = ("auto", "wave", "none")
 
 
-class UnsupportedWave(RuntimeError):
+class UnsupportedWave(TidegateError, RuntimeError):
     """Wave is not there, or not in a version that Tidegate knows."""
 
 
-class NotPlaced(RuntimeError):
+class NotPlaced(TidegateError, RuntimeError):
     """A loop was reordered for ping-pong, and barriers that are enough under its stagger were not found after all."""
 
 
