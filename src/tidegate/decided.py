@@ -22,6 +22,13 @@ def verdict_on(checked: Checked, more: Iterable[Finding] = ()) -> Findings:
     )
 
 
+def is_right(checked: Checked | None) -> bool:
+    """Whether a program is proved and nothing is left open: no error was found, and no case only a run would decide."""
+    if checked is None or checked.verification is None or any(each.severity == "error" for each in checked.findings):
+        return False
+    return checked.is_proved and not checked.verification.doubts
+
+
 def show_decided(checked: Checked) -> str:
     """Who decided about races and hangs, the verifier or the simulator, and what that covers."""
     if checked.verification is None or checked.graph is None:

@@ -25,6 +25,7 @@ from tidegate.targets import Target
 
 if TYPE_CHECKING:
     from tidegate.explanation import Explained
+    from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.language.ops import Kernel
     from tidegate.pingpong import Scheduled
     from tidegate.report.build import Report
@@ -46,6 +47,7 @@ def check(
     advice: bool = False,
     limits: Limits | None = None,
     block: str | None = None,
+    cuda: CudaOptions | None = None,
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> CheckResult:
@@ -53,14 +55,15 @@ def check(
 
     What the verifier does not prove is simulated. `simulate=False` only proves, `prove=False` only simulates, which
     proves nothing. `advice=True` also reports, of a program without errors, which synchronization could go or be
-    weaker. `limits` bounds the simulation, `block` is the shape of the blocks of a PTX kernel; `constraints` and `subs`
-    (Wave's `options.subs`) belong to a Wave trace that was not compiled under `tidegate.wave.traces()`.
+    weaker. `limits` bounds the simulation. `block` is the shape of the blocks of a PTX or CUDA kernel, `cuda` says how
+    CUDA is compiled. `constraints` and `subs` (Wave's `options.subs`) belong to a Wave trace that was not compiled
+    under `tidegate.wave.traces()`.
     """
     from tidegate.decided import verdict_on
 
     if not (prove or simulate):
         refuse("nothing is left to decide it", "leave out `prove=False` or `simulate=False`")
-    opened = open_program(program, target, takes_ptx=True, block=block, constraints=constraints, subs=subs)
+    opened = open_program(program, target, takes_ptx=True, block=block, cuda=cuda, constraints=constraints, subs=subs)
     checked = check_session(opened.session, limits, prove=prove, simulate=simulate)
     if opened.wave is not None:
         from tidegate.hosts.wave.dropin.checking import told_apart

@@ -26,6 +26,7 @@ from tidegate.targets import Target
 
 if TYPE_CHECKING:
     from tidegate.files import Loaded
+    from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.wave.dropin.checking import WaveProgram
 
 TAKES = "give a kernel, a graph, a trace, or the path of a file"
@@ -73,10 +74,11 @@ def open_program(
     as_compiled: bool = True,
     takes_ptx: bool = False,
     block: str | None = None,
+    cuda: CudaOptions | None = None,
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> Opened:
-    """`as_compiled`, `takes_ptx`, `block`: see `files.load`. `constraints`, `subs`: see `wave.check`."""
+    """`as_compiled`, `takes_ptx`, `block`, `cuda`: see `files.load`. `constraints`, `subs`: see `wave.check`."""
     if target is not None and not isinstance(target, str | Target):
         refuse(
             f"`{_short(target)}` is not a target", 'give its name, as in `"gfx942"`, or what `tg.load_target` returns'
@@ -90,9 +92,11 @@ def open_program(
         where = os.fspath(program)
         if not isinstance(where, str):
             refuse("the path of a file must be text, not bytes", TAKES)
-        return _open_file(where, target, as_compiled=as_compiled, takes_ptx=takes_ptx, block=block)
-    if block is not None:
-        refuse("`block` is the shape of the blocks of a PTX kernel", "give the path of a `.ptx` file, or leave it out")
+        return _open_file(where, target, as_compiled=as_compiled, takes_ptx=takes_ptx, block=block, cuda=cuda)
+    if block is not None or cuda is not None:
+        refuse(
+            "`block` and `cuda` belong to PTX and CUDA", "give the path of a `.ptx` or `.cu` file, or leave them out"
+        )
     if isinstance(session := getattr(program, "session", None), Session):
         facts = _facts(session.target.name or "none", target) if target is not None else session.target
         if session.origin is not None and facts != session.target:
@@ -143,13 +147,19 @@ def _short(item: object) -> str:
 
 
 def _open_file(
-    where: str, target: str | Target | None, *, as_compiled: bool, takes_ptx: bool, block: str | None
+    where: str,
+    target: str | Target | None,
+    *,
+    as_compiled: bool,
+    takes_ptx: bool,
+    block: str | None,
+    cuda: CudaOptions | None,
 ) -> Opened:
     from tidegate.files import load
 
     if "\n" in where:
         refuse("this is the text of a program, not the path of a file", "read it with `tg.parse` or `tg.parse_graph`")
-    loaded = load(where, as_compiled=as_compiled, block=block, takes_ptx=takes_ptx)
+    loaded = load(where, as_compiled=as_compiled, block=block, takes_ptx=takes_ptx, cuda=cuda)
     sessions = sessions_of(loaded, (target.name or "none") if isinstance(target, Target) else target)
     if len(sessions) != 1:
         names = ", ".join(f"`{loaded.file}::{each.name}`" for each in sessions[:3])

@@ -37,8 +37,9 @@ class CheckResult:
     @property
     def is_proved(self) -> bool:
         """No race, inversion or hang, and no access outside its buffer. That nothing was found is not enough."""
-        proof = self.checked.verification
-        return self.findings.is_proved and proof is not None and not proof.doubts
+        from tidegate.decided import is_right
+
+        return is_right(self.checked)
 
     @property
     def verdict(self) -> str:

@@ -153,9 +153,14 @@ class Explained:
 
     def __bool__(self) -> bool:
         """Whether the program is proved as it is."""
-        proof = self.checked.verification if self.checked is not None else None
-        wrong = any(each.severity == "error" for each in self.findings)
-        return self.checked is not None and self.checked.is_proved and not wrong and not (proof and proof.doubts)
+        from tidegate.decided import is_right
+        from tidegate.passes import check_session
+
+        found = (*self.findings, *(self.checked.findings if self.checked is not None else ()))
+        if any(each.severity == "error" for each in found):
+            return False
+        # `checked` is about the graph alone: what its host says of the program (test_verbs, TTGIR) is asked for here.
+        return is_right(check_session(self.unit))
 
     def __str__(self) -> str:
         return self.text

@@ -123,11 +123,9 @@ class Synchronized:
 
     def __bool__(self) -> bool:
         """Whether the result is proved, as its text says it. A result that was not judged is not."""
-        checked = self.checked
-        if self.made is None or self.doubt or checked is None:
-            return False
-        wrong = any(each.severity == "error" for each in checked.findings)
-        return checked.is_proved and not wrong and not (checked.verification and checked.verification.doubts)
+        from tidegate.decided import is_right
+
+        return self.made is not None and not self.doubt and is_right(self.checked)
 
     def __str__(self) -> str:
         return self.text or self.why_not
