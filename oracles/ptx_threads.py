@@ -1,7 +1,8 @@
 """Random PTX kernels, and what each of their threads does, one thread after the other.
 
-Shares no code with `hosts.isa`: instructions are carried out on Python's numbers, by a loop over lines. Loads give
-nothing back, so that what one thread does never depends on another one. Two accesses of different threads clash if they
+Shares no code with `hosts.isa`: instructions are carried out on Python's numbers, by a loop over lines. What a load
+gives is made of its address and of the barriers before it, so that what one thread does never depends on another one,
+and threads that load one place agree. Two accesses of different threads clash if they
 touch a byte, one of them writes, and no barrier lies between them: of the block, or, in one warp, of the warp. A copy
 lasts until its own thread has waited for its group.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, field
+
+from oracles.ptx_numbers import compute, value_of
 
 MOST_STEPS = 4000
 WARP = 32
@@ -37,6 +40,7 @@ class Event:
     warps: int
     step: int = 0
     is_copy: bool = False
+    atomic: str = ""  # operator and type
     until: tuple[int, int] = (NEVER, NEVER)
     done: int = NEVER
 
@@ -55,14 +59,21 @@ class Trace:
 # --- what a thread does -------------------------------------------------------------------------------------------
 
 
-def run_thread(text: str, thread: int, threads: int, n: int) -> Trace:
+MEMORY = 1 << 40  # what an argument of 64 bits points to
+SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
+
+
+def data(place: int, moment: int) -> int:
+    """What memory holds: few numbers, so that some are alike."""
+    return (place * 2654435761 + moment * 40503 + 12345) % (1 << 32) >> 13 & 3
+
+
+def run_thread(text: str, thread: int, threads: int, n: int, wide: int = 0) -> Trace:
+    """`wide`: how many threads a row of the block has, 0: all. What lies in memory depends on `n`."""
     lines = [line.strip() for line in text.split("\n")]
     labels = {line[:-1]: number for number, line in enumerate(lines) if line.endswith(":")}
-    start = next(number for number, line in enumerate(lines) if line == "{") + 1
-    registers: dict[str, int] = {"%tid.x": thread, "%ntid.x": threads, "a": 4096, "b": 16384}
-    trace, counts = Trace(warps=[0]), dict[int, int]()
-    place = start
-    groups: list[list[Event]] = [[]]
+    found = _Thread(thread, wide or threads, n)
+    place = next(number for number, line in enumerate(lines) if line == "{") + 1
     for step in range(MOST_STEPS):
         line = lines[place]
         place += 1
@@ -70,95 +81,116 @@ def run_thread(text: str, thread: int, threads: int, n: int) -> Trace:
             continue
         guard = re.match(r"@(!?)(%p\d+)\s+(.*)", line)
         if guard:
-            if bool(registers.get(guard[2], 0)) == bool(guard[1]):
+            if bool(found.registers.get(guard[2], 0)) == bool(guard[1]):
                 continue
             line = guard[3]
         opcode, _, rest = line.rstrip(";").partition(" ")
-        given = [each.strip() for each in rest.split(",")] if rest else []
         if opcode in ("ret", "exit"):
-            return trace
+            return found.trace
+        given = [each.strip() for each in re.split(r",(?![^{]*})", rest)] if rest else []
         if opcode == "bra":
             place = labels[given[0]]
-        elif opcode == "bar.sync":
-            trace.barriers.append(place)
-            trace.warps.append(0)
-        elif opcode == "bar.warp.sync":
-            trace.warps[-1] += 1
-        elif opcode == "cp.async.commit_group":
-            groups.append([])
-        elif opcode == "cp.async.wait_group":
-            over = max(0, len(groups) - 1 - int(given[0]))  # the last one is still open
-            for event in (each for group in groups[:over] for each in group):
-                if event.done == NEVER:
-                    event.until, event.done = (len(trace.barriers), trace.warps[-1]), step
-        elif opcode == "cp.async.ca.shared.global":
-            counts[place] = counts.get(place, 0) + 1
-            first = registers[given[0][1:-1]]
-            where = (len(trace.barriers), trace.warps[-1])
-            copy = Event(thread, place, counts[place], True, first, 4, -1, *where, step, True)
-            trace.events.append(copy)
-            groups[-1].append(copy)
-        elif opcode.startswith(("st.shared", "ld.shared")):
-            counts[place] = counts.get(place, 0) + 1
-            writes = opcode.startswith("st")
-            address = re.match(r"\[([%\w.]+)(?:\+(\d+))?\]", given[0] if writes else given[1])
-            assert address is not None
-            first = value_of(address[1], registers) + int(address[2] or 0)
-            stored = value_of(given[1], registers) if writes else 0
-            size = {"u32": 4, "u16": 2, "u8": 1, "b64": 8}[opcode.split(".")[-1]]
-            where = (len(trace.barriers), trace.warps[-1])
-            trace.events.append(Event(thread, place, counts[place], writes, first, size, stored, *where, step))
-            if not writes:
-                registers[given[0]] = 0  # never used
-        elif opcode == "ld.param.u32":
-            registers[given[0]] = n
         else:
-            compute(opcode, given, registers)
+            found.carry_out(opcode, given, place, step)
     raise RuntimeError("a thread that does not end")
 
 
-def value_of(name: str, registers: dict[str, int]) -> int:
-    return registers[name] if name in registers else int(name, 0) & 0xFFFFFFFF
+class _Thread:
+    """Its registers, and what it has done."""
 
+    def __init__(self, thread: int, wide: int, n: int) -> None:
+        self.thread, self.n = thread, n
+        self.registers = {"%tid.x": thread % wide, "%tid.y": thread // wide, "%ntid.x": wide, "a": 4096, "b": 16384}
+        self.registers["%laneid"] = thread % WARP
+        self.trace = Trace(warps=[0])
+        self.counts: dict[int, int] = {}
+        self.groups: list[list[Event]] = [[]]
+        self.place = self.step = 0
 
-def signed(value: int) -> int:
-    return value - (1 << 32) if value & 0x80000000 else value
+    def carry_out(self, opcode: str, given: list[str], place: int, step: int) -> None:
+        self.place, self.step = place, step
+        self.counts[place] = self.counts.get(place, 0) + 1
+        words = opcode.split(".")
+        if opcode == "bar.warp.sync":
+            self.trace.warps[-1] += 1
+        elif words[0] in ("bar", "barrier"):
+            self.trace.barriers.append(place)
+            self.trace.warps.append(0)
+            if "red" in words:  # some number that all threads get
+                self.registers[given[0]] = data(7, self.moment)
+        elif words[0] == "cp":
+            self.copy(words, given)
+        elif words[0] in ("ld", "st", "red", "atom", "ldmatrix"):
+            self.access(words, given)
+        else:
+            compute(opcode, given, self.registers)
 
+    @property
+    def moment(self) -> int:
+        return self.n + len(self.trace.barriers)
 
-def compute(opcode: str, given: list[str], registers: dict[str, int]) -> None:
-    word, *kinds = opcode.split(".")
-    args = [value_of(each, registers) for each in given[1:]]
-    if word == "setp":
-        one, other = (signed(each) for each in args[:2]) if kinds[-1][0] == "s" else args[:2]
-        tests = {"lt": one < other, "ge": one >= other, "eq": one == other, "ne": one != other, "gt": one > other}
-        registers[given[0]] = int(tests[kinds[0]])
-        return
-    a, c = args[0], args[1] if len(args) > 1 else 0
-    found = {
-        "mov": lambda: a,
-        "add": lambda: a + c,
-        "sub": lambda: a - c,
-        "mul": lambda: a * c,
-        "mad": lambda: a * c + args[2],
-        "and": lambda: a & c,
-        "or": lambda: a | c,
-        "xor": lambda: a ^ c,
-        "shl": lambda: a << c if c < 32 else 0,
-        "shr": lambda: a >> c if c < 32 else 0,
-        "rem": lambda: a % c if c else a,
-        "div": lambda: a // c if c else 0xFFFFFFFF,
-        "min": lambda: min(a, c),
-        "selp": lambda: a if args[2] else c,
-    }[word]()
-    registers[given[0]] = found & 0xFFFFFFFF
+    @property
+    def now(self) -> tuple[int, int]:
+        return len(self.trace.barriers), self.trace.warps[-1]
+
+    def address(self, text: str) -> int:
+        found = re.match(r"\[([%\w.]+)(?:\+(\d+))?\]", text)
+        assert found is not None
+        return value_of(found[1], self.registers) + int(found[2] or 0)
+
+    def touch(self, effect: str, address: str, size: int, stored: int = 0) -> Event:
+        writes, count = effect != "read", self.counts[self.place]
+        event = Event(self.thread, self.place, count, writes, self.address(address), size, stored, *self.now, self.step)
+        self.trace.events.append(event)
+        return event
+
+    def copy(self, words: list[str], given: list[str]) -> None:
+        if "commit_group" in words:
+            self.groups.append([])
+        elif words[2].startswith("wait"):
+            if words[2] == "wait_all":
+                self.groups.append([])
+            over = max(0, len(self.groups) - 1 - int(given[0] if given else 0))  # the last one is still open
+            for event in (each for group in self.groups[:over] for each in group):
+                if event.done == NEVER:
+                    event.until, event.done = self.now, self.step
+        else:
+            copy = self.touch("write", given[0], int(given[2]), -1)
+            copy.is_copy = True
+            self.groups[-1].append(copy)
+
+    def access(self, words: list[str], given: list[str]) -> None:
+        if words[:2] == ["ld", "param"]:
+            self.registers[given[0]] = self.n if words[2] == "u32" else MEMORY
+        elif words[0] == "ldmatrix":
+            if self.thread % WARP < 8 * int(words[4][1]):
+                self.touch("read", given[1], 16)
+        elif words[:2] == ["ld", "global"]:
+            self.registers[given[0]] = data(self.address(given[1]), self.n)
+        else:
+            self.shared(words, given)
+
+    def shared(self, words: list[str], given: list[str]) -> None:
+        size = SIZES[words[-1].lstrip("busf")] * (2 if "v2" in words else 1)
+        if words[0] == "st":
+            values = tuple(value_of(each, self.registers) for each in given[1].strip("{}").split(", "))
+            self.touch("write", given[0], size, hash(values))
+            return
+        event = self.touch("read" if words[0] == "ld" else "atomic", given[words[0] != "red"], size)
+        if words[0] == "ld":
+            self.registers[given[0]] = data(event.first, self.moment)
+        else:
+            event.atomic = ".".join(words[2:])
+        if words[0] == "atom":
+            self.registers[given[0]] = data(self.thread, self.step)
 
 
 # --- races --------------------------------------------------------------------------------------------------------
 
 
-def is_wrong(text: str, threads: int, n: int) -> str:
+def is_wrong(text: str, threads: int, n: int, wide: int = 0) -> str:
     """What is wrong with a run: a race between two threads, or threads that do not meet; empty if nothing is."""
-    traces = [run_thread(text, thread, threads, n) for thread in range(threads)]
+    traces = [run_thread(text, thread, threads, n, wide) for thread in range(threads)]
     if any(_lacks_lanes(traces[first : first + WARP]) for first in range(0, threads, WARP)):
         return "lanes"
     for first in range(0, threads, WARP):
@@ -191,7 +223,7 @@ def _lacks_lanes(warp: list[Trace]) -> bool:
 
 
 def clash(one: Event, other: Event) -> bool:
-    if not (one.writes or other.writes):
+    if not (one.writes or other.writes) or (one.atomic and one.atomic == other.atomic and one.first == other.first):
         return False
     if one.thread == other.thread:
         first, second = sorted((one, other), key=lambda each: each.step)

@@ -361,6 +361,50 @@ $Ldone:
   mov.b64 %rd4, %rd3;
   setp.eq.s64 %p9, %rd4, 0x3F800000;"""
     + RACE_UNLESS,
+    "which of two arrays comes first": """
+  mov.u32 %r3, a;
+  mov.u32 %r4, b;
+  setp.lt.u32 %p9, %r3, %r4;"""
+    + RACE_UNLESS,
+    "an array that is not the first": """
+  mov.u32 %r3, a;
+  setp.gt.u32 %p9, %r3, 512;"""
+    + RACE_UNLESS,
+    "how far two arrays lie apart": """
+  mov.u32 %r3, a;
+  mov.u32 %r4, b;
+  sub.s32 %r3, %r4, %r3;
+  setp.eq.s32 %p9, %r3, 4096;"""
+    + RACE_UNLESS,
+    "the upper bits of an address": """
+  mov.u32 %r3, a;
+  shr.u32 %r3, %r3, 10;
+  setp.eq.s32 %p9, %r3, 1;"""
+    + RACE_UNLESS,
+    "an address as an index": """
+  mov.u32 %r3, a;
+  shr.u32 %r3, %r3, 5;
+  not.b32 %r3, %r3;
+  and.b32 %r3, %r3, 32;
+  shl.b32 %r4, %r1, 2;
+  mov.u32 %r5, b;
+  add.s32 %r5, %r5, %r4;
+  xor.b32 %r6, %r1, %r3;
+  shl.b32 %r6, %r6, 2;
+  mov.u32 %r7, b;
+  add.s32 %r6, %r6, %r7;
+  st.shared.u32 [%r5], %r1;
+  ld.shared.u32 %r8, [%r6];""",
+    "a half of an array, told by an upper bit of its address": """
+  mov.u32 %r3, a;
+  shl.b32 %r4, %r1, 2;
+  add.s32 %r5, %r3, %r4;
+  add.s32 %r5, %r5, 2048;
+  xor.b32 %r6, %r5, 2048;
+  mov.u32 %r7, b;
+  add.s32 %r7, %r7, %r4;
+  @%p1 st.shared.u32 [%r6], %r1;
+  @!%p1 ld.shared.u32 %r7, [%r7+-128];""",
 }
 
 
@@ -463,6 +507,10 @@ def test_a_barrier_counts_full_warps() -> None:
         # The lower half of an argument, and the part of it that says which half of the array: one and the same.
         "  cvt.u32.u64 %r3, %rd1;\n  and.b32 %r4, %r3, 1;\n  and.b64 %rd2, %rd1, 1;\n  cvt.u32.u64 %r5, %rd2;\n"
         "  setp.eq.s32 %p9, %r4, %r5;\n" + RACE_UNLESS,
+        # What all arrays have in common, and what lies between two places of one.
+        "  mov.u32 %r3, b;\n  and.b32 %r3, %r3, 128;\n  setp.eq.s32 %p9, %r3, 0;" + RACE_UNLESS,
+        "  mov.u32 %r3, a;\n  add.s32 %r4, %r3, 64;\n  sub.s32 %r5, %r4, %r3;\n"
+        "  setp.eq.s32 %p9, %r5, 64;\n  setp.gt.and.u32 %p9, %r4, %r3, %p9;" + RACE_UNLESS,
         GENERIC + OWN + "  st.u32 [%rd3], %r1;",
         GENERIC + "  mul.wide.u32 %rd2, %r1, 4;\n  add.s64 %rd6, %rd5, %rd2;\n  st.u32 [%rd6], %r1;",
     ],

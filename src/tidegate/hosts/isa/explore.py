@@ -16,9 +16,9 @@ from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import invert, reached_from
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
-from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.effects import Effects
+from tidegate.hosts.isa.places import AnyPlace
 from tidegate.hosts.isa.plans import MOST_OPEN, MOST_STATES, MOST_TOGETHER, Plan, Replan, TooMuch
 from tidegate.hosts.isa.states import Arm, Frame, Mask, Registers, State, everybody, keys_of, only
 from tidegate.hosts.isa.stepping import Stepper
@@ -79,7 +79,7 @@ class _Explorer:
         self.blocks, self.plan, self.spent = blocks, plan, work
         self.kept: set[int] = set()  # what states hold, by identity
         self.threads = len(next(iter(given.values())).base)
-        self.calc = Calculator(self.threads, ranges)
+        self.calc = AnyPlace(self.threads, ranges)
         self.out = n.Explored([], [], {}, {})
         self.effects = Effects(blocks.code, self.calc, lanes, self.out)
         self.stepper = Stepper(blocks, self.calc, given, self.effects)
