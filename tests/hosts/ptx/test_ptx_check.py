@@ -170,6 +170,42 @@ def test_nothing_is_proved_beside_what_is_not_modelled(line: str) -> None:
     assert not found.is_proved
 
 
+WMMA = """
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 4;
+  mov.u32 %r3, tile;
+  add.s32 %r4, %r3, %r2;
+  st.shared.v4.f32 [%r4], {{%f1, %f1, %f1, %f1}};
+  {sync}
+  shr.u32 %r5, %r1, 5;
+  shl.b32 %r6, %r5, 5;
+  add.s32 %r7, %r3, %r6;
+  wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {{%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}}, [%r7], {stride};
+  {last}
+  wmma.store.d.sync.aligned.col.m16n16k16.shared.f16 [%r7+{to}], {{%r10, %r11, %r12, %r13}}, 32;
+"""
+
+
+def test_matrices_of_a_wave_are_read_and_written_row_by_row() -> None:
+    """Two warps, side by side: rows of 32 bytes in lines of 64, 16 of them in the 1,024 bytes that were written."""
+    given = {"sync": "bar.sync 0;", "stride": 32, "last": "", "to": 1024}
+    assert proved(WMMA.format(**given), (64,))
+    assert not proved(WMMA.format(**{**given, "sync": "bar.warp.sync -1;"}), (64,))
+    # A line of 48 bytes: the matrices of the two warps overlap, and are written where others read.
+    assert proved(WMMA.format(**{**given, "stride": 24}), (64,))
+    assert not proved(WMMA.format(**{**given, "stride": 24, "to": 0}), (64,))
+    assert not proved(WMMA.format(**{**given, "to": 0}), (64,))
+    assert proved(WMMA.format(**{**given, "to": 0, "last": "bar.warp.sync -1;"}), (64,))
+    assert not proved(WMMA.format(**{**given, "to": 16, "last": "bar.warp.sync -1;"}), (64,))
+
+
+def test_a_stride_that_is_not_known_makes_a_matrix_touch_everything() -> None:
+    given = {"sync": "bar.sync 0;", "stride": "%r9", "last": "bar.sync 0;", "to": 1024}
+    found = program(kernel(WMMA.format(**given)), (64,))
+    assert found.explored.exact < found.explored.touches or found.explored.notes
+    assert not proved(WMMA.format(**{**given, "last": ""}), (64,))
+
+
 def test_an_unknown_instruction_with_an_address_touches_everything() -> None:
     found = check(kernel(SHIFT.format(sync="mystery.b32 %r9, [%r4];\n  bar.sync 0;")), (64,))
     assert not found.is_proved

@@ -168,6 +168,8 @@ _HANDLERS: dict[str, Callable[[_Lower, p.Instruction], None]] = {
 
 
 def _touches_shared(op: m.Op) -> bool:
+    if isinstance(op.action, m.Opaque):
+        return op.action.touches and ".shared" in op.text
     return isinstance(op.action, m.Touch) and op.action.space == "shared"
 
 

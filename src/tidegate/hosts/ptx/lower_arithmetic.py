@@ -232,7 +232,8 @@ def _of_others(out: Lowering, item: p.Instruction) -> bool:
     if item.opcode == "shfl" and "idx" in item.modifiers and len(item.operands) >= 4:
         result = first.first if isinstance(first, p.Pair) else first
         if isinstance(result, p.Name) and result.name in out.registers:
-            out.guarded(m.Forget(out.results(item), (), False))
+            if others := tuple(each for each in out.results(item) if each != result.name):
+                out.guarded(m.Forget(others, (), False))
             given = tuple(out.operand(each) for each in item.operands[1:])
             if "sync" not in item.modifiers:  # of all lanes that are there
                 given = (*given[:3], m.Constant(0xFFFFFFFF))

@@ -11,6 +11,8 @@ Sections of the PTX ISA 9.0: 9.7.9.8 (ld), 9.7.9.11 (st), 9.7.13.5 (atom), 9.7.1
 
 from __future__ import annotations
 
+import re
+
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.ptx import model as p
 from tidegate.hosts.ptx.lowering import Lowering
@@ -154,7 +156,40 @@ def _matrix(out: Lowering, item: p.Instruction) -> None:
 
 
 def _wmma(out: Lowering, item: p.Instruction) -> None:
+    """9.7.14.4.3: the lanes of a wave read or write a matrix together, row by row, from one address."""
     if "mma" in item.modifiers[:1] or space_in(item.modifiers) == "global":
         out.forget(item, has_address=False, uniform=False)  # each lane holds a part of the matrix
         return
-    out.opaque(item, f"the bytes of `{item.mnemonic}` are not computed", touches=True)
+    effect, rows = _rows_of(item)
+    at = _address(out, item.operands[effect == "read"] if len(item.operands) > 1 else None)
+    if at is None or not rows:
+        out.opaque(item, f"the bytes of `{item.mnemonic}` are not computed", touches=True)
+        return
+    space = space_in(item.modifiers)
+    if space in ("shared", "any"):
+        for first, size in rows:
+            out.guarded(m.Touch(effect, at[0], at[1] + first, size, space, collective=True, lanes=1))
+    elif space == "cluster":
+        out.opaque(item, "shared memory of another block is not modelled", orders=True)
+    if effect == "read":
+        out.forget(item, has_address=False, uniform=False)
+
+
+def _rows_of(item: p.Instruction) -> tuple[str, list[tuple[int, int]]]:
+    """Where the pieces of a matrix begin that lie in one row, and how long they are; none if that is not known."""
+    words, types = item.modifiers, types_in(item.modifiers)
+    shape = next((found for each in words if (found := re.fullmatch(r"m(\d+)n(\d+)k(\d+)", each))), None)
+    order = next((each for each in words if each in ("row", "col")), "")
+    if words[:1] not in (("load",), ("store",)) or words[1:2] not in (("a",), ("b",), ("c",), ("d",)):
+        return "", []
+    if shape is None or not order or len(types) != 1:
+        return "", []
+    m_, n_, k_ = map(int, shape.groups())
+    high, wide = {"a": (m_, k_), "b": (k_, n_)}.get(words[1], (m_, n_))
+    count, length = (high, wide) if order == "row" else (wide, high)
+    size = types[0].bits // 8
+    stride = item.operands[2] if len(item.operands) > 2 else p.Number(length)
+    if not isinstance(stride, p.Number):
+        return "", []
+    effect = "read" if words[0] == "load" else "write"
+    return effect, [(each * stride.value * size, length * size) for each in range(count)]
