@@ -184,3 +184,20 @@ def test_the_example_of_one_wave_per_part_takes_no_barrier() -> None:
     text = (ROOT / "examples" / "wave_private.tide").read_text(encoding="utf-8")
     assert text.count("fence wave") == 2
     assert "barrier" not in text.partition("kernel")[2]
+
+
+WAITS_FOR_NOTHING = {
+    "no copy": "  %n = null_async_dep\n  wait_count deps(%n)\n",
+    "a copy that has landed": "  %c = gather_to_lds %X[wave, 0] to %other[wave, 0] : tile<64xf32>\n"
+    "  wait_count vmcnt(0)\n  local_write %x, %rows[wave, 0]\n  wait_count deps(%c)\n",
+}
+
+
+@pytest.mark.parametrize("name", WAITS_FOR_NOTHING)
+def test_a_wait_for_nothing_orders_no_lanes(name: str) -> None:
+    """It may become no instruction, and then the load moves above the store as if nothing stood there."""
+    body = "  %other = alloc : lds<4x64xf32>\n" + WRITE + WAITS_FOR_NOTHING[name]
+    assert codes(body + SHIFTED, "gfx942") == ["TG108"]
+    assert not tg.prove(kernel(body + SHIFTED), "gfx942").is_proved
+    assert codes(body + "  wait_count lgkmcnt(0)\n" + SHIFTED, "gfx942") == []
+    assert inserted(body + SHIFTED, "gfx942")

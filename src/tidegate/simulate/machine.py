@@ -242,7 +242,7 @@ class Machine:
         match step:
             case LaneFence(all_lanes=True) if self.rules.has_lane_fence:
                 state.lanes_met, state.known_to_lanes = state.place, state.issued
-            case Drain(all_lanes=True) if self.rules.waits_meet_lanes:
+            case Drain(all_lanes=True, counts=counts) if self.rules.lanes_wait(counts):
                 state.lanes_met, state.known_to_lanes = state.place, state.issued
             case Arrive(barrier=barrier, manner=manner) if manner != "mbarrier":
                 state.arrived[barrier] = (state.place, state.issued)

@@ -38,6 +38,11 @@ class Rules:
     lane_fence_performs: bool  # ordinary accesses, for the lanes of the wave
     waits_meet_lanes: bool
 
+    def lanes_wait(self, counts: tuple[tuple[str, int], ...]) -> bool:
+        """Whether the lanes of a wave meet at a wait: for nothing, or for copies that may have landed, none is issued."""
+        held = any(name in self.counters and count <= self.counters[name][2] for name, count in counts)
+        return self.waits_meet_lanes and held
+
     @property
     def group_counters(self) -> tuple[str, ...]:
         return tuple(name for name, (unit, _, _) in self.counters.items() if unit == "groups")

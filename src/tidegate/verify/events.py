@@ -116,9 +116,19 @@ class Rules:
     in_issue_order: bool  # whether ordinary accesses of one wave are performed in the order in which they are issued
     lanes_meet: LaneFence | None  # what `fence wave` does, if the target has it
     waits_meet: bool  # whether lanes also meet at a wait
+    counters: dict[str, int]  # of the target, with the largest count of a wait
 
     def says_something(self, name: str, count: int) -> bool:
         return name in self.largest and count <= self.largest[name] and (count == 0 or name in self.in_turn)
+
+
+    def is_a_wait(self, counts: tuple[tuple[str, int], ...]) -> bool:
+        """Whether an instruction is certain to come of a wait, so that the lanes meet at it.
+
+        A wait for nothing has none: it names nothing, a copy that may be performed or no copy at all, or a count at
+        which the counter ends (test_lanes: `test_a_wait_for_nothing_orders_no_lanes`).
+        """
+        return any(name in self.counters and count <= self.counters[name] for name, count in counts)
 
 
 def rules_of(flow: Flow, target: Target) -> Rules:
@@ -141,6 +151,7 @@ def rules_of(flow: Flow, target: Target) -> Rules:
         target.lds.in_order,
         LaneFence(target.fence.wave_performs == "ordinary") if "wave" in target.fence.kinds else None,
         target.fence.waits,
+        {name: each.largest for name, each in target.counters.items()},
     )
 
 
@@ -216,7 +227,7 @@ def _sync(op: object, rules: Rules) -> tuple[Event, ...]:
             return (Depart(),)
         case ops.WaitCount(counts, deps):
             drain = Drain(counts=_certain(counts, rules), tokens=() if counts else _names(deps))
-            return (drain, LaneFence(False)) if rules.waits_meet else (drain,)
+            return (drain, LaneFence(False)) if rules.waits_meet and rules.is_a_wait(counts) else (drain,)
         case ops.Fence(kind="proxy_async"):
             return (ProxyFence(),)
         case ops.CommitGroup(result=result):
