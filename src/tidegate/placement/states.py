@@ -62,7 +62,7 @@ class Producer:
         if isinstance(event, Arrive | Depart) or self.drained:
             return isinstance(event, Arrive | Depart)
         if isinstance(event, Drain):
-            meets = self.between_lanes and self.lanes_wait(event)
+            meets = self.between_lanes and self.lanes_wait(event, lands=True)
             return meets or self.performs(event, State(False, True, (), 0, False, False, 0, self.most))
         if isinstance(event, LaneFence):
             return self.between_lanes
@@ -128,11 +128,12 @@ class Producer:
                 state = _changed(state, arrived=rest, met=min(state.met + 1, state.need))
         elif isinstance(event, Drain):
             counts = not state.performed and self.counts_here(state, all_pass) and at not in self.off
-            if counts and self.performs(event, state):
+            lands = counts and self.performs(event, state)
+            if lands:
                 self.performed_at.add(at)
                 state = self.perform(state, at[0])
             # In a divergent region some lanes do not come to the wait.
-            if self.lanes_wait(event) and self.walks.flow.point(at[0]).under != "divergent":
+            if self.lanes_wait(event, lands=lands) and self.walks.flow.point(at[0]).under != "divergent":
                 state = self.meet_lanes(state)
         elif isinstance(event, ProxyFence):
             state = self.pass_proxy_fence(state, all_pass, at[0])
@@ -144,11 +145,14 @@ class Producer:
             state = self.with_younger(state, 1)
         return state
 
-    def lanes_wait(self, event: Drain) -> bool:
-        """Whether the lanes of a wave meet at a wait. One for copies by their names may become no instruction."""
+    def lanes_wait(self, event: Drain, *, lands: bool) -> bool:
+        """Whether the lanes of a wave meet at a wait. `lands`: it is for the producer, and is there for that.
+
+        One for other copies by their names may become no instruction.
+        """
         counters = self.walks.target.counters
         held = any(name in counters and count <= counters[name].largest for name, count in event.counts)
-        return self.walks.target.fence.waits and held
+        return self.walks.target.fence.waits and (held or (lands and bool(event.tokens)))
 
     def at_first_arrival(self, state: State, node: int) -> State:
         """The first barrier behind a producer drains it. Where it stands before a stagger opens, nobody is held back

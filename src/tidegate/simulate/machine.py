@@ -200,8 +200,9 @@ class Machine:
         state = self.waves[wave]
         step = state.source.step(state.place)
         if not isinstance(step, Issue):  # half of all steps are accesses: these make sure of nothing
+            held = isinstance(step, Drain) and state.flight.holds_lanes(step)
             self.perform(wave, self.must(wave))
-            self._meet_lanes(state, step)
+            self._meet_lanes(state, step, held)
         self.taken += 1
         state.place += 1
         if self.on_step is not None:
@@ -236,13 +237,13 @@ class Machine:
                 assert_never(step)
         state.last = step.key
 
-    def _meet_lanes(self, state: Wave, step: Step) -> None:
+    def _meet_lanes(self, state: Wave, step: Step, held: bool) -> None:
         """Lanes meet at a fence of their wave, at a wait where the target says so, and at a barrier: what they did
         before they arrived there is known to all of them when they depart."""
         match step:
             case LaneFence(all_lanes=True) if self.rules.has_lane_fence:
                 state.lanes_met, state.known_to_lanes = state.place, state.issued
-            case Drain(all_lanes=True, counts=counts) if self.rules.lanes_wait(counts):
+            case Drain() if held:
                 state.lanes_met, state.known_to_lanes = state.place, state.issued
             case Arrive(barrier=barrier, manner=manner) if manner != "mbarrier":
                 state.arrived[barrier] = (state.place, state.issued)

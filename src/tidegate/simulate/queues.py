@@ -38,11 +38,6 @@ class Rules:
     lane_fence_performs: bool  # ordinary accesses, for the lanes of the wave
     waits_meet_lanes: bool
 
-    def lanes_wait(self, counts: tuple[tuple[str, int], ...]) -> bool:
-        """Whether the lanes of a wave meet at a wait: for nothing, or for copies that may have landed, none is issued."""
-        held = any(name in self.counters and count <= self.counters[name][2] for name, count in counts)
-        return self.waits_meet_lanes and held
-
     @property
     def group_counters(self) -> tuple[str, ...]:
         return tuple(name for name, (unit, _, _) in self.counters.items() if unit == "groups")
@@ -144,6 +139,13 @@ class InFlight:
         for number in drain.copies:
             found.update(self._upto(number))
         return sorted(found)
+
+    def holds_lanes(self, drain: Drain) -> bool:
+        """Whether the lanes of a wave meet at a wait. For nothing, or for copies that have landed, none is issued."""
+        known = self.rules.counters
+        held = any(name in known and count <= known[name][2] for name, count in drain.counts)
+        held = held or any(number in self.touches for number in drain.copies)
+        return self.rules.waits_meet_lanes and drain.all_lanes and held
 
     def left(self, drain: Drain) -> Iterator[tuple[int, Left]]:
         """The copies that are still in flight after a drain with a count on their counter."""

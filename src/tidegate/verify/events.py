@@ -52,11 +52,13 @@ class ProxyFence:
 class LaneFence:
     """The lanes of the wave meet; other waves learn nothing. `performs`: ordinary accesses, as far as its lanes go.
 
-    `waves`: those that come to it; None: all.
+    `waves`: those that come to it; None: all. `tokens`: it is a wait for these copies, and there only if they are in
+    flight; then nothing is known of other accesses.
     """
 
     performs: bool
     waves: frozenset[int] | None = None
+    tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,6 @@ class Rules:
 
     def says_something(self, name: str, count: int) -> bool:
         return name in self.largest and count <= self.largest[name] and (count == 0 or name in self.in_turn)
-
 
     def is_a_wait(self, counts: tuple[tuple[str, int], ...]) -> bool:
         """Whether an instruction is certain to come of a wait, so that the lanes meet at it.
@@ -227,7 +228,9 @@ def _sync(op: object, rules: Rules) -> tuple[Event, ...]:
             return (Depart(),)
         case ops.WaitCount(counts, deps):
             drain = Drain(counts=_certain(counts, rules), tokens=() if counts else _names(deps))
-            return (drain, LaneFence(False)) if rules.waits_meet and rules.is_a_wait(counts) else (drain,)
+            if rules.waits_meet and rules.is_a_wait(counts):
+                return (drain, LaneFence(False))
+            return (drain, LaneFence(False, None, drain.tokens)) if rules.waits_meet and drain.tokens else (drain,)
         case ops.Fence(kind="proxy_async"):
             return (ProxyFence(),)
         case ops.CommitGroup(result=result):

@@ -53,6 +53,7 @@ class State:
     fence: State | None = None  # what is performed before a fence of x's wave; None: there is none
     lanes: bool = False  # whether x and y are of one wave: wave-level fences count
     of: frozenset[int] | None = None  # the waves that this one is one of; None: of all
+    held: State | None = None  # copies that a wait names at which the lanes of the wave meet: it waits for them
 
     def count(self, name: str) -> Count | None:
         return next((each for known, each in self.counts if known == name), None)
@@ -80,6 +81,8 @@ def is_weaker(one: State, other: State) -> bool:
         return False
     if one.fence is not None and (other.fence is None or not is_weaker(one.fence, other.fence)):
         return False
+    if one.held is not None and (other.held is None or not is_weaker(one.held, other.held)):
+        return False
     theirs = dict(other.counts)
     for name, each in one.counts:
         known = theirs.get(name)
@@ -90,6 +93,8 @@ def is_weaker(one: State, other: State) -> bool:
 
 def is_performed(x: Access, state: State, rules: Rules) -> bool:
     """Whether an access that is met in this state is performed before y is issued."""
+    if state.held is not None and x.is_async and is_performed(x, state.held, rules):
+        return True
     if not state.arrived:
         return False
     if state.ordinary if not x.is_async else state.copies and x.can_wait:
@@ -113,6 +118,8 @@ def is_fenced(x: Access, state: State, rules: Rules) -> bool:
 def before(state: State, event: Event, rules: Rules, half: str) -> State:
     """The state before an event, seen from a wave in this half."""
     found = _before(state, event, rules, half)
+    if state.held is not None and isinstance(event, Commit | Rename | Issue | Access):
+        found = replace(found, held=_before(state.held, event, rules, half))
     if state.fence is not None:
         inner = _before(state.fence, event, rules, half)
         return found if inner is state.fence else replace(found, fence=inner)
@@ -151,6 +158,9 @@ def _before(state: State, event: Event, rules: Rules, half: str) -> State:
         case LaneFence(performs, waves):
             if not state.lanes or (waves is not None and (state.of is None or not state.of <= waves)):
                 return state
+            if event.tokens:  # a wait for a copy that has landed may be none, but then the lanes met where it landed
+                known = state.held or IN_ONE_LANE
+                return replace(state, held=replace(known, tokens=known.tokens.union(event.tokens)))
             return _arrive(_depart(state), performs)
         case Commit(token):
             return _commit(state, token, rules)
