@@ -18,6 +18,7 @@ from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
 from tidegate.hosts.mlir.model import Operation, walk
 from tidegate.hosts.triton.effects import NOTHING, Effect, effects
+from tidegate.hosts.triton.harmless import is_harmless
 from tidegate.hosts.triton.read import Ttgir, is_written
 from tidegate.hosts.triton.spreads import Calls, Spread
 from tidegate.hosts.triton.tokens import Left
@@ -225,6 +226,9 @@ class State:
         """An operation without a description: it reads and writes all that it can reach, all waves together."""
         self.unknown.append(op)
         given = self.descriptors(op)
+        if not given:  # assembly, or an operation of another dialect: nothing says what it reaches
+            self.add(g.Unknown(()), op)
+            return
         together = not self.is_apart(given)
         reached = tuple(dict.fromkeys(name for value in given for name in self.buffers_of(value)))
         sizes = {each.name: each.bytes for each in self.b.parts.get("buffers", ())}
@@ -270,7 +274,10 @@ class State:
                 yield from self.bases(op.operands[number], asked)
 
     def touches_memory(self, op: Operation) -> bool:
-        return any(map(self.is_memory, (*op.operand_types, *op.result_types)))
+        """Whether an operation may touch shared memory, as far as its types and its name tell."""
+        if any(map(self.is_memory, (*op.operand_types, *op.result_types))):
+            return True
+        return op.name not in self.table and not is_harmless(op)
 
     def is_memory(self, type_: str) -> bool:
         return self.types.is_memory(type_)

@@ -29,6 +29,7 @@ from tidegate.hosts.triton.layouts import (
 _SHAPED = re.compile(r"((?:\d+x)*)(.+)", re.DOTALL)
 # Types of dialects whose values are no shared memory, nor name any.
 _NO_MEMORY = ("!tt.ptr<", "!tt.tensordesc<", "!ttg.async.token")
+_SHARED_POINTER = re.compile(r"!tt\.ptr<.*,\s*3\s*>")  # to the address space of shared memory
 TENSOR_MEMORY = "#ttng.tensor_memory"
 _BITS = re.compile(r"(?:bf|f|i|si|ui)(\d+)")
 
@@ -143,8 +144,12 @@ class Types:
         """Whether a type is shared memory, or may be: what nobody can read is not taken for harmless."""
         found = self.of(text)
         if found is None:
-            return text.startswith("!") and not text.startswith(_NO_MEMORY)
-        return isinstance(found, MemDesc) and found.is_shared
+            if text.startswith("memref<"):
+                return True
+            return text.startswith("!") and not (text.startswith(_NO_MEMORY) and _SHARED_POINTER.search(text) is None)
+        if isinstance(found, Tensor):  # of pointers, perhaps
+            return _SHARED_POINTER.search(found.element) is not None
+        return found.is_shared
 
     def tensor(self, text: str) -> Tensor | None:
         found = self.of(text)

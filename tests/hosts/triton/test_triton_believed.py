@@ -1,0 +1,63 @@
+"""TTGIR that was proved and races: each rests on a step of the reading that did not hold in general."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.hosts.triton import libtriton
+from tidegate.hosts.triton.harmless import is_on_registers
+
+if not libtriton.is_installed():
+    pytest.skip("NOT TESTED: Triton is not installed; `pip install tidegate[triton]`", allow_module_level=True)
+
+from tests.hosts.triton.test_triton_views import MEET, ROW, SLOT, alloc, is_proved, program
+
+STORE = f"ttg.local_store %x, %a : {ROW} -> {SLOT}"
+ASSEMBLY = (
+    'tt.elementwise_inline_asm "TEXT" {constraints = "=r,r", packed_element = 1 : i32, pure = PURE} %n : i32 -> i32'
+)
+HARMLESS = {
+    "cuda:80": ["mov.b32 $0, $1;", "{ .reg .b32 t; lop3.b32 t, $1, 15, 0, 0xc0; prmt.b32 $0, t, t, 0x3210; }"],
+    "hip:gfx942": ["v_mov_b32 $0, $1", "v_cvt_f32_f16 $0, $1; s_nop 0", "s_mov_b32 $0, 1"],
+}
+TOUCHING = {
+    "cuda:80": [
+        "st.shared.b32 [$1], 1; mov.b32 $0, $1;",
+        "ld.b32 $0, [$1];",
+        "bar.sync 0; mov.b32 $0, $1;",
+        "@p st.shared.b32 [$1], 1;",
+        "/* mov */ red.shared.add.u32 [$1], 1;",
+    ],
+    "hip:gfx942": ["ds_write_b32 $1, $1", "s_barrier", "v_mov_b32 $0, $1; ds_read_b32 $0, $1", "buffer_load_dword $0 lds"],
+}
+CASES = [(gpu, text, True) for gpu, texts in HARMLESS.items() for text in texts]
+CASES += [(gpu, text, False) for gpu, texts in TOUCHING.items() for text in texts]
+
+
+@pytest.mark.parametrize(("gpu", "text", "good"), CASES)
+@pytest.mark.parametrize("pure", ["true", "false"])
+def test_assembly_that_touches_memory_or_meets(gpu: str, text: str, good: bool, pure: str) -> None:
+    """It was passed by: no type of it is a descriptor. `pure` is what the author says of it, right or wrong."""
+    assembly = "%w = " + ASSEMBLY.replace("TEXT", text).replace("PURE", pure)
+    body = f"{alloc('%a', SLOT)}\n{STORE}\n{MEET}\n{assembly}"
+    assert is_on_registers(text) is good
+    assert is_proved(body, gpu) is good
+    assert bool(program(body, gpu).built.unknown) is not good
+
+
+OTHERS = {
+    "a function of another library": '%w = tt.extern_elementwise %n {libname = "", libpath = "", pure = PURE, '
+    'symbol = "f"} : (i32) -> i32',
+    "an instruction of LLVM": "llvm.call_intrinsic \"llvm.amdgcn.ds.bvh.stack.rtn\"() : () -> ()",
+    "assembly of LLVM": 'llvm.inline_asm has_side_effects "ds_write_b32 v0, v0", "" : () -> ()',
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_operation_of_which_nothing_is_known(name: str) -> None:
+    body = f"{alloc('%a', SLOT)}\n{STORE}\n{MEET}\n"
+    found = program(body + OTHERS[name].replace("PURE", "false"))
+    assert [each.name for each in found.built.unknown]
+    assert not is_proved(body + OTHERS[name].replace("PURE", "false"))
+    if "PURE" in OTHERS[name]:
+        assert is_proved(body + OTHERS[name].replace("PURE", "true"))
