@@ -128,7 +128,7 @@ def _leaving(meet: Meet, trusted: bool) -> Iterator[tuple[str, bool]]:
         inexact = trusted or any(map(is_inexact, expressions_of(meet.flow.point(touch.node))))
         for spot in touch.places:
             if spot.start is not None and not _is_inside(meet, touch, spot):
-                is_known = not _is_open(meet, touch, spot)
+                is_known = not _is_open(meet, touch, spot, trusted)
                 yield f"an access that may leave `{spot.buffer.removeprefix('%')}`", is_known or not inexact
 
 
@@ -141,11 +141,23 @@ def _of_each_class(meet: Meet) -> Iterator[Touch]:
             yield touch
 
 
-def _is_open(meet: Meet, touch: Touch, spot: Spot) -> bool:
-    """Whether where an access lies depends on a value that nobody knows."""
+def _is_open(meet: Meet, touch: Touch, spot: Spot, trusted: bool) -> bool:
+    """Whether where an access lies depends on a value that nobody knows.
+
+    `trusted`: arguments are such values too, and so is how often loops run whose bounds are not numbers.
+    """
     exprs: list[Index | Cond] = [spot.cond, *touch.facts, *([spot.start] if spot.start is not None else [])]
     exprs += [span.limit for span in touch.extents if span.limit is not None]
-    return any(name in meet.footprints.opaques for expr in exprs for name in names(expr))
+    used = {name for expr in exprs for name in names(expr)}
+    unknown = set(meet.footprints.opaques)
+    if trusted:
+        unknown |= {each.name for each in meet.graph.free}
+        unknown |= {
+            iteration(loop)
+            for loop in meet.paths.around[touch.node]
+            if meet.flow.loops[loop].most is None and not isinstance(meet.paths.trips.get(loop), Const)
+        }
+    return not used.isdisjoint(unknown)
 
 
 def _places(meet: Meet, memory: bool) -> Iterator[str]:

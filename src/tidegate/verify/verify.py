@@ -46,16 +46,21 @@ def verify(
     target: Target,
     *,
     memory: bool = True,
-    trusted: bool = False,
+    trusted: bool | None = None,
     ground: Ground | None = None,
 ) -> Verification:
     """`memory`: whether to ask as well that buffers live and loops end, where nobody has asked before. `trusted`:
-    whether another compiler vouches for places that depend on unknown values. `ground`: what an earlier proof of a
-    program that differs in synchronization alone has left."""
+    whether another compiler vouches for places that depend on unknown values; it does where `memory` is not asked for,
+    unless somebody says otherwise. `ground`: what an earlier proof of a program that differs in synchronization alone
+    has left."""
     with no_collecting():
         verifier = _Verifier(graph, target, ground)
         found = verifier.verify(memory)
-        return found if found.undecided else replace(found, outside=verifier.ground.outside(trusted))
+        return (
+            found
+            if found.undecided
+            else replace(found, outside=verifier.ground.outside(not memory if trusted is None else trusted))
+        )
 
 
 def is_proved(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> bool:

@@ -28,7 +28,12 @@ TOUCHING = {
         "@p st.shared.b32 [$1], 1;",
         "/* mov */ red.shared.add.u32 [$1], 1;",
     ],
-    "hip:gfx942": ["ds_write_b32 $1, $1", "s_barrier", "v_mov_b32 $0, $1; ds_read_b32 $0, $1", "buffer_load_dword $0 lds"],
+    "hip:gfx942": [
+        "ds_write_b32 $1, $1",
+        "s_barrier",
+        "v_mov_b32 $0, $1; ds_read_b32 $0, $1",
+        "buffer_load_dword $0 lds",
+    ],
 }
 CASES = [(gpu, text, True) for gpu, texts in HARMLESS.items() for text in texts]
 CASES += [(gpu, text, False) for gpu, texts in TOUCHING.items() for text in texts]
@@ -48,7 +53,7 @@ def test_assembly_that_touches_memory_or_meets(gpu: str, text: str, good: bool, 
 OTHERS = {
     "a function of another library": '%w = tt.extern_elementwise %n {libname = "", libpath = "", pure = PURE, '
     'symbol = "f"} : (i32) -> i32',
-    "an instruction of LLVM": "llvm.call_intrinsic \"llvm.amdgcn.ds.bvh.stack.rtn\"() : () -> ()",
+    "an instruction of LLVM": 'llvm.call_intrinsic "llvm.amdgcn.ds.bvh.stack.rtn"() : () -> ()',
     "assembly of LLVM": 'llvm.inline_asm has_side_effects "ds_write_b32 v0, v0", "" : () -> ()',
 }
 
