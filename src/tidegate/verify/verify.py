@@ -50,9 +50,8 @@ def verify(
     ground: Ground | None = None,
 ) -> Verification:
     """`memory`: whether to ask as well that buffers live and loops end, where nobody has asked before. `trusted`:
-    whether another compiler vouches for places that depend on unknown values; it does where `memory` is not asked for,
-    unless somebody says otherwise. `ground`: what an earlier proof of a program that differs in synchronization alone
-    has left."""
+    whether another compiler vouches for places that depend on unknown values; by default where `memory` is not asked
+    for. `ground`: what an earlier proof of a program that differs in synchronization alone has left."""
     with no_collecting():
         verifier = _Verifier(graph, target, ground)
         found = verifier.verify(memory)

@@ -211,7 +211,8 @@ OWN = {
     "pure = true} %c0 : i32 -> i32",
     "library": '%w = tt.extern_elementwise %c0 {libname = "", libpath = "", pure = true, symbol = "f"} : (i32) -> i32',
     "tensor of assembly": "%a = arith.constant dense<0> : tensor<1xi32, #one>\n %b = tt.elementwise_inline_asm "
-    '"v_mov_b32 $0, v0" {constraints = "=v,v", packed_element = 1 : i32, pure = true} %a : tensor<1xi32, #one> -> tensor<1xi32, #one>\n'
+    '"v_mov_b32 $0, v0" {constraints = "=v,v", packed_element = 1 : i32, pure = true} %a '
+    ": tensor<1xi32, #one> -> tensor<1xi32, #one>\n"
     "%w = tt.unsplat %b : tensor<1xi32, #one>",
 }
 SHARED = {

@@ -42,8 +42,8 @@ _NUMBERS = re.compile(r"(?:rocdl\.(?:workitem|workgroup|grid|cluster)\.[a-z.]+|n
 _PTX = frozenset(
     """
     abs add addc and bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta discard div dp2a dp4a ex2 fma fns isspacep
-    lg2 lop3 mad mad24 madc max min mov mul mul24 nanosleep neg not or pack popc prmt rcp rem rsqrt sad selp set setp shf
-    shfl shl shr sin slct sqrt sub subc szext tanh testp vote xor griddepcontrol createpolicy pragma trap
+    lg2 lop3 mad mad24 madc max min mov mul mul24 nanosleep neg not or pack popc prmt rcp rem rsqrt sad selp set setp
+    shf shfl shl shr sin slct sqrt sub subc szext tanh testp vote xor griddepcontrol createpolicy pragma trap
     """.split()
 )
 _WORD = re.compile(r"(?:@!?[%$]?\w+\s+)?\{?\s*([A-Za-z_.$%][\w.]*)")
