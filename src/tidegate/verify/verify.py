@@ -49,9 +49,8 @@ def verify(
     trusted: bool | None = None,
     ground: Ground | None = None,
 ) -> Verification:
-    """`memory`: whether to ask as well that buffers live and loops end, where nobody has asked before. `trusted`:
-    whether another compiler vouches for places that depend on unknown values; by default where `memory` is not asked
-    for. `ground`: what an earlier proof of a program that differs in synchronization alone has left."""
+    """`memory`: whether to ask as well that buffers live and loops end. `trusted`: whether another compiler vouches for
+    places that depend on unknown values; by default, if not `memory`. `ground`: of a program alike, from earlier."""
     with no_collecting():
         verifier = _Verifier(graph, target, ground)
         found = verifier.verify(memory)
@@ -63,8 +62,7 @@ def verify(
 
 
 def is_proved(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> bool:
-    """As `verify(...).is_ordered`, and sooner where it is not: nothing is found out about what is wrong, and what no
-    barrier can order is asked about first."""
+    """As `verify(...).is_ordered`, and sooner where it is not: what no barrier can order is asked about first."""
     return _first_wrong(graph, target, ground, at_once_first=True) is None
 
 
@@ -73,8 +71,7 @@ def find_wrong(
 ) -> tuple[int, int] | None:
     """Two points that nothing orders, the first that are found, without a witness; None if all is proved.
 
-    Where nothing could be decided, both are -1. `inside`: also where an access may leave its buffer, unless its place
-    depends on values for which another compiler vouches.
+    Where nothing could be decided, both are -1. `inside`: also where an access may leave its buffer, as if `trusted`.
     """
     ground = ground if ground is not None and ground.carries(graph, target) else Ground(graph, target)
     wrong = _first_wrong(graph, target, ground)
