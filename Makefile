@@ -99,12 +99,13 @@ bench-wave: $(WAVE_READY)  ## the figures about Wave of docs/benchmarks.md
 	$(WAVE_VENV)/bin/python -m bench.wave_time
 	$(WAVE_VENV)/bin/python -m bench.wave_run
 
-fuzz: $(READY) $(TRITON_READY)  ## random kernels, graphs and damaged files, far more than in the tests
+fuzz: $(READY) $(TRITON_READY) $(CUDA_READY)  ## random kernels, graphs and damaged files, far more than in the tests
 	$(BIN)/python -m pytest -q -n 2 -m slow tests/cli/test_hostile_runs.py --count 10000
 	$(BIN)/python -m pytest -q tests/hosts/ptx/test_hostile_ptx.py -k test_damaged_ptx --count 5000
 	$(BIN)/python -m pytest -q -n 2 -m 'slow or full' tests/language/test_roundtrip.py tests/language/test_damage.py tests/simulate/test_judge_random.py --count 200000
 	$(BIN)/python -m pytest -q -n 2 -m full tests/graph/test_graph_random.py tests/verify/test_verify_random.py tests/language/test_points.py tests/report/test_report.py tests/report/test_explain.py tests/verify/test_agreement.py tests/graph/test_tally.py
 	$(BIN)/python -m pytest -q -n 2 tests/placement/test_sync_random.py tests/placement/test_sync_optimal.py tests/placement/test_sync_mutants.py --count 10000
+	@if [ -e $(CUDA_READY) ]; then $(BIN)/python -m pytest -q -m slow tests/hosts/cuda/test_cuda_random.py --count 2000; fi
 	@if [ -e $(WAVE_READY) ]; then $(WAVE_VENV)/bin/python -m pytest -q -m full tests/hosts/wave/test_wave_random.py --count 10000; fi
 	$(BIN)/python -m pytest -q -n 2 -m slow tests/verify/test_twins.py --count 10000
 

@@ -190,7 +190,12 @@ class _Thread:
 
 def is_wrong(text: str, threads: int, n: int, wide: int = 0) -> str:
     """What is wrong with a run: a race between two threads, or threads that do not meet; empty if nothing is."""
-    traces = [run_thread(text, thread, threads, n, wide) for thread in range(threads)]
+    return wrong_between([run_thread(text, thread, threads, n, wide) for thread in range(threads)])
+
+
+def wrong_between(traces: list[Trace]) -> str:
+    """The same for what the threads have done."""
+    threads = len(traces)
     if any(_lacks_lanes(traces[first : first + WARP]) for first in range(0, threads, WARP)):
         return "lanes"
     for first in range(0, threads, WARP):

@@ -162,6 +162,28 @@ __global__ void sum(float *data) {
     assert "block_reduce_warp_reductions.cuh:" in said
 
 
+def test_what_the_compiler_merged_stands_at_the_function(run: Run) -> None:
+    """Both arms end alike: NVRTC makes one load of the two, and gives it line 0."""
+    text = """__global__ void k(float *out, const float *in, int n) {
+  __shared__ volatile float a[64], b[64];
+  int t = threadIdx.x;
+  float found = 0;
+  if (t < 40 && n != 1) {
+    a[t] = in[t];
+    found += a[t];
+  } else {
+    b[t] = in[n + t];
+    found += b[t];
+  }
+  out[t] = found;
+}
+"""
+    status, said = run(text, "--block", "64")
+    assert status == 1
+    assert "--> k.cu:1:1" in said
+    assert "--> k.cu\n" not in said
+
+
 # --- several kernels, and templates -------------------------------------------------------------------------------
 
 

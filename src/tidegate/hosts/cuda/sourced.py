@@ -50,29 +50,32 @@ class _Sourced:
         return replace(module, functions=functions, variables=tuple(map(self.variable, module.variables))), self.notes
 
     def function(self, function: p.Function) -> p.Function:
+        first = next((each for each in self.places[function.at.line :] if each is not None and each.line), None)
+        head = Span(self.file, 0, 0, 0)
+        if first is not None:
+            head = self.span(Place(first.chain[-1].file, first.chain[-1].line, 0), head)
         body: list[p.Instruction | p.Label] = []
         made: dict[Span, list[p.Instruction]] = {}
         for item in function.body:
-            at = self.span(self.places[item.at.line])
+            at = self.span(self.places[item.at.line], head)
             body.append(replace(item, at=at))
             if isinstance(item, p.Instruction) and _is_noted(item):
                 made.setdefault(at, []).append(item)
         for at, items in made.items():
             self.notes[function.name, at] = (*self.calls(items), self.quoted(items))
-        first = next((each for each in self.places[function.at.line :] if each is not None), None)
-        at = self.span(Place(first.chain[-1].file, first.chain[-1].line, 0) if first is not None else None)
-        variables = tuple(replace(each, at=at) for each in function.variables)
-        return replace(function, body=tuple(body), variables=variables, at=at)
+        variables = tuple(replace(each, at=head) for each in function.variables)
+        return replace(function, body=tuple(body), variables=variables, at=head)
 
     def variable(self, variable: p.Variable) -> p.Variable:
         return replace(variable, at=Span(self.file, 0, 0, 0))
 
     # --- places ---
 
-    def span(self, place: Place | None) -> Span:
-        if place is None:
-            return Span(self.file, 0, 0, 0)
-        chain = place.chain
+    def span(self, place: Place | None, head: Span) -> Span:
+        """`head`: the function, where what the compiler has merged of several statements stands: that has line 0."""
+        chain = [each for each in place.chain if each.line] if place is not None else []
+        if not chain:
+            return head
         there = next((each for each in chain if self.named(each.file)), chain[-1])
         name = self.named(there.file) or there.file
         line = self.sources.line(Span(name, there.line, 0, 0)) or ""
