@@ -8,7 +8,7 @@ Cost    one more finder on `sys.meta_path` until Triton is there
 
     TIDEGATE_TRITON=1                          on; 0 or unset: off
     TIDEGATE_TRITON_MERGE_WAITS=never          options of `install`
-    TIDEGATE_TRITON_VERIFY=1
+    TIDEGATE_TRITON_VERIFY=1                   or `ptx`
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def install_as_asked() -> None:
     try:
         from tidegate.triton import install
 
-        install(merge_waits=os.environ.get(MERGE_WAITS) or "model", verify=is_on(VERIFY))
+        asked = os.environ.get(VERIFY)
+        verify = asked if asked == "ptx" else is_on(VERIFY)
+        install(merge_waits=os.environ.get(MERGE_WAITS) or "model", verify=verify)
     except Exception as error:
         warnings.warn(f"{ON}=1 is ignored, Triton is unchanged: {error}", RuntimeWarning, stacklevel=2)
 

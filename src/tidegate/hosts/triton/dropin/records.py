@@ -41,6 +41,8 @@ class Entry:
     put: int  # barriers with Tidegate
     proved: bool | None  # None: nobody asked
     doubt: str = ""  # what stands in the way of a proof of Triton's own barriers
+    ptx_proved: bool | None = None  # None: no proof of the PTX was requested, or the GPU has none
+    ptx_doubt: str = ""  # what stands in the way of that proof
     _text: bytes = field(default=b"", repr=False)
     _before: int | None = field(default=None, repr=False)
 
@@ -70,14 +72,21 @@ class Entry:
                 yield f"  not proved: {self.doubt}"
             elif self.proved:
                 yield "  proved"
+            yield from self._lines_of_ptx()
             return
         own = "not counted" if self.before is None else str(self.before)
         yield f"{name}: {count_barriers_in_words(self.put)}, {own} with Triton's own pass; proved"
         yield from (f"  {reason}" for reason in self.reasons)
+        yield from self._lines_of_ptx()
+
+    def _lines_of_ptx(self) -> Iterator[str]:
+        if self.ptx_proved is not None:
+            yield "  its PTX: proved" if self.ptx_proved else f"  its PTX: not proved: {self.ptx_doubt}"
 
     def as_metadata(self) -> dict[str, Any]:
         """What Triton keeps beside the compiled kernel."""
-        return {"why_not": self.why_not, "reasons": list(self.reasons), "proved": self.proved}
+        found = {"why_not": self.why_not, "reasons": list(self.reasons), "proved": self.proved}
+        return found if self.ptx_proved is None else {**found, "ptx_proved": self.ptx_proved}
 
 
 _log: Log[Entry] = Log()
@@ -108,6 +117,14 @@ def record_proof(entry: Entry, doubt: Doubt) -> None:
     entry.proved, entry.doubt = not doubt.words, doubt.words
     if doubt.is_race:
         message = f"@{entry.kernel} on {entry.target}: Triton's own barriers may be too few: {doubt.words}"
+        warnings.warn(message, RaceWarning, stacklevel=2)
+
+
+def record_final_proof(entry: Entry, doubt: Doubt) -> None:
+    """What the verifier says of the PTX, whoever placed its barriers."""
+    entry.ptx_proved, entry.ptx_doubt = not doubt.words, doubt.words
+    if doubt.is_race:
+        message = f"@{entry.kernel} on {entry.target}: the PTX may have a race: {doubt.words}"
         warnings.warn(message, RaceWarning, stacklevel=2)
 
 

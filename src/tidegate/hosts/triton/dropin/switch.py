@@ -17,16 +17,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.diag import TidegateError
+from tidegate.diag import BadInput, Finding, TidegateError
 from tidegate.edition import fingerprint, own_version
 from tidegate.hosts.dropin import Modes
 from tidegate.hosts.triton import libtriton
-from tidegate.hosts.triton.dropin.placing import Placement, find_doubt, place_barriers
-from tidegate.hosts.triton.dropin.records import Entry, record, record_proof, say_fallback
-from tidegate.hosts.triton.dropin.split import Given, Placer, Unsplittable, split_stage
+from tidegate.hosts.triton.dropin.final import find_final_doubt
+from tidegate.hosts.triton.dropin.placing import Doubt, Placement, find_doubt, place_barriers
+from tidegate.hosts.triton.dropin.records import Entry, record, record_final_proof, record_proof, say_fallback
+from tidegate.hosts.triton.dropin.split import Given, Placer, Stage, Unsplittable, split_stage
 from tidegate.synchronize import SyncOptions
 
-LLIR = "llir"
+LLIR, PTX = "llir", "ptx"
+VERIFY = (False, True, PTX)
 
 
 class UnsupportedTriton(TidegateError, RuntimeError):
@@ -37,11 +39,19 @@ class UnsupportedTriton(TidegateError, RuntimeError):
 class Options:
     """`merge_waits`: whether a wait may move earlier to save a barrier: as the cost model says, never, always.
 
-    `verify`: prove also what Triton's own pass makes of kernels that are left to it.
+    `verify`: True proves also what Triton's own pass makes of kernels that are left to it; "ptx" proves, besides, the
+    PTX of every kernel.
     """
 
     merge_waits: str = "model"
-    verify: bool = False
+    verify: bool | str = False
+
+    def check(self) -> None:
+        """Raises `BadInput` for an option that does not exist."""
+        SyncOptions(merge_waits=self.merge_waits).check()
+        if self.verify not in VERIFY:
+            message = f"`verify` cannot be {self.verify!r}"
+            raise BadInput(Finding("TG022", message, (), help='False, True or "ptx"'))
 
 
 # --- on and off ---------------------------------------------------------------------------------------------------
@@ -59,7 +69,7 @@ _OFF = _Mode("", None)
 _previous: list[Any] = []  # the hook that was there before ours, while ours is
 
 
-def install(*, merge_waits: str = "model", verify: bool = False) -> None:
+def install(*, merge_waits: str = "model", verify: bool | str = False) -> None:
     """Replaces Triton's barrier pass for all that this process compiles from now on. Called again, it changes options.
 
     Raises `UnsupportedTriton` without Triton 3.9.0, and `BadInput` for an option that does not exist.
@@ -73,7 +83,7 @@ def uninstall() -> None:
 
 
 @contextmanager
-def enabled(*, merge_waits: str = "model", verify: bool = False) -> Iterator[None]:
+def enabled(*, merge_waits: str = "model", verify: bool | str = False) -> Iterator[None]:
     """For a while: `with tidegate.triton.enabled(): kernel[grid](...)`. In all threads, as Triton's own knobs."""
     with _modes.during(_mode_of(Options(merge_waits, verify))):
         yield
@@ -99,7 +109,7 @@ def between(rewrite: Callable[[str], str | None], key: str) -> Iterator[None]:
 
 def _mode_of(options: Options) -> _Mode:
     check_version()
-    SyncOptions(merge_waits=options.merge_waits).check()
+    options.check()
     return _Mode(f"tidegate-{own_version()}-{fingerprint()}-{options}", lambda: _Placing(options))
 
 
@@ -152,10 +162,25 @@ def _replace(placer: Callable[[], Placer], backend: Any, stages: dict[str, Any],
     if getattr(stages[LLIR], "__module__", "") != type(backend).__module__:
         say_fallback("", "", "the stage that makes LLVM IR has been replaced by another tool")
         return
+    made = placer()
     try:
-        stages[LLIR] = split_stage(backend, options, capability, placer())
+        stages[LLIR] = split_stage(backend, options, capability, made)
     except Unsplittable as error:
         say_fallback("", "", str(error))
+        return
+    if isinstance(made, _Placing) and made.options.verify == PTX and PTX in stages:
+        stages[PTX] = _checked(stages[PTX], made)
+
+
+def _checked(stage: Stage, placer: _Placing) -> Stage:
+    """Triton's stage that makes PTX; what it gives is checked and handed on as it is."""
+
+    def run(source: Any, metadata: dict[str, Any]) -> Any:
+        text = stage(source, metadata)
+        placer.compiled(str(text), metadata)
+        return text
+
+    return run
 
 
 # --- placers ------------------------------------------------------------------------------------------------------
@@ -193,3 +218,14 @@ class _Placing:
         if self.options.verify and self.entry is not None:
             record_proof(self.entry, find_doubt(text(), given.kernel))
             given.metadata["tidegate"] = self.entry.as_metadata()
+
+    def compiled(self, ptx: str, metadata: dict[str, Any]) -> None:
+        """Told when Triton has made the PTX."""
+        if self.entry is None:
+            return
+        try:
+            doubt = find_final_doubt(ptx, self.entry.kernel)
+        except Exception as error:  # as in `place`
+            doubt = Doubt(f"Tidegate fails: {type(error).__name__}: {error}")
+        record_final_proof(self.entry, doubt)
+        metadata["tidegate"] = self.entry.as_metadata()
