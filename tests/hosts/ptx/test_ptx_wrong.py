@@ -361,6 +361,17 @@ $Ldone:
   mov.b64 %rd4, %rd3;
   setp.eq.s64 %p9, %rd4, 0x3F800000;"""
     + RACE_UNLESS,
+    "an argument of 32 bits, read with zeros above": """
+  ld.param.u32 %rd3, [k_param_1];
+  cvt.s64.s32 %rd4, %r2;
+  setp.eq.s64 %p9, %rd3, %rd4;"""
+    + RACE_UNLESS,
+    "a load that asks memory again": """
+  ld.global.cv.u32 %r3, [%rd1];
+  setp.eq.s32 %p9, %r3, 0;"""
+    + BARRIER_UNLESS,
+    "a warp barrier that does not name a lane that waits there": """
+  bar.warp.sync 0x0000ffff;""",
     "which of two arrays comes first": """
   mov.u32 %r3, a;
   mov.u32 %r4, b;

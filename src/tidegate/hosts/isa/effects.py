@@ -54,6 +54,8 @@ class Effects:
             self.touched[id(op)] = False
             self.note(op, f"a place that cannot be computed: treated as all of {self.named(tags)}")
             everywhere = tuple(0 if each else None for each in lost)
+            if touch.effect == "write" and _doubles(everywhere, touch.bytes, self.lanes):
+                self.out.doubled.setdefault(id(op), op)  # for all that anybody knows
             for each in sorted(tags) or list(self.arrays):
                 size = self.arrays[each].bytes
                 node.steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
@@ -212,6 +214,8 @@ class Effects:
         lacking = waiting & (((masks & wanted[:, None] & ~present[:, None]) != 0) | ~known)
         if (lacking.any(axis=1) & ~good).any():
             self.problem(op, "a warp barrier that some of the lanes it names may not reach")
+        elif (waiting & ((masks & bits) == 0)).any():
+            self.problem(op, "a warp barrier that does not name all lanes that reach it")
         waves = tuple(int(each) for each in np.flatnonzero(good & alive.any(axis=1)))
         if good.all():
             node.steps.append(n.Fence(op, None))

@@ -21,7 +21,7 @@ from tidegate.hosts.ptx.types import ELEMENTS, space_in, types_in, vector_in
 MEMORY = ("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "wmma", "st_async", "red_async")
 _OPERATORS = ("add", "and", "or", "xor", "min", "max", "inc", "dec", "exch", "cas", "popc")
 # Other threads may write meanwhile, so that threads need not find the same.
-_UNSTABLE = {"volatile", "relaxed", "acquire", "mmio"}
+_UNSTABLE = {"volatile", "relaxed", "acquire", "mmio", "cv"}
 
 
 def lower_memory(out: Lowering, item: p.Instruction) -> None:
@@ -60,6 +60,8 @@ def _load(out: Lowering, item: p.Instruction) -> None:
     if space == "param" and isinstance(source, p.Address) and isinstance(source.base, p.Name):
         if len(results) == 1 and vector_in(item.modifiers) == 1 and source.base.name in out.params:
             name = f"param {source.base.name}+{source.offset} {types[0].name}"
+            if types[0].bits == 32 and not types[0].signed and out.registers[results[0]].endswith("64"):
+                name += "_wide"  # with zeros above, which is not the number that its 32 bits are with a sign
             out.guarded(m.Compute(results[0], "copy", (m.Given(name),), 64, types[0].signed, 64))
         else:  # what a call gave back is each thread's own; arguments are those of all
             out.guarded(m.Forget(results, (), source.base.name in out.params))

@@ -75,7 +75,7 @@ class Lowering:
                 return m.Given(name)
             case p.Address(base, offset):
                 return self.moved(self.operand(base), offset)
-            case p.Negated("-", inner):
+            case p.Negated("-", inner) if not (isinstance(inner, p.Number) and inner.fraction):
                 found = self.fresh()
                 self.guarded(m.Compute(found, "neg", (self.operand(inner),)))
                 return m.Register(found)
