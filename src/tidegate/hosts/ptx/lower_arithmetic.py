@@ -234,9 +234,8 @@ def _of_others(out: Lowering, item: p.Instruction) -> bool:
         if isinstance(result, p.Name) and result.name in out.registers:
             if others := tuple(each for each in out.results(item) if each != result.name):
                 out.guarded(m.Forget(others, (), False))
-            given = tuple(out.operand(each) for each in item.operands[1:])
-            if "sync" not in item.modifiers:  # of all lanes that are there
-                given = (*given[:3], m.Constant(0xFFFFFFFF))
+            lanes = item.operands[4:5] if "sync" in item.modifiers else (p.Number(0xFFFFFFFF),)  # all that are there
+            given = tuple(out.operand(each) for each in (*item.operands[1:4], *(lanes or (p.Name("?"),))))
             out.guarded(m.Compute(result.name, "shuffle", given, 32, False, 32))
             return True
     results = out.results(item)
