@@ -17,7 +17,7 @@ from oracles.programs.random_graphs import built_graph
 from oracles.programs.random_kernels import small_kernel
 from oracles.programs.small_graphs import small_graph
 from tidegate.footprint import Conflicts, Meeting, ask, find_footprints
-from tidegate.footprint.ask import Answer, Judge
+from tidegate.footprint.ask import Answer, OverlapSolver
 from tidegate.footprint.forms import Forms
 from tidegate.footprint.guess import guess
 from tidegate.footprint.questions import AHEAD, Asker, Question, Side
@@ -77,7 +77,7 @@ def told(answer: Answer) -> dict[object, object]:
 
 
 def answers(count: int) -> list[dict[object, object]]:
-    return [told(Judge().answer_new(question(random.Random(seed)))) for seed in range(count)]
+    return [told(OverlapSolver().answer_new(question(random.Random(seed)))) for seed in range(count)]
 
 
 def test_a_guess_is_a_point() -> None:

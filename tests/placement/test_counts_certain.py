@@ -21,7 +21,7 @@ from tidegate.simulate.regions import Region
 from tidegate.simulate.steps import Drain, Queue, Touch
 from tidegate.synchronize import Synchronized
 from tidegate.targets import Target, known_targets, load_target
-from tidegate.targets.model import Names
+from tidegate.targets.model import ByName
 from tidegate.verify.verify import verify
 
 HEAD = """target {target}
@@ -101,7 +101,7 @@ def test_what_a_file_does_not_state_is_not_certain() -> None:
     target = load_target("gfx950")
     silent = replace(target.operations["gather_to_lds"], certain=False)
     rest = tuple((name, silent if name == "gather_to_lds" else each) for name, each in target.operations.items())
-    assert replace(target, operations=Names(rest)).issued("gather_to_lds", 1024) == (0, 4)
+    assert replace(target, operations=ByName(rest)).issued("gather_to_lds", 1024) == (0, 4)
 
 
 # --- what `sync` writes ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tidegate.cli.check import check_command
 from tidegate.cli.crash import report_crash
 from tidegate.cli.draw import draw_command
 from tidegate.cli.explain import explain_command
-from tidegate.cli.help import Command, Group, drop_streams
+from tidegate.cli.help import Command, Commands, drop_streams
 from tidegate.cli.run import run_command
 from tidegate.cli.say import emit, print_findings
 from tidegate.cli.schedule import schedule_command
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="tidegate",
-    cls=Group,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,

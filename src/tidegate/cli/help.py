@@ -52,7 +52,7 @@ class Command(TyperCommand):
         return _painted(super().get_help(ctx), ctx)
 
 
-class Group(TyperGroup):
+class Commands(TyperGroup):
     """All commands. Each ends quietly if its output is a closed pipe, and with a sentence if the disk is full."""
 
     def make_context(self, *args: Any, **settings: Any) -> Any:

@@ -32,7 +32,7 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.language.show import show_op
-from tidegate.placement.groups import OBJECT, PAIR, STAGGER, Group
+from tidegate.placement.groups import OBJECT, PAIR, STAGGER, BarrierGroup
 from tidegate.placement.need import COPIES, ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
 
@@ -84,7 +84,7 @@ class Changes:
         self.graph, self.target = graph, target
         self.before = g.predecessors(graph)
 
-    def of(self, group: Group) -> Iterator[Change]:
+    def of(self, group: BarrierGroup) -> Iterator[Change]:
         """Everything but taking it away."""
         if group.kind in (STAGGER, OBJECT):
             return
@@ -94,10 +94,10 @@ class Changes:
         yield from self.weaker(group.points[0])
         yield from self.outside(group)
 
-    def without(self, group: Group) -> Change:
+    def without(self, group: BarrierGroup) -> Change:
         return Change("without", "", dict.fromkeys(group.points))
 
-    def without_one(self, group: Group) -> Iterator[Change]:
+    def without_one(self, group: BarrierGroup) -> Iterator[Change]:
         """Halves of a stagger, one at a time: the others are then left over."""
         if group.kind == STAGGER and len(group.points) > 1:
             for point in group.points:
@@ -114,7 +114,7 @@ class Changes:
 
     # --- moving ---
 
-    def move(self, group: Group, point: int, way: int) -> Change:
+    def move(self, group: BarrierGroup, point: int, way: int) -> Change:
         """Past the neighbouring access or synchronization; `way` is -1 for earlier, 1 for later."""
         question = "earlier" if way < 0 else "later"
         part = point if group.kind == PAIR else -1
@@ -209,7 +209,7 @@ class Changes:
 
     # --- out of a loop ---
 
-    def outside(self, group: Group) -> Iterator[Change]:
+    def outside(self, group: BarrierGroup) -> Iterator[Change]:
         loops = {self.graph.points[point].loop for point in group.points}
         if len(loops) != 1 or -1 in loops:
             return

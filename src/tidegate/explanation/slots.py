@@ -24,7 +24,7 @@ from tidegate.graph.flow import flow_of
 from tidegate.hazards.find import Hazards, find_hazards
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
-from tidegate.placement.groups import PAIR, SINGLE, Group
+from tidegate.placement.groups import PAIR, SINGLE, BarrierGroup
 from tidegate.placement.place import Options, place
 from tidegate.targets import Target
 from tidegate.verify.prover import Tried
@@ -44,7 +44,7 @@ class SlotTrials:
         self.reaching = _reaching(found)
         self.count = 0
 
-    def ask(self, group: Group, serves: Sequence[Hazard]) -> MoreSlots | None:
+    def ask(self, group: BarrierGroup, serves: Sequence[Hazard]) -> MoreSlots | None:
         """For one barrier that something needs."""
         loop = self.loop_of(group, serves)
         names = tuple(sorted({each.witness.buffer for each in serves}))
@@ -66,7 +66,7 @@ class SlotTrials:
                 return MoreSlots(names, have, more, more, bytes_, fits=True, anew=anew)
         return MoreSlots(names, have, None, min(MOST_MORE, room), bytes_, fits=room >= MOST_MORE)
 
-    def loop_of(self, group: Group, serves: Sequence[Hazard]) -> int:
+    def loop_of(self, group: BarrierGroup, serves: Sequence[Hazard]) -> int:
         """The loop around a barrier that keeps its iterations apart, and is for no flow of data; else -1."""
         loops = {self.graph.points[point].loop for point in group.points}
         if group.kind not in BARRIERS or group.pinned or len(loops) != 1 or self.found.stagger.ahead:
@@ -92,7 +92,7 @@ class SlotTrials:
         found = find_hazards(flow_of(grown), self.target, atomics=self.atomics)
         return grown if _reaching(found) == self.reaching else None
 
-    def without(self, group: Group, program: g.SyncGraph, loop: int) -> g.SyncGraph | None:
+    def without(self, group: BarrierGroup, program: g.SyncGraph, loop: int) -> g.SyncGraph | None:
         """The program without the barrier, synchronized; None if the loop has as many barriers as before."""
         less = self.changes.without(group).apply(program)
         if less is None:

@@ -27,7 +27,7 @@ from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
 from tidegate.passes import run_stages
-from tidegate.placement.groups import Group, count_runs, find_barriers
+from tidegate.placement.groups import BarrierGroup, count_runs, find_barriers
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walk, Walks
 from tidegate.session import Session
@@ -129,12 +129,12 @@ class _Explainer:
         result.pairs = tuple(pairs.find())
         self.note(pairs)
 
-    def served_by(self, group: Group) -> list[Hazard]:
+    def served_by(self, group: BarrierGroup) -> list[Hazard]:
         """Where walks become served; not what only drains for a later barrier."""
         nodes = {node for point in group.points for node in self.walks.nodes.get(point, ())}
         return [each for each, at in self.served.items() if at & nodes]
 
-    def barrier(self, group: Group, without: Trial) -> Barrier:
+    def barrier(self, group: BarrierGroup, without: Trial) -> Barrier:
         nodes = {node for point in group.points for node in self.walks.nodes.get(point, ())}
         lost = set(without.hazards)
         here = set(self.served_by(group)) | lost
@@ -155,7 +155,7 @@ class _Explainer:
             self.slots.ask(group, without.hazards or serves) if without.verdict.is_wrong else None,
         )
 
-    def tried(self, group: Group, without: Trial) -> list[Trial]:
+    def tried(self, group: BarrierGroup, without: Trial) -> list[Trial]:
         """Only a barrier that something needs can be too early, too late, too weak."""
         if not without.verdict.is_wrong:
             return []
@@ -185,7 +185,7 @@ class _Explainer:
         loops = {self.flow.loop_of[node] for node in nodes}
         return loop_name(self.flow, max(loops)) if len(loops) == 1 and max(loops) >= 0 else ""
 
-    def instead(self, group: Group, hazards: Sequence[Hazard]) -> tuple[int, ...]:
+    def instead(self, group: BarrierGroup, hazards: Sequence[Hazard]) -> tuple[int, ...]:
         """Where these hazards are served if the group is not there."""
         own = dict(self.walks.own)
         for point in group.points:

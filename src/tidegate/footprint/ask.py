@@ -71,7 +71,7 @@ def forget_answers() -> None:
     _KINDS.clear()
 
 
-class Judge:
+class OverlapSolver:
     """Answers questions and remembers them."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from tidegate.footprint.ask import Answer, Found, Judge, forget_answers
+from tidegate.footprint.ask import Answer, Found, OverlapSolver, forget_answers
 from tidegate.footprint.boxes import bytes_at, first_run, reach
 from tidegate.footprint.forms import Form, Forms, Open, absolute, together
 from tidegate.footprint.meetings import ANYWHERE, KINDS, Lanes, Meeting, Pairs, Witness
@@ -42,7 +42,7 @@ class Conflicts:
 
     def __init__(self, flow: Flow, footprints: Footprints) -> None:
         self.flow, self.footprints = flow, footprints
-        self.asker, self.judge = Asker(footprints), Judge()
+        self.asker, self.judge = Asker(footprints), OverlapSolver()
         self.known: dict[tuple[int, int, int], tuple[Meeting, ...]] = {}
         self.asked: dict[object, tuple[Question, dict[str, int]]] = {}
         self.notes: dict[Note, None] = {}

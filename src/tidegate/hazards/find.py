@@ -160,7 +160,7 @@ ROOT = 0  # the region around all others
 
 
 @dataclass(slots=True)
-class _Group:
+class _RegionAccesses:
     """Accesses of one class of bytes in one region, in text order."""
 
     region: int
@@ -183,10 +183,10 @@ class _InRegions(_Finder):
         self.is_read = {node: facts.effect(node) == "read" for node in footprints.accesses}
         self.follows: dict[int, set[tuple[int, bool]]] = {}  # producer → regions of consumers behind it
         self.precedes: dict[tuple[int, Class], set[int]] = {}  # consumer → regions of producers before it
-        self.members: dict[int, list[tuple[int, _Group]]] = {}  # region → (cluster, group) in its own sequence
+        self.members: dict[int, list[tuple[int, _RegionAccesses]]] = {}  # region → (cluster, group) in its own sequence
 
     def find(self) -> None:
-        live: dict[int, dict[object, _Group]] = {}
+        live: dict[int, dict[object, _RegionAccesses]] = {}
         accesses = self.footprints.accesses
         for node in self.regions.text:
             if node not in accesses:
@@ -200,13 +200,13 @@ class _InRegions(_Finder):
             if region.loop >= 0:
                 self.round_a_loop(region.number, region.loop)
 
-    def enter(self, node: int, cluster: int, groups: dict[object, _Group]) -> None:
+    def enter(self, node: int, cluster: int, groups: dict[object, _RegionAccesses]) -> None:
         """The access is the latest of its group now, and its group the latest of all."""
         region = self.regions.region_of[node]
         key = (self.footprints.class_of(node), self.signature(node), region)
         group = groups.pop(key, None)
         if group is None:
-            group = _Group(region, self.is_read[node])
+            group = _RegionAccesses(region, self.is_read[node])
             self.members.setdefault(region, []).append((cluster, group))
         group.nodes.append(node)
         group.served = set()
@@ -224,7 +224,7 @@ class _InRegions(_Finder):
         atomic = (action.operator, action.fetches, action.element)
         return (action.effect, action.is_async, action.proxy, atomic, counters, told, token)
 
-    def class_of(self, group: _Group, second: int) -> Class:
+    def class_of(self, group: _RegionAccesses, second: int) -> Class:
         """Of the last access of a group, seen from a consumer."""
         crosses = self.facts.crosses(second)
         known = group.classes.get(crosses)
@@ -243,7 +243,7 @@ class _InRegions(_Finder):
 
     # --- within an iteration ---
 
-    def within_an_iteration(self, second: int, groups: dict[object, _Group]) -> None:
+    def within_an_iteration(self, second: int, groups: dict[object, _RegionAccesses]) -> None:
         region = self.regions.region_of[second]
         above = self.up[region]
         settled: set[Class] = set()
@@ -277,7 +277,7 @@ class _InRegions(_Finder):
             del groups[key]
 
     @staticmethod
-    def is_served(group: _Group, above: tuple[int, ...], fence: bool) -> bool:
+    def is_served(group: _RegionAccesses, above: tuple[int, ...], fence: bool) -> bool:
         """Whether a consumer that every walk passes has been found behind the group's last access."""
         return any((each, fence) in group.served for each in above)
 
@@ -307,7 +307,7 @@ class _InRegions(_Finder):
     # --- round loops ---
 
     def round_a_loop(self, body: int, loop: int) -> None:
-        by_cluster: dict[int, list[_Group]] = {}
+        by_cluster: dict[int, list[_RegionAccesses]] = {}
         for region in sorted((body, *(each.number for each in self.regions.inside(body)))):
             for cluster, group in self.members.get(region, ()):
                 by_cluster.setdefault(cluster, []).append(group)
@@ -319,7 +319,12 @@ class _InRegions(_Finder):
                 self.carried_to(consumer, producers, body, loop, served)
 
     def carried_to(
-        self, consumer: _Group, producers: list[_Group], body: int, loop: int, served: dict[tuple[int, bool], set[int]]
+        self,
+        consumer: _RegionAccesses,
+        producers: list[_RegionAccesses],
+        body: int,
+        loop: int,
+        served: dict[tuple[int, bool], set[int]],
     ) -> None:
         """Hazards of a consumer round a loop, but for those around another one: whose producer comes to that one's
         producer in any case, or whose consumer comes behind that one's consumer. `served` are regions of consumers."""

@@ -23,7 +23,7 @@ WORKGROUP_ID = -1
 
 
 @dataclass(slots=True)
-class State:
+class WaveState:
     """Where a wave stands: signals that wait for their wait, and how many more low than high halves arrived.
 
     An id is `excused` after a mistake with it was reported, until it is signalled or waited for again. A loop whose
@@ -38,8 +38,8 @@ class State:
     opened: Span = NOWHERE
     ended: bool = False
 
-    def copy(self) -> State:
-        return State(
+    def copy(self) -> WaveState:
+        return WaveState(
             dict(self.pending), set(self.excused), dict(self.doubts), self.low, self.high, self.opened, self.ended
         )
 
@@ -72,7 +72,7 @@ class Alternation:
                 help="move the barrier out of the conditional",
             )
 
-    def meet(self, op: ops.WorkgroupBarrier | ops.SharedMemoryBarrier, state: State) -> None:
+    def meet(self, op: ops.WorkgroupBarrier | ops.SharedMemoryBarrier, state: WaveState) -> None:
         for number, at in sorted(state.pending.items()):
             if not self.doubted(number, state):
                 self.report(
@@ -86,14 +86,14 @@ class Alternation:
                 )
         state.pending.clear()
 
-    def doubted(self, number: int, state: State) -> bool:
+    def doubted(self, number: int, state: WaveState) -> bool:
         """Reports what was held back about a signal that a loop left over."""
         held_back = state.doubts.pop(number, None)
         if held_back is not None:
             self.findings.append(held_back)
         return held_back is not None
 
-    def signal(self, op: ops.Signal, number: int, state: State) -> Arrivals:
+    def signal(self, op: ops.Signal, number: int, state: WaveState) -> Arrivals:
         same = state.pending.get(number) == op.at
         if number in state.pending and not self.doubted(number, state):
             self.report(
@@ -109,7 +109,7 @@ class Alternation:
         state.excused.discard(number)
         return {(): 1} if number == WORKGROUP_ID else {(f"barrier {number}",): 1}
 
-    def wait(self, op: ops.Wait, number: int, state: State) -> None:
+    def wait(self, op: ops.Wait, number: int, state: WaveState) -> None:
         state.doubts.pop(number, None)
         if state.pending.pop(number, None) is None and number not in state.excused:
             self.report(
@@ -126,7 +126,7 @@ class Alternation:
         else:
             state.excused.discard(number)
 
-    def conditional_barrier(self, op: ops.ConditionalBarrier, state: State) -> None:
+    def conditional_barrier(self, op: ops.ConditionalBarrier, state: WaveState) -> None:
         if self.kernel.waves % 2 and not any(each.code == "TG209" for each in self.findings):
             self.report(
                 "TG209",
@@ -159,7 +159,7 @@ class Alternation:
 
     # --- where paths meet ---
 
-    def join(self, state: State, other: State, at: Span, before: tuple[int, int]) -> None:
+    def join(self, state: WaveState, other: WaveState, at: Span, before: tuple[int, int]) -> None:
         """After a conditional: a wave that ended in one arm takes no part."""
         if state.ended and not other.ended:
             state.pending, state.excused = other.pending, other.excused
@@ -179,7 +179,7 @@ class Alternation:
                 )
                 state.low, state.high = before
 
-    def same_pending(self, first: State, second: State, where: str, region: Label) -> None:
+    def same_pending(self, first: WaveState, second: WaveState, where: str, region: Label) -> None:
         for number in sorted(set(first.pending) ^ set(second.pending)):
             at = {**first.pending, **second.pending}[number]
             if number not in first.excused | second.excused:
@@ -196,7 +196,7 @@ class Alternation:
                 state.pending.pop(number, None)
                 state.excused.add(number)
 
-    def end(self, state: State, when: str, *more: Label) -> None:
+    def end(self, state: WaveState, when: str, *more: Label) -> None:
         if state.ended:
             return
         for number, at in sorted(state.pending.items()):

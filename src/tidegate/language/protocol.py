@@ -30,7 +30,7 @@ from tidegate.index import (
     substitute_cond,
 )
 from tidegate.language import ops, trips
-from tidegate.language.alternation import ALTERNATION, Alternation, State
+from tidegate.language.alternation import ALTERNATION, Alternation, WaveState
 from tidegate.language.arrivals import Arrivals, add_arrivals, either, ordered, show_arrivals
 from tidegate.language.facts import MOST_WAVES, Facts, Variation
 from tidegate.language.ops import Block, Conditional, Iterate, Kernel, Op, Specialize
@@ -45,7 +45,7 @@ def find_protocol_mistakes(kernel: Kernel, facts: Facts, wave_end_leaves: bool) 
     """One walk over the program text."""
     header = trips.header_conds(kernel)
     walker = _Walker(kernel, facts=facts, wave_end_leaves=wave_end_leaves, around=header)
-    state = State()
+    state = WaveState()
     walker.block(kernel.body, state, Variation.UNIFORM, 0)
     walker.end(state, "the kernel ends")
     if any(each.code == "TG202" for each in walker.findings) and _arrive_equally(kernel, facts, header):
@@ -61,7 +61,7 @@ def _arrive_equally(kernel: Kernel, facts: Facts, header: tuple[Cond, ...]) -> b
     for wave in range(kernel.waves):
         around = (*header, Compare("==", Name(WAVE), Const(wave)))
         walker = _Walker(kernel, facts=facts, wave_end_leaves=False, around=around, wave=wave)
-        found = walker.block(kernel.body, State(), Variation.UNIFORM, 0)
+        found = walker.block(kernel.body, WaveState(), Variation.UNIFORM, 0)
         if any(each.code == "TG202" for each in walker.findings) or found != (first if first is not None else found):
             return False
         first = found
@@ -78,14 +78,14 @@ class _Walker(Alternation):
     walked: int = 0
     counters: dict[str, Index] = field(default_factory=dict)
 
-    def block(self, block: Block, state: State, level: Variation, depth: int) -> Arrivals:
+    def block(self, block: Block, state: WaveState, level: Variation, depth: int) -> Arrivals:
         total: Arrivals = {}
         for op in block.ops:
             if not state.ended:
                 add_arrivals(total, self.op(op, state, level, depth))
         return total
 
-    def op(self, op: Op, state: State, level: Variation, depth: int) -> Arrivals:
+    def op(self, op: Op, state: WaveState, level: Variation, depth: int) -> Arrivals:
         match op:
             case Iterate():
                 return self.loop(op, state, level, depth)
@@ -113,7 +113,7 @@ class _Walker(Alternation):
 
     # --- regions ---
 
-    def loop(self, op: Iterate, state: State, level: Variation, depth: int) -> Arrivals:
+    def loop(self, op: Iterate, state: WaveState, level: Variation, depth: int) -> Arrivals:
         lower, upper = self.of_wave(op.lower), self.of_wave(op.upper)
         bounds = max(self.facts.of(lower), self.facts.of(upper))
         before, outside, first = state.copy(), self.around, len(self.findings)
@@ -162,7 +162,7 @@ class _Walker(Alternation):
         """The text of an index in which counters are numbered from outside in: their names are no difference."""
         return show(substitute(trips.plain(index, self.facts), self.counters))
 
-    def close_loop(self, op: Iterate, before: State, state: State, first: int, depth: int) -> None:
+    def close_loop(self, op: Iterate, before: WaveState, state: WaveState, first: int, depth: int) -> None:
         """The body's end meets its start. `first` is where the body's findings begin."""
         wrong = [each for each in self.findings[first:] if each.code in ALTERNATION]
         if not wrong and set(before.pending) == set(state.pending):
@@ -193,7 +193,7 @@ class _Walker(Alternation):
     def kinds(self, op: Iterate) -> dict[str, tuple[Cond, ...]]:
         return trips.trips_of(op, self.facts, self.around) or {}
 
-    def trip_by_trip(self, op: Iterate, before: State, depth: int) -> tuple[State | None, list[Finding]]:
+    def trip_by_trip(self, op: Iterate, before: WaveState, depth: int) -> tuple[WaveState | None, list[Finding]]:
         """The state after at least one trip, if signals and waits alternate in every kind of trip.
 
         If they do not, but the first trip is right, what is wrong with the others.
@@ -207,13 +207,13 @@ class _Walker(Alternation):
         findings, outside = self.findings, self.around
         self.findings, self.nested = [], self.nested + 1
 
-        def walk(kind: str, start: State) -> State:
+        def walk(kind: str, start: WaveState) -> WaveState:
             self.around = (*outside, *kinds[kind])
             now = start.copy()
             self.block(op.body, now, Variation.UNIFORM, depth + 1)
             return now
 
-        ends: list[State] = []
+        ends: list[WaveState] = []
         agree = starts_well = True
         if trips.ONLY in kinds:
             ends.append(walk(trips.ONLY, before))
@@ -231,7 +231,7 @@ class _Walker(Alternation):
             return ends[0], []
         return None, wrong if starts_well else []
 
-    def may_run_no_time(self, op: Iterate, before: State, state: State, zero: tuple[Cond, ...]) -> None:
+    def may_run_no_time(self, op: Iterate, before: WaveState, state: WaveState, zero: tuple[Cond, ...]) -> None:
         sizes = trips.witness((*self.around, *zero), [size.name for size in self.kernel.sizes])
         for number in sorted(set(before.pending) ^ set(state.pending)):
             signalled = number in state.pending
@@ -248,7 +248,7 @@ class _Walker(Alternation):
             state.pending.pop(number, None)
             state.excused.add(number)
 
-    def conditional(self, op: Conditional, state: State, level: Variation, depth: int) -> Arrivals:
+    def conditional(self, op: Conditional, state: WaveState, level: Variation, depth: int) -> Arrivals:
         own = self.facts.of(op.cond)
         if (self.nested and own == Variation.UNIFORM) or own == Variation.PER_WAVE:
             truth = trips.decide(op.cond, self.facts, self.around)
@@ -271,7 +271,9 @@ class _Walker(Alternation):
             )
         return then
 
-    def compare_arms(self, op: Conditional, then: Arrivals, other: Arrivals, first: State, second: State) -> None:
+    def compare_arms(
+        self, op: Conditional, then: Arrivals, other: Arrivals, first: WaveState, second: WaveState
+    ) -> None:
         if first.ended or second.ended:
             if not self.wave_end_leaves:
                 self.report_ending(op.at)
@@ -292,7 +294,7 @@ class _Walker(Alternation):
             "the target does not specify what the end of a wave does to a barrier",
         )
 
-    def specialize(self, op: Specialize, state: State, depth: int) -> Arrivals:
+    def specialize(self, op: Specialize, state: WaveState, depth: int) -> Arrivals:
         counts: list[tuple[Arrivals, Span, str]] = []
         covered = sum(group.last - group.first for group in op.groups)
         before = state.copy()

@@ -43,13 +43,13 @@ PAIR, STAGGER, OBJECT = "split pair", "stagger", "barrier object"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class BarrierGroup:
     kind: str
     points: tuple[int, ...]
     pinned: bool
 
 
-def find_barriers(flow: Flow, stagger: Stagger) -> list[Group]:
+def find_barriers(flow: Flow, stagger: Stagger) -> list[BarrierGroup]:
     """All groups, in the order of their first points."""
     points: list[tuple[int, object]] = [
         (number, point.action.op) for number, point in enumerate(flow.graph.points) if isinstance(point.action, g.Sync)
@@ -65,7 +65,7 @@ def find_barriers(flow: Flow, stagger: Stagger) -> list[Group]:
             objects.setdefault(name, []).append(number)
     found += [(OBJECT, tuple(each)) for each in objects.values()]
     ops = dict(points)
-    groups = [Group(kind, each, any(getattr(ops[one], "pinned", False) for one in each)) for kind, each in found]
+    groups = [BarrierGroup(kind, each, any(getattr(ops[one], "pinned", False) for one in each)) for kind, each in found]
     return sorted(groups, key=lambda each: each.points)
 
 

@@ -27,7 +27,7 @@ from tidegate.placement.walks import Walk, Walks
 ENOUGH = 1e-9  # weights that differ by less are equal
 
 
-class Judge(Protocol):
+class Approval(Protocol):
     """Says whether barriers before these points, which drain everything, make the program right."""
 
     def proves(self, barriers: Mapping[int, int]) -> bool:
@@ -50,7 +50,7 @@ class Least:
 
 
 def find_least(
-    walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, judge: Judge, effort: Effort
+    walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, judge: Approval, effort: Effort
 ) -> Least:
     """The cheapest barriers, at most as dear as the start, which serves all hazards."""
     return _Search(walks, hazards, slots, start, judge, effort).run()
@@ -58,7 +58,7 @@ def find_least(
 
 class _Search:
     def __init__(
-        self, walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, judge: Judge, effort: Effort
+        self, walks: Walks, hazards: Sequence[Hazard], slots: Slots, start: Chosen, judge: Approval, effort: Effort
     ) -> None:
         self.walks, self.hazards, self.slots, self.start = walks, hazards, slots, start
         self.judge, self.effort = judge, effort

@@ -17,7 +17,7 @@ from tidegate.graph.barriers import Tally, tally
 from tidegate.graph.flow import flow_of
 from tidegate.hazards.stagger import Stagger
 from tidegate.language.ops import SharedMemoryBarrier
-from tidegate.placement.groups import STAGGER, WAITS, Group, count_runs, find_barriers
+from tidegate.placement.groups import STAGGER, WAITS, BarrierGroup, count_runs, find_barriers
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def removal_order(piece: Piece, graph: g.SyncGraph) -> tuple[object, ...]:
 def find_pieces(graph: g.SyncGraph) -> list[Piece]:
     """In the order of their first points."""
     flow = flow_of(graph)
-    merged: dict[int, list[Group]] = {}
+    merged: dict[int, list[BarrierGroup]] = {}
     home: dict[Span, int] = {}
     for number, group in enumerate(find_barriers(flow, Stagger(flow))):
         joined = sorted({home[at] for at in _places(graph, group) if at in home})
@@ -62,5 +62,5 @@ def find_pieces(graph: g.SyncGraph) -> list[Piece]:
     return sorted(found, key=lambda each: each.points)
 
 
-def _places(graph: g.SyncGraph, group: Group) -> set[Span]:
+def _places(graph: g.SyncGraph, group: BarrierGroup) -> set[Span]:
     return {at for point in group.points if (at := graph.points[point].at).line}

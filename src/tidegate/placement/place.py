@@ -30,7 +30,7 @@ from tidegate.placement.drains import MOST_TRIES, Drains, Meets, find_drains, me
 from tidegate.placement.edits import make_plan
 from tidegate.placement.events import MEET, Arrive
 from tidegate.placement.exact import find_exact
-from tidegate.placement.least import Judge, find_least
+from tidegate.placement.least import Approval, find_least
 from tidegate.placement.need import ORDINARY, drain_ops
 from tidegate.placement.nests import place_in_nest
 from tidegate.placement.optimal import TIME_LIMIT, Effort, Optimum, place_optimally
@@ -62,7 +62,7 @@ class Options:
     paid: frozenset[int] = frozenset()  # loops whose pair may reach round their end for one arrival more
     barriers: tuple[tuple[int, int], ...] = ()  # how many before which point, where somebody has chosen them
     waits: str = "merged"  # how far waits may be moved for the sake of a barrier, see `together`
-    judge: Judge | None = None  # asked whether cheaper barriers than the hazards ask for are enough
+    judge: Approval | None = None  # asked whether cheaper barriers than the hazards ask for are enough
 
 
 @dataclass(slots=True)

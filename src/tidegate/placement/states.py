@@ -19,7 +19,7 @@ from tidegate.placement.ways import Ways
 At = tuple[int, tuple[int, ...]]  # a node, and how often round which loop the way to it went
 
 
-class State(NamedTuple):
+class ProducerState(NamedTuple):
     """What has become of a producer on a walk. A tuple, since searches make and compare thousands."""
 
     performed: bool
@@ -48,13 +48,13 @@ class Producer:
         self.lanes_to_meet = int(not hazard.performed.in_one_lane)
         self.fence_performs = fence.wave_performs == "ordinary" and not hazard.performed.is_async
 
-    def start(self) -> State:
+    def start(self) -> ProducerState:
         """Right behind the producer."""
         performed, demand = self.hazard.performed, self.hazard.demand or self.lanes_to_meet
         fenced = self.drained or not performed.needs_fence
         in_turn = self.between_lanes and performed.in_turn
         own = not self.walks.uniform[self.hazard.producer]
-        state = State(in_turn, fenced, (), 0, own, False, demand, 0)
+        state = ProducerState(in_turn, fenced, (), 0, own, False, demand, 0)
         return self.perform(state, self.hazard.producer) if self.drained else state
 
     def can_matter(self, event: Event) -> bool:
@@ -63,17 +63,17 @@ class Producer:
             return isinstance(event, Arrive | Depart)
         if isinstance(event, Drain):
             meets = self.between_lanes and self.lanes_wait(event, lands=True)
-            return meets or self.performs(event, State(False, True, (), 0, False, False, 0, self.most))
+            return meets or self.performs(event, ProducerState(False, True, (), 0, False, False, 0, self.most))
         if isinstance(event, LaneFence):
             return self.between_lanes
         if isinstance(event, ProxyFence):
             return self.hazard.performed.needs_fence or not self.hazard.performed.is_async
         return self.unit == "groups"
 
-    def accepts(self, state: State) -> bool:
+    def accepts(self, state: ProducerState) -> bool:
         return state.performed and state.met >= state.need and state.fenced
 
-    def perform(self, state: State, node: int) -> State:
+    def perform(self, state: ProducerState, node: int) -> ProducerState:
         """Where waves are staggered, what is needed depends on where the producer is performed.
 
         A barrier that is only taken to drain will do so somewhere on the way: then the place of the consumer decides,
@@ -86,7 +86,9 @@ class Producer:
             need = min(need, self.walks.need(self.hazard.pairs, node))
         return _changed(state, performed=True, need=need)
 
-    def pass_node(self, state: State, node: int, events: Sequence[Event], rounds: tuple[int, ...]) -> State | None:
+    def pass_node(
+        self, state: ProducerState, node: int, events: Sequence[Event], rounds: tuple[int, ...]
+    ) -> ProducerState | None:
         if state.own and self.walks.uniform[node]:
             state = _changed(state, own=False)
         moved = self.pass_events(state, events, node, rounds) if events else state
@@ -98,11 +100,13 @@ class Producer:
             return moved
         return self.with_younger(moved, self.walks.issued_at(node, self.counter))
 
-    def with_younger(self, state: State, more: int) -> State:
+    def with_younger(self, state: ProducerState, more: int) -> ProducerState:
         younger = min(self.most, state.younger + more)
         return state if younger == state.younger else _changed(state, younger=younger)
 
-    def pass_events(self, state: State, events: Sequence[Event], node: int, rounds: tuple[int, ...]) -> State | None:
+    def pass_events(
+        self, state: ProducerState, events: Sequence[Event], node: int, rounds: tuple[int, ...]
+    ) -> ProducerState | None:
         """The state after some events; None if the hazard is served."""
         all_pass = self.walks.uniform[node]
         for event in events:
@@ -113,7 +117,7 @@ class Producer:
                     return None
         return state
 
-    def pass_event(self, state: State, event: Event, all_pass: bool, at: At) -> State:
+    def pass_event(self, state: ProducerState, event: Event, all_pass: bool, at: At) -> ProducerState:
         """The state after an event, the same object if that changes nothing."""
         if isinstance(event, Arrive):
             if self.places_matter and all_pass and not state.met and not state.arrived:
@@ -154,20 +158,20 @@ class Producer:
         held = any(name in counters and count <= counters[name].largest for name, count in event.counts)
         return self.walks.target.fence.waits and (held or (lands and bool(event.tokens)))
 
-    def at_first_arrival(self, state: State, node: int) -> State:
+    def at_first_arrival(self, state: ProducerState, node: int) -> ProducerState:
         """The first barrier behind a producer drains it. Where it stands before a stagger opens, nobody is held back
         yet, and it needs no second one behind."""
         need = min(self.hazard.demand, self.walks.need(self.hazard.pairs, node))
         return state if need == state.need else _changed(state, need=need)
 
-    def meet_lanes(self, state: State) -> State:
+    def meet_lanes(self, state: ProducerState) -> ProducerState:
         """Lanes of one wave meet, whichever way the wave has come."""
         return _changed(state, met=1) if self.between_lanes and state.performed and not state.met else state
 
-    def counts_here(self, state: State, all_pass: bool) -> bool:
+    def counts_here(self, state: ProducerState, all_pass: bool) -> bool:
         return all_pass or state.own or self.between_lanes
 
-    def pass_proxy_fence(self, state: State, all_pass: bool, node: int) -> State:
+    def pass_proxy_fence(self, state: ProducerState, all_pass: bool, node: int) -> ProducerState:
         counts = self.counts_here(state, all_pass)
         if counts and not state.performed and not self.hazard.performed.is_async:
             state = self.perform(state, node)
@@ -177,7 +181,7 @@ class Producer:
             state = _changed(state, fenced=True)
         return state
 
-    def performs(self, drain: Drain, state: State) -> bool:
+    def performs(self, drain: Drain, state: ProducerState) -> bool:
         """Whether a drain is certain to perform the producer."""
         what = self.hazard.performed
         if what.is_async and not what.drainable:
@@ -192,7 +196,7 @@ class Producer:
             return True
         return any(name in what.counters and self.old_enough(name, count, state) for name, count in drain.counts)
 
-    def old_enough(self, name: str, count: int, state: State) -> bool:
+    def old_enough(self, name: str, count: int, state: ProducerState) -> bool:
         if name not in self.walks.target.counters or count > self.walks.caps.get(name, 0):
             return False
         if name != self.counter:
@@ -201,7 +205,7 @@ class Producer:
 
 
 def _changed(
-    state: State,
+    state: ProducerState,
     performed: bool | None = None,
     arrived: tuple[Barrier, ...] | None = None,
     met: int | None = None,
@@ -210,9 +214,9 @@ def _changed(
     need: int | None = None,
     younger: int | None = None,
     fenced: bool | None = None,
-) -> State:
+) -> ProducerState:
     """As `_replace`, which takes twice as long."""
-    return State(
+    return ProducerState(
         state.performed if performed is None else performed,
         state.fenced if fenced is None else fenced,
         state.arrived if arrived is None else arrived,

@@ -22,7 +22,7 @@ from tidegate.graph.flow import Flow
 from tidegate.hazards.model import Hazard, Performed
 from tidegate.hazards.stagger import Stagger
 from tidegate.placement.events import Event
-from tidegate.placement.states import At, Producer, State
+from tidegate.placement.states import At, Producer, ProducerState
 from tidegate.placement.ways import Ways
 from tidegate.targets import Target
 
@@ -185,7 +185,7 @@ class _Search(Producer):
             return
         origin: Key = (hazard.producer, (0,) * len(self.counted), start[:-1])
         came: Came = {origin: (0, None)}
-        levels: list[deque[tuple[Key, State]]] = [deque([(origin, start)])]
+        levels: list[deque[tuple[Key, ProducerState]]] = [deque([(origin, start)])]
         consumer, before, own = hazard.consumer, self.before, self.own
         further = {} if self.drained else self.walks.further_trips(hazard)
         for level in levels:  # more are added on the way
@@ -194,7 +194,7 @@ class _Search(Producer):
                 if came[here][0] < state.younger:
                     continue
                 for first, successor, there, rounds in self.steps(here, state.own):
-                    moved: State | None = state
+                    moved: ProducerState | None = state
                     if here[0] in further and self.walks.head_of[here[0]] not in self.walks.loops_at[first]:
                         moved = self.with_younger(state, further[here[0]])
                     if moved is not None and successor in before:
@@ -271,7 +271,7 @@ class _Search(Producer):
     def far_enough(self, rounds: tuple[int, ...]) -> bool:
         return all(count >= self.rounds[loop] for count, loop in zip(rounds, self.counted, strict=True))
 
-    def trace(self, came: Came, last: Key, first: int, state: State) -> Walk:
+    def trace(self, came: Came, last: Key, first: int, state: ProducerState) -> Walk:
         """The walk that ends at the consumer, from `last` on by way of `first`."""
         nodes: list[int] = []
         here: Key | None = last

@@ -66,7 +66,7 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class FenceEvent:
     """`all_lanes`: no lane is switched off where it stands."""
 
     op: FenceOp
@@ -100,6 +100,6 @@ class AwaitPhase:
 
 
 Answer = Array | Pending | None
-Event = Access | Copy | Commit | Drain | Fence | Arrive | Depart | AwaitPhase
+Event = Access | Copy | Commit | Drain | FenceEvent | Arrive | Depart | AwaitPhase
 Blocking = Depart | AwaitPhase
 Asking = Generator[Event, Answer, None]

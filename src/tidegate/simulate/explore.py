@@ -169,7 +169,7 @@ def at_least(waves: Sequence[Sequence[Step]]) -> int:
 
 
 @dataclass(slots=True)
-class _State:
+class _MachineState:
     """A machine, and the accesses that were performed before anything made sure of it."""
 
     machine: Machine
@@ -191,22 +191,22 @@ class _State:
             found += [(number, each) for each in flying if (number, each) not in self.early]
         return found
 
-    def after(self, way: int | Id) -> _State:
+    def after(self, way: int | Id) -> _MachineState:
         there = self.machine.copy()
         if isinstance(way, int):
             there.step(way)
             flying = {(number, each) for number, wave in enumerate(there.waves) for each in wave.flight.touches}
-            return _State(there, self.early & flying)
+            return _MachineState(there, self.early & flying)
         wave, number = way
         if way in there.landing:
             there.land(way)
         there.watch.performed(wave, number, there.waves[wave].flight.touches[number], there.waves[wave].now)
-        return _State(there, self.early | {way})
+        return _MachineState(there, self.early | {way})
 
 
 def explore_all(machine: Machine, most: int = MOST_STATES) -> Everything:
     """Every interleaving of steps and performances. Give it a machine whose watch is an `Overlaps`."""
-    start = _State(machine)
+    start = _MachineState(machine)
     following: dict[Hashable, list[Hashable]] = {}
     ranks: dict[Hashable, int] = {start.key(): 0}
     hangs = False

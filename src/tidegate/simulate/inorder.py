@@ -27,7 +27,18 @@ from tidegate.index import LANE, WAVE, WORKGROUP, Index, evaluate
 from tidegate.language.ops import Kernel
 from tidegate.language.show import show_op
 from tidegate.simulate.barriers import Barriers
-from tidegate.simulate.events import Access, Arrive, Asking, AwaitPhase, Blocking, Commit, Copy, Depart, Drain, Fence
+from tidegate.simulate.events import (
+    Access,
+    Arrive,
+    Asking,
+    AwaitPhase,
+    Blocking,
+    Commit,
+    Copy,
+    Depart,
+    Drain,
+    FenceEvent,
+)
 from tidegate.simulate.faults import Budget, SimulationError, unfit
 from tidegate.simulate.inputs import MOST_GROUPS, Sizes, bind_arguments, check_machine, fill_sizes, make_inputs
 from tidegate.simulate.memory import LDS, Memory, as_bytes, lds_layout, poisoned_lds
@@ -138,7 +149,7 @@ def _step(wave: _Running, barriers: Barriers, memory: Memory) -> bool:
             barriers.arrive(wave.number, barrier, expect)
         case Depart() | AwaitPhase():
             wave.held = event
-        case Drain() | Commit() | Fence():
+        case Drain() | Commit() | FenceEvent():
             pass  # everything is performed already
         case _:
             assert_never(event)

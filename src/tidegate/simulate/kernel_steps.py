@@ -188,7 +188,7 @@ class KernelSource:
             case events.Drain(counts=counts, copies=copies, lds=lds, every_copy=every, named=named) as drain:
                 copied, named = self._numbers(copies), self._numbers(named)
                 return Drain(where, lds, every, counts, copied, key, named, drain.all_lanes)
-            case events.Fence(op=op, all_lanes=all_lanes):
+            case events.FenceEvent(op=op, all_lanes=all_lanes):
                 return ProxyFence(where, key) if op.kind == "proxy_async" else LaneFence(where, key, all_lanes)
             case events.Arrive(op=op, barrier=barrier, expect=expect):
                 return Arrive(where, barrier, expect, _manner(op), key)

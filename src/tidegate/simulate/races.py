@@ -97,7 +97,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class Group:
+class RegionRecords:
     """The records of one region, and what they have in common."""
 
     records: dict[Id, Record] = field(default_factory=dict)
@@ -123,9 +123,9 @@ class Group:
             return True
         return not touch.lanes or self.lanes != {(touch.lanes, touch.first)}
 
-    def copy(self) -> Group:
+    def copy(self) -> RegionRecords:
         records = {at: Record(r.party, r.issued, r.performed, r.left) for at, r in self.records.items()}
-        return Group(records, set(self.waves), self.has_async, self.has_writes, set(self.lanes))
+        return RegionRecords(records, set(self.waves), self.has_async, self.has_writes, set(self.lanes))
 
 
 @dataclass(slots=True)
@@ -189,7 +189,7 @@ class Watch:
     proxies: bool = False  # whether a fence is needed between two proxies, and both are used
     varies: bool = False  # whether other runs may order accesses in another way
     in_issue_order: bool = False  # whether ordinary accesses of one wave are performed in the order of issue
-    records: dict[str, dict[Region, Group]] = field(default_factory=dict)
+    records: dict[str, dict[Region, RegionRecords]] = field(default_factory=dict)
     limit: int = FORGET_AT
     least: int = FORGET_AT  # the limit never falls below this
     newest: dict[tuple[int, int, Region, int | None], Id] = field(default_factory=dict)
@@ -215,7 +215,7 @@ class Watch:
                     for record in group.records.values():
                         if not self.is_known(record, party):
                             self.meet(record, party, clock, now)
-            group = held.setdefault(region, Group())
+            group = held.setdefault(region, RegionRecords())
             if not self.varies:
                 self._replace(group, party, region)
             group.add(Record(party, now))
@@ -228,7 +228,7 @@ class Watch:
         known = self.verdicts.clashes.get(("own", first.touch.where, party.touch.where))
         return known is not None and known.rank <= (first.phase + party.phase, party.wave, party.wave)
 
-    def _replace(self, group: Group, party: Party, region: Region) -> None:
+    def _replace(self, group: RegionRecords, party: Party, region: Region) -> None:
         """Forgets the same access of an earlier iteration: whoever clashes with that one clashes with this one.
 
         Not so for copies, which may end out of turn, so that the later one is known to be over before the earlier.
@@ -266,7 +266,7 @@ class Watch:
         for held in self.records.values():
             for region, group in list(held.items()):
                 kept = [each for each in group.records.values() if not self._is_over(each, clocks, last, lanes_met)]
-                held[region] = Group()
+                held[region] = RegionRecords()
                 for each in kept:
                     held[region].add(each)
                 if not kept:

@@ -172,7 +172,7 @@ class Requests:
                 copies, named = self._waited_for(counts, deps)
                 yield Drain(op, counts, copies, named=named, all_lanes=active is None)
             case Fence():
-                yield events.Fence(op, active is None)
+                yield events.FenceEvent(op, active is None)
             case MbarrierArrive(barrier=place, expect=expect):
                 yield Arrive(op, self._slot(place, actor, active), expect)
             case MbarrierWait(barrier=place, parity=parity):

@@ -56,7 +56,7 @@ class _Slice:
 
 
 @dataclass(slots=True)
-class _Group:
+class _Workgroup:
     """What a workgroup is doing: accesses in flight, arrivals not departed from, the last step of each wave."""
 
     number: int
@@ -81,7 +81,7 @@ class Timeline:
         self.events: list[TracePoint] = []
         self.groups = 0
         self.flows = 0
-        self.group = _Group(0, [], [])
+        self.group = _Workgroup(0, [], [])
 
     def trace(self) -> TracePoint:
         """The whole trace."""
@@ -98,7 +98,7 @@ class Timeline:
 
     def workgroup(self, place: tuple[int, int, int], waves: int, time: int) -> None:
         self.groups += 1
-        self.group = _Group(self.groups, [0] * waves, [time] * waves)
+        self.group = _Workgroup(self.groups, [0] * waves, [time] * waves)
         self._name("process_name", {"name": f"workgroup ({', '.join(map(str, place))})"})
         for wave in range(waves):
             self._track(wave, 0)

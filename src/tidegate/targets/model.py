@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Names(Mapping[str, T], Generic[T]):
+class ByName(Mapping[str, T], Generic[T]):
     """A mapping by name that keeps its order and, unlike a dict, is hashable."""
 
     pairs: tuple[tuple[str, T], ...] = ()
@@ -37,7 +37,7 @@ class Names(Mapping[str, T], Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Wave:
+class WaveFacts:
     """Waves, and the SIMDs that run them."""
 
     size: int
@@ -51,7 +51,7 @@ class Wave:
 
 
 @dataclass(frozen=True, slots=True)
-class Lds:
+class LdsFacts:
     """The memory that the waves of one workgroup share."""
 
     bytes: int
@@ -61,7 +61,7 @@ class Lds:
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
+class BarrierFacts:
     """Execution barriers inside one workgroup."""
 
     split: bool
@@ -82,7 +82,7 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class FenceFacts:
     """Fences between ways of reaching the same memory, and between the lanes of a wave."""
 
     proxy_needed: bool
@@ -92,7 +92,7 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class CounterFacts:
     """A queue of operations in flight that a wave can wait for."""
 
     max: int
@@ -106,7 +106,7 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperationFacts:
     """How one class of access is carried out."""
 
     present: bool
@@ -120,7 +120,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Mma:
+class MmaFacts:
     """A matrix instruction of one wave: an m×n accumulator from an m×k and a k×n operand."""
 
     m: int
@@ -180,17 +180,17 @@ class Target:
     title: str
     aliases: tuple[str, ...]
     default: bool
-    wave: Wave
-    lds: Lds
-    barrier: Barrier
-    fence: Fence
-    counters: Names[Counter]
-    operations: Names[Operation]
-    mma: tuple[Mma, ...]
+    wave: WaveFacts
+    lds: LdsFacts
+    barrier: BarrierFacts
+    fence: FenceFacts
+    counters: ByName[CounterFacts]
+    operations: ByName[OperationFacts]
+    mma: tuple[MmaFacts, ...]
     cost: Cost
     notes: tuple[Note, ...]
-    sources: Names[str]
-    cited: Names[str] = field(repr=False)
+    sources: ByName[str]
+    cited: ByName[str] = field(repr=False)
     """Dotted key of every stated fact → the name of its source."""
 
     @property
@@ -250,6 +250,6 @@ class Target:
         least, most = self.instructions(operation, bytes)
         return (least if known.certain and (known.whole_tile or not masked) else 0), most
 
-    def mmas(self, a: str, b: str, acc: str) -> tuple[Mma, ...]:
+    def mmas(self, a: str, b: str, acc: str) -> tuple[MmaFacts, ...]:
         """The matrix instructions for these element types, in the order of the file."""
         return tuple(each for each in self.mma if (each.a, each.b, each.acc) == (a, b, acc))

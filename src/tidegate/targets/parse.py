@@ -18,7 +18,19 @@ from typing import Any
 
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.targets import report
-from tidegate.targets.model import Barrier, Cost, Counter, Fence, Lds, Mma, Names, Note, Operation, Target, Wave
+from tidegate.targets.model import (
+    BarrierFacts,
+    ByName,
+    Cost,
+    CounterFacts,
+    FenceFacts,
+    LdsFacts,
+    MmaFacts,
+    Note,
+    OperationFacts,
+    Target,
+    WaveFacts,
+)
 from tidegate.targets.places import Places, find_places
 from tidegate.targets.schema import (
     FACTS,
@@ -90,22 +102,22 @@ def _build(reader: _Reader, document: Values) -> Target:
     identity = _read_identity(reader, document)
     _read_sources(reader, document.get("sources", {}))
     counters = {
-        name: Counter(**_read_table(reader, f"counters.{name}", raw, facts_of("counters.*")))
+        name: CounterFacts(**_read_table(reader, f"counters.{name}", raw, facts_of("counters.*")))
         for name, raw in _table(reader, "counters", document).items()
     }
     return Target(
         **identity,
-        wave=Wave(**_read_top(reader, "wave", document)),
-        lds=Lds(**_read_top(reader, "lds", document)),
-        barrier=Barrier(**_read_top(reader, "barrier", document)),
-        fence=Fence(**_read_top(reader, "fence", document)),
-        counters=Names(tuple(counters.items())),
+        wave=WaveFacts(**_read_top(reader, "wave", document)),
+        lds=LdsFacts(**_read_top(reader, "lds", document)),
+        barrier=BarrierFacts(**_read_top(reader, "barrier", document)),
+        fence=FenceFacts(**_read_top(reader, "fence", document)),
+        counters=ByName(tuple(counters.items())),
         operations=_read_operations(reader, document, tuple(counters)),
-        mma=tuple(Mma(**values) for values in _read_records(reader, "mma", document, MMA_FACTS)),
+        mma=tuple(MmaFacts(**values) for values in _read_records(reader, "mma", document, MMA_FACTS)),
         cost=Cost(**_read_top(reader, "cost", document)),
         notes=tuple(Note(**values) for values in _read_records(reader, "notes", document, NOTE_FACTS)),
-        sources=Names(tuple(reader.sources.items())),
-        cited=Names(tuple(reader.cited.items())),
+        sources=ByName(tuple(reader.sources.items())),
+        cited=ByName(tuple(reader.cited.items())),
     )
 
 
@@ -213,7 +225,7 @@ def _check(reader: _Reader, key: str, fact: Fact, raw: object) -> Value:
     return value
 
 
-def _read_operations(reader: _Reader, document: Values, counters: tuple[str, ...]) -> Names[Operation]:
+def _read_operations(reader: _Reader, document: Values, counters: tuple[str, ...]) -> ByName[OperationFacts]:
     """Every class of access, stated or not; each names a counter of the file or none."""
     raw = _table(reader, "operations", document)
     names = tuple(each.name for each in OPERATIONS)
@@ -224,12 +236,12 @@ def _read_operations(reader: _Reader, document: Values, counters: tuple[str, ...
     pairs = []
     for name in names:
         key = f"operations.{name}"
-        operation = Operation(**_read_table(reader, key, raw.get(name, {}), facts_of("operations.*")))
+        operation = OperationFacts(**_read_table(reader, key, raw.get(name, {}), facts_of("operations.*")))
         if operation.counter and operation.counter not in counters:
             where = reader.label(f"{key}.counter")
             reader.report(report.unknown_counter(where, f"{key}.counter", operation.counter, counters))
         pairs.append((name, operation))
-    return Names(tuple(pairs))
+    return ByName(tuple(pairs))
 
 
 def _read_records(reader: _Reader, key: str, document: Mapping[str, Any], facts: tuple[Fact, ...]) -> list[Values]:

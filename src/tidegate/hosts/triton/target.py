@@ -14,15 +14,15 @@ from functools import lru_cache
 
 from tidegate.hosts.triton.libtriton import Gpu
 from tidegate.targets import Target, known_targets, load_target
-from tidegate.targets.model import Counter, Names
+from tidegate.targets.model import ByName, CounterFacts
 
 LARGEST = 63
 # The queues of TTGIR. Bulk copies, the data mover and matrix products count one for each operation.
 _QUEUES = {
-    "async": Counter(LARGEST, "groups", True),
-    "tdm": Counter(LARGEST + 1, "instructions", True),
-    "tma": Counter(LARGEST + 1, "instructions", True),
-    "wgmma": Counter(LARGEST + 1, "instructions", True),
+    "async": CounterFacts(LARGEST, "groups", True),
+    "tdm": CounterFacts(LARGEST + 1, "instructions", True),
+    "tma": CounterFacts(LARGEST + 1, "instructions", True),
+    "wgmma": CounterFacts(LARGEST + 1, "instructions", True),
 }
 
 
@@ -43,7 +43,7 @@ def as_ttgir_sees_it(target: Target) -> Target:
     # TTGIR has no fence for the lanes of a wave, and its waits say nothing of other lanes: a barrier orders these.
     fence = replace(target.without_wave_fence().fence, waits=False)
     barrier = replace(target.barrier, split=False)
-    return replace(target, counters=Names((*kept, *_QUEUES.items())), barrier=barrier, fence=fence)
+    return replace(target, counters=ByName((*kept, *_QUEUES.items())), barrier=barrier, fence=fence)
 
 
 def counts_instructions(gpu: Gpu) -> bool:
