@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -98,6 +98,8 @@ def texts(form: str) -> tuple[str, ...]:
     if form == "py":
         files = sorted((ROOT / "examples").glob("*.py"), key=lambda path: path.stat().st_size)
         return tuple(path.read_text(encoding="utf-8") for path in files[:8])
+    if form == "cu":
+        return tuple(path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples" / "cuda").glob("*.cu")))
     files = sorted((ROOT / "tests" / "ttgir").glob("*.ttgir"), key=lambda path: path.stat().st_size)
     if form == "ttgir":
         return tuple(path.read_text(encoding="utf-8") for path in files[:4])
@@ -109,6 +111,13 @@ OF_PTX = (
     *("check FILE --block 16x16", "check --advice FILE", "show FILE", "show FILE -o out.sync", "check FILE::k"),
     *("check --print-after graph FILE", "check --target sm_90 FILE", "check --explore FILE", "check FILE::nope"),
     *("sync FILE", "explain FILE", "schedule FILE", "run FILE", "draw FILE -o out.html", "sync FILE -o FILE"),
+)
+
+OF_CUDA = (
+    *("check FILE --block 32x8", "check FILE --block 32x8 --json", "check FILE --block 256 --sarif", "check FILE"),
+    *("check FILE --block 32x8 -D N=3 -I .", "check FILE --block 64 --arch sm_90", "check FILE --std c++20 --block 32"),
+    *("check FILE --block 32 --arch sm_1", "check FILE --std pascal --block 32", "check FILE -D =3 --block 32"),
+    *("check FILE::k<3> --block 32x8", "check FILE::nope --block 32x8", "show FILE --block 32x8", "sync FILE -o FILE"),
 )
 
 
@@ -154,6 +163,8 @@ def damaged(form: str) -> Callable[[random.Random], Case]:
             text = _broken(rng, text)
         elif form == "ptx":
             return case(rng.choice(OF_PTX), "k.ptx", damage_ptx(rng, text))
+        elif form == "cu":
+            return case(rng.choice(OF_CUDA), "k.cu", _broken(rng, text, _CUDA))
         else:
             text = damage(rng, text)
         verbs = QUICK if len(text) > SMALL and form != "ttgir" else (*QUICK, *SLOWER)
@@ -177,9 +188,13 @@ _MLIR = (
     ),
     *("allocation.offset", "dense<0>", "array<i32: 1>", "loc(#loc)", "#loc = loc(unknown)", "0x7FFFFFFFFFFFFFFF", "//"),
 )
+_CUDA = (
+    *("(", ")", "{", "}", "<<<", ">>>", "template<", "#include <", '#include "k.cu"', "#define N N N", "#if", "/*"),
+    *("__shared__", "__global__", "extern", 'asm("', "__syncthreads()", "int main() {}", "while (1);", "\\", 'R"('),
+)
 
 
-def _broken(rng: random.Random, text: str) -> str:
+def _broken(rng: random.Random, text: str, words: Sequence[str] = _MLIR) -> str:
     """Damage to text that is no kernel language: tokens go, come, change places, are numbers of another size."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         tokens = _TOKEN.findall(text)
@@ -196,7 +211,7 @@ def _broken(rng: random.Random, text: str) -> str:
         elif kind == "copy":
             tokens[a] = tokens[b]
         elif kind == "word":
-            tokens[a] = rng.choice((*_MLIR, *WORDS))
+            tokens[a] = rng.choice((*words, *WORDS))
         elif kind == "number":
             places = [place for place, token in enumerate(tokens) if token.isdigit()]
             if places:

@@ -254,6 +254,7 @@ CLASSES: dict[str, Callable[[random.Random], Case]] = {
     "damaged-mlir": damaged("mlir"),
     "damaged-python": damaged("py"),
     "damaged-ptx": damaged("ptx"),
+    "damaged-cuda": damaged("cu"),
     "damaged-target": damaged_target,
     "ptx": ptx,
     "options": options,

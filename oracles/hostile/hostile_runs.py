@@ -43,6 +43,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2] / each) for each in ("sr
 
 from oracles.hostile.hostile_inputs import OLD, TIDE, Case  # noqa: E402, it may be run as a script
 from oracles.hostile.hostile_places import CLASSES  # noqa: E402
+from tidegate.hosts.cuda.installed import find_nvrtc  # noqa: E402
 
 LIMIT = 20  # seconds of the processor, so that a busy machine changes nothing
 PATIENCE = 120  # seconds of the clock, for what waits for ever
@@ -423,12 +424,15 @@ COLUMNS = {
     "bytes lost": re.compile("the input .* is not what|the output .* is neither|.*the output .* is not written"),
 }
 NEEDS_TRITON = ("damaged-ttgir",)
+NEEDS_CUDA = ("damaged-cuda",)
 
 
 def why_not(kind: str) -> str:
     """Why a class cannot be carried out here; nothing if it can."""
     if kind in NEEDS_TRITON and importlib.util.find_spec("triton") is None:
         return "not run: Triton is not installed"
+    if kind in NEEDS_CUDA and find_nvrtc() is None:
+        return "not run: NVRTC is not installed"
     return ""
 
 
