@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from tidegate.diag import BadInput, Finding, Label
+from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.files import Loaded
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
@@ -49,6 +49,10 @@ class Origin(Protocol):
 
     @property
     def assumed(self) -> frozenset[Assumption]: ...
+
+    @property
+    def held(self) -> frozenset[Span]:
+        """Places of synchronization that may serve what no graph says: advice leaves them alone."""
 
     def possible(self, plan: Plan) -> Plan:
         """A plan without the edits that only loosen and that the program's text has no way to say."""

@@ -482,6 +482,7 @@ def test_documents_carry_it(command: Command) -> None:
         "pieces": 1,
         "tried": 4,
         "left_out": 0,
+        "held": 0,
         "why_not": None,
     }
     assert "advice" not in json.loads(command("check", "two.tide", "--json")[1])

@@ -58,7 +58,8 @@ class _Adviser:
         self.less: list[Less] = []
 
     def advise(self) -> Advice:
-        free = sorted((each for each in self.pieces if not (_is_kept(each) or self.stores(each))), key=self.order)
+        open_ = [each for each in self.pieces if not (_is_kept(each) or self.stores(each))]
+        free = sorted((each for each in open_ if not self.is_held(each)), key=self.order)
         if len(free) * len(self.graph.points) > MOST_POINTS:  # what promises most is tried before the bound is reached
             likely = self.likely()
             free.sort(key=lambda each: not likely.issuperset(each.points))
@@ -71,7 +72,12 @@ class _Adviser:
         self.less += self.kept(sorted((each for each in self.pieces if _is_kept(each)), key=self.order))
         self.less.sort(key=lambda each: each.piece.points)
         findings = [say_less(each, self.graph) for each in self.less]
-        return Advice(findings, self.less, self.trials.count, self.trials.left_out)
+        return Advice(findings, self.less, self.trials.count, self.trials.left_out, len(open_) - len(free))
+
+    def is_held(self, piece: Piece) -> bool:
+        """Whether it may order what no graph says: accesses to global memory, of final instructions."""
+        origin = self.session.origin
+        return origin is not None and any(self.graph.points[each].at in origin.held for each in piece.points)
 
     def order(self, piece: Piece) -> tuple[object, ...]:
         return removal_order(piece, self.graph)

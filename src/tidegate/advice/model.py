@@ -44,6 +44,7 @@ class Advice:
     less: list[Less] = field(default_factory=list)
     trials: int = 0
     left_out: int = 0  # changed programs that a bound kept from being tried
+    held: int = 0  # barriers and waits that may order global memory
     why_not: str = ""
 
     @property
@@ -54,4 +55,6 @@ class Advice:
         found = len(self.less)
         tried = f"tried {self.trials} modified program{'s' * (self.trials != 1)}"
         found_text = f"{found} piece{'s' * (found != 1)}" if found else "no barrier or wait can be reduced"
-        return f"advice: {found_text}; {tried}" + (f", skipped {self.left_out}" if self.left_out else "")
+        skipped = f", skipped {self.left_out}" if self.left_out else ""
+        held = f"; {self.held} may order global memory and {'were' if self.held != 1 else 'was'} not tried"
+        return f"advice: {found_text}; {tried}{skipped}{held if self.held else ''}"

@@ -322,6 +322,7 @@ class _Check:
                 "pieces": len(advice.less),
                 "tried": advice.trials,
                 "left_out": advice.left_out,
+                "held": advice.held,
                 "why_not": advice.why_not or None,
             }
             for name, advice in zip(self.names, self.advice, strict=bool(self.advice))

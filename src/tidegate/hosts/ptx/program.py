@@ -39,6 +39,7 @@ from tidegate.hosts.isa.explore import explore
 from tidegate.hosts.isa.values import GLOBAL, NO_TAGS, Value, number, symbol
 from tidegate.hosts.ptx import model as p
 from tidegate.hosts.ptx.demangle import short_name
+from tidegate.hosts.ptx.global_order import find_global_order
 from tidegate.hosts.ptx.lower import lower
 from tidegate.hosts.ptx.places import Place, find_places
 from tidegate.index import WORKGROUP, Name, names
@@ -134,6 +135,11 @@ class PtxProgram:
                 found.append(Finding("TG407", each.text, (Label(each.op.at, "nothing else is proved"),)))
         found += [Finding("TG403", each.text, (Label(each.op.at),)) for each in self.explored.notes]
         return found
+
+    @cached_property
+    def held(self) -> frozenset[Span]:
+        """Barriers that may order global memory, of which no graph knows."""
+        return find_global_order(self.function, {each.name: each.space for each in self.ptx.module.variables})
 
     def possible(self, plan: Plan) -> Plan:
         return plan

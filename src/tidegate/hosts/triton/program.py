@@ -89,6 +89,10 @@ class TritonProgram:
             found.append(Finding("TG407", message, (label,), help=_HELP))
         return found
 
+    @property
+    def held(self) -> frozenset[Span]:
+        return frozenset()
+
     def possible(self, plan: Plan) -> Plan:
         """A plan without the edits that only loosen and cannot be written.
 

@@ -96,6 +96,10 @@ class WaveProgram:
             found.append(Finding("TG407", message, ()))
         return found
 
+    @property
+    def held(self) -> frozenset[Span]:
+        return frozenset()
+
     def possible(self, plan: Plan) -> Plan:
         """Every edit that loosens can be said in Wave's operations, or has one that is stricter."""
         return plan
