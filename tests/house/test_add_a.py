@@ -126,7 +126,7 @@ def test_the_pass_keeps_the_order_of_layers_and_opens_with_its_contract(with_pas
 def test_the_files_of_the_page_about_passes_exist() -> None:
     rows = re.findall(r"(?m)^\| (`.*?) \|", page(PASS).partition("## The pass")[0])
     named = [name for row in rows for name in re.findall(r"`([\w./-]+)`", row)]
-    new = {"src/tidegate/STAGE/PASS.py", "tests/test_PASS.py", "docs/codes/CODE.md"}
+    new = {"src/tidegate/STAGE/PASS.py", "tests/STAGE/test_PASS.py", "docs/codes/CODE.md"}
     assert len(named) >= 10
     assert {name for name in named if not (ROOT / name).exists()} == new
 
@@ -209,7 +209,7 @@ def test_every_file_that_lists_all_targets_is_on_the_page() -> None:
 @pytest.mark.slow
 def test_a_target_that_comes_along_changes_what_the_page_lists(tmp_path: Path) -> None:
     """The command of the page, in a copy of the repository, and then the same tests once more."""
-    for name in ("src", "tests", "docs", "examples", "bench"):
+    for name in ("src", "tests", "docs", "examples", "bench", "oracles"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("mkdocs.yml", "README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
@@ -314,8 +314,9 @@ def test_the_files_of_the_page_about_front_ends_exist() -> None:
         "docs/NAME.md",
     }
     for file, names in (
-        ("files.py", "def load def load_text READS"),
-        ("session.py", "def sessions_of"),
+        ("files.py", "def load def load_text READS Loaded ttgir ptx"),
+        ("hosts/programs.py", "def host_programs"),
+        ("session.py", "def sessions_of host_programs Origin"),
         ("synchronize/written.py", "def write_programs"),
         ("cli/sync.py", "def _check_output"),
     ):

@@ -397,7 +397,8 @@ def test_the_table_of_broken_kernels_says_what_finds_them() -> None:
     others = f"{verifier} by the verifier and {running} by running"
     said = f"all {len(rows)} are found, {shape} by the shape of the program, {others} it"
     assert said in " ".join(text.split())
-    said = f"`check` finds all {len(rows)}, {shape} by their shape, {others} them"
+    found = f"{shape} by checks of the program's form, {verifier} by the verifier, and {running} by running"
+    said = f"`check` finds the mistake in all {len(rows)}: {found} the kernel"
     assert said in " ".join(page("README.md").split())
 
 
