@@ -23,7 +23,10 @@ Made from the table in `__init__.py` by `pytest tests/house/test_public.py --upd
 
 '''
 # Pages whose Python is what a user would write in a file of their own.
-TYPED = ("README.md", "docs/library.md", "docs/python.md", "docs/seeds.md")
+TYPED = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("library", "python", "seeds", "schedule", "async", "verify", "graph", "draw")),
+)
 
 
 # --- the stub -----------------------------------------------------------------------------------------------------

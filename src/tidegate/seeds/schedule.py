@@ -55,8 +55,14 @@ class SchedulingType(Enum):
     FOUR_STAGE = "four-stage"
 
 
+class Constraint:
+    """What a compiler knows of a kernel. One base, so that a list of several kinds has a type (docs/schedule.md)."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class HardwareConstraint:
+class HardwareConstraint(Constraint):
     """The hardware that a kernel is for. An empty target is the one that the kernel names."""
 
     target: str = ""
@@ -64,14 +70,13 @@ class HardwareConstraint:
 
 
 @dataclass(frozen=True, slots=True)
-class TilingConstraint:
+class TilingConstraint(Constraint):
     """How much of a dimension (`M`, `N` or `K`) a workgroup works on in one iteration."""
 
     dim: str
     tile_size: int
 
 
-Constraint = HardwareConstraint | TilingConstraint
 # The configuration that two clusters were made for.
 DEFAULT_TILES = {"M": 128, "N": 256, "K": 64}
 DEFAULT_WAVES = 8
