@@ -212,6 +212,16 @@ def test_an_unknown_instruction_with_an_address_touches_everything() -> None:
     assert any("mystery.b32" in each.message for each in found.findings)
 
 
+def test_an_address_is_swizzled_wherever_its_array_lies() -> None:
+    """The lower bits of an address are those of its offset: `xor` with them stays exact."""
+    swizzled = SHIFT.format(sync="{sync}").replace("xor.b32 %r5, %r2, 4", "xor.b32 %r5, %r4, 128")
+    swizzled = swizzled.replace("add.s32 %r6, %r3, %r5", "mov.u32 %r6, %r5")
+    found = program(kernel(swizzled.format(sync="bar.sync 0;")), (64,))
+    assert found.explored.exact == found.explored.touches == 2
+    assert proved(swizzled.format(sync="bar.sync 0;"), (64,))
+    assert codes(kernel(swizzled.format(sync="")), (64,)) == {"TG101"}
+
+
 def test_a_generic_address_keeps_its_array() -> None:
     generic = """
   mov.u32 %r1, %tid.x;

@@ -84,7 +84,8 @@ def _way(found: Value, again: Value, step: int, bits: int) -> int:
     if found.plus != again.plus or (found.lanes != again.lanes).any():
         return -1
     apart = (again.base - found.base)[found.lanes]
-    apart = wrap(apart, bits) if found.plus == ZERO else apart
+    if found.plus == ZERO:
+        apart, step = wrap(apart, bits), int(wrap(step, bits))
     if not apart.any():
         return 0
     return 1 if (apart == step).all() else -1
