@@ -138,12 +138,12 @@ def sync_command(
     options.check()
     if diff and (output is not None or as_json):
         stop("`--diff` replaces the printed program or document", "drop `--diff`, or `--output` and `--json`")
-    work = _Work(file, output, as_json, options, print_after, stop_after, diff, max_findings)
+    work = _SyncedFile(file, output, as_json, options, print_after, stop_after, diff, max_findings)
     work.run(target)
     raise typer.Exit(work.status())
 
 
-class _Work:
+class _SyncedFile:
     """One file on its way. What is said goes to the error stream if the program goes to the output."""
 
     def __init__(

@@ -42,7 +42,7 @@ def program_view(result: Explained, checked: Checked, sources: Sources, title: s
     assert result.hazards is not None
     if result.listing:
         sources.texts[result.graph.points[0].at.file] = result.listing
-    view = _View(result, result.graph, sources, sort_findings(checked.findings))
+    view = _ProgramView(result, result.graph, sources, sort_findings(checked.findings))
     hazards = view.hazards()
     notes = list(result.notes)
     more = sum(each.count for each in view.findings) - min(len(view.findings), MOST_FINDINGS)
@@ -79,7 +79,7 @@ def verdict_of(checked: Checked) -> Json:
     return {"kind": "proved" if text.startswith("proved") else "open", "text": text}
 
 
-class _View:
+class _ProgramView:
     def __init__(self, result: Explained, graph: g.SyncGraph, sources: Sources, findings: list[Finding]) -> None:
         assert result.hazards is not None
         self.result, self.graph, self.sources, self.flow = result, graph, sources, result.hazards.flow
@@ -264,7 +264,7 @@ def _all_hazards(result: Explained) -> list[Hazard]:
     return list({id(each): each for each in found}.values())
 
 
-def _alike(view: _View, hazards: Sequence[Hazard]) -> list[list[Hazard]]:
+def _alike(view: _ProgramView, hazards: Sequence[Hazard]) -> list[list[Hazard]]:
     """Those together of which a reader sees no difference."""
     groups: dict[tuple[object, ...], list[Hazard]] = {}
     for each in hazards:
