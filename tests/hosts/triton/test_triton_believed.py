@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tidegate.hosts.triton import libtriton
@@ -10,7 +12,7 @@ from tidegate.hosts.triton.harmless import is_on_registers
 if not libtriton.is_installed():
     pytest.skip("NOT TESTED: Triton is not installed; `pip install tidegate[triton]`", allow_module_level=True)
 
-from tests.hosts.triton.test_triton_views import MEET, ROW, SLOT, alloc, is_proved, program
+from tests.hosts.triton.test_triton_views import COL, MEET, ROW, SLOT, alloc, is_proved, program
 
 STORE = f"ttg.local_store %x, %a : {ROW} -> {SLOT}"
 ASSEMBLY = (
@@ -66,3 +68,34 @@ def test_an_operation_of_which_nothing_is_known(name: str) -> None:
     assert not is_proved(body + OTHERS[name].replace("PURE", "false"))
     if "PURE" in OTHERS[name]:
         assert is_proved(body + OTHERS[name].replace("PURE", "true"))
+
+
+COPY = (
+    "%m = arith.constant dense<true> : tensor<64x64xi1, #row>\n"
+    "%z = arith.constant dense<0.0> : tensor<64x64xf32, #row>\n"
+    f"%k = ttg.async_copy_global_to_local %p, %a mask %m OTHER : tensor<64x64x!tt.ptr<f32>, #row> -> {SLOT}\n"
+    "%g = ttg.async_commit_group tokens %k\n %w = ttg.async_wait %g {num = 0 : i32}"
+)
+READ = f"%l = ttg.local_load %a : {SLOT} -> {COL}"
+
+
+@pytest.mark.parametrize(("gpu", "stored"), [("hip:gfx950", True), ("hip:gfx942", True), ("cuda:80", False)])
+def test_what_a_masked_copy_stores_itself(gpu: str, stored: bool) -> None:
+    """On AMD's GPUs `other` is stored by an ordinary write, which a wait for copies does not perform."""
+    plain = f"{alloc('%a', SLOT)}\n{COPY.replace('OTHER', '')}\n"
+    other = f"{alloc('%a', SLOT)}\n{COPY.replace('OTHER', 'other %z')}\n"
+    bare = "rocdl.s.barrier" if stored else MEET
+    assert is_proved(f"{plain}{bare}\n{READ}", gpu)
+    assert is_proved(f"{other}{bare}\n{READ}", gpu) is not stored
+    assert is_proved(f"{other}{MEET}\n{READ}", gpu)
+
+
+def test_two_masked_copies_to_the_same_bytes() -> None:
+    """The second copy may land before the store of the first one, which nothing has waited for."""
+    twice = COPY.replace("OTHER", "other %z")
+    again = twice.split("\n", 2)[2]
+    for name in "kgw":
+        again = re.sub(rf"%{name}\b", f"%{name}2", again)
+    body = f"{alloc('%a', SLOT)}\n{twice}\nBETWEEN\n{again}\n{MEET}\n{READ}"
+    assert not is_proved(body.replace("BETWEEN", ""))
+    assert is_proved(body.replace("BETWEEN", MEET))

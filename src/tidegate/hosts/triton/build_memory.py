@@ -8,6 +8,7 @@ Cost    constant for each operation
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tidegate.graph import model as g
@@ -160,12 +161,34 @@ class Memory(Lanes):
         }
         if alone:
             self.by_one(op, action, **facts)
+        elif self.stores_itself(op, effect):
+            self.pending.append(self.copy_or_store(op, action, **facts))
         else:
             number = self.add(action, op, **facts)
             if effect.queue == "async":
                 self.pending.append(number)
             if effect.queue == "tdm" and told is not None:
                 self.arrive_when_done(op, told, bytes_of(foot))
+
+    def stores_itself(self, op: Operation, effect: Effect) -> bool:
+        """Whether a copy stores elements whose mask is off as a store of its own."""
+        given = effect.stores and self.ttgir.gpu.backend == "hip" and op.segments[effect.stores :]
+        return bool(given and given[0])
+
+    def copy_or_store(self, op: Operation, copy: g.Access, **facts: Any) -> int:
+        """Each byte comes with the copy, or by an ordinary write for which no wait for copies is: one of two ways.
+
+        The write was left out: with a bare barrier behind the wait for the copy, the other waves may come before it
+        (test_triton_believed: `test_what_a_masked_copy_stores_itself`).
+        """
+        store = replace(copy, is_async=False, proxy="generic", mbarrier=None, lanes="")
+        test = self.add(g.Branch(None), op, "other")
+        number = self.add(copy, op, **facts)
+        done, self.b.open = self.b.open, [test]
+        self.add(store, op, role="local_write")
+        self.b.open = [*done, *self.b.open]
+        self.add(g.Compute(), op, "copied", insertable=False)
+        return number
 
     def is_used(self, op: Operation) -> bool:
         """Whether anything takes what an operation makes."""

@@ -58,6 +58,7 @@ class Effect:
     forwards: bool = False
     meets: str = ""
     nothing: bool = False
+    stores: int = 0
     role: str = ""
 
 
