@@ -12,7 +12,10 @@ from tidegate.hosts.triton.harmless import is_on_registers
 if not libtriton.is_installed():
     pytest.skip("NOT TESTED: Triton is not installed; `pip install tidegate[triton]`", allow_module_level=True)
 
-from tests.hosts.triton.test_triton_views import COL, MEET, ROW, SLOT, alloc, is_proved, program
+from tests.hosts.triton.test_triton_views import COL, HEAD, MEET, ROW, SLOT, TAIL, alloc, is_proved, program
+from tidegate.hosts.triton.program import programs_of
+from tidegate.hosts.triton.read import read_ttgir
+from tidegate.verify.verify import verify
 
 STORE = f"ttg.local_store %x, %a : {ROW} -> {SLOT}"
 ASSEMBLY = (
@@ -99,3 +102,28 @@ def test_two_masked_copies_to_the_same_bytes() -> None:
     body = f"{alloc('%a', SLOT)}\n{twice}\nBETWEEN\n{again}\n{MEET}\n{READ}"
     assert not is_proved(body.replace("BETWEEN", ""))
     assert is_proved(body.replace("BETWEEN", MEET))
+
+
+def given(body: str) -> bool:
+    """A function that is given its memory."""
+    four, eight = (
+        "!ttg.memdesc<4x64x64xf32, #shared, #smem, mutable>",
+        "!ttg.memdesc<8x32x64xf32, #shared, #smem, mutable>",
+    )
+    text = HEAD.replace("%desc:", f"%t: {four}, %desc:").replace("LANES", "8").replace("THREADS", "64")
+    text = text.replace("GPU", "hip:gfx942").replace("SHARED", "ttg.shared = 65536 : i32, ")
+    slots = f"%s = ttg.memdesc_index %t[%c1] : {four} -> {SLOT}\n %r = ttg.memdesc_reinterpret %t : {four} -> {eight}\n"
+    (found,) = programs_of(read_ttgir(text + slots + body + TAIL, "k.ttgir"))
+    return verify(found.built.graph, found.target, memory=False).is_proved
+
+
+def test_slots_of_memory_that_is_seen_as_others() -> None:
+    """Slot 2 of eight is the first half of slot 1 of four. It was taken for the third of four."""
+    half, part = "!ttg.memdesc<32x64xf32, #shared, #smem, mutable>", "tensor<32x64xf32, #row>"
+    eight = "!ttg.memdesc<8x32x64xf32, #shared, #smem, mutable>"
+    load = f"%h = ttg.memdesc_index %r[SLOT] : {eight} -> {half}\n %l = ttg.local_load %h : {half} -> {part}"
+    load = load.replace("#row>", "#col>")
+    store = f"ttg.local_store %x, %s : {ROW} -> {SLOT}\n"
+    assert not given(store + load.replace("SLOT", "%c2"))
+    assert given(store + MEET + "\n" + load.replace("SLOT", "%c2"))
+    assert given(store + load.replace("SLOT", "%c1"))

@@ -50,7 +50,7 @@ class Synchronization(Memory):
     def scratch(self, op: Operation, effect: Effect) -> None:
         offset, known = op.integer("allocation.offset"), self.size_of(op)
         assert offset is not None
-        if known is None:
+        if not known:  # a text may state that it is nothing, and then nothing of it would be asked about
             self.unknown.append(op)
             self.add(g.Unknown(()), op)
             return

@@ -75,7 +75,9 @@ def same_view(view: View, op: Operation, result: MemDesc) -> View:
         if not keeps_bytes(view.type, result):  # the new type forgets the slot in which the part lies
             return _somewhere_in(view, result)
         return replace(view, start=None, type=result)
-    return replace(view, start=(0,) * result.rank, type=result)
+    # Slots of a buffer can be named only as it was allocated: those of another type may be larger or smaller.
+    is_buffer = view.is_buffer and result.slot_bytes == view.type.slot_bytes
+    return replace(view, start=(0,) * result.rank, type=result, is_buffer=is_buffer)
 
 
 def is_traced(kind: str, source: MemDesc, result: MemDesc) -> bool:
