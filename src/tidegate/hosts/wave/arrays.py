@@ -52,3 +52,9 @@ def share_bytes(one: Array, other: Array) -> bool:
 def whole(array: Array, place: g.Ref, *, may: bool = False) -> g.Footprint:
     """All bytes of a buffer."""
     return g.Footprint(place, (), array.bytes, may)
+
+
+def without_scales(dims: tuple[Any, ...]) -> tuple[Any, ...]:
+    from wave_lang.kernel.wave.utils.general_utils import infer_dim
+
+    return tuple(infer_dim(each) for each in dims)

@@ -35,9 +35,10 @@ from tidegate.hosts.wave.nodes import (
     SYNCHRONIZATION,
     argument,
     is_node,
-    nodes_in,
+    is_shared_type,
     op_of,
     outer,
+    says_space,
 )
 from tidegate.hosts.wave.parts import find_parts
 from tidegate.hosts.wave.private import find_private
@@ -229,7 +230,7 @@ class _Builder(Merging):
     def elsewhere(self, node: Any, op: str, memory: Any, is_async: bool) -> None:
         """Memory that is no allocation of the trace: a kernel's arguments are not shared."""
         found = outer(memory) if is_node(memory) else None
-        if is_async or found is None or op_of(found) != "placeholder" or hasattr(found, "iter_idx"):
+        if is_async or found is None or not self.is_argument(found):
             self.unclear.append(Unclear(node, "the memory that it touches is unknown"))
             self.add(g.Unknown(()), node)
         elif self.coarse:
@@ -241,12 +242,21 @@ class _Builder(Merging):
             issues = (g.Issue(counter, 0, 1),) if counter else ()
             self.add(g.Compute(), node, role=role, issues=issues, uses=self.uses(node))
 
+    def is_argument(self, found: Any) -> bool:
+        """Whether a value is memory that the kernel is launched with. What a region is handed may be any memory, unless
+        its type says that it is not shared."""
+        if op_of(found) != "placeholder" or hasattr(found, "iter_idx") or is_shared_type(found):
+            return False
+        return found in self.values.arguments or says_space(found)
+
     def anything(self, node: Any) -> None:
         """Nobody has described it: it reads and writes all that it can reach, all waves together."""
         self.unclear.append(Unclear(node, "its effect on shared memory is unknown"))
-        for each in nodes_in(node.args):
-            view = self.view(each)
+        views = [self.view(each) for each in node.all_input_nodes if self.values.bases_of(each)]
+        for view in views:
             if view is not None:
                 foot = whole(view.array, view.place, may=True)
                 self.add(g.Access("write", foot, as_one=True), node, role="local_write")
+        if not views or None in views:
+            self.add(g.Unknown(()), node)
         self.stretch_from = len(self.b.points)

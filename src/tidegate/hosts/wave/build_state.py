@@ -43,7 +43,8 @@ class State:
         self.trace, self.context, self.target, self.coarse, self.by_wave = trace, context, target, coarse, by_wave
         self.values = Values(trace)
         self.graphs = self.values.graphs
-        self.memory = Memory(context, target.name, exact=not coarse)
+        self.memory = Memory(context, target.name, exact=not coarse, unset=self.values.symbols_set())
+        self.context = self.memory.context
         self.agreement = Agreement(self.values, self.memory.numbers, context)
         self.b = GraphBuilder(name, context.waves, target.name)
         self.nodes: list[Any] = []

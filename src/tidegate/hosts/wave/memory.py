@@ -20,15 +20,15 @@ import numpy as np
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
-from tidegate.hosts.wave.arrays import Array, whole
+from tidegate.hosts.wave.arrays import Array, whole, without_scales
 from tidegate.hosts.wave.context import Context
 from tidegate.hosts.wave.iterations import Iterations, by_iteration, named_counters, values_of
 from tidegate.hosts.wave.lanes import lane_key
-from tidegate.hosts.wave.nodes import argument, op_of, span_of
-from tidegate.hosts.wave.numbers import Numbers
-from tidegate.hosts.wave.touched import Touched, touched
+from tidegate.hosts.wave.nodes import argument, op_of, outer, span_of
+from tidegate.hosts.wave.numbers import Numbers, Symbols
+from tidegate.hosts.wave.touched import Touched, in_bytes, touched
 from tidegate.hosts.wave.uniform import Uniform
-from tidegate.index import ZERO, Index, add, scale
+from tidegate.index import ZERO, Const, Index, add, scale
 from tidegate.language.types import DTYPES
 
 BITS = 8
@@ -42,16 +42,21 @@ _ELEMENTS = {"read": 1, "write": 2, "atomic_add": 2, "atomic_min": 2}
 class Memory:
     """Knows the allocations of a trace."""
 
-    def __init__(self, context: Context, target: str = "", *, exact: bool = True) -> None:
-        self.context, self.target, self.exact = context, target, exact
+    def __init__(
+        self, context: Context, target: str = "", *, exact: bool = True, unset: frozenset[str] = frozenset()
+    ) -> None:
+        """`unset`: symbols that the trace gives other values than those of its sizes."""
+        sizes = {symbol: value for symbol, value in context.sizes.items() if str(symbol) not in unset}
+        self.context, self.target, self.exact = replace(context, sizes=sizes), target, exact
         threads = context.numbers
-        known: dict[Any, Any] = dict(context.sizes)
-        self.numbers = Numbers(_Symbols(known, threads))
+        known: dict[Any, Any] = dict(sizes)
+        self.numbers = Numbers(Symbols(known, threads))
         self.arrays: dict[Any, Array] = {}
         self.used: set[str] = set()
         self.found: dict[Any, Touched] = {}
         self.turned: dict[Any, Iterations | None] = {}  # accesses that differ from iteration to iteration
         self.starts: dict[Any, tuple[Numeric, int] | None] = {}
+        self.outside: dict[Any, tuple[int, int]] = {}  # accesses that leave their buffers → bytes
         self.keys: dict[Any, str] = {}  # for which lane touches which bytes
 
     def array(self, node: Any) -> Array:
@@ -65,8 +70,7 @@ class Memory:
         for size in reversed(shape[1:]):
             strides.append(strides[-1] * size)
         size = -(-(strides[-1] * (shape[0] if shape else 1) + tail) * bits // BITS)
-        parent, offset = argument(node, 5), argument(node, 6)
-        place = self.number(offset or 0, node) if parent is not None else None
+        parent, place = self.place_of(node)
         found = Array(
             self.fresh(node.name),
             size,
@@ -79,6 +83,15 @@ class Memory:
         )
         self.arrays[node] = found
         return found
+
+    def place_of(self, node: Any) -> tuple[Any, int | None]:
+        """The allocation that one lies in, and where; in the outermost one, where these lie in each other."""
+        parent, offset = argument(node, 5), argument(node, 6)
+        if parent is None:
+            return None, None
+        around, before = self.place_of(outer(parent))
+        place = self.number(offset or 0, node)
+        return (outer(parent), place) if around is None or before is None else (around, before + place)
 
     def fresh(self, name: str) -> str:
         """A name that nobody has: nodes of different regions may share theirs."""
@@ -101,9 +114,20 @@ class Memory:
         """The bytes of an access from a place on."""
         where = self.where(node, array, uniform)
         if where is None:
-            return whole(array, place, may=True)
-        masked = op_of(node) in ("read", "write") and bool(argument(node, 5 if op_of(node) == "write" else 4))
-        return g.Footprint(replace(place, offset=where.offset), where.extents, where.width, where.may or masked)
+            return self.beyond(node, array, place) or whole(array, place, may=True)
+        may = where.may or self.is_masked(node)
+        return g.Footprint(replace(place, offset=where.offset), where.extents, where.width, may)
+
+    def beyond(self, node: Any, array: Array, place: g.Ref) -> g.Footprint | None:
+        """All bytes that an access touches which leaves its buffer, and all of the buffer: then nothing is proved
+        (test_wave_believed). Under a mask, lanes that are switched off may be all that leave it."""
+        if self.key(node, array) not in self.outside or self.is_masked(node):
+            return None
+        low, high = min(0, self.outside[self.key(node, array)][0]), self.outside[self.key(node, array)][1]
+        return g.Footprint(replace(place, offset=add(place.offset, Const(low))), (), max(high, array.bytes) - low, True)
+
+    def is_masked(self, node: Any) -> bool:
+        return op_of(node) in ("read", "write") and bool(argument(node, 5 if op_of(node) == "write" else 4))
 
     def is_exact(self, node: Any, array: Array, uniform: Uniform) -> bool:
         """Whether the index says which bytes these are."""
@@ -204,12 +228,22 @@ class Memory:
         widths: set[int] = set()
         for each in values:
             known = {**self.context.sizes, **dict(zip(symbols, each, strict=True))}
-            found = self._threads(node, array, Numbers(_Symbols(known, self.context.numbers)), turning)
-            if found is None or not _stays(*found, array):
+            found = self._threads(node, array, Numbers(Symbols(known, self.context.numbers)), turning)
+            if found is None or not self.stays(node, *found, array):
                 return None
             starts.append(found[0])
             widths.add(found[1])
         return (starts, widths.pop()) if len(widths) == 1 else None
+
+    def stays(self, node: Any, starts: Numeric, width: int, array: Array) -> bool:
+        """Whether all threads stay in their buffer; notes between which bytes those that leave it lie."""
+        low, high = int(starts.min()), int(starts.max()) + width
+        if low >= 0 and high <= array.bytes:
+            return True
+        if not self.is_shifted(node):  # else where it lies is moved by what nobody knows
+            before = self.outside.get(self.key(node, array), (low, high))
+            self.outside[self.key(node, array)] = (min(low, before[0]), max(high, before[1]))
+        return False
 
     def is_shifted(self, node: Any) -> bool:
         """Whether all threads add something that nobody knows the number of."""
@@ -229,7 +263,7 @@ class Memory:
         key = self.key(node, array) if key is None else key
         if key not in self.starts:
             found = self._threads(node, array, self.numbers)
-            self.starts[key] = found if found is not None and _stays(*found, array) else None
+            self.starts[key] = found if found is not None and self.stays(node, *found, array) else None
         return self.starts[key]
 
     def _threads(
@@ -250,7 +284,7 @@ class Memory:
             found = None if op == "gather_to_lds" else self.mapped(node, index, mapping, many, array, numbers)
         else:
             first = self.linear(index, array, numbers, turning)
-            found = None if first is None else _in_bytes(first, many, array.bits)
+            found = None if first is None else in_bytes(first, many, array.bits)
         if found is None:
             return None
         starts, width = found
@@ -294,7 +328,7 @@ class Memory:
     ) -> tuple[Numeric, int] | None:
         """Each element by itself: a mapping may scatter them."""
         is_write = op_of(node) == "write"  # the mapping of an atomic is taken as that of a read
-        shape = _without_scales(array.dims)
+        shape = without_scales(array.dims)
         exprs = (mapping.map_output_indices if is_write else mapping.map_input_indices)(shape)
         if len(exprs) != len(array.strides):
             return None
@@ -307,7 +341,7 @@ class Memory:
                 return None
             column = np.broadcast_to(np.asarray(value), (self.context.count,))[:, None]
             iters[symbol] = column + np.arange(elements) if number == fastest else column
-        inner = Numbers(_Symbols({**numbers.known, **iters}, {}))
+        inner = Numbers(Symbols({**numbers.known, **iters}, {}))
         total: Any = 0
         for expr, stride in zip(exprs, array.strides, strict=True):
             value = inner.value(expr)
@@ -317,7 +351,7 @@ class Memory:
         apart = np.broadcast_to(np.asarray(total), (self.context.count, elements))
         in_a_row = apart[:, :1] + np.arange(elements)
         if bool((apart == in_a_row).all()):
-            return _in_bytes(apart[:, 0], elements, array.bits)
+            return in_bytes(apart[:, 0], elements, array.bits)
         row = self.reads_in_a_row(node)
         starts = np.hstack([apart, in_a_row]) if row is None else in_a_row if row else apart
         return starts * array.bits // BITS, max(1, array.bits // BITS)
@@ -345,7 +379,7 @@ class Memory:
         first = self.linear(index, array, numbers, turning)
         if first is None or len(known) != len(array.strides):
             return None
-        found = _in_bytes(first, known[-1], array.bits)
+        found = in_bytes(first, known[-1], array.bits)
         if found is None or any(each * array.bits % BITS for each in array.strides[:-1]):
             return None
         starts, width = found
@@ -414,35 +448,3 @@ class Memory:
                     return False
                 owner[bytes_] = wave
         return True
-
-
-def _stays(starts: Numeric, width: int, array: Array) -> bool:
-    """Whether all threads stay in their buffer."""
-    return bool(starts.min() >= 0) and int(starts.max()) + width <= array.bytes
-
-
-def _in_bytes(first: Numeric, elements: int, bits: int) -> tuple[Numeric, int] | None:
-    """The first byte of each thread, and how many it touches; None if one starts in the middle of a byte."""
-    if bits % BITS and bool((first * bits % BITS).any()):
-        return None
-    return first * bits // BITS, -(-elements * bits // BITS)
-
-
-class _Symbols(dict[Any, Any]):
-    """What symbols stand for: threads by their names, all others by themselves."""
-
-    def __init__(self, known: dict[Any, Any], threads: dict[str, Any]) -> None:
-        super().__init__(known)
-        self.threads = threads
-
-    def __contains__(self, key: object) -> bool:
-        return super().__contains__(key) or (getattr(key, "is_Symbol", False) and str(key) in self.threads)
-
-    def __missing__(self, key: Any) -> Any:
-        return self.threads[str(key)]
-
-
-def _without_scales(dims: tuple[Any, ...]) -> tuple[Any, ...]:
-    from wave_lang.kernel.wave.utils.general_utils import infer_dim
-
-    return tuple(infer_dim(each) for each in dims)

@@ -80,6 +80,11 @@ def is_shared_type(node: Any) -> bool:
     return space is not None and str(space) == _SHARED
 
 
+def says_space(node: Any) -> bool:
+    """Whether the type of a value says where memory lies."""
+    return getattr(getattr(node, "type", None), "address_space", None) is not None
+
+
 def span_of(node: Any) -> Span:
     """The place in the source, if Wave has kept it."""
     found = getattr(node, "location", None)

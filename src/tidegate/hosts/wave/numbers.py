@@ -173,3 +173,17 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
     if power >= 0:
         return number**power, base[1] ** power
     return (base[1] ** -power, number**-power) if number > 0 else None
+
+
+class Symbols(dict[Any, Any]):
+    """What symbols stand for: threads by their names, all others by themselves."""
+
+    def __init__(self, known: dict[Any, Any], threads: dict[str, Any]) -> None:
+        super().__init__(known)
+        self.threads = threads
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (getattr(key, "is_Symbol", False) and str(key) in self.threads)
+
+    def __missing__(self, key: Any) -> Any:
+        return self.threads[str(key)]

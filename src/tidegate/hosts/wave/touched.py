@@ -93,3 +93,10 @@ def by_wave(numbers: list[int]) -> Index:
     for wave in reversed(changes):
         found = Select(Compare("<=", Name(WAVE), Const(wave)), Const(numbers[wave]), found)
     return found
+
+
+def in_bytes(first: np.ndarray[Any, Any], elements: int, bits: int) -> tuple[np.ndarray[Any, Any], int] | None:
+    """The first byte of each thread, and how many it touches; None if one starts in the middle of a byte."""
+    if bits % 8 and bool((first * bits % 8).any()):
+        return None
+    return first * bits // 8, -(-elements * bits // 8)

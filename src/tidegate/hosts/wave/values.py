@@ -143,7 +143,10 @@ class Values:
 
     def is_set(self, symbol: str) -> bool:
         """Whether the trace gives a symbol another value, anywhere."""
-        return any(op == "set_symbol" and str(argument(node, 0)) == symbol for node, op in self.ops.items())
+        return symbol in self.symbols_set()
+
+    def symbols_set(self) -> frozenset[str]:
+        return frozenset(str(argument(node, 0)) for node, op in self.ops.items() if op == "set_symbol")
 
     def takes_memory(self, node: Any) -> bool:
         """Whether shared memory is among the arguments of a node."""
