@@ -93,3 +93,35 @@ program entry 0 waves 0 .. 2
 def test_a_slot_that_its_buffer_does_not_have(slot: str, stays: bool) -> None:
     graph = parse_graph(SLOT.format(slot=slot), "slot.sync")
     assert verify(graph, load_target("gfx942")).is_proved is stays
+
+
+COPY = """
+target {target}
+kernel @piece(%X: global<4x64x{dtype}>) waves 4 {{
+  %a = alloc : lds<4x{columns}x{dtype}>
+  %c = gather_to_lds %X[wave, 0] to %a[wave, {at}] : tile<{size}x{dtype}>
+  shared_memory_barrier deps(%c)
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["gfx942", "sm_80"])
+@pytest.mark.parametrize(
+    ("dtype", "columns", "at", "size", "whole"),
+    [
+        ("f32", 33, "1", 3, True),
+        ("f16", 64, "0", 64, True),
+        ("f16", 64, "2 * wave", 6, True),
+        ("f16", 64, "0", 3, False),
+        ("f16", 63, "0", 2, False),
+        ("f16", 64, "wave", 2, False),
+        ("i8", 6, "0", 6, False),
+        ("i8", 8, "0", 8, True),
+    ],
+)
+def test_copies_of_less_than_a_piece(target: str, dtype: str, columns: int, at: str, size: int, whole: bool) -> None:
+    """A lane writes at least 4 bytes: rows of 6 bytes are written as 8, over the row of the next wave."""
+    text = COPY.format(target=target, dtype=dtype, columns=columns, at=at, size=size)
+    found = tg.check(parse(text).kernels[0], target)
+    assert ("TG305" in {each.code for each in found}) is not whole
+    assert found.is_proved is whole

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import gcd
 
 from tidegate.diag import Finding, Label, Span
+from tidegate.index import Binary, Const, Index, Inexact, Select
 from tidegate.language import ops
 from tidegate.language.layout import lay_out
 from tidegate.language.ops import Kernel, Op, Value, walk_ops
-from tidegate.language.types import BarrierObject, DType, Lds, Tile
+from tidegate.language.types import BarrierObject, DType, Lds, Tile, strides
 from tidegate.targets import Target
 
 # How many places of one mistake are shown.
@@ -105,10 +107,60 @@ def operation_misfits(op: Op, target: Target, title: str) -> Iterator[Finding]:
         case ops.MbarrierArrive() if op.expect and target.barrier.mbarrier and not target.barrier.mbarrier_bytes:
             text = f"an mbarrier counts arrivals on {title}, not bytes"
             yield _at("TG305", text, op.at, "wait for the copies by their counter, then arrive")
+        case ops.GatherToLds() if target.has("gather_to_lds"):
+            yield from piece_misfits(op, target, title)
+    match op:
         case ops.GatherToLds() | ops.TensorLoadToLds() if op.mbarrier is not None and kind is not None:
             known = target.name and target.barrier.mbarrier and target.has(kind)
             if known and not target.operations[kind].mbarrier:
                 yield _at("TG305", f"`{kind}` does not report to an mbarrier on {title}", op.at)
+
+
+def piece_misfits(op: ops.GatherToLds, target: Target, title: str) -> Iterator[Finding]:
+    """A copy that does not consist of whole pieces: each lane writes one, and what is left over of the last is written
+    over bytes of others (test_outside: `test_copies_of_less_than_a_piece`)."""
+    base, sizes = op.dest.base.type, target.operations["gather_to_lds"].bytes_per_lane
+    if not sizes or not isinstance(base, Lds):
+        return
+    piece, steps = min(sizes), strides(base.shape, base.dtype.bytes)
+    run, apart = base.dtype.bytes, [base.slot_bytes * factor_of(op.dest.slot)]
+    for size, step in zip(
+        reversed((1,) * (len(steps) - len(op.tile.shape)) + op.tile.shape), reversed(steps), strict=True
+    ):
+        if step == run:
+            run *= size
+        elif size > 1:
+            apart.append(step)
+    apart += [step * factor_of(index) for step, index in zip(steps, op.dest.index, strict=False)]
+    if run % piece == 0 and not any(each % piece for each in apart):
+        return
+    what = f"{run} bytes side by side" if run % piece else f"bytes that begin at no multiple of {piece}"
+    moved = " or ".join(map(str, sizes))
+    yield Finding(
+        "TG305",
+        f"`gather_to_lds` of {what} does not exist on {title}",
+        (Label(op.at),),
+        (f"each lane writes {moved} bytes: the last piece reaches into bytes of others",),
+        f"copy rows of a multiple of {piece} bytes to places that are one, or use `global_read` and `local_write`",
+    )
+
+
+def factor_of(index: Index) -> int:
+    """A number of which an index is a multiple, whatever its names stand for; 0 of zero itself."""
+    match index:
+        case Const(value):
+            return abs(value)
+        case Inexact(inner):
+            return factor_of(inner)
+        case Binary("+" | "-" | "min" | "max", left, right):
+            return gcd(factor_of(left), factor_of(right))
+        case Binary("*", left, right):
+            return factor_of(left) * factor_of(right)
+        case Binary("mod", left, Const(by)):
+            return gcd(factor_of(left), by)
+        case Select(_, then, otherwise):
+            return gcd(factor_of(then), factor_of(otherwise))
+    return 1
 
 
 def atomic_misfits(dtype: DType, at: Span, target: Target, title: str) -> Iterator[Finding]:

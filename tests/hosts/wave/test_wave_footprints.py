@@ -22,9 +22,10 @@ from oracles.wave_traces.wave_traces import Enough, traced
 from tidegate.graph import model as g
 from tidegate.hosts.wave.build import build
 from tidegate.hosts.wave.context import context_of
-from tidegate.hosts.wave.memory import Memory, _in_bytes
+from tidegate.hosts.wave.memory import Memory
 from tidegate.hosts.wave.nodes import op_of
 from tidegate.hosts.wave.regions import reached_graphs
+from tidegate.hosts.wave.touched import in_bytes
 from tidegate.index import WAVE, evaluate, names
 from tidegate.targets import load_target
 
@@ -128,10 +129,10 @@ def test_footprints_are_the_bytes_that_are_touched(name: str, target: str, monke
 
 def test_elements_smaller_than_a_byte() -> None:
     """Three of four bits are two bytes; what starts in the middle of one is not told apart from the rest."""
-    starts, width = _in_bytes(np.array([0, 2, 4]), 3, 4) or (np.array([]), 0)
+    starts, width = in_bytes(np.array([0, 2, 4]), 3, 4) or (np.array([]), 0)
     assert (starts.tolist(), width) == ([0, 1, 2], 2)
-    assert _in_bytes(np.array([0, 1, 2]), 2, 4) is None
-    assert _in_bytes(np.array([1]), 3, 8) is not None
+    assert in_bytes(np.array([0, 1, 2]), 2, 4) is None
+    assert in_bytes(np.array([1]), 3, 8) is not None
 
 
 def test_atomics_know_the_type_of_their_elements_and_copies_alone_are_certain() -> None:
