@@ -231,7 +231,7 @@ def test_each_has_a_section_that_answers_four_questions(assumption: Assumption) 
     page = (ROOT / PAGE).read_text(encoding="utf-8")
     section = re.search(rf"(?ms)^## {assumption.id}\n(.*?)(?=^## |\Z)", page)
     assert section, f"no heading `{assumption.id}`"
-    for word in ("**Means**", "**False**", "**Then**", "**Check**"):
+    for word in ("**Means**", "**False**", "**Consequence**", "**Check**"):
         assert word in section[1]
     assert f"| [`{assumption.id}`](#{assumption.id}) | {assumption.text} |" in page
 
