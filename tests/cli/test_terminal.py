@@ -370,7 +370,7 @@ def test_targets_are_completed(line: str) -> None:
         ("tidegate sync a.tide --merge-waits ", "model never always"),
         ("tidegate explain a.tide --atomics c", "commute"),
         ("tidegate run a.tide --seed 3", "3"),
-        ("tidegate check --s", "--sarif --size --seed --stop-after"),
+        ("tidegate check --s", "--sarif --size --seed --std --stop-after"),
     ],
 )
 def test_words_are_completed(line: str, offered: str) -> None:
