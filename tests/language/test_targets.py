@@ -26,9 +26,9 @@ from tidegate.targets import (
     CODES,
     FACTS,
     OPERATIONS,
-    Counter,
-    Mma,
-    Operation,
+    CounterFacts,
+    MmaFacts,
+    OperationFacts,
     Target,
     default_target,
     is_unchecked,
@@ -213,7 +213,7 @@ def test_waves_map_to_simds() -> None:
 
 
 def test_matrix_instructions() -> None:
-    assert Mma(16, 16, 32, "f16", "f16", "f32") in load_target("gfx950").mmas("f16", "f16", "f32")
+    assert MmaFacts(16, 16, 32, "f16", "f16", "f32") in load_target("gfx950").mmas("f16", "f16", "f32")
     assert load_target("gfx942").mmas("f8e4m3fn", "f8e4m3fn", "f32") == ()
     assert load_target("sm_80").mmas("f8e4m3fn", "f8e4m3fn", "f32") == ()
 
@@ -485,9 +485,9 @@ def test_the_schema_and_the_classes_have_the_same_fields() -> None:
     for table in ("wave", "lds", "barrier", "fence", "cost"):
         part = getattr(load_target(""), table)
         assert [field.name for field in dataclasses.fields(part)] == [fact.last for fact in facts_of(table)]
-    for table, cls in (("counters.*", Counter), ("operations.*", Operation)):
+    for table, cls in (("counters.*", CounterFacts), ("operations.*", OperationFacts)):
         assert [field.name for field in dataclasses.fields(cls)] == [fact.last for fact in facts_of(table)]
-    assert [field.name for field in dataclasses.fields(Mma)] == [fact.last for fact in MMA_FACTS]
+    assert [field.name for field in dataclasses.fields(MmaFacts)] == [fact.last for fact in MMA_FACTS]
 
 
 def test_defaults_lie_in_their_own_range() -> None:
