@@ -11,7 +11,7 @@ Cost    `MOST_TRIED` evaluations, most of them of one condition
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from functools import lru_cache
 from math import lcm
 from typing import Any
 
@@ -20,6 +20,7 @@ from tidegate.footprint.questions import is_counter
 from tidegate.index import Binary, Compare, Cond, Const, Index, Name, names, walk
 
 MOST_TRIED = 128
+REMEMBERED = 20_000  # conditions
 COUNTS, ENDS, SIZES = 4, 3, 9  # values that are tried of a counter, of what remains of a loop, of a size
 
 Function = Callable[[Mapping[str, int]], Any]
@@ -35,26 +36,60 @@ def guess(
     order = list(dict.fromkeys((*first, *ends, *used)))
     axes = [range(ENDS) if name in ends else _values(name, conds) for name in order]
     hardest_first = sorted(dict.fromkeys(conds), key=lambda cond: not (isinstance(cond, Compare) and cond.op == "=="))
-    checks = [to_function(cond) for cond in hardest_first]
-    for point in islice(_points(order, axes, ends), MOST_TRIED):
-        if _all_hold(checks, point):
-            return point
+    return _first(order, axes, ends, hardest_first)
+
+
+def _first(
+    order: Sequence[str], axes: Sequence[Sequence[int]], ends: Mapping[str, Function], conds: Iterable[Cond]
+) -> dict[str, int] | None:
+    """Of all combinations, the last name changing first, the first point that fits.
+
+    Each condition is looked at as soon as the names in it have values: with it all points fail that differ in later
+    names alone. They count as tried.
+    """
+    place = {name: number if name not in ends else len(order) - 1 for number, name in enumerate(order)}
+    ready: list[list[Cond]] = [[] for _ in (*order, "")]  # by how many names have values
+    for cond in conds:
+        ready[1 + max((place[name] for name in names(cond)), default=-1)].append(cond)
+    checks: list[list[Function] | None] = [None] * len(ready)
+    alike = [1] * len(ready)  # so many points have the same first values
+    for number in reversed(range(len(order))):
+        alike[number] = alike[number + 1] * len(axes[number])
+    point: dict[str, int] = {}
+    chosen = [0] * len(order)  # which value of each axis
+    tried = depth = 0
+    while tried < MOST_TRIED:
+        own = checks[depth]
+        if own is None:
+            own = checks[depth] = [to_function(cond) for cond in ready[depth]]
+        now = _ended(point, ends) if ends and depth == len(order) else point
+        if not own or _all_hold(own, now):
+            if depth == len(order):
+                return now
+            chosen[depth] = 0
+        else:
+            tried += alike[depth]
+            while depth and chosen[depth - 1] + 1 == len(axes[depth - 1]):
+                depth -= 1
+            if not depth:
+                return None
+            depth -= 1
+            chosen[depth] += 1
+        point[order[depth]] = axes[depth][chosen[depth]]
+        depth += 1
     return None
+
+
+def _ended(values: Mapping[str, int], ends: Mapping[str, Function]) -> dict[str, int]:
+    """Of a loop in `ends` the value says how many iterations follow."""
+    point = dict(values)
+    for name, trips in ends.items():
+        point[name] = trips(point) - 1 - point[name]
+    return point
 
 
 def _is_told(trips: Index | None, used: Mapping[str, None]) -> bool:
     return trips is not None and all(name in used for name in names(trips))
-
-
-def _points(
-    order: Sequence[str], axes: Sequence[Sequence[int]], ends: Mapping[str, Function]
-) -> Iterator[dict[str, int]]:
-    """All combinations. Of a loop in `ends` the value says how many iterations follow."""
-    for values in product(*axes):
-        point = dict(zip(order, values, strict=True))
-        for name, trips in ends.items():
-            point[name] = trips(point) - 1 - point[name]
-        yield point
 
 
 def _all_hold(checks: Iterable[Function], point: Mapping[str, int]) -> bool:
@@ -75,13 +110,19 @@ def _values(name: str, conds: Iterable[Cond]) -> Sequence[int]:
 
 def _step(name: str, conds: Iterable[Cond]) -> int:
     """In which steps a size changes anything: what it is divided by at once."""
-    found = 1
-    for cond in conds:
-        if name in names(cond):
-            for node in walk(cond):
-                match node:
-                    case Binary("//" | "mod", left, Const(by)) if by > 0 and Name(name) in _terms(left):
-                        found = lcm(found, by)
+    return lcm(*(_steps(cond).get(name, 1) for cond in conds))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _steps(cond: Cond) -> Mapping[str, int]:
+    """By name, what it is divided by at once in one condition."""
+    found: dict[str, int] = {}
+    for node in walk(cond):
+        match node:
+            case Binary("//" | "mod", left, Const(by)) if by > 0:
+                for term in _terms(left):
+                    if isinstance(term, Name):
+                        found[term.name] = lcm(found.get(term.name, 1), by)
     return found
 
 
