@@ -66,14 +66,20 @@ def _find(conds: tuple[Cond, ...], order: tuple[str, ...], others: bool) -> Poin
 
 def has_point(conds: Sequence[Cond]) -> bool:
     """Whether there may be such a point at all: much cheaper than to find one. Yes, if isl gives up."""
+    return may_have_point(conds) is not False
+
+
+def may_have_point(conds: Sequence[Cond]) -> bool | Undecided:
+    """The same, and `UNDECIDED` if isl gives up."""
     return _has_point(tuple(conds))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _has_point(conds: tuple[Cond, ...]) -> bool:
+def _has_point(conds: tuple[Cond, ...]) -> bool | Undecided:
     system, _ = as_system(conds, ())
     found = _may_hold(system) if system else None
-    return found if found is not None else bool(_may_hold(_question(conds, ())[0]))
+    found = found if found is not None else _may_hold(_question(conds, ())[0])
+    return UNDECIDED if found is None else found
 
 
 def _question(conds: Sequence[Cond], order: Sequence[str]) -> tuple[str, list[str]]:
@@ -117,7 +123,7 @@ def _joined(context: Any, system: System) -> Any:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _may_hold(question: System | str) -> bool | None:
+def _may_hold(question: System | str) -> bool | Undecided | None:
     """None if there are too many ways to look at them one by one."""
     import islpy as isl
 
@@ -134,7 +140,7 @@ def _may_hold(question: System | str) -> bool | None:
                 return None
         return False
     except isl.Error:
-        return True
+        return UNDECIDED
 
 
 @cache

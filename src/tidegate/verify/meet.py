@@ -33,7 +33,7 @@ from tidegate.index import (
     names,
     why_not_affine,
 )
-from tidegate.language.points import Undecided, find_point, has_point
+from tidegate.language.points import UNDECIDED, Undecided, find_point, may_have_point
 from tidegate.verify.asked import BYTE, Point, Question, Waves
 from tidegate.verify.by_thread import ask_by_thread
 from tidegate.verify.conds import Conds
@@ -41,6 +41,7 @@ from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
 from tidegate.verify.tables import Box, RangesOf, make_table, normal_start
 
 NO_COND: Conds = frozenset()
+MOST_POINTS_KEPT = 1 << 23  # of large tables; others are made anew
 
 
 class Meet:
@@ -54,6 +55,8 @@ class Meet:
         self.where = (*self.graph.where, *_grid(self.graph))
         self.sizes = [each.name for each in self.graph.sizes]
         self.asked = self.queries = self.by_thread = 0
+        self.room = MOST_POINTS_KEPT
+        self.given_up = 0  # questions that isl did not decide
         self.known: dict[object, Point | None] = {}
         self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
         self.held: dict[object, list[Cond]] = {}
@@ -68,12 +71,54 @@ class Meet:
         classes = (self.footprints.class_of(x.node), self.footprints.class_of(y.node))
         key = (*classes, iterations, waves, tuple(ways))
         if key not in self.known:
-            # Most pairs never meet, whatever the iterations are, or whatever happens between them.
-            may = self.ever_meet(x, y, waves)
-            if may and tuple(ways) != (NO_COND,):
-                may = self.may_meet(x, y, iterations, waves)
-            self.known[key] = self.ask_about(x, y, iterations, ways, waves) if may else None
+            self.known[key] = self.find_new(x, y, iterations, ways, waves) if self.ever_meet(x, y, waves) else None
         return self.known[key]
+
+    def find_new(
+        self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves
+    ) -> Point | None:
+        """Most pairs never meet, whatever the iterations are, and of those that do most meet in these as well: whether
+        they do whatever happens between them is asked only if not, and then for all other ways too."""
+        if tuple(ways) == (NO_COND,):
+            return self.ask_about(x, y, iterations, ways, waves)
+        key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, waves)
+        if (key in self.may or not self.is_for_isl(x, y, iterations, waves)) and not self.may_meet(
+            x, y, iterations, waves
+        ):
+            return None
+        given_up = self.given_up
+        found = self.ask_about(x, y, iterations, ways, waves)
+        unsure = self.given_up > given_up  # with less to decide isl may see that there is none
+        if key not in self.may and (found is None or unsure) and not self.may_meet(x, y, iterations, waves):
+            return None
+        return found
+
+    def is_for_isl(self, x: Touch, y: Touch, iterations: Iterations, waves: Waves) -> bool:
+        """Whether isl alone decides, for which what holds under more conditions holds under fewer of them."""
+        questions = self.questions(x, y, iterations, waves)
+        return all(each.table is None and each.threads is None for each in questions)
+
+    def find_reached(
+        self,
+        x: Touch,
+        y: Touch,
+        iterations: Iterations,
+        ways: Sequence[Conds],
+        before: Sequence[Conds],
+        waves: Waves,
+    ) -> Point | None:
+        """As `find`, if x is reached at all, which asks for one of `before` as well. Where it meets y on its only way
+        under these, it does so without them."""
+        strict = tuple({one | other for one in ways for other in before})
+        classes = (self.footprints.class_of(x.node), self.footprints.class_of(y.node))
+        key, stricter = ((*classes, iterations, waves, each) for each in (tuple(ways), strict))
+        new = len(ways) == 1 and key not in self.known and stricter not in self.known
+        if new and self.ever_meet(x, y, waves) and self.is_for_isl(x, y, iterations, waves):
+            questions, given_up = self.questions(x, y, iterations, waves), self.given_up
+            if len(questions) == 1 and self.find(x, y, iterations, strict, waves) and self.given_up == given_up:
+                self.known[key] = self.point(questions[0], ways[0])
+        found = self.find(x, y, iterations, ways, waves)
+        return found if found is not None and self.find(x, y, iterations, strict, waves) is not None else None
 
     def leans_on_lanes(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> bool:
         """Whether two accesses of a wave that do not meet would, if nothing were known of their lanes."""
@@ -113,7 +158,9 @@ class Meet:
         found = self.made.get(key)
         if found is None:
             found = tuple(self.new_questions(x, y, iterations, waves, by_lanes=by_lanes))
-            if all(each.table is None or each.table.is_small for each in found):
+            points = sum(each.table.points for each in found if each.table is not None and not each.table.is_small)
+            if points <= self.room:
+                self.room -= points
                 self.made[key] = found  # asked again on other ways
         return found
 
@@ -208,8 +255,14 @@ class Meet:
             for way in ways:
                 given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
                 if given is not None and self.holds(given[0]):
-                    return Point(question.spot.buffer, given[1], partial(self.witness, question, way, given[0]))
+                    return self.point(question, way)
         return None
+
+    def point(self, question: Question, way: Conds) -> Point | None:
+        given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
+        if given is None:
+            return None
+        return Point(question.spot.buffer, given[1], partial(self.witness, question, way, given[0]))
 
     def witness(self, question: Question, way: Conds, asked: Sequence[Cond]) -> dict[str, int] | Undecided | None:
         """The point that shows a meeting, with the waves that a table has for it."""
@@ -403,7 +456,9 @@ class Meet:
     def holds(self, conds: Sequence[Cond]) -> bool:
         """Whether there may be a point."""
         self.queries += 1
-        return has_point(self.ranged(conds))
+        found = may_have_point(self.ranged(conds))
+        self.given_up += found is UNDECIDED
+        return found is not False
 
     def ranged(self, conds: Sequence[Cond]) -> list[Cond]:
         """Conditions with what is known of their names."""

@@ -89,10 +89,7 @@ class Table:
         self.axes, self.boxes, self.parts = tuple(axes), boxes, parts
         self.env = {axis.name: _along(axis, place, len(axes)) for place, axis in enumerate(axes)}
         self.by_value = {axis.name for axis in axes if not axis.rest}
-        shape = tuple(axis.size for axis in axes)
-        self.shifts = {
-            shift: self.overlap(shift, may_pair, apart, shape) for shift in self.parts.shifts(boxes, self.env)
-        }
+        self.shifts = self.overlaps(may_pair, apart, tuple(axis.size for axis in axes))
         self.held: dict[Cond, Truths] = {}
 
     @property
@@ -100,16 +97,26 @@ class Table:
         """Whether it may be kept for as long as somebody may ask again."""
         return prod(axis.size for axis in self.axes) <= SMALL
 
-    def overlap(self, shift: int, may_pair: Cond, apart: int | None, shape: tuple[int, ...]) -> Truths:
+    @property
+    def points(self) -> int:
+        """How much memory it takes."""
+        return prod(axis.size for axis in self.axes) * len(self.shifts)
+
+    def overlaps(self, may_pair: Cond, apart: int | None, shape: tuple[int, ...]) -> dict[int, Truths]:
         import numpy as np
 
-        distance = np.asarray(self.parts.distance(self.env) + shift)
-        meets = _overlaps(distance, *self.boxes)
-        if apart is not None:
-            meets = meets & (distance != apart)
+        here = self.parts.distance(self.env)
         # A number that cannot be computed may be any.
         unknown = divides_by_zero([box.start for box in self.boxes], self.env)
-        return np.broadcast_to((meets | unknown) & is_true(may_pair, self.env), shape)
+        pairs = is_true(may_pair, self.env)
+        found: dict[int, Truths] = {}
+        for shift in self.parts.shifts(self.boxes, here):
+            distance = np.asarray(here + shift)
+            meets = _overlaps(distance, *self.boxes)
+            if apart is not None:
+                meets = meets & (distance != apart)
+            found[shift] = np.broadcast_to((meets | unknown) & pairs, shape)
+        return found
 
     def ask(self, conds: Iterable[Cond]) -> tuple[list[Cond], bool] | None:
         """The conditions with what is known of the waves put in; whether nothing was lost; None if they never meet."""
@@ -189,13 +196,12 @@ class _Parts:
         left = self.math.index(self.left)
         return evaluate(left, {name: point.get(name, 0) for name in names(left)})
 
-    def shifts(self, boxes: tuple[Box, Box], env: Mapping[str, Any]) -> list[int]:
-        """The distances of the part that is left at which boxes can overlap."""
+    def shifts(self, boxes: tuple[Box, Box], here: Any) -> list[int]:
+        """The distances of the part that is left at which boxes can overlap, so far apart by the other one."""
         step = gcd(*self.left[0].values())
         if not step:
             return [0]
         x, y = boxes
-        here = self.distance(env)
         low = min(x.offsets) - max(y.offsets) - y.width + 1 - int(here.max() if hasattr(here, "max") else here)
         high = max(x.offsets) - min(y.offsets) + x.width - 1 - int(here.min() if hasattr(here, "min") else here)
         least, most = self.math.bounds_of(self.left)
@@ -283,7 +289,7 @@ def _make_table(
     parts = _Parts((decided, rest), (left, 0), math)
     env = {axis.name: _along(axis, place, len(axes)) for place, axis in enumerate(axes)}
     computed = (math.index(parts.decided), may_pair, *divisors([box.start for box in boxes]))
-    if not all(fits(expr, env) for expr in computed) or len(parts.shifts(boxes, env)) > MOST_SHIFTS:
+    if not all(fits(expr, env) for expr in computed) or len(parts.shifts(boxes, parts.distance(env))) > MOST_SHIFTS:
         return None
     return Table(axes, boxes, parts, may_pair, apart)
 
@@ -359,10 +365,12 @@ def _overlaps(distance: Any, x: Box, y: Box) -> Any:
     import numpy as np
 
     apart = np.unique(np.subtract.outer(np.array(x.offsets), np.array(y.offsets)))
-    values, where = np.unique(distance, return_inverse=True)
+    low, high = int(distance.min()), int(distance.max())
+    few = high - low < max(distance.size, SMALL)  # then each is looked at once: to sort them takes longer than the rest
+    values, where = (np.arange(low, high + 1), distance - low) if few else (distance, ...)
     place = np.searchsorted(apart, values - x.width, side="right")
     meets = (place < len(apart)) & (apart[np.minimum(place, len(apart) - 1)] < values + y.width)
-    return meets[where].reshape(np.shape(distance))
+    return meets[where]
 
 
 def _both(one: Cond, other: Cond) -> Cond:

@@ -26,7 +26,7 @@ from tidegate.graph import model as g
 from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
-from tidegate.verify.asked import Waves
+from tidegate.verify.asked import Point, Waves
 from tidegate.verify.conds import Conds
 from tidegate.verify.events import Access, LaneFence, conflict
 from tidegate.verify.ground import Ground, Stretch
@@ -371,10 +371,14 @@ class _Verifier:
 
     def ask(self, found: _Found, second: int, waves: Waves) -> None:
         x, y = self.footprints.accesses[found.node], self.footprints.accesses[second]
-        point = self.meet.find(x, y, found.iterations, found.ways, waves)
+        point = self.meet.find(x, y, found.iterations, found.ways, waves) if waves.same else None
         if point is None and waves.same and self.witnesses and not self.leans:
             self.leans = self.meet.leans_on_lanes(x, y, found.iterations, found.ways, waves)
-        if point is None or not self.can_be(found, x, y, waves):
+        if waves.same:
+            point = point if point is not None and self.can_be(found, x, y, waves) else None
+        else:
+            point = self.reached(found, x, y, waves)
+        if point is None:
             return
         origin = self.flow.origin
         if not self.witnesses:
@@ -397,6 +401,15 @@ class _Verifier:
             return True
         ways = tuple({one | other for one in found.ways for other in before})
         return self.meet.find(x, y, found.iterations, ways, waves) is not None
+
+    def reached(self, found: _Found, x: Touch, y: Touch, waves: Waves) -> Point | None:
+        """Where two waves meet, if x is reached at all."""
+        if not self.meet.ever_meet(x, y, waves):
+            return None
+        before = self.reach.ways_to(found.node, found.iterations)
+        if before is None:
+            return self.meet.find(x, y, found.iterations, found.ways, waves)
+        return self.meet.find_reached(x, y, found.iterations, found.ways, before, waves)
 
     def is_wild(self, found: _Found, second: int) -> bool:
         """Whether one of two accesses lies in a loop with several ways in: there all paths count as possible."""
