@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from tidegate.assumptions import show_assumptions
 from tidegate.diag import Finding, Findings
 from tidegate.passes import Checked
-from tidegate.verify.say import show_verification
+from tidegate.verify.say import cut_short, show_verification
 
 
 def verdict_on(checked: Checked, more: Iterable[Finding] = ()) -> Findings:
@@ -53,7 +53,8 @@ def _reproduced(checked: Checked, line: str) -> str:
     assert checked.verification is not None
     count = len(checked.verification.suspects)
     if checked.shown == count > 0 and all(each.code != "TG104" for each in checked.findings):
-        return f"not proved: {'1 race,' if count == 1 else f'{count} races, each'} reproduced in simulation"
+        races = "1 race," if count == 1 else f"{count} races, each"
+        return f"not proved: {races} reproduced in simulation{cut_short(checked.verification)}"
     for many, how in (
         (checked.shown, "reproduced in simulation"),
         (checked.refuted, "refuted by exhaustive simulation"),

@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tidegate.graph.build import build_graph
+from tidegate.language.parse import parse
+from tidegate.targets import load_target
+from tidegate.verify.say import show_verification
+from tidegate.verify.verify import MOST_SUSPECTS, verify
 from tests.conftest import ROOT
 
 
@@ -24,3 +29,17 @@ def test_rows_are_measured_though_the_output_is_a_file(tmp_path: Path) -> None:
         ("6", "sync", "0"),
     ]
     assert all(int(count) > 100 for *_, count in rows)
+
+
+def test_a_program_with_hundreds_of_races_is_said_to_be_cut_short() -> None:
+    """Each race takes questions: beyond some hundreds nobody reads on, and the verdict says that it stopped."""
+    writes = "\n".join(["  local_write %t, %b[0, 0]"] * 21)
+    text = (
+        "target gfx942\n\nkernel @many() waves 4 {\n  %b = alloc : lds<4x4xi32>\n  %t = splat wave : tile<1x4xi32>\n"
+        f"{writes}\n  shared_memory_barrier\n{writes}\n}}\n"
+    )
+    (kernel,) = parse(text).kernels
+    graph = build_graph(kernel, load_target("gfx942")).graph
+    found = verify(graph, load_target("gfx942"))
+    assert MOST_SUSPECTS <= len(found.suspects) < 21 * 22
+    assert f"the bound of {MOST_SUSPECTS} suspects was reached" in show_verification(found, graph)

@@ -216,11 +216,11 @@ class _Search:
         each = [prod(sizes[name] for name in part) for part in (self.shared, self.x_names, self.y_names)]
         if prod(each) > MOST_TRIED or each[0] * (each[1] + each[2]) > MOST_EVALUATED:
             return None
-        wanted = {kind for kind in KINDS if kind in kinds}
-        found: dict[Pairs, _Best] = {}
+        wanted = {kind.value for kind in KINDS if kind in kinds}
+        found: dict[int, _Best] = {}
         for values in self.combinations(self.shared):
             self.compare(values, wanted, found)
-        return {kind: self.example(best) for kind, best in found.items()}
+        return {Pairs(kind): self.example(best) for kind, best in found.items()}
 
     def example(self, best: _Best) -> Example:
         left = tuple(
@@ -234,7 +234,7 @@ class _Search:
         for values in product(*(self.domains[name].values for name in listed)):
             yield dict(zip(listed, values, strict=True))
 
-    def compare(self, shared: dict[str, int], kinds: set[Pairs], found: dict[Pairs, _Best]) -> None:
+    def compare(self, shared: dict[str, int], kinds: set[int], found: dict[int, _Best]) -> None:
         xs = list(self.reached(self.x, shared, self.x_names))
         ys = list(self.reached(self.y, shared, self.y_names))
         if not xs or not ys:
@@ -275,11 +275,11 @@ class _Search:
         distance = env.get("d", 1) if question.carried else 0
         return (env["v"], distance, *[env.get(name, 0) for name in question.rounds])
 
-    def note(self, xs: Envs, ys: Envs, kinds: set[Pairs], found: dict[Pairs, _Best]) -> None:
-        waves = self.question.waves
+    def note(self, xs: Envs, ys: Envs, kinds: set[int], found: dict[int, _Best]) -> None:
+        half = self.question.waves // 2
         for (u, *rests), x_envs in xs.items():
             for (v, distance, *rounds), y_envs in ys.items():
-                kind = kind_of(u, v, waves)
+                kind = _kind_of(u, v, half)
                 if kind not in kinds:
                     continue
                 best = found.get(kind)
@@ -369,12 +369,19 @@ class _Ready:
 
 
 def kind_of(u: int, v: int, waves: int) -> Pairs:
-    half = waves // 2
+    return Pairs(_kind_of(u, v, waves // 2))
+
+
+OWN, WITHIN, BACK, FORTH = (kind.value for kind in KINDS)
+
+
+def _kind_of(u: int, v: int, half: int) -> int:
+    """The value of a kind: to hash a number takes a tenth of what a member of an enumeration takes."""
     if u == v:
-        return Pairs.OWN
+        return OWN
     if (u < half) == (v < half):
-        return Pairs.WITHIN
-    return Pairs.FORTH if u < half else Pairs.BACK
+        return WITHIN
+    return FORTH if u < half else BACK
 
 
 @cache

@@ -50,6 +50,7 @@ class Verification:
     queries: int = 0
     leans_on_lanes: bool = False  # whether two accesses of a wave are kept apart by which lane touches which byte
     visits: int = 0  # steps back along paths
+    cut_short: str = ""  # the bound at which no further suspects were looked for
 
     @property
     def is_proved(self) -> bool:

@@ -4,7 +4,7 @@ Needs   paths
 Gives   sets of conditions, of which one holds whenever a wave comes to a node in given iterations
 Keeps   nothing that can happen is excluded; names of iterations and of free numbers on the way are new ones, so that
         they say nothing about those of any other path
-Cost    one search back to the beginning for each node that is asked about
+Cost    one search back to the beginning for each stretch of straight code that is asked about
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Reach:
 
     def ways_to(self, node: int, iterations: Iterations) -> list[Conds] | None:
         """Conditions in the iterations given; None if they ask for nothing."""
+        node = self.first(node)  # in the same loops
         if node not in self.known:
             self.known[node] = self.search(node)
         ways = self.known[node]
@@ -37,6 +38,18 @@ class Reach:
             if step[0] != WILD
         }
         return [self.renamed(way, by) for way in ways]
+
+    def first(self, node: int) -> int:
+        """The first node of the straight code that one stands in: whoever comes to either comes to both."""
+        flow = self.paths.flow
+        for _ in flow.origin:
+            previous = flow.before[node]
+            if node in flow.entries or len(previous) != 1 or flow.successors[previous[0]] != (node,):
+                break
+            if self.paths.around[previous[0]] != self.paths.around[node]:
+                break
+            node = previous[0]
+        return node
 
     def search(self, node: int) -> list[Conds] | None:
         search = Search(self.paths, _unchanged)

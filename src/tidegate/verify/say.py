@@ -36,10 +36,14 @@ def show_verification(found: Verification, graph: g.SyncGraph) -> str:
         return f"not proved: {'; '.join(found.undecided)}"
     if found.suspects:
         count = len(found.suspects)
-        return f"not proved: {count} unordered pair{'s' * (count != 1)} of accesses"
+        return f"not proved: {count} unordered pair{'s' * (count != 1)} of accesses{cut_short(found)}"
     if found.outside:
         return f"not proved: {'; '.join(found.outside)}"
     return f"proved: {what_is_proved(found, graph)}"
+
+
+def cut_short(found: Verification) -> str:
+    return f" ({found.cut_short}: there may be more)" if found.cut_short else ""
 
 
 def what_is_proved(found: Verification, graph: g.SyncGraph) -> str:

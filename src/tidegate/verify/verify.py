@@ -38,7 +38,7 @@ from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
-MOST_SUSPECTS = 400
+MOST_SUSPECTS = 200
 
 
 def verify(
@@ -149,10 +149,12 @@ class _Verifier:
                 return Verification(undecided=undecided)
             if at_once_first:  # a question for each access, where searches may take thousands of steps
                 self.at_once()
+            cut_short = ""
             for head, nodes in self.segments().items():
                 for mode in self.modes(head):
                     self.segment(head, nodes, mode)
                 if len(self.suspects) >= MOST_SUSPECTS:
+                    cut_short = f"the bound of {MOST_SUSPECTS} suspects was reached"
                     break  # enough to see that it is wrong
             if not at_once_first:
                 self.at_once()
@@ -172,6 +174,7 @@ class _Verifier:
             queries=self.meet.queries - self.before[1],
             leans_on_lanes=self.leans,
             visits=self.paths.effort - self.saved,
+            cut_short=cut_short,
         )
 
     # --- stretches of code ---
