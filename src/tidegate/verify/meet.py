@@ -74,9 +74,7 @@ class Meet:
             self.known[key] = self.find_new(x, y, iterations, ways, waves) if self.ever_meet(x, y, waves) else None
         return self.known[key]
 
-    def find_new(
-        self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves
-    ) -> Point | None:
+    def find_new(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
         """Most pairs never meet, whatever the iterations are, and of those that do most meet in these as well: whether
         they do whatever happens between them is asked only if not, and then for all other ways too."""
         if tuple(ways) == (NO_COND,):
