@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import ROOT
 from tidegate.graph.build import build_graph
 from tidegate.language.parse import parse
 from tidegate.targets import load_target
 from tidegate.verify.say import show_verification
 from tidegate.verify.verify import MOST_SUSPECTS, verify
-from tests.conftest import ROOT
 
 
 def test_rows_are_measured_though_the_output_is_a_file(tmp_path: Path) -> None:
