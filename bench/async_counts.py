@@ -33,7 +33,7 @@ from tidegate.graph import model as g
 from tidegate.language.ops import SharedMemoryBarrier, WaitCount
 from tidegate.placement.need import copy_counters
 from tidegate.targets import Target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.verify import is_ordered
 
 COUNT, QUICK = 2_000, 100
 MOST_NAMED = 12
@@ -95,7 +95,7 @@ class Sums:
                 self.named.setdefault(outcome, []).append(f"{case.name} point {count.point}")
 
     def ask_verifier(self, case: Case, after: g.SyncGraph) -> None:
-        proved = is_proved(after, case.target)
+        proved = is_ordered(after, case.target)
         for point, name, _ in counts_in(after):
             outcome = NOT_PROVED
             if proved:
@@ -153,7 +153,7 @@ def is_loosest(graph: g.SyncGraph, target: Target, number: int, name: str) -> bo
         return True
     counts = tuple((each, count + (each == name)) for each, count in point.action.op.counts)
     changed = replace(point, action=g.Sync(replace(point.action.op, counts=counts)))
-    return not is_proved(replace(graph, points=(*graph.points[:number], changed, *graph.points[number + 1 :])), target)
+    return not is_ordered(replace(graph, points=(*graph.points[:number], changed, *graph.points[number + 1 :])), target)
 
 
 # --- one count ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tidegate.graph.plan import Plan
 from tidegate.session import Session
 from tidegate.synchronize import Synchronized, SyncOptions, synchronize
 from tidegate.synchronize.pricing import cycles_of
-from tidegate.verify.verify import is_proved
+from tidegate.verify.verify import is_ordered
 
 STRATEGIES = {"default": "", "minimal": "minimal", "optimal": "optimal"}
 EPSILON = 1e-6
@@ -158,7 +158,7 @@ def made(case: Case, name: str) -> Synchronized:
 def examine(case: Case, plan: Plan, outcome: Outcome) -> None:
     """Whether it is proved, and what of it could be weaker."""
     after = apply_to_graph(plan, case.graph)
-    outcome.proved = is_proved(after, case.target)
+    outcome.proved = is_ordered(after, case.target)
     if not outcome.proved:
         return
     gone: set[int] = set()
@@ -173,6 +173,6 @@ def examine(case: Case, plan: Plan, outcome: Outcome) -> None:
 
 def holds(case: Case, trial: Weaker) -> bool:
     try:
-        return is_proved(apply_to_graph(trial.plan, case.graph), case.target)
+        return is_ordered(apply_to_graph(trial.plan, case.graph), case.target)
     except BadInput:
         return False

@@ -27,7 +27,7 @@ from tidegate.graph.plan import Change, Insert, Plan
 from tidegate.index import INDEX_TYPES, evaluate, holds
 from tidegate.language import ops
 from tidegate.simulate.judge import judge
-from tidegate.verify.verify import is_proved
+from tidegate.verify.verify import is_ordered
 
 BARRIERS = (ops.WorkgroupBarrier, ops.SharedMemoryBarrier, ops.Signal)
 DRAIN = ops.SharedMemoryBarrier(wait_async_ops=True)
@@ -122,7 +122,7 @@ class Search:
         if any(not chosen & ~known for known in self.unproved):
             return False
         self.proofs += 1
-        found = is_proved(self.graph(chosen), self.case.target)
+        found = is_ordered(self.graph(chosen), self.case.target)
         (self.proved if found else self.unproved).append(chosen)
         return found
 

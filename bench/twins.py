@@ -19,7 +19,7 @@ from oracles.twin import STRICT, Rules, generate, judge, to_tide
 from tidegate.graph.build import build_graph
 from tidegate.language.parse import parse
 from tidegate.targets import load_target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.verify import is_ordered
 
 KINDS = ("lanes", "counts", "atomics")
 FULL, QUICK, SLICE = 10_000, 200, 50
@@ -70,7 +70,7 @@ def compare(kind: str, seeds: Iterable[int]) -> Compared:
         program = generate(kind, seed)
         (kernel,) = parse(to_tide(program)).kernels
         target = load_target(kernel.target)
-        proved, safe = is_proved(build_graph(kernel, target).graph, target), judge(program, rules=READINGS).safe
+        proved, safe = is_ordered(build_graph(kernel, target).graph, target), judge(program, rules=READINGS).safe
         found.programs += 1
         found.wrong += not safe
         found.proved += proved

@@ -18,7 +18,7 @@ from oracles.corpus import Kernel, graph_of, llvm_text, ptx_text
 from oracles.facts import Fact, facts_of
 from oracles.order import Objection, absent, objections, placed, unplaced
 from oracles.sass import read_sass
-from tidegate.verify.verify import is_proved
+from tidegate.verify.verify import is_ordered
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ def examine(pairs: Sequence[tuple[Kernel, str]]) -> list[Examined]:
 def _asked(kernel: Kernel, target: str) -> Examined:
     graph, known = graph_of(kernel, target)
     sizes = {size.name: size.default for size in graph.sizes}
-    return Examined(kernel, target, is_proved(graph, known), facts_of(graph, known, sizes))
+    return Examined(kernel, target, is_ordered(graph, known), facts_of(graph, known, sizes))
 
 
 def _compile(found: list[Examined]) -> None:

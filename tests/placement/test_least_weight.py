@@ -20,7 +20,7 @@ from tidegate.placement.place import find_slots
 from tidegate.synchronize import SyncOptions, synchronize_graph
 from tidegate.synchronize.judging import BarrierJudge
 from tidegate.targets import Target, load_target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.verify import is_ordered
 
 # The write before the loop meets the read from the second iteration on. The loop needs two barriers anyway; the one
 # from the last read round to the next write may stand in the arm, which every iteration but the first takes.
@@ -52,7 +52,7 @@ def graph_of(text: str) -> tuple[g.SyncGraph, Target]:
 def planned(graph: g.SyncGraph, target: Target, strategy: str, **options: bool) -> tuple[float, float | None]:
     """Weight and bound of a plan that the verifier proves."""
     placed = synchronize_graph(graph, target, SyncOptions(strategy=strategy, **options))  # type: ignore[arg-type]
-    assert is_proved(apply_to_graph(placed.plan, graph), target)
+    assert is_ordered(apply_to_graph(placed.plan, graph), target)
     return placed.weight, placed.optimum.bound if placed.optimum else None
 
 
@@ -130,4 +130,4 @@ def test_the_plan_of_a_graph_has_no_barrier_that_the_proof_does_without() -> Non
     assert plan.edits
     for each in plan.edits:
         less = Plan(tuple(other for other in plan.edits if other is not each))
-        assert not is_proved(apply_to_graph(less, case.graph), case.target), each
+        assert not is_ordered(apply_to_graph(less, case.graph), case.target), each

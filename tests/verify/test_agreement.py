@@ -38,7 +38,7 @@ from tidegate.synchronize import SyncOptions, propose
 from tidegate.synchronize.redundant import REMOVED
 from tidegate.targets import Target
 from tidegate.verify.prover import Prover
-from tidegate.verify.verify import is_proved, verify
+from tidegate.verify.verify import is_ordered, verify
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.tide"))
 BROKEN = sorted((ROOT / "examples" / "broken").glob("*.tide"))
@@ -56,7 +56,7 @@ def some(paths: list[Path]) -> list[object]:
 
 
 def still_proved(graph: g.SyncGraph, target: Target, edits: Edits) -> bool:
-    return is_proved(Prover(graph, target).edited(edits, {}).graph, target)  # from nothing
+    return is_ordered(Prover(graph, target).edited(edits, {}).graph, target)  # from nothing
 
 
 def unit_of(path: Path) -> Session:
@@ -164,7 +164,7 @@ def test_all_say_the_same_of_every_barrier(path: Path) -> None:
 
 @pytest.mark.parametrize("path", some(EXAMPLES))
 def test_all_say_the_same_where_a_barrier_is_too_many(path: Path) -> None:
-    programs = [each for each in with_more(unit_of(path)) if is_proved(graph_of(each), each.target)]
+    programs = [each for each in with_more(unit_of(path)) if is_ordered(graph_of(each), each.target)]
     assert programs or path.stem in ("gemm_mbarrier", "gemm_pingpong")
     for each in programs:
         assert agree(each)
@@ -174,7 +174,7 @@ def test_all_say_the_same_where_a_barrier_is_too_many(path: Path) -> None:
 def test_no_count_could_be_larger_unless_advice_says_so(path: Path) -> None:
     unit = unit_of(path)
     graph, checked = graph_of(unit), check_session(unit)
-    if not is_proved(graph, unit.target):
+    if not is_ordered(graph, unit.target):
         pytest.skip("the verifier does not decide it, and runs take its place")
     waits = [
         (number, point.action.op, name, count)
@@ -217,7 +217,7 @@ def test_nothing_is_called_redundant_in_a_program_that_is_wrong(path: Path) -> N
 @pytest.mark.parametrize("path", some(BROKEN))
 def test_what_sync_makes_of_a_wrong_program_has_no_redundant_barrier(path: Path) -> None:
     made = propose(unit_of(path), SyncOptions(remove_redundant=True, judge=False))
-    if made.after is None or not is_proved(made.after, made.unit.target):
+    if made.after is None or not is_ordered(made.after, made.unit.target):
         return  # no barrier mends it
     pieces = Pieces(made.after, made.unit.target)
     assert not pieces.removed

@@ -37,7 +37,7 @@ from tidegate.targets import Target, load_target
 from tidegate.verify import ground
 from tidegate.verify.model import Verification
 from tidegate.verify.prover import Prover
-from tidegate.verify.verify import is_proved, verify
+from tidegate.verify.verify import is_ordered, verify
 
 PLANS = 6  # of each program
 SOURCES: dict[str, Callable[[random.Random], tuple[g.SyncGraph, Target]]] = {
@@ -110,14 +110,14 @@ def compare(source: str, seed: int) -> tuple[int, int]:
             continue
         count += 1
         text = f"{source} {seed}, plan {number}: {plan}\n{show_graph(graph)}"
-        expected = is_proved(alone, target)
+        expected = is_ordered(alone, target)
         proved += expected
-        assert shared.is_proved(plan) == expected, text
+        assert shared.is_ordered(plan) == expected, text
         tried = full.program(plan)
         again = verify(tried.graph, target, ground=tried.ground)
         # The program with gaps, proved from nothing, and the program that the plan makes.
         assert said(again, tried.graph) == said(verify(tried.graph, target), tried.graph), text
-        assert again.is_proved == expected, text
+        assert again.is_ordered == expected, text
     return proved, count
 
 
@@ -164,9 +164,9 @@ def test_what_is_deleted_issues_nothing() -> None:
     graph = parse_graph(COUNTED)
     target = load_target("gfx950")
     plan = Plan((Delete(1),))
-    assert not is_proved(apply_to_graph(plan, graph), target)
-    assert not Prover(graph, target).is_proved(plan)
-    assert Prover(graph, target).is_proved(Plan((*plan.edits, Change(2, WaitCount((("vmcnt", 0),))))))
+    assert not is_ordered(apply_to_graph(plan, graph), target)
+    assert not Prover(graph, target).is_ordered(plan)
+    assert Prover(graph, target).is_ordered(Plan((*plan.edits, Change(2, WaitCount((("vmcnt", 0),))))))
 
 
 COUNTED = """graph @counted target gfx950 waves 1

@@ -85,7 +85,7 @@ def _as_named(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan:
 def _as_proved(plan: Plan, graph: g.SyncGraph, target: Target) -> Plan:
     """Where only the counts as given are proved, these stay: the values do not name all that is waited for."""
     prover = Prover(graph, target)
-    if not plan.edits or prover.is_proved(plan) or not prover.is_proved(Plan(())):
+    if not plan.edits or prover.is_ordered(plan) or not prover.is_ordered(Plan(())):
         return plan
     changes = (each for each in plan.edits if isinstance(each, Change))
     return Plan(tuple(each for each in changes if not getattr(waiting_at(graph.points[each.point]), "counts", ())))

@@ -48,7 +48,7 @@ class BarrierJudge:
             if place in barriers:
                 edits.append(Insert(place, SharedMemoryBarrier(wait_async_ops=True)))
         self.work += len(self.graph.points)
-        return self.prover.is_proved(Plan(tuple(edits)))
+        return self.prover.is_ordered(Plan(tuple(edits)))
 
     def _drains(self) -> tuple[SyncOp, ...]:
         """All that the target can wait for and fence without a barrier."""

@@ -41,7 +41,7 @@ def remove_redundant(plan: Plan, prover: Prover) -> Plan | None:
     """The plan without redundant barriers; None if the program is not proved with the plan as it is."""
     nothing_new = Plan(tuple(each for each in plan.edits if not isinstance(each, Insert)))
     graph = prover.graph
-    proved = (each for each in (nothing_new, plan) if prover.is_proved(each))
+    proved = (each for each in (nothing_new, plan) if prover.is_ordered(each))
     found = next(proved, None)
     if found is None:
         return None
@@ -49,7 +49,7 @@ def remove_redundant(plan: Plan, prover: Prover) -> Plan | None:
     left = MOST_POINTS // len(graph.points)
     for barrier in sorted(_barriers(plan, graph), key=lambda each: (-each.weight, each.drains, each.points))[:left]:
         trial = _without(barrier, plan)
-        if prover.is_proved(trial):
+        if prover.is_ordered(trial):
             plan = trial
     return plan
 

@@ -29,7 +29,7 @@ def refine(plan: Plan, prover: Prover, *, bare: bool = False, changes: bool = Tr
     graph = prover.graph
     bare = bare and prover.target.barrier.performs == "nothing"  # else it costs nothing to drain
     tried = [each for each in _in_order(plan, graph) if changes or isinstance(plan.edits[each[0]], Insert)]
-    if not tried or not prover.is_proved(plan):
+    if not tried or not prover.is_ordered(plan):
         return plan
     trials = 1
     for numbers in tried:
@@ -41,7 +41,7 @@ def refine(plan: Plan, prover: Prover, *, bare: bool = False, changes: bool = Tr
             trials += 1
             edits = dict.fromkeys(numbers, _NOTHING if less is None else less)
             trial = Plan(tuple(edits.get(number, each) for number, each in enumerate(plan.edits)))
-            if prover.is_proved(_without_gaps(trial)):
+            if prover.is_ordered(_without_gaps(trial)):
                 plan = trial
                 break
     return _without_gaps(plan)

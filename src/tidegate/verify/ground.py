@@ -7,8 +7,8 @@ Keeps   an earlier result is taken only where the search looked at no node whose
 Cost    that of footprints, once; an answer for each different question
 
     ground = Ground(graph, target)
-    is_proved(graph, target, ground)
-    is_proved(edited, target, ground)      # `edited` differs from `graph` in what stands at its synchronization points
+    is_ordered(graph, target, ground)
+    is_ordered(edited, target, ground)      # `edited` differs from `graph` in what stands at its synchronization points
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def find_contradiction(meet: Meet, reach: Reach, memory: bool) -> tuple[str, ...
         if counted is None or why_not_affine(counted):
             fits = not memory and not _ends_where_it_holds(meet.flow, number)
         else:
-            fits = not any(meet.holds(conds) for conds in _too_few_or_many(meet, reach, number, counted))
+            fits = not any(meet.isl.holds(conds) for conds in _too_few_or_many(meet, reach, number, counted))
         if not fits:
             return ("a loop that does not run as often as the graph states",)
     return ()
@@ -194,9 +194,9 @@ def _is_inside(meet: Meet, touch: Touch, spot: Spot) -> bool:
         around = meet.ranges_with(meet.bases_in(touch, touch, start))
         known = RangesOf(lambda name: steps[name] if name in steps else around(name))
         return (least and most) or always((U, U), place, conds, known.get, (0, last.value))
-    if not least and meet.holds([*conds, Compare("<", place, ZERO)]):
+    if not least and meet.isl.holds([*conds, Compare("<", place, ZERO)]):
         return False
-    return most or not meet.holds([*conds, Compare(">", place, last)])
+    return most or not meet.isl.holds([*conds, Compare(">", place, last)])
 
 
 def _values(flow: Flow) -> Iterator[str]:

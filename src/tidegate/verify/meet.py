@@ -11,17 +11,15 @@ Cost    one question to isl, unless intervals are apart; the same question is as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from tidegate.footprint.arithmetic import ANY, Arithmetic, Range, both
+from tidegate.footprint.arithmetic import Arithmetic, Range, both
 from tidegate.footprint.model import Footprints, Touch
 from tidegate.footprint.values import Spot
-from tidegate.graph import model as g
 from tidegate.index import (
     TRUE,
-    WORKGROUP,
     ZERO,
     Binary,
     Compare,
@@ -30,13 +28,13 @@ from tidegate.index import (
     Index,
     Logic,
     Name,
-    names,
     why_not_affine,
 )
-from tidegate.language.points import UNDECIDED, Undecided, find_point, may_have_point
+from tidegate.language.points import Undecided
 from tidegate.verify.asked import BYTE, Point, Question, Waves
 from tidegate.verify.by_thread import ask_by_thread
 from tidegate.verify.conds import Conds
+from tidegate.verify.isl_questions import Questions
 from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
 from tidegate.verify.tables import Box, RangesOf, make_table, normal_start
 
@@ -52,11 +50,9 @@ class Meet:
         self.footprints: Footprints = paths.footprints
         self.graph = self.flow.graph
         self.buffers = {each.name: each for each in self.graph.buffers}
-        self.where = (*self.graph.where, *_grid(self.graph))
-        self.sizes = [each.name for each in self.graph.sizes]
-        self.asked = self.queries = self.by_thread = 0
+        self.isl = Questions(self.graph, self.footprints)
+        self.asked = self.by_thread = 0
         self.room = MOST_POINTS_KEPT
-        self.given_up = 0  # questions that isl did not decide
         self.known: dict[object, Point | None] = {}
         self.covered: dict[object, tuple[list[Cond], bool, int, int]] = {}
         self.held: dict[object, list[Cond]] = {}
@@ -84,9 +80,9 @@ class Meet:
             x, y, iterations, waves
         ):
             return None
-        given_up = self.given_up
+        given_up = self.isl.given_up
         found = self.ask_about(x, y, iterations, ways, waves)
-        unsure = self.given_up > given_up  # with less to decide isl may see that there is none
+        unsure = self.isl.given_up > given_up  # with less to decide isl may see that there is none
         if key not in self.may and (found is None or unsure) and not self.may_meet(x, y, iterations, waves):
             return None
         return found
@@ -112,8 +108,8 @@ class Meet:
         key, stricter = ((*classes, iterations, waves, each) for each in (tuple(ways), strict))
         new = len(ways) == 1 and key not in self.known and stricter not in self.known
         if new and self.ever_meet(x, y, waves) and self.is_for_isl(x, y, iterations, waves):
-            questions, given_up = self.questions(x, y, iterations, waves), self.given_up
-            if len(questions) == 1 and self.find(x, y, iterations, strict, waves) and self.given_up == given_up:
+            questions, given_up = self.questions(x, y, iterations, waves), self.isl.given_up
+            if len(questions) == 1 and self.find(x, y, iterations, strict, waves) and self.isl.given_up == given_up:
                 self.known[key] = self.point(questions[0], ways[0])
         found = self.find(x, y, iterations, ways, waves)
         return found if found is not None and self.find(x, y, iterations, strict, waves) is not None else None
@@ -129,7 +125,7 @@ class Meet:
                 for question in self.questions(x, y, iterations, waves, by_lanes=False)
                 for way in ways
             )
-            self.by_lanes[key] = any(self.holds(given[0]) for given in asked if given is not None)
+            self.by_lanes[key] = any(self.isl.holds(given[0]) for given in asked if given is not None)
         return self.by_lanes[key]
 
     def ever_meet(self, x: Touch, y: Touch, waves: Waves) -> bool:
@@ -145,7 +141,7 @@ class Meet:
         if key not in self.may:
             self.asked += 1
             asked = (each.with_way(()) for each in self.questions(x, y, iterations, waves))
-            self.may[key] = any(self.holds(found[0]) for found in asked if found is not None)
+            self.may[key] = any(self.isl.holds(found[0]) for found in asked if found is not None)
         return self.may[key]
 
     def questions(
@@ -252,7 +248,7 @@ class Meet:
         for question in self.questions(x, y, iterations, waves):
             for way in ways:
                 given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
-                if given is not None and self.holds(given[0]):
+                if given is not None and self.isl.holds(given[0]):
                     return self.point(question, way)
         return None
 
@@ -264,7 +260,7 @@ class Meet:
 
     def witness(self, question: Question, way: Conds, asked: Sequence[Cond]) -> dict[str, int] | Undecided | None:
         """The point that shows a meeting, with the waves that a table has for it."""
-        found = self.ask(asked)
+        found = self.isl.ask(asked)
         if isinstance(found, dict):
             found.update(question.waves_at(found, map(self.paths.book.conds.__getitem__, sorted(way))))
         return found
@@ -439,65 +435,4 @@ class Meet:
         return known
 
     def ranges_with(self, known: Mapping[str, Range]) -> Callable[[str], Range]:
-        return lambda name: known[name] if name in known else self.range_of(name)
-
-    # --- isl ---
-
-    def ask(self, conds: Sequence[Cond]) -> dict[str, int] | Undecided | None:
-        """A small point, sizes first."""
-        asked = self.ranged(conds)
-        used = {name for cond in asked for name in names(cond)}
-        order = [*(name for name in self.sizes if name in used), *sorted(used - set(self.sizes), key=_late)]
-        self.queries += 1
-        return find_point(asked, order)
-
-    def holds(self, conds: Sequence[Cond]) -> bool:
-        """Whether there may be a point."""
-        self.queries += 1
-        found = may_have_point(self.ranged(conds))
-        self.given_up += found is UNDECIDED
-        return found is not False
-
-    def ranged(self, conds: Sequence[Cond]) -> list[Cond]:
-        """Conditions with what is known of their names."""
-        found: dict[Cond, None] = dict.fromkeys(cond for cond in conds if cond != TRUE)
-        used = {name for cond in found for name in names(cond)}
-        around = _closed(self.where, used)
-        used |= {name for cond in around for name in names(cond)}
-        for name in sorted(used):
-            low, high = self.range_of(name)
-            if low is not None:
-                found[Compare(">=", Name(name), Const(low))] = None
-            if high is not None:
-                found[Compare("<=", Name(name), Const(high))] = None
-        return [*around, *found]
-
-    def range_of(self, name: str) -> Range:
-        if name in self.sizes:
-            return 1, None
-        if name in WORKGROUP or name.startswith(("#", "<")):
-            return 0, None
-        opaque = self.footprints.opaques.get(name.split("@")[0])
-        return (opaque.low, opaque.high) if opaque is not None else ANY
-
-
-def _late(name: str) -> tuple[int, str]:
-    """Iterations first, then waves, then bytes."""
-    return (0 if name[0] in "#<" else 1 if name in (U, V) else 2, name)
-
-
-def _grid(graph: g.SyncGraph) -> list[Cond]:
-    return [Compare("<", Name(name), extent) for name, extent in zip(WORKGROUP, graph.grid, strict=False)]
-
-
-def _closed(where: Iterable[Cond], used: set[str]) -> list[Cond]:
-    """Assumptions about names in use, and about names that these bring in."""
-    found: list[Cond] = []
-    rest, known = [cond for cond in where if not why_not_affine(cond)], set(used)
-    while True:
-        more = [cond for cond in rest if not known.isdisjoint(names(cond))]
-        if not more:
-            return found
-        found += more
-        rest = [cond for cond in rest if cond not in more]
-        known |= {name for cond in more for name in names(cond)}
+        return lambda name: known[name] if name in known else self.isl.range_of(name)

@@ -127,7 +127,8 @@ class _Turns:
         guards = self.reach.ways_to(met.node, met.iterations) or [frozenset()]
         ways = {way | guard for way in met.ways for guard in guards}
         return any(
-            self.meet.holds([*conds, *(book.conds[each] for each in sorted(way))]) for way in sorted(ways, key=sorted)
+            self.meet.isl.holds([*conds, *(book.conds[each] for each in sorted(way))])
+            for way in sorted(ways, key=sorted)
         )
 
 

@@ -19,7 +19,7 @@ from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, che
 from tidegate.language.ops import NewBarrier, SyncOp, WorkgroupBarrier
 from tidegate.targets import Target
 from tidegate.verify.ground import Ground
-from tidegate.verify.verify import find_wrong, is_proved
+from tidegate.verify.verify import find_wrong, is_ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ class Prover:
         """For what a plan is going to insert, so that what proofs of the plans before it leave is there for it."""
         self.wanted |= Counter({place: len(ops) for place, ops in inserts.items() if place not in self.heads})
 
-    def is_proved(self, plan: Plan) -> bool:
+    def is_ordered(self, plan: Plan) -> bool:
         if plan not in self.known:
             tried = self.program(plan)
-            self.known[plan] = is_proved(tried.graph, self.target, tried.ground)
+            self.known[plan] = is_ordered(tried.graph, self.target, tried.ground)
         return self.known[plan]
 
     def find_wrong(self, plan: Plan) -> tuple[g.Point, ...] | None:

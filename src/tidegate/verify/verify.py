@@ -17,7 +17,7 @@ the conditions of the path, is a question about integer points.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.collecting import no_collecting
 from tidegate.footprint.model import Touch
@@ -27,7 +27,6 @@ from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.asked import Point, Waves
-from tidegate.verify.conds import Conds
 from tidegate.verify.events import Access, LaneFence, conflict
 from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
@@ -35,6 +34,7 @@ from tidegate.verify.parting import between
 from tidegate.verify.paths import WILD, Iterations
 from tidegate.verify.protocol import find_protocol
 from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
+from tidegate.verify.searching import OneWrong, SearchMode, Unordered
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
@@ -61,7 +61,7 @@ def verify(
         )
 
 
-def is_proved(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> bool:
+def is_ordered(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> bool:
     """As `verify(...).is_ordered`, and sooner where it is not: what no barrier can order is asked about first."""
     return _first_wrong(graph, target, ground, at_once_first=True) is None
 
@@ -84,36 +84,9 @@ def _first_wrong(
     with no_collecting():
         try:
             found = _Verifier(graph, target, ground, witnesses=False).verify(False, at_once_first)
-        except _Wrong as wrong:
+        except OneWrong as wrong:
             return wrong.points
     return None if found.is_ordered else (-1, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Mode:
-    """Which waves are asked about, and how many arrivals of x's wave have to lie between."""
-
-    waves: Waves
-    need: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """An access that may be unordered before those at the end of a search."""
-
-    node: int
-    iterations: Iterations
-    ways: tuple[Conds, ...]
-    loose: bool
-    why: str
-    met: bool = False  # whether the waves, or the lanes, have met behind it
-
-
-class _Wrong(Exception):
-    """One suspect is enough to know."""
-
-    def __init__(self, first: int, second: int) -> None:
-        self.points = (first, second)
 
 
 class _Verifier:
@@ -138,7 +111,7 @@ class _Verifier:
         self.looked: set[int] = set()  # nodes whose events the searches of one stretch have asked for
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
         self.paths.effort = self.saved = 0  # steps of searches, and of those that an earlier proof has made
-        self.before = (self.meet.asked, self.meet.queries)
+        self.before = (self.meet.asked, self.meet.isl.count)
         self.meet.by_thread = 0
 
     def verify(self, memory: bool, at_once_first: bool = False) -> Verification:
@@ -161,7 +134,7 @@ class _Verifier:
         except TooMuch as reason:
             found, why = tuple(self.suspects.values()), (str(reason),)
             return Verification(
-                found, why, queries=self.meet.queries - self.before[1], visits=self.paths.effort - self.saved
+                found, why, queries=self.meet.isl.count - self.before[1], visits=self.paths.effort - self.saved
             )
         wild = any(not loop.reducible for loop in self.flow.loops)
         return Verification(
@@ -171,7 +144,7 @@ class _Verifier:
             accesses=len(self.access),
             classes=len(set(self.footprints.classes.values())),
             questions=self.meet.asked - self.before[0],
-            queries=self.meet.queries - self.before[1],
+            queries=self.meet.isl.count - self.before[1],
             leans_on_lanes=self.leans,
             visits=self.paths.effort - self.saved,
             cut_short=cut_short,
@@ -220,21 +193,21 @@ class _Verifier:
         plain = all(isinstance(event, Access) for event in self.events.get(previous[0], ()))
         return previous[0] if plain else -1
 
-    def modes(self, head: int) -> Iterator[_Mode]:
+    def modes(self, head: int) -> Iterator[SearchMode]:
         ahead = self.protocol.ahead[head]
         if not self.protocol.staggers:
-            yield _Mode(Waves(), 1)
+            yield SearchMode(Waves(), 1)
         else:
             for x in HALVES:
                 for y in HALVES:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
-                    yield _Mode(Waves(x, y), 1 + more)
+                    yield SearchMode(Waves(x, y), 1 + more)
         for of in self.groups:
-            yield _Mode(Waves(same=True, of=of), 1)
+            yield SearchMode(Waves(same=True, of=of), 1)
         if self.any_async and any(each.in_one_lane or each.by_thread for each in self.access.values()):
-            yield _Mode(Waves(same=True, one_lane=True), 0)
+            yield SearchMode(Waves(same=True, one_lane=True), 0)
 
-    def segment(self, head: int, nodes: Sequence[int], mode: _Mode) -> None:
+    def segment(self, head: int, nodes: Sequence[int], mode: SearchMode) -> None:
         """Adds the suspects of one stretch, those of an earlier proof where that looked at nothing that differs."""
         # Where x's wave is looked for behind y, nodes behind it count as well: nothing is kept of that.
         kept = (mode.waves.same or mode.need > 0) and self.rules == self.ground.rules
@@ -251,9 +224,9 @@ class _Verifier:
         for each in known.suspects:
             self.suspects.setdefault((each.x, each.y, each.within_a_wave), each)
         if known.suspects and not self.witnesses:
-            raise _Wrong(known.suspects[0].x, known.suspects[0].y)
+            raise OneWrong(known.suspects[0].x, known.suspects[0].y)
 
-    def searched(self, head: int, nodes: Sequence[int], mode: _Mode) -> Stretch:
+    def searched(self, head: int, nodes: Sequence[int], mode: SearchMode) -> Stretch:
         """The suspects of one stretch, whatever others have given: another program may not have those."""
         others, effort = self.suspects, self.paths.effort
         self.suspects, self.looked = {}, set()
@@ -265,7 +238,7 @@ class _Verifier:
         finally:
             self.suspects = {**self.suspects, **others}
 
-    def search_from(self, head: int, nodes: Sequence[int], mode: _Mode) -> None:
+    def search_from(self, head: int, nodes: Sequence[int], mode: SearchMode) -> None:
         if not mode.waves.same and mode.need <= 0:
             for node in nodes:
                 for state, loose in self.behind(node, mode):
@@ -280,10 +253,10 @@ class _Verifier:
         why = "undrained" if mode.waves.one_lane else "unmet"
         for place, node in enumerate(nodes):
             start = self.paths.start(node)
-            own = [_Found(each, start, (frozenset(),), False, why) for each in nodes[:place]]
+            own = [Unordered(each, start, (frozenset(),), False, why) for each in nodes[:place]]
             self.pairs([node], own, mode)
 
-    def behind(self, node: int, mode: _Mode) -> Iterator[tuple[State, bool]]:
+    def behind(self, node: int, mode: SearchMode) -> Iterator[tuple[State, bool]]:
         """Where the way back begins if x's wave may come to y's place later than y's wave does."""
         arrivals = 1 - mode.need - (node in self.protocol.signalled)
         if not arrivals:
@@ -292,7 +265,7 @@ class _Verifier:
         half, apart = mode.waves.x, self.parting.apart
         yield from drained_behind(self.flow, self.events, self.rules, node, arrivals, half, apart)
 
-    def search(self, head: int, state: State, mode: _Mode, loose: bool = False) -> list[_Found]:
+    def search(self, head: int, state: State, mode: SearchMode, loose: bool = False) -> list[Unordered]:
         """Accesses that are met on the way back before they are sure to be performed."""
         half, parted = mode.waves.x, not mode.waves.same and mode.need <= 0
         search = Search(self.paths, lambda node, state: self.step(node, state, half, parted), parted=parted)
@@ -313,7 +286,7 @@ class _Verifier:
             self.steps[key] = None if self.is_over(state) else state
         return self.steps[key]
 
-    def unordered(self, met: Met) -> _Found | None:
+    def unordered(self, met: Met) -> Unordered | None:
         x = self.access.get(met.node)
         if x is None:
             return None
@@ -323,7 +296,7 @@ class _Verifier:
             why = "unfenced"
         else:
             return None
-        return _Found(met.node, met.iterations, met.ways, met.loose, why, met.state.arrived)
+        return Unordered(met.node, met.iterations, met.ways, met.loose, why, met.state.arrived)
 
     def is_over(self, state: State) -> bool:
         """Whether everything that comes before is sure to be performed."""
@@ -350,13 +323,13 @@ class _Verifier:
 
     # --- pairs ---
 
-    def pairs(self, nodes: Sequence[int], found: Sequence[_Found], mode: _Mode) -> None:
+    def pairs(self, nodes: Sequence[int], found: Sequence[Unordered], mode: SearchMode) -> None:
         for y in nodes:
             for each in found:
                 if self.may_clash(each, y, mode):
                     self.ask(each, y, mode.waves)
 
-    def may_clash(self, found: _Found, second: int, mode: _Mode) -> bool:
+    def may_clash(self, found: Unordered, second: int, mode: SearchMode) -> bool:
         x, y = self.access[found.node], self.access[second]
         if (self.flow.origin[found.node], self.flow.origin[second], mode.waves.same) in self.suspects:
             return False
@@ -372,7 +345,7 @@ class _Verifier:
             return False
         return conflict(x, y)
 
-    def ask(self, found: _Found, second: int, waves: Waves) -> None:
+    def ask(self, found: Unordered, second: int, waves: Waves) -> None:
         x, y = self.footprints.accesses[found.node], self.footprints.accesses[second]
         point = self.meet.find(x, y, found.iterations, found.ways, waves) if waves.same else None
         if point is None and waves.same and self.witnesses and not self.leans:
@@ -385,7 +358,7 @@ class _Verifier:
             return
         origin = self.flow.origin
         if not self.witnesses:
-            raise _Wrong(origin[found.node], origin[second])
+            raise OneWrong(origin[found.node], origin[second])
         self.suspects[origin[found.node], origin[second], waves.same] = Suspect(
             origin[found.node],
             origin[second],
@@ -397,7 +370,7 @@ class _Verifier:
             not found.loose and self.is_exact(x) and self.is_exact(y) and not self.is_wild(found, second),
         )
 
-    def can_be(self, found: _Found, x: Touch, y: Touch, waves: Waves) -> bool:
+    def can_be(self, found: Unordered, x: Touch, y: Touch, waves: Waves) -> bool:
         """Whether x is reached at all under these conditions: a path to it may ask for what another excludes."""
         before = self.reach.ways_to(found.node, found.iterations)
         if before is None:
@@ -405,7 +378,7 @@ class _Verifier:
         ways = tuple({one | other for one in found.ways for other in before})
         return self.meet.find(x, y, found.iterations, ways, waves) is not None
 
-    def reached(self, found: _Found, x: Touch, y: Touch, waves: Waves) -> Point | None:
+    def reached(self, found: Unordered, x: Touch, y: Touch, waves: Waves) -> Point | None:
         """Where two waves meet, if x is reached at all."""
         if not self.meet.ever_meet(x, y, waves):
             return None
@@ -414,7 +387,7 @@ class _Verifier:
             return self.meet.find(x, y, found.iterations, found.ways, waves)
         return self.meet.find_reached(x, y, found.iterations, found.ways, before, waves)
 
-    def is_wild(self, found: _Found, second: int) -> bool:
+    def is_wild(self, found: Unordered, second: int) -> bool:
         """Whether one of two accesses lies in a loop with several ways in: there all paths count as possible."""
         return any(base == WILD for base, _ in (*found.iterations, *self.paths.start(second)))
 
@@ -461,6 +434,6 @@ class _Verifier:
         )
 
     def together(self, first: int, second: int, iterations: Iterations, waves: Waves) -> None:
-        found = _Found(first, iterations, (frozenset(),), False, "parallel")
-        if self.may_clash(found, second, _Mode(waves, 0)):
+        found = Unordered(first, iterations, (frozenset(),), False, "parallel")
+        if self.may_clash(found, second, SearchMode(waves, 0)):
             self.ask(found, second, waves)

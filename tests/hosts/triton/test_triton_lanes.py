@@ -223,8 +223,8 @@ def names_in(source: str) -> list[str]:
     return [each.action.lanes for each in program.built.graph.points if isinstance(each.action, g.Access)]
 
 
-def is_proved(source: str) -> bool:
-    from tidegate.verify.verify import is_proved as proved
+def is_ordered(source: str) -> bool:
+    from tidegate.verify.verify import is_ordered as proved
 
     (program,) = programs_of(read_ttgir(source, "k.ttgir"))
     return proved(program.built.graph, program.target)
@@ -240,15 +240,15 @@ def test_lanes_that_keep_to_their_bytes_need_nothing() -> None:
     source = moved("sm_80", "f32", OWN, FLAT)
     one, other = names_in(source)
     assert one == other != ""
-    assert is_proved(source)
+    assert is_ordered(source)
 
 
 @needs_triton
 def test_lanes_of_one_warp_that_read_for_others_need_a_barrier() -> None:
     source = moved("sm_80", "f32", ROW, FLAT)
     assert names_in(source) == ["", ""]
-    assert not is_proved(source)
-    assert is_proved(source.replace("    %r =", "    ttg.barrier local\n    %r ="))
+    assert not is_ordered(source)
+    assert is_ordered(source.replace("    %r =", "    ttg.barrier local\n    %r ="))
 
 
 @needs_triton
@@ -257,7 +257,7 @@ def test_with_the_belief_that_who_holds_an_element_reads_it_a_race_is_proved(mon
     monkeypatch.setattr(layout_lanes, "RUN", {"cuda": 1, "hip": 1})
     layout_lanes.lanes_of.cache_clear()
     try:
-        assert is_proved(moved("sm_80", "f32", ROW, FLAT))
+        assert is_ordered(moved("sm_80", "f32", ROW, FLAT))
     finally:
         layout_lanes.lanes_of.cache_clear()
 
@@ -270,7 +270,7 @@ def test_other_maps_have_other_names(other: str) -> None:
         r"-> tensor<64x64xf32, #a>\n    tt\.store.*\n", "-> tensor<64x64xf32, #b>\n", source
     )
     assert len(set(names_in(mixed))) == 2
-    assert not is_proved(mixed)
+    assert not is_ordered(mixed)
 
 
 # --- one warp in the drop-in ----------------------------------------------------------------------------------------

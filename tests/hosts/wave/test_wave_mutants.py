@@ -19,7 +19,7 @@ from tidegate.hosts.wave.build import build
 from tidegate.hosts.wave.context import context_of
 from tidegate.hosts.wave.dropin.passing import Options, place_barriers
 from tidegate.targets import load_target
-from tidegate.verify.verify import is_proved
+from tidegate.verify.verify import is_ordered
 
 KERNELS = (
     "pass-around",
@@ -100,7 +100,7 @@ def test_what_computes_something_else_is_found(name: str, target: str, request: 
             right = outputs(Program(trace, constraints, options), inputs, 0, "early")
             assert not isinstance(right, str)
             what = mutate(trace, draw)
-            proved = is_proved(build(trace, context, facts).graph, facts)
+            proved = is_ordered(build(trace, context, facts).graph, facts)
             program = Program(trace, constraints, options)
             for timing, seeds in TIMINGS:
                 for seed in range(seeds):

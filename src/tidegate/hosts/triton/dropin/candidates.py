@@ -231,7 +231,7 @@ def keep_needed(late: Ttgir, with_barriers: Ttgir) -> Candidate | None:
     kept = [Insert(place, SharedMemoryBarrier()) for place in places]
     graph = program.built.graph
     prover = Prover(graph, program.target)
-    if not prover.is_proved(Plan(tuple(kept))):
+    if not prover.is_ordered(Plan(tuple(kept))):
         return None
     plan, reasons = _without_needless(program, kept, prover)
     return Candidate(program, plan, apply_to_graph(plan, graph), reasons, exactly=_exactly(program, places, aligned))
