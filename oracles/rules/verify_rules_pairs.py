@@ -163,12 +163,12 @@ def _by_wave(patch: Patch) -> None:
 @rule("tried values", "what is not affine is tried for all waves, and not for the first one only")
 def _tried(patch: Patch) -> None:
     def first(old: Any) -> Any:
-        def found(self: Table, shift: int, *given: Any) -> Any:
-            return old(self, shift, *given) & (self.env[meet.U] == 0)
+        def found(self: Table, *given: Any) -> Any:
+            return {shift: truths & (self.env[meet.U] == 0) for shift, truths in old(self, *given).items()}
 
         return found
 
-    changed(patch, Table, "overlap", first)
+    changed(patch, Table, "overlaps", first)
 
 
 @rule("other waves", "the other wave is any, not the next one only")
