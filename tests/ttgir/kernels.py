@@ -6,12 +6,11 @@ Offsets are the simplest that keep the loops as Triton makes them: the texts are
 
 import os
 import re
+from pathlib import Path
 
 import triton
 import triton.language as tl
 from triton.compiler import ASTSource
-
-from tests.conftest import ROOT
 
 
 @triton.jit
@@ -83,7 +82,7 @@ def compiled(name: str) -> str:
 
 
 def main() -> None:
-    folder = ROOT / "tests"
+    folder = Path(__file__).resolve().parent
     os.chdir(folder)
     for name in TEXTS:
         (folder / f"{name}.ttgir").write_text(compiled(name), encoding="utf-8")
