@@ -149,6 +149,12 @@ def test_trips_that_a_counter_contradicts(trips: str, to: int, fits: bool) -> No
     assert bool(found.undecided) is not fits
 
 
+def test_a_counter_that_its_loop_never_sets_counts_nothing() -> None:
+    """Computing the value that it has after the loop failed with a `KeyError`."""
+    graph = parse_graph(STATED.format(trips="2 .. 2", to=2).replace("assign %k = %k + 1", "assign %j = %k + 1"), "s")
+    assert not verify(graph, load_target("gfx942"), memory=True).is_proved
+
+
 def test_a_counter_that_is_not_tested_at_the_head_is_not_believed() -> None:
     graph = parse_graph(
         """

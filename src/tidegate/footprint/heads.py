@@ -103,6 +103,8 @@ class Heads:
         if counter is None or test != g.Branch(Compare("<", Name(known.counter), known.upper)):
             return None
         symbol = f"@{loop}.{known.counter}"
+        if symbol not in self.walk.heads:  # nothing in the loop sets its counter
+            return None
         start, after = self.walk.started[loop].get(counter), self.next(symbol)
         if isinstance(start, tuple | None) or after != self.math.binary("+", Name(symbol), Const(known.step)):
             return None
