@@ -108,7 +108,15 @@ def texts(form: str) -> tuple[str, ...]:
 
 OF_PTX = (
     *("check FILE", "check FILE", "check FILE", "check --json FILE", "check --sarif FILE", "check FILE --block 64"),
-    *("check FILE --block 16x16", "check --advice FILE", "show FILE", "show FILE -o out.sync", "check FILE::k"),
+    *(
+        "check FILE --block 16x16",
+        "check FILE --arg 0=64",
+        "check FILE --arg 1=0x7 --arg n=-1",
+        "check --advice FILE",
+        "show FILE",
+        "show FILE -o out.sync",
+        "check FILE::k",
+    ),
     *("check --print-after graph FILE", "check --target sm_90 FILE", "check --explore FILE", "check FILE::nope"),
     *("sync FILE", "explain FILE", "schedule FILE", "run FILE", "draw FILE -o out.html", "sync FILE -o FILE"),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
@@ -65,9 +65,10 @@ def load(
     block: str | None = None,
     takes_ptx: bool = False,
     cuda: CudaOptions | None = None,
+    arguments: Sequence[str] = (),
 ) -> Loaded:
-    """Reads a file; `FILE::name` picks one kernel of it. `block`: the shape of blocks, for final instructions; `cuda`:
-    how CUDA source is compiled to those.
+    """Reads a file; `FILE::name` picks one kernel of it. `block` and `arguments`: the shape of blocks and values of
+    parameters, for final instructions; `cuda`: how CUDA source is compiled to those.
 
     `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
     is taken for one that is going to be edited. `takes_ptx`: whether the command says what of PTX is not modelled.
@@ -91,8 +92,8 @@ def load(
             what = "PTX" if suffix == ".ptx" else "CUDA source"
             _fail(file, f"{what} is only checked: this command does not take it", help)
         if suffix in CUDA:
-            return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, block, cuda)
-        return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), block)
+            return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, block, cuda, arguments)
+        return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), block, arguments)
     elif suffix == ".ttir":
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
     else:
@@ -161,13 +162,14 @@ def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
     return Loaded(file, (), None, Sources({file: ttgir.text}), ttgir=ttgir.only(name) if name else ttgir)
 
 
-def _from_ptx(text: str, file: str, name: str, block: str | None) -> Loaded:
+def _from_ptx(text: str, file: str, name: str, block: str | None, arguments: Sequence[str]) -> Loaded:
     from dataclasses import replace
 
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.ptx.program import Ptx, parse_block, pick
+    from tidegate.hosts.ptx.program import Ptx, parse_arguments, parse_block, pick
 
-    ptx = Ptx(file, text, parse_ptx(text, file), block=parse_block(block) if block is not None else ())
+    shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
+    ptx = Ptx(file, text, parse_ptx(text, file), block=shape, arguments=given)
     if not ptx.module.entries:
         _fail(file, "the file has no kernel", "a kernel of PTX starts with `.entry`")
     ptx = replace(ptx, chosen=pick(ptx, name)) if name else ptx
@@ -175,7 +177,9 @@ def _from_ptx(text: str, file: str, name: str, block: str | None) -> Loaded:
     return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
 
 
-def _from_cuda(text: str, file: str, name: str, block: str | None, options: CudaOptions | None) -> Loaded:
+def _from_cuda(
+    text: str, file: str, name: str, block: str | None, options: CudaOptions | None, arguments: Sequence[str]
+) -> Loaded:
     """An instance of a template, `kernel<float, 4>`, is compiled because it is named; other kernels are picked."""
     from dataclasses import replace
 
@@ -183,14 +187,14 @@ def _from_cuda(text: str, file: str, name: str, block: str | None, options: Cuda
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.cuda.sourced import with_source_places
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.ptx.program import Ptx, parse_block, pick
+    from tidegate.hosts.ptx.program import Ptx, parse_arguments, parse_block, pick
 
-    shape = parse_block(block) if block is not None else ()
+    shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
     instance = name if "<" in name else ""
     made = compile_cuda(text, file, options or CudaOptions(), instance)
     sources = Sources({file: text})
     module, notes = with_source_places(parse_ptx(made.ptx, f"{file}.ptx"), made.ptx, file, made.toolkit, sources)
-    ptx = Ptx(file, made.ptx, module, block=shape, notes=notes, by=made.by)
+    ptx = Ptx(file, made.ptx, module, block=shape, notes=notes, by=made.by, arguments=given)
     if not ptx.module.entries:
         help = "a kernel is a `__global__` function; an instance of a template is named: `FILE::kernel<float, 4>`"
         _fail(file, "the file has no kernel", help)

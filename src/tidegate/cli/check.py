@@ -14,6 +14,7 @@ from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, Grouped, count_all, group
 from tidegate.cli.options import (
     ArchOption,
+    ArgOption,
     BlockOption,
     DefineOption,
     FilesArg,
@@ -70,6 +71,7 @@ def check_command(
     ] = False,
     max_findings: MaxFindings = MOST_FINDINGS,
     block: BlockOption = None,
+    arg: ArgOption = None,
     include: IncludeOption = None,
     define: DefineOption = None,
     arch: ArchOption = None,
@@ -100,7 +102,7 @@ def check_command(
         stop("`--json` and `--sarif` cannot be combined", "give one of the two")
     as_text = not (as_json or as_sarif)
     cuda = _cuda_options(files, target, include or (), define or (), arch or "", std or "", keep_ptx)
-    checks = [_Check(file, len(files) > 1, block, cuda, keep_ptx) for file in files]
+    checks = [_Check(file, len(files) > 1, block, arg or (), cuda, keep_ptx) for file in files]
     refused: Sequence[Finding] = ()
     try:
         check_stage(print_after, CHECK)
@@ -197,9 +199,15 @@ class _Check:
     """What `check` finds out about one file; without sources, no program could be made of it."""
 
     def __init__(
-        self, file: str, among_others: bool, block: str | None, cuda: CudaOptions, keep_ptx: Path | None
+        self,
+        file: str,
+        among_others: bool,
+        block: str | None,
+        arguments: Sequence[str],
+        cuda: CudaOptions,
+        keep_ptx: Path | None,
     ) -> None:
-        self.file, self.among_others, self.block = file, among_others, block
+        self.file, self.among_others, self.block, self.arguments = file, among_others, block, arguments
         self.cuda, self.keep_ptx = cuda, keep_ptx
         self.bad: list[Finding] = []
         self.units: list[Session] = []
@@ -227,7 +235,7 @@ class _Check:
 
         self.shown = print_after
         try:
-            loaded = load(self.file, block=self.block, takes_ptx=True, cuda=self.cuda)
+            loaded = load(self.file, block=self.block, takes_ptx=True, cuda=self.cuda, arguments=self.arguments)
             if self.keep_ptx is not None and loaded.ptx is not None:
                 write(self.keep_ptx, loaded.ptx.text)
             units = sessions_of(loaded, target)

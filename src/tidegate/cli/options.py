@@ -74,6 +74,14 @@ BlockOption = Annotated[
     str | None,
     typer.Option("--block", metavar="N|NxM|NxMxK", help="Threads per block of a PTX or CUDA kernel."),
 ]
+ArgOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg",
+        metavar="N=VALUE",
+        help="PTX, CUDA: the integer that parameter N gets, counted from 0; may be repeated.",
+    ),
+]
 IncludeOption = Annotated[
     list[str] | None,
     typer.Option("--include", "-I", metavar="FOLDER", help="CUDA: a folder of includes; may be repeated."),

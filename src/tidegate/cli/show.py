@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.complete import complete_show_stage, complete_target
-from tidegate.cli.options import BlockOption, FileArg, JsonOption, OutOption, TargetOption
+from tidegate.cli.options import ArgOption, BlockOption, FileArg, JsonOption, OutOption, TargetOption
 from tidegate.cli.say import emit, emit_json, print_findings, say, say_notes, say_program, say_table, write
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def show_command(
     ] = "kernel",
     output: OutOption = None,
     block: BlockOption = None,
+    arg: ArgOption = None,
 ) -> None:
     """Print a program as text: the kernel language (default), or its SyncGraph.
 
@@ -67,7 +68,7 @@ def show_command(
     from tidegate.session import sessions_of
 
     check_stage(print_after, SHOW)
-    loaded = load(file, block=block, takes_ptx=True)
+    loaded = load(file, block=block, takes_ptx=True, arguments=arg or ())
     shown: list[str] = []
     units = sessions_of(loaded, target)
     say_notes(units)

@@ -9,7 +9,7 @@ Cost    that of exploring each kernel
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -42,6 +42,7 @@ from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.global_order import find_global_order
 from tidegate.hosts.ptx.lower import lower
 from tidegate.hosts.ptx.places import Place, find_places
+from tidegate.hosts.ptx.types import type_of
 from tidegate.index import WORKGROUP, Name, names
 from tidegate.targets import Target, known_targets, load_target
 
@@ -54,7 +55,8 @@ AXES = "xyz"
 class Ptx:
     """A file: its module, and the kernel that is meant; an empty name means all.
 
-    `notes`: what more is to be said of places in a function; `by`: the compiler, where the file is no PTX itself.
+    `notes`: what more is to be said of places in a function; `by`: the compiler, where the file is no PTX itself;
+    `arguments`: values of parameters, by number from 0 or by name, as the launch will pass them.
     """
 
     file: str
@@ -64,6 +66,7 @@ class Ptx:
     block: tuple[int, ...] = ()
     notes: Mapping[tuple[str, Span], tuple[str, ...]] = field(default_factory=dict)
     by: str = ""
+    arguments: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def kernels(self) -> tuple[p.Function, ...]:
@@ -97,6 +100,9 @@ class PtxProgram:
     def said(self) -> tuple[str, ...]:
         shape = "x".join(map(str, self.launch.shape))
         found = [f"for blocks of {shape} threads, {self.launch.waves} warps"]
+        if self.ptx.arguments:
+            given = ", ".join(f"{name} = {value}" for name, value in self.ptx.arguments.items())
+            found.append(f"for launches with argument{'s' * (len(self.ptx.arguments) > 1)} {given}")
         if self.ptx.by:
             found.append(f"compiled by {self.ptx.by} for {self.ptx.module.target}")
         if self.named:
@@ -175,7 +181,7 @@ def programs_of(ptx: Ptx, asked: str | None) -> list[PtxProgram]:
 def _program(ptx: Ptx, function: p.Function, target: Target, named: str) -> PtxProgram:
     launch = Launch(_shape(ptx, function), target.lanes or 32)
     code = lower(function, ptx.module, target.lds.bytes or 232448)
-    given, ranges = given_by(launch, code, function)
+    given, ranges = given_by(launch, code, function, _arguments(ptx, function))
     explored = explore(find_blocks(code), given, ranges, launch.lanes)
     graph = build_graph(code, explored, launch, target)
     return PtxProgram(ptx, function, target, launch, code, explored, graph, named)
@@ -202,6 +208,38 @@ def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
         message = f"a block of {_text(shape)} threads: `{ptx.shown(function.name)}` takes at most {largest}"
         raise BadInput(Finding("TG022", message, (Label(function.at),)))
     return shape
+
+
+def _arguments(ptx: Ptx, function: p.Function) -> dict[str, int]:
+    """Values of parameters by their names in the text; raises `BadInput` for one that is not there or does not fit."""
+    found: dict[str, int] = {}
+    params = {each.name: each for each in function.params}
+    for key, value in ptx.arguments.items():
+        name = function.params[int(key)].name if key.isdigit() and int(key) < len(function.params) else key
+        name = name if name in params else f"{function.name}_{key}"
+        if name not in params:
+            has = f"`{ptx.shown(function.name)}` has {len(function.params)} parameters"
+            help_ = f"by number, 0 to {len(function.params) - 1}" if function.params else ""
+            raise BadInput(Finding("TG022", f"{has}, none of them is `{key[:80]}`", (Label(function.at),), help=help_))
+        size = params[name].bytes
+        if size not in (1, 2, 4, 8) or not 0 <= value < 1 << 8 * size - 1:
+            said = f"argument `{key}` of `{ptx.shown(function.name)}` has {size} bytes, and cannot be {value}"
+            help_ = "an integer from 0 that fits with its sign"
+            raise BadInput(Finding("TG022", said, (Label(function.at),), help=help_))
+        found[name] = value
+    return found
+
+
+def parse_arguments(texts: Iterable[str]) -> dict[str, int]:
+    """`n=4096`, `4=0x1000`."""
+    found: dict[str, int] = {}
+    for each in texts:
+        name, _, value = each.partition("=")
+        if not name or not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}", value):
+            help_ = "as in `--arg 2=4096`: a parameter's number or name, and an integer from 0"
+            raise BadInput(Finding("TG022", f"`{each[:80]}` is not the value of an argument", (), help=help_))
+        found[name] = int(value, 0) if value[:2].lower() == "0x" else int(value)
+    return found
 
 
 def _full(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -243,7 +281,9 @@ def _digits(name: str) -> int:
     return int("".join(re.findall("[0-9]", name))[:9] or 0)
 
 
-def given_by(launch: Launch, code: m.Code, function: p.Function) -> tuple[dict[str, Value], dict[str, Range]]:
+def given_by(
+    launch: Launch, code: m.Code, function: p.Function, arguments: Mapping[str, int]
+) -> tuple[dict[str, Value], dict[str, Range]]:
     """What special registers, arguments and addresses of arrays hold."""
     threads, shape = launch.threads, _full(launch.shape)
     linear = np.arange(threads, dtype=np.int64)
@@ -272,7 +312,9 @@ def given_by(launch: Launch, code: m.Code, function: p.Function) -> tuple[dict[s
     wanted = {each.name for op in code.ops for each in m.operands_of(op.action) if isinstance(each, m.Given)}
     taken = {name for value in found.values() for name in names(value.plus)}
     for name in sorted(wanted):
-        if name.startswith("param "):
+        if (known := _known_argument(name, arguments)) is not None:
+            found[name] = number(known, threads)
+        elif name.startswith("param "):
             plain = _symbol(name, function.name)
             # Another type at the same place, of a sign or of a part of the bits, is another number.
             while plain in taken:
@@ -281,6 +323,18 @@ def given_by(launch: Launch, code: m.Code, function: p.Function) -> tuple[dict[s
             tags = frozenset((GLOBAL,)) if name.endswith("64") else NO_TAGS
             found[name] = symbol(Name(plain), threads, tags)
     return found, ranges
+
+
+def _known_argument(given: str, arguments: Mapping[str, int]) -> int | None:
+    """The number that a load of a parameter gives; None where it is not known, or means a part of it or a float."""
+    if not given.startswith("param "):
+        return None
+    _, place, kind = given.split(" ")
+    name, _, offset = place.partition("+")
+    value, loaded = arguments.get(name), type_of(kind.removesuffix("_wide"))
+    if value is None or offset != "0" or loaded is None or not loaded.is_integer:
+        return None
+    return value if value < 1 << loaded.bits - 1 else None
 
 
 def _symbol(given: str, function: str) -> str:
