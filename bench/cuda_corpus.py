@@ -18,7 +18,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -60,6 +60,15 @@ SHAPES: tuple[tuple[str, str, str], ...] = (
     ("nbody", r"", "256"),
     ("stereoDisparity/", r"", "32x8"),
     ("eigenvalues/", r"", "256"),
+    ("fastWalshTransform/", r"Batch1", "512"),
+)
+# Arguments without which a kernel is wrong: lengths that its launches pass.
+ARGUMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("sortingNetworks/", r"SortShared", ("4=1024",)),
+    ("mergeSort/", r"SharedKernel", ("4=1024",)),
+    ("scan/", r"scanExclusiveSharedP", ("2=1024",)),
+    ("scan/", r"scanExclusiveShared2", ("4=1024",)),
+    ("fastWalshTransform/", r"Batch1", ("2=11",)),
 )
 MOST_INSTANCES = 2  # of one template
 
@@ -105,18 +114,25 @@ def compile_file(path: Path, includes: list[str]) -> str:
     return compile_cuda(path.read_text(encoding="utf-8", errors="replace"), str(path), options).ptx
 
 
-def judge_one(path: Path, kernel: str, block: str) -> tuple[str, str]:
+def judge_one(path: Path, kernel: str, block: str, arguments: Sequence[str]) -> tuple[str, str]:
     """Verdict and reason, as `check FILE::KERNEL --block SHAPE` gives them without simulation."""
     from tidegate.diag import BadInput
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.ptx.program import Ptx, parse_block, programs_of
+    from tidegate.hosts.ptx.program import Ptx, parse_arguments, parse_block, programs_of
     from tidegate.passes import check_session
     from tidegate.session import Session
 
     try:
         with at_most(SECONDS, "it"):
             text = path.read_text(encoding="utf-8")
-            ptx = Ptx(path.name, text, parse_ptx(text, path.name), kernel, parse_block(block))
+            ptx = Ptx(
+                path.name,
+                text,
+                parse_ptx(text, path.name),
+                kernel,
+                parse_block(block),
+                arguments=parse_arguments(arguments),
+            )
             (program,) = programs_of(ptx, None)
             session = Session(program.name, program.target, None, program.graph, program)
             checked = check_session(session, simulate=False)
@@ -154,8 +170,9 @@ def rows_of(path: Path, root: Path, includes: list[str], folder: Path) -> Iterat
             continue
         began = time.process_time()
         block = shape_of(name, kernel, body, source)
-        verdict, why = judge_one(kept, kernel, block)
-        yield Row(name, kernel, block, verdict, why, time.process_time() - began)
+        given = next((each for part, said, each in ARGUMENTS if part in name and re.search(said, kernel)), ())
+        verdict, why = judge_one(kept, kernel, block, given)
+        yield Row(name, kernel, " ".join((block, *given)), verdict, why, time.process_time() - began)
 
 
 def table(rows: list[Row]) -> str:
