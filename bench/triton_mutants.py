@@ -331,7 +331,9 @@ def compare(graph: g.SyncGraph, found: Verification, judged: Judgement) -> Exami
     if found.undecided:
         reason = found.undecided[0]
         return Examined(SHOWN_ALONE, first) if wrong else Examined(UNDECIDED, f"the verifier: {reason}")
-    outside = lines_outside(wrong, graph) if any(STRAYS.search(each) for each in found.doubts) else set()
+    outside = (
+        lines_outside(wrong, graph) if any(STRAYS.search(each) for each in (*found.doubts, *found.outside)) else set()
+    )
     if wrong and all(_lines(each) in outside for each in wrong):
         return Examined(OUTSIDE, first)
     if found.is_proved:

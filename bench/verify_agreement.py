@@ -118,7 +118,7 @@ def compare(graph: g.SyncGraph, target: Target, check: Check = verify) -> Compar
         shown = "the simulator finds" if wrong else "the simulator finds nothing"
         return Compared(f"{UNDECIDED}{'; '.join(found.undecided)}; {shown}", False, bool(wrong), found, judged)
     if found.is_proved:
-        stray = any(each.code.startswith("TG3") for each in judged.findings) and not found.doubts
+        stray = any(each.code.startswith("TG3") for each in judged.findings) and not (found.doubts or found.outside)
         outcome = MISSED if wrong else STRAY if stray else CLEAN
         return Compared(outcome, outcome == CLEAN, outcome == CLEAN, found, judged)
     theirs = {_sorted(*each) for each in judged.pairs}
