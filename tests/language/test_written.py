@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tidegate import synchronize
 from tidegate.cli import main
 from tidegate.pingpong import drafts, schedule_kernel
-from tidegate.synchronize import Written, stages
+from tidegate.synchronize import Written, written
 from tidegate.targets import load_target
 
 KERNEL = """\
@@ -134,7 +134,7 @@ def test_the_library_judges_what_it_writes(monkeypatch: pytest.MonkeyPatch) -> N
     found = tg.sync(kernel)
     assert found.checked is not None
     assert found.checked.is_proved
-    monkeypatch.setattr(stages, "write_programs", broken(stages.write_programs))
+    monkeypatch.setattr(written, "write_programs", broken(written.write_programs))
     found = tg.sync(kernel)
     assert found.checked is not None
     assert not found.checked.is_proved
