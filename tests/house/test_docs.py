@@ -359,7 +359,7 @@ def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
         f"where a state counts as {j.STATE_COSTS} and a copy of one as {j.COPY_COSTS} | {usual.steps:,}, with",
         f"with `--explore` {j.EXPLORE.steps:,} | no further run |",
         f"or if only some configurations are run in any case | {usual.enough:,} |",
-        f"with the sizes and numbers that the witness of a suspect names | {usual.replays} in all, and half of the steps |",
+        f"numbers that the witness of a suspect names | {usual.replays} in all, and half of the steps |",
         f"| findings of one cause that are printed | {usual.alike} | only counted |",
         f"| points that all waves of a run pass | {j.most_points(usual):,} |",
         f"| points that one wave passes | {MOST_POINTS:,} |",
