@@ -37,7 +37,7 @@ def test_hostile_runs(kinds: tuple[str, ...], request: pytest.FixtureRequest) ->
     asked = request.config.getoption("--count") or RUNS
     kinds = tuple(kind for kind in kinds if not why_not(kind))
     each = -(-asked // len(CLASSES))
-    command = [sys.executable, str(ROOT / "tests" / "hostile_runs.py"), ",".join(kinds), "0", str(each)]
+    command = [sys.executable, str(ROOT / "oracles" / "hostile" / "hostile_runs.py"), ",".join(kinds), "0", str(each)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     ends = [line for line in lines if "runs" in line]

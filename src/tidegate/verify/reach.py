@@ -23,6 +23,7 @@ class Reach:
     def __init__(self, paths: Paths) -> None:
         self.paths = paths
         self.known: dict[int, list[Conds] | None] = {}
+        self.firsts: dict[int, int] = {}
 
     def ways_to(self, node: int, iterations: Iterations) -> list[Conds] | None:
         """Conditions in the iterations given; None if they ask for nothing."""
@@ -41,15 +42,24 @@ class Reach:
 
     def first(self, node: int) -> int:
         """The first node of the straight code that one stands in: whoever comes to either comes to both."""
+        path: list[int] = []
+        while node not in self.firsts and len(path) <= len(self.paths.flow.origin):
+            path.append(node)
+            previous = self.straight_before(node)
+            if previous is None:
+                break
+            node = previous
+        found = self.firsts.get(node, node)
+        self.firsts.update(dict.fromkeys(path, found))
+        return found
+
+    def straight_before(self, node: int) -> int | None:
+        """The node before one, if there is no other way to either and both stand in the same loops."""
         flow = self.paths.flow
-        for _ in flow.origin:
-            previous = flow.before[node]
-            if node in flow.entries or len(previous) != 1 or flow.successors[previous[0]] != (node,):
-                break
-            if self.paths.around[previous[0]] != self.paths.around[node]:
-                break
-            node = previous[0]
-        return node
+        previous = flow.before[node]
+        if node in flow.entries or len(previous) != 1 or flow.successors[previous[0]] != (node,):
+            return None
+        return previous[0] if self.paths.around[previous[0]] == self.paths.around[node] else None
 
     def search(self, node: int) -> list[Conds] | None:
         search = Search(self.paths, _unchanged)

@@ -126,7 +126,7 @@ class _Verifier:
             for head, nodes in self.segments().items():
                 for mode in self.modes(head):
                     self.segment(head, nodes, mode)
-                if len(self.suspects) >= MOST_SUSPECTS:
+                if self.is_enough():
                     cut_short = f"the bound of {MOST_SUSPECTS} suspects was reached"
                     break  # enough to see that it is wrong
             if not at_once_first:
@@ -241,6 +241,8 @@ class _Verifier:
     def search_from(self, head: int, nodes: Sequence[int], mode: SearchMode) -> None:
         if not mode.waves.same and mode.need <= 0:
             for node in nodes:
+                if self.is_enough():
+                    return
                 for state, loose in self.behind(node, mode):
                     self.pairs([node], self.search(node, state, mode, loose), mode)
             return
@@ -252,6 +254,8 @@ class _Verifier:
         # What stands before an access in its own stretch is unordered before it as well.
         why = "undrained" if mode.waves.one_lane else "unmet"
         for place, node in enumerate(nodes):
+            if self.is_enough():
+                return
             start = self.paths.start(node)
             own = [Unordered(each, start, (frozenset(),), False, why) for each in nodes[:place]]
             self.pairs([node], own, mode)
@@ -325,9 +329,15 @@ class _Verifier:
 
     def pairs(self, nodes: Sequence[int], found: Sequence[Unordered], mode: SearchMode) -> None:
         for y in nodes:
+            if self.is_enough():
+                return
             for each in found:
                 if self.may_clash(each, y, mode):
                     self.ask(each, y, mode.waves)
+
+    def is_enough(self) -> bool:
+        """Whether so many are suspected that more would say nothing: thousands of accesses in a row make millions."""
+        return len(self.suspects) >= MOST_SUSPECTS
 
     def may_clash(self, found: Unordered, second: int, mode: SearchMode) -> bool:
         x, y = self.access[found.node], self.access[second]
