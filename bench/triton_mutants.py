@@ -341,7 +341,7 @@ def compare(graph: g.SyncGraph, found: Verification, judged: Judgement) -> Exami
     suspects = {frozenset((each.x, each.y)) for each in found.suspects}
     new = [each for each in judged.pairs if frozenset(each) not in suspects]
     new = [each for each in new if frozenset(graph.points[point].at.line for point in each) not in outside]
-    if new and len(suspects) < MOST_SUSPECTS:
+    if new and len(found.suspects) < MOST_SUSPECTS:
         return Examined(UNSUSPECTED, f"points {sorted(new)[:3]}")
     if wrong:
         return Examined(SHOWN, first)
