@@ -261,11 +261,11 @@ def test_one_function_writes_all_files() -> None:
     found = []
     for path in sorted((ROOT / "src/tidegate").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        if path.name != "disk.py" and not {"triton", "cuda"} & set(path.parts):
+        folder = path.relative_to(ROOT / "src/tidegate").parent.as_posix()
+        if path.name != "disk.py" and not folder.startswith(("hosts/triton", "hosts/cuda")):
+            text = text.replace(', "w":', "")  # a key of a table
             found += [
-                (path.name, word)
-                for word in (".write_text(", ".write_bytes(", '.open("w', ', "w")', ', "w",')
-                if word in text
+                (path.name, word) for word in (".write_text(", ".write_bytes(", '.open("w', ', "w"') if word in text
             ]
     assert found == [("__init__.py", '.open("w')]
 
