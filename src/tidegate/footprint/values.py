@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range, both, negate
 from tidegate.graph import model as g
 from tidegate.index import LANE, TRUE, WAVE, Cond, Const, Index, Name, Truth, children, names
+from tidegate.language.types import FLAG
 
 MOST_SPOTS = 16
 
@@ -58,6 +59,16 @@ def is_head(name: str) -> bool:
     return name.startswith("@")
 
 
+class _Values(Arithmetic):
+    """Arithmetic with what names hold: a graph may assign any number to a flag."""
+
+    def is_flag(self, name: str) -> bool:
+        """For isl a flag holds from 1 on, for a wave unless it is 0: of `%n` below 0 that is not the same
+        (test_believed_more: `test_a_number_below_zero_in_a_flag`)."""
+        low = self.ranges.get(name, ANY)[0]
+        return is_head(name) or (low is not None and low >= 0)
+
+
 class Book:
     """Opaque names, what they depend on, and what ranges are known."""
 
@@ -67,7 +78,8 @@ class Book:
         self.ranges.update({size.name: (1, None) for size in graph.sizes})
         self.ranges.update({f"wg{axis}": (0, None) for axis in range(3)})
         self.ranges.update({iteration(loop): (0, None) for loop in range(loops)})
-        self.math = Arithmetic(self.ranges)
+        self.ranges.update({each.name: (0, 1) for each in graph.free if each.type == FLAG})
+        self.math = _Values(self.ranges)
         self.opaques: dict[str, Opaque] = {}
         self.depends: dict[str, set[str]] = {}
         self.differing: set[str] = {LANE}

@@ -1,0 +1,74 @@
+"""More programs that were proved and are wrong, beside `test_believed`: graphs whose values were taken for others.
+
+Each is a race that can be followed by hand, beside a neighbour that is right.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.graph.parse import parse_graph
+from tidegate.simulate.judge import judge
+from tidegate.targets import load_target
+from tidegate.verify.model import Verification
+from tidegate.verify.verify import verify
+
+TARGET = load_target("gfx942")
+
+
+def proof_of(text: str) -> Verification:
+    return verify(parse_graph(text, "believed.sync"), TARGET, memory=True)
+
+
+def is_wrong(text: str) -> bool:
+    return bool(judge(parse_graph(text, "believed.sync"), TARGET).findings)
+
+
+BELOW_ZERO = """
+graph @below_zero target gfx942 waves 2
+free %n: index
+free %f: flag
+buffer %a bytes 1024 slots 1
+program entry 0 waves 0 .. 2
+{{
+  0: assign %f = {value} -> 1
+  1: branch %f -> 2, 4
+  2: branch %n < 0 -> 3, 4
+  3: write %a[0, 0] box() width 64 -> 4
+  4: end
+}}
+"""
+
+
+def test_a_number_below_zero_in_a_flag() -> None:
+    """With `%n = -1` the flag is set, and both waves write; isl was asked whether it is 1 or more."""
+    wrong, right = BELOW_ZERO.format(value="%n"), BELOW_ZERO.format(value="max(%n, 0)")
+    assert is_wrong(wrong)
+    assert not proof_of(wrong).is_proved
+    assert proof_of(right).is_proved
+
+
+# Point 3 is entered with 0 in `%x`, and point 4 with 1; the ways go round between them.
+TWO_ENTRIES = """
+graph @two_entries target gfx942 waves 2
+free %f: flag
+buffer %a bytes 1024 slots 1
+loop 0 head 3 parent -1 trips 0 .. any expect 2.0 irreducible
+program entry 0 waves 0 .. 2
+{{
+  0: branch %f -> {first} -> 3
+  2: assign %x = 1 -> 4
+  3: write %a[0, {place}] box() width 64 lanes "x" loop 0 -> 4
+  4: branch any loop 0 -> 3, 5
+  5: end
+}}
+"""
+
+
+@pytest.mark.parametrize("first", ["1, 2\n  1: assign %x = 0", "2, 1\n  1: assign %x = 0"])
+def test_a_value_that_another_entry_of_a_loop_brings(first: str) -> None:
+    """Nothing in the loop sets `%x`, and the way from the other entry was not looked at: both waves write byte 512."""
+    wrong = TWO_ENTRIES.format(first=first, place="select(%x == 0, wave * 64, 512)")
+    assert is_wrong(wrong)
+    assert not proof_of(wrong).is_ordered
+    assert proof_of(TWO_ENTRIES.format(first=first, place="wave * 64")).is_ordered
