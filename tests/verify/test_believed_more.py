@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from tidegate.graph.build import build_graph
 from tidegate.graph.parse import parse_graph
+from tidegate.language.parse import parse
 from tidegate.simulate.judge import judge
 from tidegate.targets import load_target
 from tidegate.verify.model import Verification
@@ -72,3 +74,26 @@ def test_a_value_that_another_entry_of_a_loop_brings(first: str) -> None:
     assert is_wrong(wrong)
     assert not proof_of(wrong).is_ordered
     assert proof_of(TWO_ENTRIES.format(first=first, place="wave * 64")).is_ordered
+
+
+DIVIDED = """
+target gfx942
+kernel @divided() sizes(N = 3) waves 4 {{
+  %a = alloc : lds<8x64xf32>
+  %t = fill 1.0 : tile<64xf32>
+  iterate %i in 0 .. N {{
+    iterate %j in 0 .. 3 {{
+      local_write %t, %a[inexact({row} + %j mod (1 + %i mod 3))]
+      shared_memory_barrier
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("row", "is_right"), [("(wave xor 1)", True), ("(wave xor 1) // 2", False)])
+def test_a_divisor_that_both_sides_have_in_common(row: str, is_right: bool) -> None:
+    """Two waves in one iteration: what is divided is the same in both, and only the divisor was left to look at. That
+    failed with a `KeyError`."""
+    (kernel,) = parse(DIVIDED.format(row=row)).kernels
+    assert verify(build_graph(kernel, TARGET).graph, TARGET).is_ordered is is_right
