@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+import tidegate as tg
 from tidegate.graph.build import build_graph
 from tidegate.graph.parse import parse_graph
 from tidegate.language.parse import parse
@@ -97,3 +98,57 @@ def test_a_divisor_that_both_sides_have_in_common(row: str, is_right: bool) -> N
     failed with a `KeyError`."""
     (kernel,) = parse(DIVIDED.format(row=row)).kernels
     assert verify(build_graph(kernel, TARGET).graph, TARGET).is_ordered is is_right
+
+
+# Some lanes write the neighbours' bytes behind a fence to which the others do not come.
+FENCED = """
+graph @fenced target gfx942 waves 1
+buffer %a bytes 512 slots 1
+program entry 0 waves 0 .. 1
+{{
+  0: write %a[0, 0] box() width 256 lanes "x" -> 1
+  1: {number} -> 2
+  2: branch {cond} -> 3, 5
+  3: sync fence wave{under} -> 4
+  4: write %a[0, 4] box() width 128 lanes "x"{under} -> 5
+  5: end
+}}
+"""
+# Some lanes write what the others write, each in an arm of its own.
+ARMS = """
+graph @arms target gfx942 waves 1
+buffer %a bytes 512 slots 1
+program entry 0 waves 0 .. 1
+{{
+  0: {number} -> 1
+  1: branch {cond} -> 2, 3
+  2: write %a[0, 0] box() width 64 lanes "x"{under} -> 4
+  3: write %a[0, {at}] box() width 64 lanes "x"{under} -> 4
+  4: end
+}}
+"""
+UNSAID = {
+    "the lane": ("compute", "lane < 16"),
+    "a number of the lane": ("assign %x = lane // 2", "%x < 8"),
+    "a number that may differ": ("havoc %x", "%x < 8"),
+}
+
+
+@pytest.mark.parametrize("under", ["", " under divergent"])
+@pytest.mark.parametrize("name", UNSAID)
+def test_lanes_that_part_unsaid(name: str, under: str) -> None:
+    """Where the graph does not say that lanes part, all of them were taken to come to the fence, and to one arm. Runs,
+    in which a wave goes one way, refuted nothing."""
+    number, cond = UNSAID[name]
+    for text in (FENCED, ARMS):
+        wrong = text.format(number=number, cond=cond, under=under, at=4)
+        assert not proof_of(wrong).is_ordered
+        assert tg.check(parse_graph(wrong, "unsaid.sync")).findings
+    assert proof_of(ARMS.format(number=number, cond=cond, under=under, at=64)).is_ordered
+
+
+def test_lanes_that_agree_where_waves_do_not() -> None:
+    """A number that waves do not agree on parts their lanes only where nothing says that these stay together."""
+    number, cond = UNSAID["a number that may differ"]
+    text = FENCED.format(number=number, cond=cond, under=" under per_wave")
+    assert proof_of(text).is_ordered

@@ -49,6 +49,7 @@ class Opaque:
     low: int | None = None
     high: int | None = None
     differs: bool = False
+    by_lane: bool = False  # it depends on the number of the lane
 
 
 def iteration(loop: int) -> str:
@@ -106,19 +107,14 @@ class Book:
         return Name(name)
 
     def settle(self) -> None:
-        """Decides for every opaque name whether the waves agree on it."""
+        """Decides for every opaque name whether the waves agree on it, and whether it depends on the lane."""
         users: dict[str, list[str]] = {}
         for name, used in self.depends.items():
             for each in used:
                 users.setdefault(each, []).append(name)
-        apart, work = {WAVE, LANE}, [WAVE, LANE]
-        while work:
-            for name in users.get(work.pop(), ()):
-                if name not in apart:
-                    apart.add(name)
-                    work.append(name)
+        apart, by_lane = _depending(users, (WAVE, LANE)), _depending(users, (LANE,))
         for name, known in self.opaques.items():
-            self.opaques[name] = replace(known, agree=name not in apart)
+            self.opaques[name] = replace(known, agree=name not in apart, by_lane=name in by_lane)
 
     def is_differing(self, expr: Index | Cond) -> bool:
         return any(name in self.differing for name in names(expr))
@@ -165,6 +161,18 @@ class Book:
         if len(found) > MOST_SPOTS:
             found = [Spot(TRUE, buffer, None) for buffer in dict.fromkeys(spot.buffer for spot in found)]
         return tuple(found)
+
+
+def _depending(users: Mapping[str, Iterable[str]], on: Iterable[str]) -> set[str]:
+    """These names, and all that depend on one of them."""
+    found = set(on)
+    work = [*found]
+    while work:
+        for name in users.get(work.pop(), ()):
+            if name not in found:
+                found.add(name)
+                work.append(name)
+    return found
 
 
 def size_of(expr: Index | Cond, most: int) -> int:

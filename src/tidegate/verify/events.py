@@ -9,6 +9,7 @@ Cost    linear in the nodes
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
@@ -160,13 +161,15 @@ def _is_copy(point: g.Point) -> bool:
     return isinstance(point.action, g.Access) and point.action.is_async
 
 
-def events_of(flow: Flow, target: Target, rules: Rules) -> dict[int, tuple[Event, ...]]:
-    """By node, in program order; nodes without events are left out."""
+def events_of(flow: Flow, target: Target, rules: Rules, divided: Container[int] = ()) -> dict[int, tuple[Event, ...]]:
+    """By node, in program order; nodes without events are left out. `divided`: where not all lanes of a wave come."""
     grids = find_grids(flow.graph)
     by_point = {
         number: _events(point, target, rules, grids.get(number)) for number, point in enumerate(flow.graph.points)
     }
     found = {node: by_point[point] for node, point in enumerate(flow.origin) if by_point[point]}
+    for node in [each for each in found if each in divided]:  # whatever the graph says: some lanes do not meet there
+        found[node] = tuple(event for event in found[node] if not isinstance(event, LaneFence))
     for node in flow.closed:
         found[node] = (_anything(()),)
     return found

@@ -49,6 +49,7 @@ class Verification:
     questions: int = 0
     queries: int = 0
     leans_on_lanes: bool = False  # whether two accesses of a wave are kept apart by which lane touches which byte
+    lanes_part: bool = False  # whether lanes may go apart where the graph does not say so
     visits: int = 0  # steps back along paths
     cut_short: str = ""  # the bound at which no further suspects were looked for
 
