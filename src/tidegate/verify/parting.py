@@ -2,7 +2,8 @@
 
 Needs   a flow, and what its branches decide
 Gives   the branches at which waves part, the nodes that not all of them, or not all lanes of one, may come to, and
-        those to which they come by ways that cross: `if wave == 1 { if f { …; exit } } …` has a way from its inside to what the others do meanwhile
+        those to which they come by ways that cross: `if wave == 1 { if f { …; exit } } …` has a way from its inside to
+        what the others do meanwhile
 Keeps   a node that is not among them is reached by all waves or by none: whoever made the graph may have said less
 Cost    linear in the nodes, for each branch at which waves part
 """
