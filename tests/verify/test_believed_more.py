@@ -152,3 +152,29 @@ def test_lanes_that_agree_where_waves_do_not() -> None:
     number, cond = UNSAID["a number that may differ"]
     text = FENCED.format(number=number, cond=cond, under=" under per_wave")
     assert proof_of(text).is_ordered
+
+
+HALF_A_WAVE = """
+target {target}
+kernel @half_a_wave() waves 2 {{
+  %a = alloc : lds<64xf32>
+  %t = fill 1.0 : tile<64xf32>
+  conditional wave == 0 {{
+    conditional lane < 32 {{
+      local_write %t, %a[0]
+    }}
+  }} else {{
+    %r = local_read %a[32] : tile<32xf32>
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("target", "is_right"), [("none", False), ("sm_90", False), ("gfx942", True)])
+def test_lanes_of_a_target_that_states_none(target: str, is_right: bool) -> None:
+    """Of 64 lanes the first 32 write half of the tile, of 32 all of it: without a target waves were taken to have 64."""
+    (kernel,) = parse(HALF_A_WAVE.format(target=target)).kernels
+    facts = load_target("" if target == "none" else target)
+    graph = build_graph(kernel, facts).graph
+    assert verify(graph, facts).is_proved is is_right
+    assert bool(judge(graph, facts).findings) is not is_right

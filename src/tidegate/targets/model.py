@@ -198,6 +198,11 @@ class Target:
         """Lanes of one wave."""
         return self.wave.size
 
+    @property
+    def known_lanes(self) -> int:
+        """The same where a file states it, else 0: a default says nothing of a GPU."""
+        return self.wave.size if "wave.size" in self.cited else 0
+
     def without_wave_fence(self) -> Target:
         """The same GPU for a program in which no `fence wave` can be written: barriers stand in for it."""
         kinds = tuple(each for each in self.fence.kinds if each != "wave")
