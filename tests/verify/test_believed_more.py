@@ -172,7 +172,7 @@ kernel @half_a_wave() waves 2 {{
 
 @pytest.mark.parametrize(("target", "is_right"), [("none", False), ("sm_90", False), ("gfx942", True)])
 def test_lanes_of_a_target_that_states_none(target: str, is_right: bool) -> None:
-    """Of 64 lanes the first 32 write half of the tile, of 32 all of it: without a target waves were taken to have 64."""
+    """Of 64 lanes the first 32 write half of the tile, of 32 all of it: without a target there were taken to be 64."""
     (kernel,) = parse(HALF_A_WAVE.format(target=target)).kernels
     facts = load_target("" if target == "none" else target)
     graph = build_graph(kernel, facts).graph

@@ -161,15 +161,14 @@ def _is_copy(point: g.Point) -> bool:
     return isinstance(point.action, g.Access) and point.action.is_async
 
 
-def events_of(flow: Flow, target: Target, rules: Rules, divided: Container[int] = ()) -> dict[int, tuple[Event, ...]]:
+def events_of(flow: Flow, target: Target, rules: Rules, divided: Container[int]) -> dict[int, tuple[Event, ...]]:
     """By node, in program order; nodes without events are left out. `divided`: where not all lanes of a wave come."""
     grids = find_grids(flow.graph)
     by_point = {
         number: _events(point, target, rules, grids.get(number)) for number, point in enumerate(flow.graph.points)
     }
     found = {node: by_point[point] for node, point in enumerate(flow.origin) if by_point[point]}
-    for node in [each for each in found if each in divided]:  # whatever the graph says: some lanes do not meet there
-        found[node] = tuple(event for event in found[node] if not isinstance(event, LaneFence))
+    found = {node: _for_some(events) if node in divided else events for node, events in found.items()}
     for node in flow.closed:
         found[node] = (_anything(()),)
     return found
@@ -202,14 +201,17 @@ def _events(point: g.Point, target: Target, rules: Rules, grid: int | None) -> t
             renamed = tuple((name, value.name) for name, value in pairs if isinstance(value, g.Token))
             return (Rename(renamed),) if renamed else ()
         case g.Sync(ops.Fence(kind="wave"), waves):
-            # In a divergent region some lanes do not come to it, and those that do learn nothing about them.
-            if rules.lanes_meet is None or point.under == "divergent":
+            if rules.lanes_meet is None:
                 return ()
             return (replace(rules.lanes_meet, waves=frozenset(waves)) if waves else rules.lanes_meet,)
         case g.Sync(op):
-            found = _sync(op, rules)
-            return found if point.under != "divergent" else tuple(e for e in found if not isinstance(e, LaneFence))
+            return _sync(op, rules)
     return (Issue(queues),) if queues else ()
+
+
+def _for_some(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Those of a place to which some lanes of a wave do not come: lanes that do learn nothing about them."""
+    return tuple(event for event in events if not isinstance(event, LaneFence))
 
 
 def _anything(queues: tuple[tuple[str, int], ...]) -> Access:

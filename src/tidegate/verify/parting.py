@@ -34,7 +34,7 @@ def find_parting(flow: Flow, footprints: Footprints) -> Parting:
     joins = find_joins(flow.successors) if found else ()
     apart = {node for node, uniform in enumerate(uniform_nodes(flow)) if not uniform}
     crossing: set[int] = set()
-    divided: set[int] = set()
+    divided = {node for node in range(len(flow.origin)) if flow.point(node).under == "divergent"}
     for branch in found:
         arms = [between(flow, each, joins[branch], branch) for each in dict.fromkeys(flow.successors[branch])]
         apart.update(*arms)
