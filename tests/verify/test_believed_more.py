@@ -13,6 +13,7 @@ from tidegate.graph.parse import parse_graph
 from tidegate.language.parse import parse
 from tidegate.simulate.judge import judge
 from tidegate.targets import load_target
+from tidegate.targets.parse import parse_target
 from tidegate.verify.model import Verification
 from tidegate.verify.verify import verify
 
@@ -178,3 +179,39 @@ def test_lanes_of_a_target_that_states_none(target: str, is_right: bool) -> None
     graph = build_graph(kernel, facts).graph
     assert verify(graph, facts).is_proved is is_right
     assert bool(judge(graph, facts).findings) is not is_right
+
+
+OWN_TARGET = """
+name = "mygpu"
+[sources]
+d = "made up"
+[counters.c]
+source = "d"
+{most}
+in_order = true
+[operations.gather_to_lds]
+source = "d"
+counter = "c"
+certain = true
+in_order = true
+bytes_per_lane = [4]
+"""
+TWO_COPIES = """
+kernel @two_copies(%X: global<8x64xf32>) waves 4 {{
+  %rows = alloc : lds<8x64xf32>
+  gather_to_lds %X[wave, 0] to %rows[wave] : tile<64xf32>
+  gather_to_lds %X[wave + 4, 0] to %rows[wave + 4] : tile<64xf32>
+  wait_count c({count})
+  workgroup_barrier
+  %o = local_read %rows[(wave + 1) mod 4] : tile<64xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("most", "largest"), [("", 0), ("max = 0", 0), ("max = 1", 0), ("max = 2", 1)])
+def test_a_counter_whose_waits_can_only_drain(most: str, largest: int) -> None:
+    """A counter without a maximum had waits for any count, though the page of facts says that they only drain."""
+    target = parse_target(OWN_TARGET.format(most=most), "mygpu.toml")
+    for count in (0, 1):
+        (kernel,) = parse(TWO_COPIES.format(count=count)).kernels
+        assert verify(build_graph(kernel, target).graph, target).is_proved is (count <= largest)

@@ -101,8 +101,8 @@ class CounterFacts:
 
     @property
     def largest(self) -> int:
-        """The largest count that a wait can tell from fewer: a counter of instructions saturates at its maximum."""
-        return self.max - (self.unit == "instructions") if self.max else 2**30
+        """The largest count that a wait can tell from fewer: but for groups, a counter saturates at its maximum."""
+        return max(0, self.max - (self.unit != "groups"))
 
 
 @dataclass(frozen=True, slots=True)
