@@ -215,3 +215,12 @@ def test_a_counter_whose_waits_can_only_drain(most: str, largest: int) -> None:
     for count in (0, 1):
         (kernel,) = parse(TWO_COPIES.format(count=count)).kernels
         assert verify(build_graph(kernel, target).graph, target).is_proved is (count <= largest)
+
+
+@pytest.mark.parametrize(("lanes", "is_right"), [("", False), ("[wave]\nsize = { value = 64, source = 'd' }", True)])
+def test_instructions_of_a_wave_of_unknown_size(lanes: str, is_right: bool) -> None:
+    """A tile of 1,024 bytes is four copies of 64 lanes, and two of 128: a count of 4 relied on waves of 64."""
+    target = parse_target(OWN_TARGET.format(most="max = 63") + lanes, "mygpu.toml")
+    text = TWO_COPIES.format(count=4).replace("64xf32", "256xf32")
+    (kernel,) = parse(text).kernels
+    assert verify(build_graph(kernel, target).graph, target).is_proved is is_right

@@ -164,6 +164,9 @@ class Cost:
     unit_waves: int
 
 
+MOST_LANES = 1024  # that a file may state
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A remark about the target that no fact expresses."""
@@ -231,7 +234,8 @@ class Target:
     def instructions(self, operation: str, bytes: int) -> tuple[int, int]:
         """The fewest and the most instructions by which one wave moves a tile of `bytes` bytes, if it is issued at all.
 
-        Without known widths it is at least one instruction, and at most one for each byte.
+        Without known widths it is at least one instruction, and at most one for each byte. Where no file states the
+        lanes of a wave, the fewest are those of the most lanes that one could state.
         """
         known = self.operations[operation]
         if bytes <= 0 or not known.present:
@@ -240,10 +244,8 @@ class Target:
             return 1, 1
         if not known.bytes_per_lane:
             return 1, bytes
-        least, most = (
-            -(-bytes // (self.lanes * width)) for width in (max(known.bytes_per_lane), min(known.bytes_per_lane))
-        )
-        return least, most
+        widest, narrowest = max(known.bytes_per_lane), min(known.bytes_per_lane)
+        return -(-bytes // ((self.known_lanes or MOST_LANES) * widest)), -(-bytes // (self.lanes * narrowest))
 
     def issued(self, operation: str, bytes: int, *, masked: bool = False) -> tuple[int, int]:
         """The fewest and the most instructions that count on the counter of an operation.
