@@ -224,3 +224,54 @@ def test_instructions_of_a_wave_of_unknown_size(lanes: str, is_right: bool) -> N
     text = TWO_COPIES.format(count=4).replace("64xf32", "256xf32")
     (kernel,) = parse(text).kernels
     assert verify(build_graph(kernel, target).graph, target).is_proved is is_right
+
+
+TWO_KINDS_OF_GROUPS = """
+graph @two_kinds target sm_90 waves 2
+buffer %a bytes 1024 slots 1
+program entry 0 waves 0 .. 2
+{{
+  0: read %a[0, wave * 64] box() width 64 async proxy async token %t issues bulk_group 0 .. 0 -> 1
+  1: sync commit_group issues bulk_group 1 .. 1 -> 2
+  2: sync commit_group{issues} -> 3
+  3: sync wait_count bulk_group(1) -> 4
+  4: sync fence wave -> 5
+  5: write %a[0, wave * 64] box() width 64 -> 6
+  6: end
+}}
+"""
+NAMED_GROUP = """
+graph @named_group target sm_90 waves 2
+buffer %a bytes 1024 slots 1
+program entry 0 waves 0 .. 2
+{{
+  0: write %a[0, wave * 64] box() width 64 async token %t issues group 0 .. 0 -> 1
+  1: sync %g = commit_group issues {counter} 1 .. 1 -> 2
+  2: sync wait_count deps(%g) -> 3
+  3: sync fence wave -> 4
+  4: read %a[0, wave * 64] box() width 64 -> 5
+  5: end
+}}
+"""
+CLOSED = {
+    " issues group 1 .. 1": False,
+    "": False,
+    " issues bulk_group 1 .. 1": True,
+    " issues group 1 .. 1, bulk_group 1 .. 1": True,
+}
+
+
+@pytest.mark.parametrize("issues", CLOSED)
+def test_a_group_that_is_closed_on_another_counter(issues: str) -> None:
+    """`bulk_group(1)` leaves the group with the copy in flight, unless a group behind it is closed on that counter."""
+    text = TWO_KINDS_OF_GROUPS.format(issues=issues)
+    graph, target = parse_graph(text, "groups.sync"), load_target("sm_90")
+    assert verify(graph, target, memory=True).is_proved is CLOSED[issues]
+    assert bool(judge(graph, target).findings) is not CLOSED[issues]
+
+
+@pytest.mark.parametrize(("counter", "is_right"), [("group", True), ("bulk_group", False)])
+def test_a_group_by_name_on_another_counter(counter: str, is_right: bool) -> None:
+    graph, target = parse_graph(NAMED_GROUP.format(counter=counter), "groups.sync"), load_target("sm_90")
+    assert verify(graph, target, memory=True).is_proved is is_right
+    assert bool(judge(graph, target).findings) is not is_right

@@ -19,6 +19,7 @@ from tidegate.targets import Target
 from tidegate.verify.grids import find_grids
 
 WORKGROUP = -1
+NONE = ""  # the counter of what counts on none
 EVERYBODY = ""
 
 
@@ -64,9 +65,10 @@ class LaneFence:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Closes a group; `token` is the name of all copies in it."""
+    """Closes a group on counters; `token` is the name of all copies in it. Counters without groups belong to each."""
 
     token: str = ""
+    counters: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +206,17 @@ def _events(point: g.Point, target: Target, rules: Rules, grid: int | None) -> t
             if rules.lanes_meet is None:
                 return ()
             return (replace(rules.lanes_meet, waves=frozenset(waves)) if waves else rules.lanes_meet,)
+        case g.Sync(ops.CommitGroup(result=result)):
+            return (Commit(result.name if result is not None else "", _closed_by(point, rules)),)
         case g.Sync(op):
             return _sync(op, rules)
     return (Issue(queues),) if queues else ()
+
+
+def _closed_by(point: g.Point, rules: Rules) -> frozenset[str]:
+    """The counters on which a point closes a group, and those of copies that are in none: without a counter, `NONE`."""
+    groups = rules.groups.intersection(issue.counter for issue in point.issues if issue.least)
+    return groups | (frozenset((*rules.counters, NONE)) - rules.groups)
 
 
 def _for_some(events: tuple[Event, ...]) -> tuple[Event, ...]:
@@ -238,8 +248,6 @@ def _sync(op: object, rules: Rules) -> tuple[Event, ...]:
             return (drain, LaneFence(False, None, drain.tokens)) if rules.waits_meet and drain.tokens else (drain,)
         case ops.Fence(kind="proxy_async"):
             return (ProxyFence(),)
-        case ops.CommitGroup(result=result):
-            return (Commit(result.name if result is not None else ""),)
         case ops.NullAsyncDep(result=result):
             return (Rename(((result.name, ""),)),)
     return ()
