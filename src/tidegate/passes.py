@@ -350,19 +350,11 @@ def _run(
             checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
         if _is_among(suspect, pairs):
             checked.shown += 1
-        elif not judgement.bounded and judgement.runs and _shows_lanes(suspect, checked):
+        elif not judgement.bounded and judgement.runs and asked.is_for_runs(suspect, ends_some_lanes(checked.graph)):
             checked.refuted += 1  # everything was run
         else:
             left.append(suspect)
     checked.findings += _possible(left, checked.graph, lambda each: _why_not_shown(each, checked), limits)
-
-
-def _shows_lanes(suspect: Suspect, checked: Checked) -> bool:
-    """Whether a run shows what the lanes of the suspect's wave do: it goes one way for all of them."""
-    assert checked.graph is not None and checked.verification is not None  # noqa: PT018
-    if not suspect.within_a_wave:
-        return True
-    return not (suspect.why == "parallel" or checked.verification.lanes_part or ends_some_lanes(checked.graph))
 
 
 def _why_not_shown(suspect: Suspect, checked: Checked) -> str:

@@ -53,6 +53,11 @@ class Verification:
     visits: int = 0  # steps back along paths
     cut_short: str = ""  # the bound at which no further suspects were looked for
 
+    def is_for_runs(self, suspect: Suspect, some_lanes_end: bool) -> bool:
+        """Whether runs that do not show a suspect refute it: they go one way for all lanes of a wave."""
+        apart = suspect.why == "parallel" or self.lanes_part or some_lanes_end
+        return not (suspect.within_a_wave and apart)
+
     @property
     def is_proved(self) -> bool:
         """No race, no inversion, no hang, in any run, and every access stays in its buffer."""
