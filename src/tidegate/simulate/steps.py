@@ -77,10 +77,11 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Closes a group on every counter that counts groups."""
+    """Closes a group on counters that count groups; None: on every one."""
 
     where: int
     key: Key = START
+    counters: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
