@@ -278,6 +278,35 @@ def test_a_group_that_may_hold_no_copy_is_no_instruction() -> None:
     assert count_waits(function, lambda _: 8)[id(wait)].instructions == 8
 
 
+SMALL = "!ttg.memdesc<2x64xf32, #shared, #smem, mutable>"
+MASK = "%m = arith.constant dense<true> : tensor<64x64xi1, #row>\n    "
+BACK = "%k1 = amdg.async_copy_local_to_global %u, %p {}: {} -> tensor<64x64x!tt.ptr<f32>, #row>"
+FEW = (
+    "%few = tt.splat %first : !tt.ptr<f32> -> tensor<2x64x!tt.ptr<f32>, #row>\n"
+    f"    %k1 = amdg.async_copy_local_to_global %u, %few : {SMALL} -> tensor<2x64x!tt.ptr<f32>, #row>"
+)
+YOUNGER = {
+    "back": (SLOT, BACK.format("", SLOT), True),
+    "back under a mask": (SLOT, MASK + BACK.format("mask %m ", SLOT), False),
+    "back, by one wave for all": (SMALL, FEW.replace("%first", "%one"), False),
+    "here under a mask": (SLOT, MASK + COPY.format(1, "%u mask %m").partition("\n")[0], True),
+}
+
+
+@pytest.mark.parametrize("wait", ["%g0 {num = 0 : i32}", "{num = 1 : i32}", None])
+@pytest.mark.parametrize("name", YOUNGER)
+def test_a_group_that_a_wave_jumps_over_is_not_counted(name: str, wait: str | None) -> None:
+    """`s_cbranch_execz` jumps over a copy to global memory, and Triton counts it: an older one goes on behind the wait."""
+    type_, copy, holds = YOUNGER[name]
+    younger = (alloc("%u", type_, 16384), copy, "%g1 = ttg.async_commit_group tokens %k1")
+    pointer = "%one = tt.int_to_ptr %long : i64 -> !tt.ptr<f32>"
+    made = lines("%long = arith.constant 4096 : i64", pointer)
+    done = f"%w = ttg.async_wait {wait}" if wait else "%w = amdg.async_wait %g0 {num_inst = 1 : i32}"
+    body = (made, alloc("%t", SLOT), COPY.format(0, "%t"), *younger)
+    assert is_proved(lines(*body, done, MEET, load("%t")), "hip:gfx1250") is holds
+    assert is_proved(lines(*body, "%w = ttg.async_wait {num = 0 : i32}", MEET, load("%t")), "hip:gfx1250")
+
+
 # --- barrier objects ----------------------------------------------------------------------------------------------
 
 TMA = lines(

@@ -59,6 +59,7 @@ class Effect:
     meets: str = ""
     nothing: bool = False
     stores: int = 0
+    skipped: bool = False
     role: str = ""
 
 
