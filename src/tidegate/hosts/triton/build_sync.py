@@ -110,7 +110,7 @@ class Synchronization(Memory):
             raise BadInput(Finding("TG012", message, (Label(op.at),)))
         scope = _WORD.search(op.attribute(effect.scope) or "") if effect.scope else None
         if scope is None or scope[1] == "workgroup":
-            self.meet(op, not self.orders_memory(op, effect))
+            self.meet(op, not self.orders_memory(op, effect), stays=self.orders_more(op, effect))
         elif scope[1] == "subgroup":
             self.add(g.Sync(ops.Fence("wave")) if self.orders_memory(op, effect) else g.Compute(), op)
         else:  # of workgroups, or of whoever: nothing is known to meet there
@@ -123,6 +123,13 @@ class Synchronization(Memory):
             return bool((integer(op.attribute(effect.spaces) or "") or 0) & LOCAL)
         listed = op.attribute(effect.fenced) if effect.fenced else None
         return effect.barrier != "bare" and (listed is None or "<workgroup>" in listed)
+
+    def orders_more(self, op: Operation, effect: Effect) -> bool:
+        """Whether a barrier also orders what was done to other memory, which nothing here looks at."""
+        if effect.spaces:
+            return bool((integer(op.attribute(effect.spaces) or "") or 0) & ~LOCAL)
+        listed = op.attribute(effect.fenced) if effect.fenced else None
+        return not effect.shared_only and (listed is None or "<global>" in listed)
 
     def wait(self, op: Operation, effect: Effect) -> None:
         count = self.count_of(op, effect)

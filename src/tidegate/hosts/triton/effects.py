@@ -43,6 +43,7 @@ class Effect:
     unit: str = "groups"
     barrier: str = ""
     spaces: str = ""
+    shared_only: bool = False
     fenced: str = ""
     scope: str = ""
     fence: str = ""

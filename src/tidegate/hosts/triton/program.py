@@ -26,6 +26,7 @@ from tidegate.language.ops import WaitCount
 from tidegate.targets import Target
 
 UNFOLLOWED = "copies, barriers and barrier objects with unknown places or arrivals"
+BULK = "tma"  # the queue of bulk copies to global memory
 CLUSTERS = "workgroups of a cluster, which are not modelled"
 
 
@@ -96,7 +97,8 @@ class TritonProgram:
     def possible(self, plan: Plan) -> Plan:
         """A plan without the edits that only loosen and cannot be written.
 
-        A wait whose token is used stays, and so does the count of one that counts instructions.
+        A wait whose token is used stays, and so does the count of one that counts instructions. A wait for bulk stores
+        stays as it is: a workgroup that ends gives its memory back, whether or not they have read it.
         """
         used = self.ttgir.used
 
@@ -104,12 +106,14 @@ class TritonProgram:
             op = self.built.before[edit.point] if isinstance(edit, Delete | Change) else None
             if op is None or not isinstance(edit, Delete | Change):
                 return False
+            effect = effects().get(op.name, NOTHING)
             if isinstance(edit, Delete):
-                return not may_go(op, used)
+                return effect.wait == BULK or not may_go(op, used)
+            if effect.unit != "instructions" and effect.wait != BULK:
+                return False
             old = self.built.graph.points[edit.point].action
             return (
-                effects().get(op.name, NOTHING).unit == "instructions"
-                and isinstance(old, g.Sync)
+                isinstance(old, g.Sync)
                 and isinstance(old.op, WaitCount)
                 and isinstance(edit.op, WaitCount)
                 and dict(old.op.counts).keys() == dict(edit.op.counts).keys()
