@@ -32,12 +32,17 @@ TOUCHING = {
         "bar.sync 0; mov.b32 $0, $1;",
         "@p st.shared.b32 [$1], 1;",
         "/* mov */ red.shared.add.u32 [$1], 1;",
+        "mov: st.shared.b32 [$1], 1;",
     ],
     "hip:gfx942": [
         "ds_write_b32 $1, $1",
         "s_barrier",
         "v_mov_b32 $0, $1; ds_read_b32 $0, $1",
         "buffer_load_dword $0 lds",
+        "v_1: ds_write_b32 $1, $1",
+        "v_mov : s_barrier",
+        "s_mov_b64 exec, 0",
+        "s_mov_b32 m0, $1",
     ],
 }
 CASES = [(gpu, text, True) for gpu, texts in HARMLESS.items() for text in texts]
