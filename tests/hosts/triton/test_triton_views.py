@@ -325,7 +325,7 @@ def received(*before: str) -> TritonProgram:
 @pytest.mark.parametrize("meet", ["", MEET])
 def test_who_issues_a_copy_relies_on_the_barrier_that_it_reports_to(meet: str) -> None:
     """A tile of two messages is copied by two warps, and one thread of the first has set the barrier up."""
-    expect, copy, *rest = TMA.split("\n")
+    expect, copy, *rest = TMA.strip().split("\n")
     found = program(lines(alloc("%t", TILE), alloc("%o", OBJECT, 32768), init(1), meet, copy, expect, *rest), "cuda:90")
     assert (not judge(found.built.graph, found.target).findings) is bool(meet)
 
