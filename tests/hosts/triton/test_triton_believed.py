@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tidegate.diag import BadInput
 from tidegate.hosts.triton import libtriton
 from tidegate.hosts.triton.harmless import is_on_registers
 
@@ -132,3 +133,40 @@ def test_slots_of_memory_that_is_seen_as_others() -> None:
     assert not given(store + load.replace("SLOT", "%c2"))
     assert given(store + MEET + "\n" + load.replace("SLOT", "%c2"))
     assert given(store + load.replace("SLOT", "%c1"))
+
+
+HALF = """
+    %t = rocdl.workitem.id.x : i32
+    %edge = arith.constant {} : i32
+    %low = arith.cmpi slt, %t, %edge : i32
+    amdg.cond_barrier %low
+    %high = arith.cmpi sge, %t, %edge : i32
+    amdg.cond_barrier %high
+"""
+
+
+@pytest.mark.parametrize(("edge", "good"), [(256, True), (128, False)])
+def test_a_function_may_say_itself_how_many_waves_run_it(edge: int, good: bool) -> None:
+    """The layouts are those of eight warps, whatever the module says of other functions."""
+    head = HEAD.replace("[4, 1]", "[8, 1]").replace("[1, 4]", "[1, 8]").replace("LANES", "8").replace("THREADS", "64")
+    head = head.replace("GPU", "hip:gfx942").replace("SHARED", "ttg.shared = 65536 : i32, ")
+    head = head.replace("#tma>) {", '#tma>) attributes {"ttg.num-warps" = 8 : i32} {')
+    source = head + HALF.format(edge) + TAIL
+    if not good:  # of four waves it would be a half
+        with pytest.raises(BadInput, match="not one half of them"):
+            programs_of(read_ttgir(source, "k.ttgir"))
+        return
+    (found,) = programs_of(read_ttgir(source, "k.ttgir"))
+    assert found.built.graph.waves == 8
+    assert verify(found.built.graph, found.target, memory=False).is_proved
+
+
+@pytest.mark.parametrize(("waves", "good"), [(4, True), (2, False)])
+def test_a_function_that_other_waves_run_is_not_followed(waves: int, good: bool) -> None:
+    inner = f'tt.func private @f() attributes {{noinline = true, "ttg.num-warps" = {waves} : i32}} {{\n tt.return\n }}\n'
+    body = f"{alloc('%a', SLOT)}\n{STORE}\n{MEET}\ntt.call @f() : () -> ()\n{READ}"
+    head = HEAD.replace("tt.func public", inner + "  tt.func public").replace("LANES", "8").replace("THREADS", "64")
+    head = head.replace("GPU", "hip:gfx942").replace("SHARED", "ttg.shared = 65536 : i32, ")
+    (found,) = programs_of(read_ttgir(head + body + TAIL, "k.ttgir"))
+    assert [each.name for each in found.built.unknown] == ([] if good else ["tt.call"])
+    assert verify(found.built.graph, found.target, memory=False).is_proved is good
