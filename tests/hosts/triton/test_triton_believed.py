@@ -170,3 +170,26 @@ def test_a_function_that_other_waves_run_is_not_followed(waves: int, good: bool)
     (found,) = programs_of(read_ttgir(head + body + TAIL, "k.ttgir"))
     assert [each.name for each in found.built.unknown] == ([] if good else ["tt.call"])
     assert verify(found.built.graph, found.target, memory=False).is_proved is good
+
+
+PACKED = """
+#mma = #ttg.amd_mfma<{version = 4, warpsPerCTA = [4, 1], instrShape = [32, 32, 64], isTransposed = true}>
+#src = #ttg.blocked<{sizePerThread = [8, 1], threadsPerWarp = [4, 16], warpsPerCTA = [4, 1], order = [0, 1]}>
+#tall = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0, 1]}>
+"""
+BYTES = "!ttg.memdesc<128x64xi8, #tall, #smem, mutable>"
+UNPACK = (
+    f"%l = amdg.local_load_packed_transposed %a : {BYTES} -> "
+    "tensor<256x32xi8, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 16}>>"
+)
+
+
+@pytest.mark.parametrize(("barrier", "good"), [("rocdl.s.barrier", False), ("", False), (MEET, True)])
+def test_a_load_whose_result_has_another_shape(barrier: str, good: bool) -> None:
+    """Of 128 rows of pairs wave 0 takes 0 to 15 and 64 to 79. It was taken to read the 32 rows that it stores itself."""
+    fill = f"%v = arith.constant dense<1> : tensor<128x64xi8, #src>\nttg.local_store %v, %a : tensor<128x64xi8, #src>"
+    head = HEAD.replace("LANES", "8").replace("THREADS", "64").replace("GPU", "hip:gfx950")
+    head = head.replace("SHARED", "ttg.shared = 8192 : i32, ")
+    body = f"{alloc('%a', BYTES)}\n{fill} -> {BYTES}\n{barrier}\n{UNPACK}"
+    (found,) = programs_of(read_ttgir(PACKED + head + body + TAIL, "k.ttgir"))
+    assert verify(found.built.graph, found.target, memory=False).is_proved is good
