@@ -163,7 +163,9 @@ def test_a_function_may_say_itself_how_many_waves_run_it(edge: int, good: bool) 
 
 @pytest.mark.parametrize(("waves", "good"), [(4, True), (2, False)])
 def test_a_function_that_other_waves_run_is_not_followed(waves: int, good: bool) -> None:
-    inner = f'tt.func private @f() attributes {{noinline = true, "ttg.num-warps" = {waves} : i32}} {{\n tt.return\n }}\n'
+    inner = (
+        f'tt.func private @f() attributes {{noinline = true, "ttg.num-warps" = {waves} : i32}} {{\n tt.return\n }}\n'
+    )
     body = f"{alloc('%a', SLOT)}\n{STORE}\n{MEET}\ntt.call @f() : () -> ()\n{READ}"
     head = HEAD.replace("tt.func public", inner + "  tt.func public").replace("LANES", "8").replace("THREADS", "64")
     head = head.replace("GPU", "hip:gfx942").replace("SHARED", "ttg.shared = 65536 : i32, ")
@@ -186,8 +188,8 @@ UNPACK = (
 
 @pytest.mark.parametrize(("barrier", "good"), [("rocdl.s.barrier", False), ("", False), (MEET, True)])
 def test_a_load_whose_result_has_another_shape(barrier: str, good: bool) -> None:
-    """Of 128 rows of pairs wave 0 takes 0 to 15 and 64 to 79. It was taken to read the 32 rows that it stores itself."""
-    fill = f"%v = arith.constant dense<1> : tensor<128x64xi8, #src>\nttg.local_store %v, %a : tensor<128x64xi8, #src>"
+    """Of 128 rows of pairs wave 0 takes 0 to 15 and 64 to 79. It was taken to read the 32 that it stores."""
+    fill = "%v = arith.constant dense<1> : tensor<128x64xi8, #src>\nttg.local_store %v, %a : tensor<128x64xi8, #src>"
     head = HEAD.replace("LANES", "8").replace("THREADS", "64").replace("GPU", "hip:gfx950")
     head = head.replace("SHARED", "ttg.shared = 8192 : i32, ")
     body = f"{alloc('%a', BYTES)}\n{fill} -> {BYTES}\n{barrier}\n{UNPACK}"

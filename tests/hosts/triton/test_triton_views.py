@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tidegate.diag import BadInput
@@ -296,7 +298,7 @@ YOUNGER = {
 @pytest.mark.parametrize("wait", ["%g0 {num = 0 : i32}", "{num = 1 : i32}", None])
 @pytest.mark.parametrize("name", YOUNGER)
 def test_a_group_that_a_wave_jumps_over_is_not_counted(name: str, wait: str | None) -> None:
-    """`s_cbranch_execz` jumps over a copy to global memory, and Triton counts it: an older one goes on behind the wait."""
+    """`s_cbranch_execz` jumps over a copy to global memory, and Triton counts it: an older one goes on."""
     type_, copy, holds = YOUNGER[name]
     younger = (alloc("%u", type_, 16384), copy, "%g1 = ttg.async_commit_group tokens %k1")
     pointer = "%one = tt.int_to_ptr %long : i64 -> !tt.ptr<f32>"
@@ -305,6 +307,35 @@ def test_a_group_that_a_wave_jumps_over_is_not_counted(name: str, wait: str | No
     body = (made, alloc("%t", SLOT), COPY.format(0, "%t"), *younger)
     assert is_proved(lines(*body, done, MEET, load("%t")), "hip:gfx1250") is holds
     assert is_proved(lines(*body, "%w = ttg.async_wait {num = 0 : i32}", MEET, load("%t")), "hip:gfx1250")
+
+
+CALLED = f"""
+  tt.func private @f(%q: tensor<2x64x!tt.ptr<f32>, #row>) attributes {{noinline = true}} {{
+    %b = ttg.local_alloc {{allocation.offset = 0 : i32}} : () -> {SMALL}
+    %k = ttg.async_copy_global_to_local %q, %b : tensor<2x64x!tt.ptr<f32>, #row> -> {SMALL}
+    %g = ttg.async_commit_group tokens %k
+    tt.return
+  }}
+  tt.func public"""
+CALL = (
+    "%few = tt.splat %one : !tt.ptr<f32> -> tensor<2x64x!tt.ptr<f32>, #row>\n"
+    "    tt.call @f(%few) {allocation.offset = 16384 : i32, allocation.size = 512 : i32} : "
+    "(tensor<2x64x!tt.ptr<f32>, #row>) -> ()"
+)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "holds"), [("hip:gfx1250", 1, False), ("hip:gfx1250", 0, True), ("cuda:80", 1, True)]
+)
+def test_copies_of_a_called_function_are_not_counted(
+    gpu: str, count: int, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton makes of `num = 1` the instructions of the older, larger group: it looks into no function."""
+    monkeypatch.setattr(sys.modules[__name__], "HEAD", HEAD.replace("\n  tt.func public", CALLED))
+    made = ("%long = arith.constant 4096 : i64", "%one = tt.int_to_ptr %long : i64 -> !tt.ptr<f32>")
+    wait = f"%w = ttg.async_wait {{num = {count} : i32}}"
+    body = lines(*made, alloc("%t", SLOT), COPY.format(0, "%t"), CALL, wait, MEET, load("%t"))
+    assert is_proved(body, gpu) is holds
 
 
 # --- barrier objects ----------------------------------------------------------------------------------------------

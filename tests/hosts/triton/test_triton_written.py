@@ -539,7 +539,9 @@ def test_a_barrier_is_not_taken_away_with_its_neighbours(command: Run, tmp_path:
 def test_what_orders_global_memory_stays(barrier: str, stays: bool, command: Run) -> None:
     """No access to shared memory needs it. The threads of a workgroup may write and read global memory around it."""
     other = "tensor<SIZEx!tt.ptr<f32>, #b>"
-    body = f"    %v = tt.load %q : {other}\n    tt.store %q, %v : {other}\n    {barrier}\n    %w = tt.load %q : {other}\n"
+    body = (
+        f"    %v = tt.load %q : {other}\n    tt.store %q, %v : {other}\n    {barrier}\n    %w = tt.load %q : {other}\n"
+    )
     out, _, status = command(text(body, "gfx942"), "sync", "k.ttgir", "--remove-redundant")
     assert status == 0
     assert (barrier in out) is stays

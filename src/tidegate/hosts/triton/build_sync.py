@@ -160,7 +160,9 @@ class Synchronization(Memory):
         left = self.counted.get(id(op)) if op.operands and self.counted is not None else None
         if effect.unit == "groups":
             found = count if not op.operands else None if left is None else left.count
-            return found if not found or effect.wait == "tdm" or not self.jumps_over_copies() else None
+            larger = effect.wait == "async" and self.jumps_over_copies()
+            larger |= not op.operands and self.calls_for_copies(effect.wait)
+            return None if found and larger else found
         assert count is not None
         if left is not None and count <= left.instructions:
             return left.count
@@ -183,6 +185,19 @@ class Synchronization(Memory):
         elements, lanes = prod(tensor.shape), self.waves * self.ttgir.lanes
         return max(1, elements * memory.bits // 8 // (lanes * BYTES_AT_ONCE)) if elements >= lanes else 0
 
+    def calls_for_copies(self, queue: str) -> bool:
+        """Whether a function that is called may start copies, of which Triton counts none.
+
+        It goes back to older groups or copies instead, and adds up their instructions (test_triton_views:
+        `test_copies_of_a_called_function_are_not_counted`). Where tokens are named, ages end at a call.
+        """
+        if not any(op.name == "tt.call" for op in walk(self.function)):
+            return False
+        name = self.function.string("sym_name")
+        others = (each for each in self.ttgir.functions if each.string("sym_name") != name)
+        rows = (self.effect(op) for each in others for op in walk(each))
+        return any(queue in (row.queue, row.commit) for row in rows)
+
     def jumps_over_copies(self) -> bool:
         """Whether a wave may issue fewer instructions for a group than Triton counts for it.
 
@@ -193,7 +208,7 @@ class Synchronization(Memory):
         return any(self.may_be_jumped_over(op) for each in functions for op in walk(each))
 
     def may_be_jumped_over(self, op: Operation) -> bool:
-        """Whether some waves may issue no instruction for a copy: all lanes masked, or their elements moved by others."""
+        """Whether some waves may issue nothing for a copy: all lanes are masked, or others move their elements."""
         if not self.effect(op).skipped:
             return False
         tensor = next(filter(None, map(self.types.tensor, op.operand_types)), None)
