@@ -195,3 +195,42 @@ def test_a_load_whose_result_has_another_shape(barrier: str, good: bool) -> None
     body = f"{alloc('%a', BYTES)}\n{fill} -> {BYTES}\n{barrier}\n{UNPACK}"
     (found,) = programs_of(read_ttgir(PACKED + head + body + TAIL, "k.ttgir"))
     assert verify(found.built.graph, found.target, memory=False).is_proved is good
+
+
+OWN = "{allocation.offset = 32768 : i32, allocation.size = 16384 : i32}"
+COMBINE = """({
+  ^bb0(%u: f32, %v: f32):
+    %s = arith.addf %u, %v : f32
+    tt.KIND.return %s : f32
+  })"""
+LINE = "tensor<64xf32, #ttg.slice<{dim = AXIS, parent = #row}>>"
+REDUCE = f'%o = "tt.reduce"(%x) <{{axis = AXIS : i32}}> {COMBINE.replace("KIND", "reduce")} {OWN} : ({ROW}) -> {LINE}'
+SCAN = (
+    f'%o = "tt.scan"(%x) <{{axis = AXIS : i32, reverse = false}}> {COMBINE.replace("KIND", "scan")} {OWN} : '
+    f"({ROW}) -> {ROW}"
+)
+GATHER = (
+    "%i = arith.constant dense<0> : tensor<64x64xi32, #row>\n"
+    f"%o = tt.gather %x[%i] {OWN.replace('{', '{axis = AXIS : i32, ')} : ({ROW}, tensor<64x64xi32, #row>) -> {ROW}"
+)
+ATOMIC = (
+    "%g = arith.constant 4096 : i64\n%to1 = tt.int_to_ptr %g : i64 -> !tt.ptr<i32>\n"
+    f"%o = tt.atomic_rmw add, relaxed, gpu, %to1, %n {OWN} : (!tt.ptr<i32>, i32) -> i32"
+)
+NEEDED = {
+    **{
+        name: (text.replace("AXIS", "1"), text.replace("AXIS", "0"))
+        for name, text in (("reduce", REDUCE), ("scan", SCAN), ("gather", GATHER))
+    },
+    "atomic": (ATOMIC, f"{ATOMIC}\n%again = arith.addi %o, %n : i32"),
+}
+
+
+@pytest.mark.parametrize("gpu", ["cuda:80", "hip:gfx942"])
+@pytest.mark.parametrize("name", NEEDED)
+def test_memory_that_an_operation_does_not_need(name: str, gpu: str) -> None:
+    """Rows lie in one warp each, and so no barrier is made for an operation along them, whatever the text says."""
+    without, needed = NEEDED[name]
+    start = f"{alloc('%a', SLOT)}\n{STORE}\n"
+    assert not is_proved(f"{start}{without}\n{READ}", gpu)
+    assert is_proved(f"{start}{needed}\n{READ}", gpu)

@@ -20,7 +20,12 @@ from tidegate.hosts.mlir.model import Operation, integer, walk
 from tidegate.hosts.triton.build_memory import Memory
 from tidegate.hosts.triton.effects import Effect
 from tidegate.hosts.triton.halves import waves_where
-from tidegate.hosts.triton.layouts import is_warp_private, lanes_keep_to_themselves, may_stay_in_warps
+from tidegate.hosts.triton.layouts import (
+    crosses_warps,
+    is_warp_private,
+    lanes_keep_to_themselves,
+    may_stay_in_warps,
+)
 from tidegate.hosts.triton.target import counts_instructions
 from tidegate.hosts.triton.tokens import count_waits, fewest_instructions
 from tidegate.language import ops
@@ -62,11 +67,11 @@ class Synchronization(Memory):
         foot = g.Footprint(place, (), known, True)
         if self.meets_before(op, effect):
             self.meet(op)
-        if effect.inside_a_warp and self.stays_in_warps(op):
-            self.add(g.Access("write", foot, as_one=True), op, role="local_write")
-            return
         if effect.by == "one":
             self.by_one(op, g.Access("write", foot), role="local_write")
+            return
+        if not self.meets_inside(op, effect):
+            self.add(g.Access("write", foot, as_one=True), op, role="local_write")
             return
         for what in effect.scratch:
             if what == "barrier":
@@ -74,6 +79,23 @@ class Synchronization(Memory):
             else:
                 role = "local_read" if what == "read" else "local_write"
                 self.add(g.Access(what, foot, as_one=True), op, role=role)
+
+    def meets_inside(self, op: Operation, effect: Effect) -> bool:
+        """Whether waves are certain to meet in an operation that has memory of its own.
+
+        A text may give memory to one that needs none, and Triton makes no barrier for that: for a reduction, a scan or
+        a gather that no warp needs another one for, and for an atomic whose result nothing takes (test_triton_believed:
+        `test_memory_that_an_operation_does_not_need`).
+        """
+        if effect.inside_a_warp:
+            return not self.stays_in_warps(op)
+        if effect.release or effect.acquire:
+            return self.is_used(op)
+        axis, tensors = op.integer("axis"), [self.types.tensor(type_) for type_ in op.operand_types]
+        return axis is None or any(
+            each is not None and each.encoding is not None and crosses_warps(each.encoding, each.shape, axis)
+            for each in tensors
+        )
 
     def stays_in_warps(self, op: Operation) -> bool:
         """Whether a conversion moves nothing between warps: then they do not meet in it."""
