@@ -234,3 +234,13 @@ def test_memory_that_an_operation_does_not_need(name: str, gpu: str) -> None:
     start = f"{alloc('%a', SLOT)}\n{STORE}\n"
     assert not is_proved(f"{start}{without}\n{READ}", gpu)
     assert is_proved(f"{start}{needed}\n{READ}", gpu)
+
+
+@pytest.mark.parametrize("gpu", ["cuda:80", "hip:gfx950", "hip:gfx1250"])
+@pytest.mark.parametrize(("count", "good"), [(-1, False), (0, True)])
+def test_a_wait_for_less_than_none(count: int, good: bool, gpu: str) -> None:
+    """`-1` was less than any count that is safe; `wait.asyncmark` takes it for 65535."""
+    copy = COPY.replace(" mask %m OTHER", "").replace("num = 0", f"num = {count}").replace("%g {num", "{num")
+    found = program(f"{alloc('%a', SLOT)}\n{copy}\n{MEET}\n{READ}", gpu)
+    assert [each.name for each in found.built.unknown] == ([] if good else ["ttg.async_wait"])
+    assert verify(found.built.graph, found.target, memory=False).is_proved is good

@@ -155,7 +155,7 @@ class Synchronization(Memory):
 
     def wait(self, op: Operation, effect: Effect) -> None:
         count = self.count_of(op, effect)
-        if count is None:
+        if count is None or count < 0:  # a negative count is a very large one where it is compiled
             self.unknown.append(op)  # for how many, or how many instructions a copy becomes, is not known here
             self.add(g.Compute(), op)
             return
