@@ -244,3 +244,19 @@ def test_a_wait_for_less_than_none(count: int, good: bool, gpu: str) -> None:
     found = program(f"{alloc('%a', SLOT)}\n{copy}\n{MEET}\n{READ}", gpu)
     assert [each.name for each in found.built.unknown] == ([] if good else ["ttg.async_wait"])
     assert verify(found.built.graph, found.target, memory=False).is_proved is good
+
+
+def one_warp(gpu: str, lanes: int) -> str:
+    head = HEAD.replace("[4, 1]", "[1, 1]").replace("[1, 4]", "[1, 1]").replace('num-warps" = 4', 'num-warps" = 1')
+    head = head.replace("LANES", str(lanes // 8)).replace("THREADS", str(lanes)).replace("GPU", gpu)
+    body = f"{alloc('%a', SLOT)}\n{STORE}\nrocdl.s.barrier\n{READ}"
+    return head.replace("SHARED", "ttg.shared = 16384 : i32, ") + body + TAIL
+
+
+@pytest.mark.parametrize(("gpu", "lanes"), [("gfx1201", 32), ("gfx942", 64)])
+def test_the_lanes_of_a_file_are_those_of_its_gpu(gpu: str, lanes: int) -> None:
+    """64 lanes are two waves of gfx1201. They were taken for one, whose accesses happen in its order."""
+    (found,) = programs_of(read_ttgir(one_warp(f"hip:{gpu}", lanes), "k.ttgir"))
+    assert verify(found.built.graph, found.target, memory=False).is_proved
+    with pytest.raises(BadInput, match=f"and those of `{gpu}` have {lanes}"):
+        programs_of(read_ttgir(one_warp(f"hip:{gpu}", 96 - lanes), "k.ttgir"))

@@ -59,7 +59,7 @@ MEET = "ttg.barrier local"
 
 
 def program(body: str, gpu: str = "hip:gfx942", shared: int = 65536) -> TritonProgram:
-    threads = 64 if gpu == "hip:gfx942" else 32
+    threads = 64 if gpu.startswith("hip:gfx9") else 32
     text = HEAD + body + TAIL
     for mark, meant in (
         ("LANES", str(threads // 8)),

@@ -156,12 +156,13 @@ def programs_of(ttgir: Ttgir, asked: str | None = None) -> list[TritonProgram]:
 def programs_for(ttgir: Ttgir, target: Target) -> list[TritonProgram]:
     """The same for a target as `target_of` gives it."""
     named = name_of(ttgir.gpu)
+    if misfit := find_misfit(ttgir.gpu, ttgir.lanes, target):
+        own = target.name == named
+        message = f"the file names {named}, and does not fit `{target.name}`: {misfit}"
+        help = f"compile the kernel for `{target.name}`, or {'correct its lanes' if own else 'leave out `--target`'}"
+        raise BadInput(Finding("TG022", message, (Label(Span(ttgir.file, 0, 0, 0)),), help=help))
     if target.name == named:
         return [TritonProgram(ttgir, each, target, build(ttgir, each, target)) for each in ttgir.kernels]
-    if misfit := find_misfit(ttgir.gpu, ttgir.lanes, target):
-        message = f"the file names {named}, and does not fit `{target.name}`: {misfit}"
-        help = f"compile the kernel for `{target.name}`, or leave out `--target`"
-        raise BadInput(Finding("TG022", message, (Label(Span(ttgir.file, 0, 0, 0)),), help=help))
     gpu = gpu_of(target)
     read = ttgir if gpu is None else ttgir.for_gpu(gpu)
     return [TritonProgram(read, each, target, build(read, each, target), named) for each in read.kernels]
