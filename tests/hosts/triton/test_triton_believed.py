@@ -260,3 +260,13 @@ def test_the_lanes_of_a_file_are_those_of_its_gpu(gpu: str, lanes: int) -> None:
     assert verify(found.built.graph, found.target, memory=False).is_proved
     with pytest.raises(BadInput, match=f"and those of `{gpu}` have {lanes}"):
         programs_of(read_ttgir(one_warp(f"hip:{gpu}", 96 - lanes), "k.ttgir"))
+
+
+@pytest.mark.parametrize(("gpu", "good"), [("hip:gfx950", True), ("hip:gfx1250", False), ("cuda:80", False)])
+def test_a_mark_of_llvm_closes_no_group_of_triton(gpu: str, good: bool) -> None:
+    """Of gfx1250 Triton counts back to the last `ttg.async_commit_group`; without one it waits for nothing."""
+    copy = COPY.replace(" mask %m OTHER", "").replace("%g {num", "{num")
+    copy = re.sub(r"%g = ttg\.async_commit_group.*", "rocdl.asyncmark", copy)
+    body = f"{alloc('%a', SLOT)}\n{copy}\n{MEET}\n{READ}"
+    assert "asyncmark" in body
+    assert is_proved(body, gpu) is good
