@@ -309,6 +309,15 @@ def test_a_group_that_a_wave_jumps_over_is_not_counted(name: str, wait: str | No
     assert is_proved(lines(*body, "%w = ttg.async_wait {num = 0 : i32}", MEET, load("%t")), "hip:gfx1250")
 
 
+@pytest.mark.parametrize("wait", ["%g0 {num = 0 : i32}", "{num = 0 : i32}"])
+@pytest.mark.parametrize(("copy", "holds"), [("back", True), ("back under a mask", False)])
+def test_a_copy_that_a_wave_jumps_over_is_not_counted_outside_of_groups(copy: str, holds: bool, wait: str) -> None:
+    """Triton lets copies go on that no group has taken yet, by their count."""
+    type_, younger, _ = YOUNGER[copy]
+    body = (alloc("%t", SLOT), COPY.format(0, "%t"), alloc("%u", type_, 16384), younger)
+    assert is_proved(lines(*body, f"%w = ttg.async_wait {wait}", MEET, load("%t")), "hip:gfx1250") is holds
+
+
 CALLED = f"""
   tt.func private @f(%q: tensor<2x64x!tt.ptr<f32>, #row>) attributes {{noinline = true}} {{
     %b = ttg.local_alloc {{allocation.offset = 0 : i32}} : () -> {SMALL}

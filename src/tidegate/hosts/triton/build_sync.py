@@ -12,11 +12,12 @@ Cost    constant for each operation
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from math import prod
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
-from tidegate.hosts.mlir.model import Operation, integer, walk
+from tidegate.hosts.mlir.model import Block, Operation, integer, walk
 from tidegate.hosts.triton.build_memory import Memory
 from tidegate.hosts.triton.effects import Effect
 from tidegate.hosts.triton.halves import waves_where
@@ -184,7 +185,8 @@ class Synchronization(Memory):
             found = count if not op.operands else None if left is None else left.count
             larger = effect.wait == "async" and self.jumps_over_copies()
             larger |= not op.operands and self.calls_for_copies(effect.wait)
-            return None if found and larger else found
+            none = found == 0 and (effect.wait == "tdm" or self.is_closed_at(op))
+            return found if none or not larger else None
         assert count is not None
         if left is not None and count <= left.instructions:
             return left.count
@@ -206,6 +208,16 @@ class Synchronization(Memory):
             return 0
         elements, lanes = prod(tensor.shape), self.waves * self.ttgir.lanes
         return max(1, elements * memory.bits // 8 // (lanes * BYTES_AT_ONCE)) if elements >= lanes else 0
+
+    def is_closed_at(self, wait: Operation) -> bool:
+        """Whether every copy before a wait is in a group: Triton leaves those that are not under way, by their count."""
+        functions = [each for each in self.ttgir.functions if each.regions]
+        if any(map(self.has_open_copies, functions)):
+            return False
+        blocks = (block for each in (self.function, *functions) for op in walk(each) for block in blocks_of(op))
+        before = next(found[: found.index(wait)] for block in blocks if wait in (found := block.operations))
+        last = next((op for op in reversed(before) if self.effect(op).queue or self.effect(op).commit), None)
+        return last is None or bool(self.effect(last).commit)
 
     def calls_for_copies(self, queue: str) -> bool:
         """Whether a function that is called may start copies, of which Triton counts none.
@@ -237,3 +249,8 @@ class Synchronization(Memory):
         if tensor is None or tensor.encoding is None or self.is_masked(op):
             return True
         return not is_warp_private(tensor.encoding, tensor.encoding, tensor.shape)
+
+
+def blocks_of(op: Operation) -> Iterator[Block]:
+    """The blocks of the regions of one operation, and none that lie deeper."""
+    return (block for region in op.regions for block in region.blocks)
