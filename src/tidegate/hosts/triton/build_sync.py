@@ -210,7 +210,7 @@ class Synchronization(Memory):
         return max(1, elements * memory.bits // 8 // (lanes * BYTES_AT_ONCE)) if elements >= lanes else 0
 
     def is_closed_at(self, wait: Operation) -> bool:
-        """Whether every copy before a wait is in a group: Triton leaves those that are not under way, by their count."""
+        """Whether every copy before a wait is in a group: Triton leaves those that are not under way."""
         functions = [each for each in self.ttgir.functions if each.regions]
         if any(map(self.has_open_copies, functions)):
             return False
