@@ -26,6 +26,7 @@ class Array:
     offset: int | None  # in it
     dims: tuple[Any, ...] = ()  # as Wave names them
     element: str = ""  # the type of its elements, if it is one that graphs know
+    padding: int = 0  # elements at the end of each row that hold nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 Needs   `Iterate` and `Conditional` nodes with their graphs
 Gives   points in program order, with what is known of loops
 Keeps   memory that a loop carries has a name of its own, which is assigned where the loop starts and where its body
-        ends; a loop that runs while a condition holds runs any number of times
+        ends; a loop that runs while a condition holds runs any number of times. A symbol is what the text before it has
+        set it to, as in Wave's code generator: what stands before `set_symbol` in a loop never sees the last iteration
 Cost    linear in the nodes
 """
 
@@ -81,7 +82,8 @@ class Flow(State, ABC):
         self.last = -1
         if upper is not None:
             self.stop_turns(node, counter, upper)
-        self.symbols, self.counters, self.under = around, counters, under
+        self.leave(around)
+        self.counters, self.under = counters, under
 
     def know(self, symbol: str, most: int | None, by: int) -> None:
         """The values that a counter has in its loop, from 0 on; none are known of one that the trace sets itself."""
@@ -153,7 +155,7 @@ class Flow(State, ABC):
 
     def free_loop(self, node: Any, counter: str, starts: Pairs) -> tuple[int, int]:
         """A loop that runs as long as a condition holds, or so often as each wave finds; its head and its test."""
-        axis, start, goes_on = argument(node, 0), argument(node, 5), self.agreement.goes_on(node)
+        axis, goes_on = argument(node, 0), self.agreement.goes_on(node)
         agree = goes_on == "uniform"
         flag = self.memory.fresh(f"{node.name}_goes_on")
         names = (flag, counter) if agree else (counter,)
@@ -165,20 +167,20 @@ class Flow(State, ABC):
         self.under = max(self.under, goes_on, key=g.VARIATIONS.index)
         test = self.add(g.Branch(Flag(flag) if agree else None), node, "trip", insertable=False)
         self.symbols[f"$ARG{axis}"] = counter
-        self.know(f"$ARG{axis}", None, 1)
-        if start is not None:
-            self.symbols[str(axis)] = counter
+        self.know(f"$ARG{axis}", None, 1)  # the axis itself is what was set outside, until the body sets it
         return head, test
 
     def set_symbol(self, node: Any) -> None:
-        """A symbol takes another value, which nobody knows."""
+        """A symbol takes another value, which nobody knows; what has used it keeps the one before."""
         symbol = str(argument(node, 0))
-        if symbol not in self.symbols:
-            name = self.memory.fresh(symbol.strip("$"))
-            self.free[name] = Value(name, INDEX)
-            self.symbols[symbol] = name
+        name = self.symbols[symbol] = self.memory.fresh(symbol.strip("$"))
+        self.free[name] = Value(name, INDEX)
         agree = self.agreement.symbols[symbol] == UNIFORM
-        self.add(g.Havoc((self.symbols[symbol],), agree), node)
+        self.add(g.Havoc((name,), agree), node)
+
+    def leave(self, around: dict[str, str]) -> None:
+        """Behind a region: a symbol that was set in it has no value that Wave could make code of."""
+        self.symbols = {each: name for each, name in around.items() if self.symbols.get(each) == name}
 
     # --- conditionals ---
 
@@ -202,7 +204,9 @@ class Flow(State, ABC):
             cond = Flag(flag)
         branch = self.add(g.Branch(cond), node, "conditional")
         around, self.under = self.under, max(self.under, varies, key=g.VARIATIONS.index)
+        symbols = dict(self.symbols)
         self.region(graph)
+        self.leave(symbols)
         self.add(g.Compute(), output_of(graph), "arm")
         done, self.b.open = self.b.open, [branch]
         self.add(g.Compute(), node, "not", insertable=False)

@@ -57,9 +57,13 @@ def by_iteration(
     width: int,
     waves: int,
     lanes: int,
+    most: int | None = None,
 ) -> Iterations | None:
-    """`starts`: for each of the values of the counters, the first bytes that the threads touch."""
-    lows, shape = shape_of(np.concatenate([each.reshape(waves, -1) for each in starts]), width)
+    """`starts`: for each of the values of the counters, the first bytes that the threads touch.
+
+    `most`: bytes of the buffer, as `shape_of` takes them.
+    """
+    lows, shape = shape_of(np.concatenate([each.reshape(waves, -1) for each in starts]), width, most)
     places = [tuple(lows[waves * number : waves * (number + 1)]) for number in range(len(values))]
     if len(set(places)) > MOST_PLACES:
         return None

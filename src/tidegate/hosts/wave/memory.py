@@ -2,8 +2,7 @@
 
 Needs   `Allocate` nodes, and accesses with Wave's index expressions
 Gives   buffers; for each access its footprint
-Keeps   an index that names something unknown, or leaves its buffer, stands for the whole buffer; a copy lands where the
-        first lane of its wave says, side by side for the lanes, as the hardware has it
+Keeps   an index that names something unknown, or leaves its buffer, stands for the whole buffer
 Cost    one evaluation for each different index; the same index is computed once
 
 Element i of a thread lies i further along the dimension that a mapping makes of the fastest one; without a mapping, i
@@ -22,6 +21,7 @@ from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.hosts.wave.arrays import Array, whole, without_scales
 from tidegate.hosts.wave.context import Context
+from tidegate.hosts.wave.copies import of_lanes, of_tile
 from tidegate.hosts.wave.iterations import Iterations, by_iteration, named_counters, values_of
 from tidegate.hosts.wave.lanes import lane_key
 from tidegate.hosts.wave.nodes import argument, op_of, outer, span_of
@@ -80,6 +80,7 @@ class Memory:
             place,
             tuple(argument(node, 0)),
             element if (element := str(argument(node, 2))) in DTYPES else "",
+            self.number(argument(node, 4, 0) or 0, node),
         )
         self.arrays[node] = found
         return found
@@ -143,7 +144,8 @@ class Memory:
         if found is not None:
             key = self.key(node, array)
             if key not in self.found:
-                self.found[key] = touched(*found, self.context.waves)
+                most = None if self.is_shifted(node) else array.bytes
+                self.found[key] = touched(*found, self.context.waves, most)
             where = self.found[key]
         else:
             iterations = self.iterations(node, array, uniform, turning)
@@ -216,7 +218,8 @@ class Memory:
             found = None if values is None else self.tables(node, array, turning, symbols, values)
             made = None
             if found is not None and values is not None:
-                made = by_iteration(names, values, *found, self.context.waves, self.context.lanes)
+                most = None if self.is_shifted(node, turning) else array.bytes
+                made = by_iteration(names, values, *found, self.context.waves, self.context.lanes, most)
             self.turned[(*key, *names)] = made
         return self.turned[(*key, *names)]
 
@@ -245,10 +248,10 @@ class Memory:
             self.outside[self.key(node, array)] = (min(low, before[0]), max(high, before[1]))
         return False
 
-    def is_shifted(self, node: Any) -> bool:
-        """Whether all threads add something that nobody knows the number of."""
+    def is_shifted(self, node: Any, turning: frozenset[Any] = NONE) -> bool:
+        """Whether all threads add something that nobody knows the number of, beside what they add by turns."""
         index = self.index_of(node)[0] or {}
-        return any(self.split(getattr(each, "start", each))[1] for each in index.values())
+        return any(not turning.issuperset(self.split(getattr(each, "start", each))[1]) for each in index.values())
 
     def split(self, expr: Any) -> tuple[list[Any], list[Any]]:
         """The summands that are known, and the others."""
@@ -288,9 +291,8 @@ class Memory:
         if found is None:
             return None
         starts, width = found
-        if op == "gather_to_lds":  # the first lane says where, and the lanes follow one another
-            lanes = self.context.lanes
-            starts = (starts.reshape(-1, lanes)[:, :1] + np.arange(lanes) * width).reshape(-1)
+        if op == "gather_to_lds":
+            return of_lanes(starts, width, array, self.context.lanes)
         return self.counted_up(starts, width, count, index, array) if by_one else (starts, width)
 
     def counted_up(
@@ -328,7 +330,9 @@ class Memory:
     ) -> tuple[Numeric, int] | None:
         """Each element by itself: a mapping may scatter them."""
         is_write = op_of(node) == "write"  # the mapping of an atomic is taken as that of a read
-        shape = without_scales(array.dims)
+        shape = self.mapped_dims(node, array)
+        if shape is None:
+            return None
         exprs = (mapping.map_output_indices if is_write else mapping.map_input_indices)(shape)
         if len(exprs) != len(array.strides):
             return None
@@ -356,6 +360,14 @@ class Memory:
         starts = np.hstack([apart, in_a_row]) if row is None else in_a_row if row else apart
         return starts * array.bits // BITS, max(1, array.bits // BITS)
 
+    def mapped_dims(self, node: Any, array: Array) -> tuple[Any, ...] | None:
+        """The dimensions for which a mapping is asked, in the order in which Wave's code generator pairs what it says
+        with those of the buffer: for an atomic these are the dimensions of what is added (`handle_generic_atomic`)."""
+        if not op_of(node).startswith("atomic"):
+            return without_scales(array.dims)
+        dims = getattr(getattr(node, "type", None), "symbolic_shape", None)
+        return None if dims is None else without_scales(tuple(dims))
+
     def reads_in_a_row(self, node: Any) -> bool | None:
         """Whether Wave's code generator takes elements for neighbours; None: both are taken for touched.
 
@@ -373,21 +385,14 @@ class Memory:
     def tile(
         self, index: Any, sizes: Any, array: Array, numbers: Numbers, turning: frozenset[Any]
     ) -> tuple[Numeric, int] | None:
-        """A copy of a whole tile by one instruction: its rows lie as far apart as those of the buffer."""
+        """A copy of a whole tile by one instruction."""
         shape = [self.numbers.constant(each) for each in sizes]
         known = [each for each in shape if each is not None]
         first = self.linear(index, array, numbers, turning)
-        if first is None or len(known) != len(array.strides):
+        if first is None or len(known) < len(shape) or any(each * array.bits % BITS for each in array.strides[:-1]):
             return None
-        found = in_bytes(first, known[-1], array.bits)
-        if found is None or any(each * array.bits % BITS for each in array.strides[:-1]):
-            return None
-        starts, width = found
-        rows = np.zeros(1, dtype=np.int64)
-        for count, stride in zip(known[:-1], array.strides[:-1], strict=True):
-            rows = (rows[:, None] + np.arange(count) * stride * array.bits // BITS).reshape(-1)
-        corner = starts.reshape(-1, self.context.lanes)[:, :1]
-        return (corner + rows[None, :]).reshape(len(corner), -1), width
+        found = in_bytes(first, 1, array.bits)
+        return None if found is None else of_tile(found[0], known, array, self.context.lanes)
 
     # --- who exchanges with whom ---
 

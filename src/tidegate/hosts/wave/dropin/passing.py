@@ -185,6 +185,8 @@ def find_doubt(exact: Built, target: Target) -> str:
     """Why a trace as it stands is not proved, in words; empty if it is. The graph is the trace's own: nothing coarser
     than what `check` looks at is ever called proved.
     """
+    if exact.unmodelled:
+        return f"`{exact.unmodelled[0].node.name}`: {exact.unmodelled[0].why}"
     wrong = find_wrong(exact.graph, target, inside=True)
     if wrong is None:
         return ""
