@@ -162,6 +162,38 @@ def test_what_a_loop_starts_with_may_stand_in_lists(memory: int, good: bool) -> 
     assert made.check().is_proved is good
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_nothing_behind_the_output_of_a_region_becomes_code(behind: bool) -> None:
+    """A barrier that stands there orders nothing: the code generator stops at the output."""
+    made = ByHand()
+    memory = made.alloc()
+    with made.region("body") as body:
+        made.write(memory, WAVE)
+        made.barrier()
+        made.read(memory, OTHER)
+        if behind:
+            body.output(None)
+        made.barrier()
+    made.loop("body", 3)
+    assert made.check().is_proved is not behind
+
+
+@pytest.mark.parametrize(
+    ("start", "trips", "good"), [(0, 3, True), (0, WAVE + 1, False), (sympy.Integer(0), WAVE + 1, False)]
+)
+def test_a_loop_with_a_condition_that_starts_with_0_counts(start: Any, trips: Any, good: bool) -> None:
+    """Wave takes its start for none, and forgets the condition: waves that count further wait for the others."""
+    made = ByHand()
+    memory = made.alloc()
+    with made.region("body"):
+        made.write(memory, WAVE)
+        made.barrier()
+        made.read(memory, OTHER)
+        made.barrier()
+    made.loop("body", trips, start=start, condition=STEP < 4)
+    assert made.check().is_proved is good
+
+
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +207,25 @@ def test_an_allocation_that_reaches_beyond_the_one_that_it_lies_in(size: int, go
     found = made.check()
     assert found.is_proved is good
     assert good or is_unmodelled(found, "it reaches beyond the allocation that it lies in")
+
+
+@pytest.mark.parametrize(("kind", "good"), [(tkl.i8, True), (tkl.bool, False)])
+def test_elements_smaller_than_a_byte_beside_another_allocation(kind: Any, good: bool) -> None:
+    """Wave counts a bit for each, and LLVM takes a byte."""
+    made = ByHand()
+    heap = made.heap(2048)
+    made.write(made.alloc(kind=kind, parent=heap), WAVE, 0 * LANE)
+    made.read(made.alloc(parent=heap, offset=256 if good else 32), OTHER)
+    assert made.check().is_proved is good
+
+
+@pytest.mark.parametrize(("kind", "good"), [(tkl.f16, True), (tkl.f32, False)])
+def test_a_copy_of_elements_that_are_larger_than_those_of_its_buffer(kind: Any, good: bool) -> None:
+    made = ByHand()
+    memory = made.alloc(3 * WAVES, 2 * LANES, tkl.f16)
+    made.copy(memory, 3 * WAVE, LANE * 2, 2, kind)
+    made.read(memory, 3 * WAVE + 1)
+    assert made.check().is_proved is good
 
 
 @pytest.mark.parametrize(("kind", "good"), [(tkl.f32, True), (tkl.f16, False), (tkl.i8, False)])

@@ -23,7 +23,7 @@ from itertools import combinations
 from typing import Any
 
 from tidegate.graph import model as g
-from tidegate.hosts.wave.arrays import Array, View, share_bytes, whole
+from tidegate.hosts.wave.arrays import Array, View, misplaced, share_bytes, whole
 from tidegate.hosts.wave.build_state import Unclear
 from tidegate.hosts.wave.context import Context
 from tidegate.hosts.wave.merging import Merging
@@ -86,9 +86,7 @@ class _Builder(Merging):
     def allocations(self) -> None:
         """Every allocation is a buffer, but not the one that holds the others; those used in turn are slots of one."""
         arrays = {node: self.memory.array(node) for node in self.values.allocations}
-        for node, array in arrays.items():
-            if array.offset is not None and not 0 <= array.offset <= arrays[array.root].bytes - array.bytes:
-                self.unmodelled.append(Unclear(node, "it reaches beyond the allocation that it lies in"))
+        self.unmodelled += [Unclear(node, why) for node, array in arrays.items() if (why := misplaced(array, arrays))]
         parents = {array.root for array in arrays.values() if array.offset is not None}
         arrays = {node: array for node, array in arrays.items() if node not in parents}
         pairs = [pair for pair in combinations(arrays, 2) if share_bytes(*(arrays[each] for each in pair))]

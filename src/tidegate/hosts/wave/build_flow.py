@@ -26,7 +26,7 @@ from tidegate.hosts.wave.conditions import (
     waves_where,
 )
 from tidegate.hosts.wave.nodes import argument, is_node, op_of
-from tidegate.hosts.wave.regions import final_values, initial_values, output_of, region_of
+from tidegate.hosts.wave.regions import emitted, final_values, initial_values, output_of, region_of, start_of
 from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Truth, add, constant, substitute
 from tidegate.language import ops
 from tidegate.language.ops import Value
@@ -41,13 +41,13 @@ class Flow(State, ABC):
     def operation(self, node: Any) -> None: ...
 
     def region(self, graph: Any) -> None:
-        for node in graph.nodes:
+        for node in emitted(graph):
             self.operation(node)
 
     # --- loops ---
 
     def loop(self, node: Any) -> None:
-        axis, step, start = argument(node, 0), argument(node, 4, 1), argument(node, 5)
+        axis, step, start = argument(node, 0), argument(node, 4, 1), start_of(node)
         carried, graph = self.values.carried[node], self.graphs[region_of(node)]
         around, counters = dict(self.symbols), dict(self.counters)
         under = self.under
@@ -189,7 +189,7 @@ class Flow(State, ABC):
         self.capture(node, graph)
         table = holds_by_wave(condition, self.memory.numbers, self.context)
         half = half_of(table) if table is not None else ""
-        inside = [each for each in graph.nodes if each.op not in ("placeholder", "output")]
+        inside = [each for each in emitted(graph) if each.op not in ("placeholder", "output")]
         if half and inside and all(op_of(each) == "workgroup_barrier" for each in inside):
             for _ in inside:
                 self.sync(ops.ConditionalBarrier(half), node)

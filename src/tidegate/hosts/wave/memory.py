@@ -19,11 +19,12 @@ import numpy as np
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
-from tidegate.hosts.wave.arrays import Array, whole, without_scales
+from tidegate.hosts.wave.arrays import Array, whole
 from tidegate.hosts.wave.context import Context
 from tidegate.hosts.wave.copies import of_lanes, of_tile
 from tidegate.hosts.wave.iterations import Iterations, by_iteration, named_counters, values_of
 from tidegate.hosts.wave.lanes import lane_key
+from tidegate.hosts.wave.mappings import mapped_dims, reads_in_a_row
 from tidegate.hosts.wave.nodes import argument, op_of, outer, span_of
 from tidegate.hosts.wave.numbers import Numbers, Symbols
 from tidegate.hosts.wave.touched import Touched, in_bytes, touched
@@ -37,6 +38,7 @@ NONE: frozenset[Any] = frozenset()
 Numeric = np.ndarray[Any, Any]
 # Where the arguments of an access stand: elements of a thread, and the mapping.
 _ELEMENTS = {"read": 1, "write": 2, "atomic_add": 2, "atomic_min": 2}
+_COPIED = {"gather_to_lds": 4, "tensor_load_to_lds": 2}  # the type of what a copy moves
 
 
 class Memory:
@@ -163,7 +165,7 @@ class Memory:
         by_size = mapping is not None or op_of(node).startswith("atomic")  # else elements are neighbours in memory
         sizes = tuple(getattr(each, "size", 1) for each in index.values()) if by_size else ()
         elements = tuple(elements) if isinstance(elements, list) else elements
-        mapped = id(mapping) if mapping is not None else 0
+        mapped = (id(mapping), mapped_dims(node, array)) if mapping is not None else ()
         return op_of(node), starts, sizes, elements, mapped, array.strides, array.bits, array.bytes
 
     def index_of(self, node: Any) -> tuple[Any, Any, Any]:
@@ -276,6 +278,8 @@ class Memory:
         if index is None:
             return None
         op = op_of(node)
+        if op in _COPIED and int(argument(node, _COPIED[op]).bitwidth()) != array.bits:
+            return None
         if op == "tensor_load_to_lds":
             return self.tile(index, elements, array, numbers, turning)
         count = self.numbers.constant(elements)
@@ -330,7 +334,7 @@ class Memory:
     ) -> tuple[Numeric, int] | None:
         """Each element by itself: a mapping may scatter them."""
         is_write = op_of(node) == "write"  # the mapping of an atomic is taken as that of a read
-        shape = self.mapped_dims(node, array)
+        shape = mapped_dims(node, array)
         if shape is None:
             return None
         exprs = (mapping.map_output_indices if is_write else mapping.map_input_indices)(shape)
@@ -356,31 +360,9 @@ class Memory:
         in_a_row = apart[:, :1] + np.arange(elements)
         if bool((apart == in_a_row).all()):
             return in_bytes(apart[:, 0], elements, array.bits)
-        row = self.reads_in_a_row(node)
+        row = reads_in_a_row(node, self.context.constraints, self.target) if self.exact else None
         starts = np.hstack([apart, in_a_row]) if row is None else in_a_row if row else apart
         return starts * array.bits // BITS, max(1, array.bits // BITS)
-
-    def mapped_dims(self, node: Any, array: Array) -> tuple[Any, ...] | None:
-        """The dimensions for which a mapping is asked, in the order in which Wave's code generator pairs what it says
-        with those of the buffer: for an atomic these are the dimensions of what is added (`handle_generic_atomic`)."""
-        if not op_of(node).startswith("atomic"):
-            return without_scales(array.dims)
-        dims = getattr(getattr(node, "type", None), "symbolic_shape", None)
-        return None if dims is None else without_scales(tuple(dims))
-
-    def reads_in_a_row(self, node: Any) -> bool | None:
-        """Whether Wave's code generator takes elements for neighbours; None: both are taken for touched.
-
-        It does so where the hardware transposes a block, and where it believes that a mapping is contiguous.
-        """
-        if not self.exact or not self.context.constraints:
-            return None
-        from wave_lang.kernel.ops.wave_ops import get_custom
-
-        try:
-            return bool(get_custom(node).is_contiguous_vec(self.context.constraints, self.target))
-        except Exception:  # Wave's own context may be closed by now
-            return None
 
     def tile(
         self, index: Any, sizes: Any, array: Array, numbers: Numbers, turning: frozenset[Any]

@@ -28,14 +28,28 @@ def reached_graphs(trace: Any) -> list[Any]:
     graphs = trace.region_graph.subgraphs
     names = [trace.root_graph]
     for name in names:  # grows while it is read
-        for node in graphs[name].nodes:
+        for node in emitted(graphs[name]):
             if op_of(node) in ("iterate", "conditional") and region_of(node) not in names:
                 names.append(region_of(node))
     return [graphs[name] for name in names]
 
 
 def output_of(graph: Any) -> Any:
-    return next((node for node in reversed(graph.nodes) if node.op == "output"), None)
+    return next((node for node in graph.nodes if node.op == "output"), None)
+
+
+def emitted(graph: Any) -> Iterator[Any]:
+    """The nodes that Wave's code generator makes code of: it stops at the first `output`, whatever stands behind."""
+    for node in graph.nodes:
+        yield node
+        if node.op == "output":
+            return
+
+
+def start_of(loop: Any) -> Any:
+    """What a loop with a condition starts with; None if it counts, as Wave lets it if it is to start with 0."""
+    start = argument(loop, 5)
+    return start if start is not None and (is_node(start) or start) else None
 
 
 def initial_values(node: Any) -> list[Any]:
@@ -83,7 +97,7 @@ def find_unread(values: Values) -> Iterator[tuple[Any, str]]:
         if region_of(node) in runs:
             yield node, "another operation runs its region, too"
         runs[region_of(node)] = node
-        if op == "iterate" and argument(node, 5) is None:
+        if op == "iterate" and start_of(node) is None:
             continue
         own = [each for each in values.graphs[region_of(node)].nodes if _is_captured(each)]
         for each, given in zip(own, argument(node, 3 if op == "iterate" else 2) or (), strict=False):
