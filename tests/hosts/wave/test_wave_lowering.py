@@ -14,6 +14,7 @@ try:
     import wave_lang.kernel.lang as tkl
     import wave_lang.kernel.wave as tkw
     from wave_lang.kernel._support.indexing import IndexSequence
+    from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE
 
     from oracles.wave_traces.by_hand import COUNTER, LANE, LANES, MEMORY, STEP, WAVE, WAVES, ByHand, M, N
 except ImportError:
@@ -127,8 +128,41 @@ def test_what_a_region_captures_is_nothing_that_its_loop_carries(carried_first: 
         made.set_symbol(STEP, COUNTER + 1)
         made.graph.output([carried])
     start = made.put("NewScalar", sympy.Integer(0), tkl.i32)
-    made.loop("body", None, [one], [other], start=start, condition=STEP < 4)
+    captures = [made.argument() if carried_first else other]
+    made.loop("body", None, [one], captures, start=start, condition=STEP < 4)
     assert made.check().is_proved is carried_first
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_shared_memory_that_a_region_takes_for_global(shared: bool) -> None:
+    made = ByHand()
+    memory = made.alloc()
+    made.write(memory, WAVE)
+    with made.region("body"):
+        captured = made.graph.create_node("placeholder", "captured")
+        captured.type = tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32]
+        made.read(captured, OTHER)
+    made.conditional("body", sympy.Lt(WAVE, 2), [memory if shared else made.argument()])
+    assert made.check().is_proved is not shared
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_loop_that_hands_on_memory_which_an_operation_has_chosen(chosen: bool) -> None:
+    """It was taken to keep what it started with."""
+    made = ByHand()
+    one, other = made.alloc(), made.alloc()
+    with made.region("body"):
+        carried = made.carried(0)
+        made.barrier()
+        found = made.put("SelectOp", made.register(1, tkl.bool), one, other, type=MEMORY)
+        made.barrier()
+        made.write(carried, WAVE)
+        made.read(other, OTHER)
+        made.graph.output([found if chosen else carried])
+    made.loop("body", 3, [one])
+    found = made.check()
+    assert found.is_proved is not chosen
+    assert not chosen or is_unmodelled(found, "the memory that its loop hands on is unknown")
 
 
 @pytest.mark.parametrize("twice", [False, True])

@@ -17,7 +17,7 @@ from typing import Any
 from tidegate.graph import model as g
 from tidegate.hosts.wave.agreement import UNIFORM
 from tidegate.hosts.wave.arrays import View
-from tidegate.hosts.wave.build_state import State
+from tidegate.hosts.wave.build_state import State, Unclear
 from tidegate.hosts.wave.conditions import (
     WHOLE,
     compare_arguments,
@@ -132,7 +132,9 @@ class Flow(State, ABC):
         for each, value in zip(carried, final, strict=False):
             own = self.views.get(each)
             view = self.view(value) if own is not None and is_node(value) else None
-            if own is not None and view is not None and not own.turns:
+            if own is not None and view is None:
+                self.unmodelled.append(Unclear(each, "the memory that its loop hands on is unknown"))
+            elif own is not None and view is not None and not own.turns:
                 pairs.append((own.name, view.place))
         return tuple(pairs)
 
@@ -186,7 +188,6 @@ class Flow(State, ABC):
 
     def conditional(self, node: Any) -> None:
         condition, graph = argument(node, 0), self.graphs[region_of(node)]
-        self.capture(node, graph)
         table = holds_by_wave(condition, self.memory.numbers, self.context)
         half = half_of(table) if table is not None else ""
         inside = [each for each in emitted(graph) if each.op not in ("placeholder", "output")]
@@ -213,15 +214,6 @@ class Flow(State, ABC):
         self.under = around
         self.b.open = [*done, *self.b.open]
         self.add(g.Compute(), node, "join", insertable=False)
-
-    def capture(self, node: Any, graph: Any) -> None:
-        """What a conditional takes from outside, where its graph does not say so itself."""
-        own = [each for each in graph.nodes if each.op == "placeholder"]
-        for each, given in zip(own, argument(node, 2) or (), strict=False):
-            if "lifted" not in each.meta and is_node(given):
-                view = self.view(given)
-                if view is not None:
-                    self.views[each] = view
 
     def condition(self, node: Any, condition: Any, table: list[bool] | None) -> tuple[Cond | None, str]:
         """The condition of a branch, and who agrees on it."""

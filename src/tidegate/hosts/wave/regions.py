@@ -101,7 +101,9 @@ def find_unread(values: Values) -> Iterator[tuple[Any, str]]:
             continue
         own = [each for each in values.graphs[region_of(node)].nodes if _is_captured(each)]
         for each, given in zip(own, argument(node, 3 if op == "iterate" else 2) or (), strict=False):
-            if is_node(given) and "lifted" in each.meta and outer(each) is not outer(given):
+            if not is_node(given) or ("lifted" in each.meta and outer(each) is outer(given)):
+                continue
+            if "lifted" in each.meta or values.bases_of(given):
                 yield node, "it hands its region other values than the region names"
 
 
