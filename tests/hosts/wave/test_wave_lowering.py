@@ -282,6 +282,21 @@ def test_a_copy_between_two_words_may_start_in_the_first(apart: int, good: bool)
     assert made.check().is_proved is good
 
 
+@pytest.mark.parametrize(("further", "good"), [(0, True), (1, False)])
+def test_lanes_of_a_wave_that_is_moved_to_stay_in_its_buffer(further: int, good: bool) -> None:
+    """The first wave takes more room than the last one, which starts too near to the end for as much."""
+    made = ByHand()
+    memory = made.alloc(1, 1024)
+    last = 960 - 2 + LANE
+
+    def place(by: int) -> Any:
+        return sympy.Piecewise((LANE * 2, WAVE < 1), (128 * WAVE + LANE, WAVE < 3), (last + by, True))
+
+    made.write(memory, 0, place(0))
+    made.read(memory, 0, place(further))
+    assert made.check().is_proved is good
+
+
 @pytest.mark.parametrize(("wide", "pad", "good"), [(64, 0, True), (64, 4, True), (256, 0, False), (48, 4, False)])
 def test_a_tile_is_copied_row_behind_row(wide: int, pad: int, good: bool) -> None:
     """Of a buffer with longer rows, and where no gap of the hardware fits its padding, other bytes are written."""

@@ -67,7 +67,8 @@ def by_iteration(
     places = [tuple(lows[waves * number : waves * (number + 1)]) for number in range(len(values))]
     if len(set(places)) > MOST_PLACES:
         return None
-    keys = {lane_key(each, width, waves, lanes) for each in starts}
+    # Of waves that start later than it is said, equal places would not mean equal bytes: they have no key.
+    keys = {lane_key(each, width, waves, lanes) for each in starts} if not shape.moved else {""}
     return Iterations(replace(shape, offset=_chosen(names, values, places)), keys.pop() if len(keys) == 1 else "")
 
 

@@ -395,10 +395,12 @@ class Memory:
         if key not in self.keys:
             found = self.threads(node, array, key)
             self.keys[key] = "" if found is None else lane_key(*found, self.context.waves, self.context.lanes)
-        if not by_parts or not self.keys[key]:
+        where = self.where(node, array, uniform)
+        # Nor does anybody know it of waves that start later than is said of them.
+        if not self.keys[key] or not (by_parts or (where is not None and where.moved)):
             return self.keys[key]
-        where = None if self.is_shifted(node) else self.starts[key]
-        return f"{self.keys[key]}_{blake2b(where[0].tobytes(), digest_size=16).hexdigest()}" if where else ""
+        starts = None if self.is_shifted(node) else self.starts[key]
+        return f"{self.keys[key]}_{blake2b(starts[0].tobytes(), digest_size=16).hexdigest()}" if starts else ""
 
     def may_be_transposed(self, node: Any, array: Array) -> bool:
         """Whether a lane may touch other bytes than its index says.

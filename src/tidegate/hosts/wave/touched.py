@@ -29,6 +29,7 @@ class Touched:
     extents: tuple[g.Extent, ...]
     width: int
     may: bool = False
+    moved: bool = False  # whether a wave starts later than the place that stands for it
 
 
 def touched(starts: np.ndarray[Any, Any], width: int, waves: int, most: int | None = None) -> Touched:
@@ -52,9 +53,10 @@ def shape_of(rows: np.ndarray[Any, Any], width: int, most: int | None = None) ->
             extents, wide = steps
             return lows, Touched(ZERO, extents, wide)
     wide = max(int(row[-1] - row[0]) + width for row in sorted_)
-    if most is not None and min(lows) >= 0 and all(int(row[-1]) + width <= most for row in sorted_):
-        lows = [min(low, most - wide) for low in lows]
-    return lows, Touched(ZERO, (), wide, True)
+    if most is None or min(lows) < 0 or any(int(row[-1]) + width > most for row in sorted_):
+        return lows, Touched(ZERO, (), wide, True)
+    places = [min(low, most - wide) for low in lows]
+    return places, Touched(ZERO, (), wide, True, places != lows)
 
 
 def _steps(starts: np.ndarray[Any, Any], width: int) -> tuple[tuple[g.Extent, ...], int] | None:
