@@ -282,6 +282,32 @@ def test_a_copy_between_two_words_may_start_in_the_first(apart: int, good: bool)
     assert made.check().is_proved is good
 
 
+@pytest.mark.parametrize(("bound", "good"), [(4, True), (100, False)])
+@pytest.mark.parametrize("first", [None, 4])
+def test_a_mask_that_lets_the_last_wave_leave_its_buffer(bound: int, good: bool, first: int | None) -> None:
+    """A mask was taken to switch off every lane that leaves. Equal places with other masks are asked by themselves."""
+    made = ByHand()
+    memory, other = made.alloc(), made.alloc()
+    for most in (first, bound):
+        if most is not None:
+            node = made.write(memory, WAVE + 1)
+            node.args = (*node.args[:5], {M: most}, *node.args[6:])
+            made.barrier()
+    made.read(other, WAVE)
+    assert made.check().is_proved is good
+
+
+@pytest.mark.parametrize(("column", "good"), [(sympy.Mod(LANE * COUNTER, LANES), True), (LANE * COUNTER, False)])
+def test_lanes_that_leave_their_buffer_in_a_later_iteration(column: Any, good: bool) -> None:
+    made = ByHand()
+    memory = made.alloc()
+    with made.region("body"):
+        made.write(memory, 3, column)
+        made.barrier()
+    made.loop("body", 3)
+    assert made.check().is_proved is good
+
+
 @pytest.mark.parametrize(("further", "good"), [(0, True), (1, False)])
 def test_lanes_of_a_wave_that_is_moved_to_stay_in_its_buffer(further: int, good: bool) -> None:
     """The first wave takes more room than the last one, which starts too near to the end for as much."""

@@ -46,5 +46,8 @@ def of_tile(starts: np.ndarray[Any, Any], sizes: list[int], array: Array, lanes:
     row, gap = sizes[1] * array.bits // 8, array.padding * array.bits // 8
     if gap and (gap not in GAPS or row not in SPACED or row & (row - 1)):
         return None
-    corner = starts.reshape(-1, lanes)[:, :1]
+    by_wave = starts.reshape(-1, lanes)
+    corner = by_wave[:, :1]
+    if bool((by_wave != corner).any()):  # nobody says which lane's place the one instruction takes
+        return None
     return corner + np.arange(sizes[0])[None, :] * (row + gap), row

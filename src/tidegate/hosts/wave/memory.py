@@ -25,6 +25,7 @@ from tidegate.hosts.wave.copies import of_lanes, of_tile
 from tidegate.hosts.wave.iterations import Iterations, by_iteration, named_counters, values_of
 from tidegate.hosts.wave.lanes import lane_key
 from tidegate.hosts.wave.mappings import mapped_dims, reads_in_a_row
+from tidegate.hosts.wave.masks import bounds_of, switched_on
 from tidegate.hosts.wave.nodes import argument, op_of, outer, span_of
 from tidegate.hosts.wave.numbers import Numbers, Symbols
 from tidegate.hosts.wave.touched import Touched, in_bytes, touched
@@ -123,14 +124,14 @@ class Memory:
 
     def beyond(self, node: Any, array: Array, place: g.Ref) -> g.Footprint | None:
         """All bytes that an access touches which leaves its buffer, and all of the buffer: then nothing is proved
-        (test_wave_believed). Under a mask, lanes that are switched off may be all that leave it."""
-        if self.key(node, array) not in self.outside or self.is_masked(node):
+        (test_wave_believed)."""
+        if self.key(node, array) not in self.outside:
             return None
         low, high = min(0, self.outside[self.key(node, array)][0]), self.outside[self.key(node, array)][1]
         return g.Footprint(replace(place, offset=add(place.offset, Const(low))), (), max(high, array.bytes) - low, True)
 
     def is_masked(self, node: Any) -> bool:
-        return op_of(node) in ("read", "write") and bool(argument(node, 5 if op_of(node) == "write" else 4))
+        return bool(bounds_of(node))
 
     def is_exact(self, node: Any, array: Array, uniform: Uniform) -> bool:
         """Whether the index says which bytes these are."""
@@ -162,11 +163,13 @@ class Memory:
         if index is None:
             return (op_of(node), node.name)
         starts = tuple(getattr(each, "start", each) for each in index.values())
-        by_size = mapping is not None or op_of(node).startswith("atomic")  # else elements are neighbours in memory
+        bounds = tuple(bounds_of(node).items())
+        # Else elements are neighbours in memory, and all of them are switched on.
+        by_size = mapping is not None or bool(bounds) or op_of(node).startswith("atomic")
         sizes = tuple(getattr(each, "size", 1) for each in index.values()) if by_size else ()
         elements = tuple(elements) if isinstance(elements, list) else elements
         mapped = (id(mapping), mapped_dims(node, array)) if mapping is not None else ()
-        return op_of(node), starts, sizes, elements, mapped, array.strides, array.bits, array.bytes
+        return op_of(node), starts, sizes, elements, mapped, bounds, array.strides, array.bits, array.bytes
 
     def index_of(self, node: Any) -> tuple[Any, Any, Any]:
         """Index, elements of a thread, and mapping of an access; no index if there is none that can be followed."""
@@ -231,24 +234,43 @@ class Memory:
         """For all values of some counters what `threads` gives for one."""
         starts: list[Numeric] = []
         widths: set[int] = set()
+        mapping = self.index_of(node)[2]
         for each in values:
             known = {**self.context.sizes, **dict(zip(symbols, each, strict=True))}
-            found = self._threads(node, array, Numbers(Symbols(known, self.context.numbers)), turning)
-            if found is None or not self.stays(node, *found, array):
+            numbers = Numbers(Symbols(known, self.context.numbers))
+            found = self._threads(node, array, numbers, turning)
+            shifted = mapping is None and self.is_shifted(node, turning)
+            if found is None or not self.stays(node, *found, array, numbers, shifted):
                 return None
             starts.append(found[0])
             widths.add(found[1])
         return (starts, widths.pop()) if len(widths) == 1 else None
 
-    def stays(self, node: Any, starts: Numeric, width: int, array: Array) -> bool:
-        """Whether all threads stay in their buffer; notes between which bytes those that leave it lie."""
+    def stays(self, node: Any, starts: Numeric, width: int, array: Array, numbers: Numbers, shifted: bool) -> bool:
+        """Whether all threads stay in their buffer; notes between which bytes those that leave it lie.
+
+        `shifted`: whether all of them add something that nobody knows the number of.
+        """
         low, high = int(starts.min()), int(starts.max()) + width
         if low >= 0 and high <= array.bytes:
             return True
-        if not self.is_shifted(node):  # else where it lies is moved by what nobody knows
-            before = self.outside.get(self.key(node, array), (low, high))
-            self.outside[self.key(node, array)] = (min(low, before[0]), max(high, before[1]))
+        if shifted or self.stays_by_mask(node, starts, array, numbers):
+            return False
+        before = self.outside.get(self.key(node, array), (low, high))
+        self.outside[self.key(node, array)] = (min(low, before[0]), max(high, before[1]))
         return False
+
+    def stays_by_mask(self, node: Any, starts: Numeric, array: Array, numbers: Numbers) -> bool:
+        """Whether only lanes that a mask switches off leave their buffer."""
+        index, elements, mapping = self.index_of(node)
+        count = numbers.constant(elements)
+        if not self.is_masked(node) or mapping is not None or count is None:
+            return False
+        on = switched_on(node, index, count, numbers, self.context.count)
+        if on is None or not bool(on.any()):
+            return on is not None
+        ends = (starts * BITS + on * array.bits)[on > 0]
+        return int(starts[on > 0].min()) >= 0 and int(ends.max()) <= array.bytes * BITS
 
     def is_shifted(self, node: Any, turning: frozenset[Any] = NONE) -> bool:
         """Whether all threads add something that nobody knows the number of, beside what they add by turns."""
@@ -268,7 +290,9 @@ class Memory:
         key = self.key(node, array) if key is None else key
         if key not in self.starts:
             found = self._threads(node, array, self.numbers)
-            self.starts[key] = found if found is not None and self.stays(node, *found, array) else None
+            shifted = self.is_shifted(node)
+            stays = found is not None and self.stays(node, *found, array, self.numbers, shifted)
+            self.starts[key] = found if stays else None
         return self.starts[key]
 
     def _threads(
@@ -416,24 +440,3 @@ class Memory:
             return False
         count = self.numbers.constant(elements)
         return op_of(node) != "read" or count is None or count * array.bits >= TRANSPOSED_BITS
-
-    def is_private(self, accesses: list[tuple[Any, Array]]) -> bool:
-        """Whether each byte that these accesses of one buffer touch belongs to one wave."""
-        waves = self.context.waves
-        if waves == 1:
-            return True
-        owner: Numeric | None = None
-        for node, array in accesses:
-            found = self.threads(node, array)
-            if found is None or self.is_shifted(node):
-                return False
-            starts, width = found
-            if owner is None:
-                owner = np.full(array.bytes, -1, dtype=np.int64)
-            rows = starts.reshape(waves, -1)
-            for wave in range(waves):
-                bytes_ = (rows[wave][:, None] + np.arange(width)).reshape(-1)
-                if ((owner[bytes_] != -1) & (owner[bytes_] != wave)).any():
-                    return False
-                owner[bytes_] = wave
-        return True
