@@ -20,7 +20,11 @@ try:
 except ImportError:
     pytest.skip("NOT TESTED: traces need Wave", allow_module_level=True)
 
+from tidegate.hosts.wave.context import context_of
+from tidegate.hosts.wave.dropin.passing import Options, place_barriers
+from tidegate.hosts.wave.nodes import op_of
 from tidegate.results import CheckResult
+from tidegate.targets import load_target
 
 OTHER = WAVES - 1 - WAVE  # each wave's row, counted from the last
 S = sympy.Symbol("S", integer=True, nonnegative=True)
@@ -364,6 +368,24 @@ def test_waves_that_wait_at_a_barrier_with_a_name_of_its_own(number: int, good: 
     found = made.check()
     assert found.is_proved is good
     assert good or is_unmodelled(found, "the participants of this barrier are unknown")
+
+
+@pytest.mark.parametrize(("number", "why"), [(0, ""), (2, "the participants of this barrier are unknown")])
+def test_what_is_not_modelled_is_left_to_wave(number: int, why: str) -> None:
+    """The trace is as it was, or needs one barrier, and has it."""
+    made = ByHand("gfx1250")
+    memory, lane = made.alloc(), sympy.Mod(LANE, 32)
+    made.put("SharedMemoryBarrierWait", number, type=[])
+    made.write(memory, WAVE, lane)
+    made.read(memory, OTHER, lane)
+    made.graph.output(None)
+    hardware = tkw.HardwareConstraint(threads_per_wave=LANES, waves_per_block=(WAVES, 1, 1))
+    found = place_barriers(
+        made.trace, context_of([hardware], {}), load_target(made.target), Options(strategy="minimal")
+    )
+    assert found.why_not.endswith(why)
+    assert bool(found.why_not) is bool(why)
+    assert [op_of(each) for each in made.graph.nodes].count("shared_memory_barrier") == (not why)
 
 
 # --- what a result says -------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def _say_what(found: Placement, draft: _Draft, exact: Built) -> None:
     found.barriers = tally(exact.graph).barriers
     found.in_loops = tally(exact.graph, (each for each, point in enumerate(points) if point.loop >= 0)).weight
     found.reasons = tuple(_reasons(draft.plan, draft.built))
-    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in exact.unclear)
+    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in (*exact.unclear, *exact.unmodelled))
 
 
 def _drafts(
