@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
@@ -14,6 +16,7 @@ from tidegate.diag import Sources
 from tidegate.explanation.show import show_explained
 from tidegate.explanation.stages import explain
 from tidegate.graph import model as g
+from tidegate.graph import plan as g_plan
 from tidegate.graph.build import build_graph
 from tidegate.graph.flow import flow_of
 from tidegate.graph.parse import parse_graph
@@ -22,7 +25,7 @@ from tidegate.hazards.find import find_hazards
 from tidegate.language import ops
 from tidegate.language.show import show
 from tidegate.passes import run_stages
-from tidegate.placement.place import Options, place
+from tidegate.placement.place import Options, find_slots, place
 from tidegate.session import Session
 from tidegate.simulate.cycles import estimate
 from tidegate.synchronize import SyncOptions, synchronize
@@ -368,6 +371,112 @@ def test_groups_that_a_guard_commits_are_counted_by_path(where: str, slots: int,
     assert result.checked.is_proved
     assert counts_of(result.kernel) == [{"group": each} for each in counts]
     assert any(note.startswith("taken: separate counts") for note in result.notes)
+
+
+# The guard of the read lies between the guarded copy and the barrier behind it.
+SKEWED = """
+target {target}
+kernel @skewed(%X: global<Nx4x64xf32>, %Y: global<Nx4x64xf32>) sizes(N = 16) waves 4 {{
+  %t = alloc : lds<4x64xf32, slots = {slots}>
+  iterate %k in 0 .. N + {ahead} {{
+    conditional %k < N {{
+      gather_to_lds %X[%k, wave] to %t[%k mod {slots}][wave] : tile<64xf32>
+      {then}
+    }}{other}
+    conditional %k >= {ahead} {{
+      %a = local_read %t[(%k - {ahead}) mod {slots}][(wave + 1) mod 4] : tile<64xf32>
+      global_write %a, %Y[%k - {ahead}, wave]
+    }}
+    {barrier}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("strategy", ["", "minimal", "intersecting", "optimal"])
+@pytest.mark.parametrize(("target", "counter", "then"), [("gfx950", "vmcnt", ""), ("sm_80", "group", "commit_group")])
+def test_counts_by_path_reach_over_the_guard_of_a_read(target: str, counter: str, then: str, strategy: str) -> None:
+    """Prologue, steady state and epilogue in one loop: its only barrier waited for the copy of the same iteration."""
+    text = SKEWED.format(target=target, slots=4, ahead=2, then=then, other="", barrier="")
+    result = sync(tg.parse(text, "skewed.tide").kernels[0], strategy=strategy)
+    assert result.kernel is not None
+    assert result.checked is not None
+    assert result.checked.is_proved
+    largest_count = max(max(each.values()) for each in counts_of(result.kernel))
+    assert largest_count >= 1
+    serial = SKEWED.format(
+        target=target, slots=4, ahead=2, then=then, other="", barrier=f"wait_count {counter}(0)\nshared_memory_barrier"
+    )
+    assert cycles(result.kernel) < 0.8 * cycles(tg.parse(serial).kernels[0])
+
+
+@pytest.mark.parametrize(("then", "other", "is_right"), [(1, 0, True), (2, 0, False), (1, 1, False)])
+def test_counts_over_the_guard_of_a_read_that_are_too_large_are_found(then: int, other: int, is_right: bool) -> None:
+    text = SKEWED.format(
+        target="gfx950",
+        slots=3,
+        ahead=2,
+        then=f"wait_count vmcnt({then})",
+        other=f" else {{\n wait_count vmcnt({other})\n }}",
+        barrier="shared_memory_barrier",
+    )
+    kernel = tg.parse(text).kernels[0]
+    assert proves(kernel) == is_right
+    assert ("TG101" not in {each.code for each in tg.check(kernel)}) == is_right
+
+
+def test_no_plan_of_the_least_weight_leaves_the_guarded_copy_in_flight() -> None:
+    """By name, the barrier of a guarded prefetch stands in the arm and waits for the copy before it. That is no
+    weakness of the plan: with any set of barriers of that weight, everything waited for at every place but for one
+    copy behind the copy of the iteration, and all of them where none was issued, nothing is proved."""
+    graph, target = graph_of(guarded()), load_target("gfx950")
+    weight, least = dict(find_slots(flow_of(graph)).weight), 8
+    for strategy in ("minimal", "optimal"):
+        placed = sync(guarded(), strategy=strategy).placed
+        assert placed is not None
+        assert placed.weight == least
+    copy = next(n for n, each in enumerate(graph.points) if each.loop >= 0 and each.issues and "gather" in each.label)
+    behind = behind_the_copy(graph, copy)
+    prover = Prover(graph, target)
+    sets = [chosen for size in range(1, 3) for chosen in combinations(weight, size)]
+    light = [chosen for chosen in sets if sum(map(weight.__getitem__, chosen)) <= least]
+    assert any(prover.is_ordered(drained(weight, chosen, frozenset())) for chosen in light)
+    assert not any(prover.is_ordered(drained(weight, chosen, behind)) for chosen in light)
+
+
+def behind_the_copy(graph: g.SyncGraph, copy: int) -> frozenset[int]:
+    """Places from a copy to the end of its iteration."""
+    found: set[int] = set()
+    stack = list(graph.points[copy].successors)
+    heads = {loop.head for loop in graph.loops}
+    while stack:
+        point = stack.pop()
+        if point not in found and point not in heads:
+            found.add(point)
+            stack += graph.points[point].successors
+    return frozenset(found)
+
+
+def drained(places: Iterable[int], barriers: Iterable[int], loose: frozenset[int]) -> g_plan.Plan:
+    """Barriers at some places, a full wait at all of them, and one that leaves a copy in flight at loose ones."""
+    edits = [
+        g_plan.Insert(place, op)
+        for place in sorted(places)
+        for op in (
+            ops.WaitCount((("lgkmcnt", 0), ("vmcnt", int(place in loose)))),
+            *([ops.WorkgroupBarrier()] if place in barriers else []),
+        )
+    ]
+    return g_plan.Plan(tuple(edits))
+
+
+@pytest.mark.parametrize("kernel", [guarded(), by_arms(2, 0)], ids=["planned", "by hand"])
+def test_what_is_as_loose_as_can_be_stays_where_it_is(kernel: ops.Kernel) -> None:
+    """`--tighten-waits` once moved such a wait out of its arm to the barrier behind the arms."""
+    given = sync(kernel).kernel
+    assert given is not None
+    for how in ({"tighten_waits": True}, {"tighten_waits": True, "remove_redundant": True}):
+        assert sync(given, **how).plan.edits == ()
 
 
 def test_arms_that_copy_as_much_have_one_count() -> None:

@@ -177,6 +177,25 @@ SPLIT = """
     global_write %b, %Y[0, wave]
   }"""
 
+NESTED_SPLIT = """
+  %rows = alloc : lds<4x64xf32>
+  %a = global_read %X[0, wave] : tile<64xf32>
+  iterate %i in 0 .. N {
+    iterate %k in 0 .. N {
+      conditional %k > 0 { wait -1 }
+      local_write %a, %rows[wave]
+      wait_count dscnt(0)
+      signal -1
+      wait -1
+      %b = local_read %rows[(wave + 1) mod 4] : tile<64xf32>
+      wait_count dscnt(0)
+      conditional LAST { signal -1 }
+      global_write %b, %Y[0, wave]
+    }
+    signal -1
+    wait -1
+  }"""
+
 COUNTED = """
   %rows = alloc : lds<4x64xf32, slots = 2>
   %more = alloc : lds<4x64xf32>
@@ -258,6 +277,9 @@ PROVED = {
     "a split pair, constant trips": split("%k > 0", "%k < 7").replace("0 .. N", "0 .. 8"),
     "a split pair, from 1": split("%k > 1", "%k + 1 < N").replace("0 .. N", "1 .. N"),
     "a split pair, steps of 2": split("%k > 0", "%k + 2 < N").replace("0 .. N", "0 .. N step 2"),
+    "a split pair, in a loop of a loop": kernel(
+        ") sizes(N = 8) waves 4", put(NESTED_SPLIT, LAST="%k + 1 < N"), "gfx1201"
+    ),
     "counts behind a flag": counted("%f", "%f"),
     "counts behind a number from memory": counted("%i > 3", "%i > 3"),
     "counts behind a condition on waves": counted("wave < 2", "wave < 2"),
@@ -299,6 +321,10 @@ WRONG = {
     "a split pair without a drain": (split("%k > 0", "%k + 1 < N", ""), "TG102"),
     "a split pair that signals once too often": (split("%k > 0", "%k < N"), "TG208"),
     "a split pair that waits once too often": (split("%k >= 0", "%k + 1 < N"), "TG204"),
+    "a split pair, in a loop of a loop, signalled once too often": (
+        kernel(") sizes(N = 8) waves 4", put(NESTED_SPLIT, LAST="%k < N"), "gfx1201"),
+        "TG203",
+    ),
     "counts behind another flag": (counted("%f", "not %f"), "TG101"),
     "counts behind another number": (counted("%i > 3", "%i > 2"), "TG101"),
     "a guarded prefetch that waits too little": (kernel(LOOPED, put(PREFETCH, LEFT=1)), "TG101"),
