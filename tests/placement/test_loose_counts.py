@@ -29,7 +29,7 @@ from tidegate.placement.place import Options, find_slots, place
 from tidegate.session import Session
 from tidegate.simulate.cycles import estimate
 from tidegate.synchronize import SyncOptions, synchronize
-from tidegate.synchronize.loosen import NOT_LOOSEST, SHOWN, Proofs, largest, loosen
+from tidegate.synchronize.loosen import NOT_LOOSEST, PROVED, SHOWN, Proofs, largest, loosen
 from tidegate.synchronize.model import Synchronized
 from tidegate.targets import load_target
 from tidegate.verify.prover import Prover
@@ -115,9 +115,9 @@ def test_one_more_than_the_trips_of_a_loop_is_a_race() -> None:
     assert [each.code for each in tg.check(known("shared_memory_barrier vmcnt(8)"))] == ["TG101"]
 
 
-@pytest.mark.parametrize(("guard", "count"), [("", 12), ("conditional %f {", 7)])
-def test_trips_of_loops_in_loops_count(guard: str, count: int) -> None:
-    """With a free flag inside the verifier proves 7: what walks count is not taken where it is more than that."""
+@pytest.mark.parametrize("guard", ["", "conditional %f {"])
+def test_trips_of_loops_in_loops_count(guard: str) -> None:
+    """With a free flag inside, one count is reached after fewer and more rounds: the verifier proved 7 of them."""
     text = """
     target gfx950
     kernel @nest(%X: global<64x4x64xf32>, %Y: global<4x64xf32>, %f: flag) waves 4 {
@@ -137,9 +137,54 @@ def test_trips_of_loops_in_loops_count(guard: str, count: int) -> None:
     copy = "gather_to_lds %X[%k, wave, 0] to %t[%i * 6 + %k][wave] : tile<8xf32>\n}"
     result = sync(tg.parse(text.replace("GUARDED", f"{guard}\n{copy}" if guard else "")).kernels[0])
     assert result.kernel is not None
-    assert counts_of(result.kernel) == [{"vmcnt": count}]
+    assert counts_of(result.kernel) == [{"vmcnt": 12}]
     assert result.checked is not None
     assert result.checked.is_proved
+
+
+FLAGGED = """
+target gfx950
+kernel @flagged(%X: global<99x4x64xf32>, %Y: global<4x64xf32>, %f: flag) waves 4 {{
+  %a = alloc : lds<4x64xf32>
+  %t = alloc : lds<4x8xf32, slots = 48>
+  gather_to_lds %X[0, wave] to %a[wave] : tile<64xf32>
+  iterate %k in 0 .. {trips} {{
+    {always}
+    conditional {condition} {{ gather_to_lds %X[%k, wave, 0] to %t[%k + 24][wave] : tile<8xf32> }}
+  }}
+  shared_memory_barrier vmcnt({count})
+  %r = local_read %a[(wave + 1) mod 4] : tile<64xf32>
+  global_write %r, %Y[wave]
+}}
+"""
+ALWAYS = "gather_to_lds %X[%k, wave, 0] to %t[%k][wave] : tile<8xf32>"
+
+
+def flagged(trips: int, condition: str, count: int = 0, always: str = ALWAYS) -> ops.Kernel:
+    return tg.parse(FLAGGED.format(trips=trips, condition=condition, count=count, always=always)).kernels[0]
+
+
+@pytest.mark.parametrize(
+    ("trips", "condition", "always", "count"),
+    [(4, "%f", ALWAYS, 4), (6, "%k mod 2 == 0", "", 3), (6, "%k mod 3 == 1", ALWAYS, 8), (16, "%f", ALWAYS, 16)],
+)
+def test_copies_under_conditions_in_a_loop_are_counted(trips: int, condition: str, always: str, count: int) -> None:
+    """One less was proved of each, and called the loosest safe count."""
+    result = sync(flagged(trips, condition, always=always), tighten_waits=True)
+    assert f"vmcnt({count})  # {SHOWN}" in result.text
+    assert proves(flagged(trips, condition, count, always))
+    assert [each.code for each in tg.check(flagged(trips, condition, count + 1, always))] == ["TG101"]
+
+
+def test_a_count_that_neither_a_run_nor_a_proof_limits_is_not_called_the_loosest() -> None:
+    """Beyond 16 trips the verifier loses count; 20 is safe, as every run shows."""
+    result = sync(flagged(20, "%f"), tighten_waits=True)
+    assert result.kernel is not None
+    ((count,),) = (each.values() for each in counts_of(result.kernel))
+    assert count < 20
+    assert not proves(flagged(20, "%f", 20))
+    assert f"vmcnt({count})  # {PROVED}" in result.text
+    assert SHOWN not in result.text
 
 
 @pytest.mark.parametrize("first", range(9_000, 9_040, 8))
@@ -470,7 +515,11 @@ def drained(places: Iterable[int], barriers: Iterable[int], loose: frozenset[int
     return g_plan.Plan(tuple(edits))
 
 
-@pytest.mark.parametrize("kernel", [guarded(), by_arms(2, 0)], ids=["planned", "by hand"])
+@pytest.mark.parametrize(
+    "kernel",
+    [guarded(), by_arms(2, 0), flagged(6, "%k mod 2 == 0", 3, "")],
+    ids=["planned", "by hand", "behind a loop"],
+)
 def test_what_is_as_loose_as_can_be_stays_where_it_is(kernel: ops.Kernel) -> None:
     """`--tighten-waits` once moved such a wait out of its arm to the barrier behind the arms."""
     given = sync(kernel).kernel

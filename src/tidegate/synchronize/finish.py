@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from tidegate.graph import model as g
+from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.barriers import tally_inserted
 from tidegate.graph.plan import Change, Insert, Plan
 from tidegate.placement.place import Placed
+from tidegate.simulate.judge import AT_ONCE, judge
 from tidegate.synchronize.loosen import NOT_LOOSEST, Proofs, loosen
 from tidegate.synchronize.model import SyncOptions
 from tidegate.synchronize.refine import refine
@@ -26,14 +29,14 @@ Finish = Callable[[Placed], Placed]
 def finish_plan(placed: Placed, prover: Prover, options: SyncOptions, by_proof: bool) -> Placed:
     """Without what proofs take back, if they decide, and with counts as they are proved."""
     if by_proof and options.tighten_waits and prover.is_ordered(Plan()):
-        placed = replace(placed, plan=_without_inserts(placed.plan, prover), weight=0.0)
+        placed = replace(placed, plan=without_inserts(placed.plan, prover), weight=0.0)
     elif by_proof and options.least:
         plan = refine(placed.plan, prover, bare=True, changes=not options.tighten_waits)
         placed = replace(placed, plan=plan, weight=tally_inserted(plan, prover.graph).weight)
     return replace(with_loose_counts(placed, prover, options), is_final=True)
 
 
-def _without_inserts(plan: Plan, prover: Prover) -> Plan:
+def without_inserts(plan: Plan, prover: Prover) -> Plan:
     """For a program that is proved as it stands: looser waits in their places, and no other waits beside them."""
     changes = Plan(tuple(each for each in plan.edits if isinstance(each, Change)))
     rest = Plan(tuple(each for each in plan.edits if not isinstance(each, Insert)))
@@ -51,6 +54,13 @@ def with_loose_counts(placed: Placed, prover: Prover, options: SyncOptions) -> P
     """Counts as large as they are proved; if some are not shown to be, that is said where it was asked for."""
     if not options.loosen:
         return placed
-    found = loosen(placed.plan, Proofs(prover), placed.exact, standing=options.tighten_waits)
+    races = partial(_races, prover) if options.tighten_waits else None
+    found = loosen(placed.plan, Proofs(prover), placed.exact, standing=options.tighten_waits, races=races)
     notes = (f"{NOT_LOOSEST}: {found.why_not}",) if found.why_not and options.tighten_waits else ()
     return replace(placed, plan=found.plan, notes=(*placed.notes, *notes))
+
+
+def _races(prover: Prover, plan: Plan) -> bool:
+    """Whether a run shows that a plan is wrong."""
+    found = judge(apply_to_graph(plan, prover.graph), prover.target, replace(AT_ONCE, first=True))
+    return bool(found.findings)

@@ -46,7 +46,13 @@ from tidegate.session import Session, pick_target
 from tidegate.simulate.judge import AT_ONCE, Judgement, Limits, Progress, judge
 from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
-from tidegate.synchronize.finish import Finish, asks_what_is_proved, finish_plan, with_loose_counts
+from tidegate.synchronize.finish import (
+    Finish,
+    asks_what_is_proved,
+    finish_plan,
+    with_loose_counts,
+    without_inserts,
+)
 from tidegate.synchronize.forced import force
 from tidegate.synchronize.judging import BarrierJudge
 from tidegate.synchronize.model import AS_WRITTEN, Synchronized, SyncOptions
@@ -251,7 +257,8 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
     if by_proof and options.remove_redundant:
         kept = replace(options, remove_redundant=False)
         placed = _place(found, prover, kept, result.judged, limits, taken)
-        less = remove_redundant(placed.plan, prover)
+        plan = without_inserts(placed.plan, prover) if prover.is_ordered(Plan()) else placed.plan
+        less = remove_redundant(plan, prover)
         if less is not None:
             placed = with_loose_counts(replace(placed, plan=less), prover, options)
             return placed, placed.plan
