@@ -57,6 +57,7 @@ class Flow(Blocks, ABC):
             with self.only_if(*(turns if number else ())):
                 if loop is None:
                     self.add(g.Compute(), block.operations[0], "block", insertable=False)
+                    self.at = None  # the place before its first operation is still to come
                     self.enter(block)
                     self.block(block)
                 for each in entered:
