@@ -105,9 +105,9 @@ class InFlight:
             for queue in touch.queues
         )
 
-    def commit(self, counters: Container[str] | None) -> None:
+    def commit(self, counters: Container[str]) -> None:
         for name in self.rules.group_counters:
-            if counters is not None and name not in counters:
+            if name not in counters:
                 continue
             closed = self.groups.setdefault(name, [])
             closed.append(tuple(self.open_group.pop(name, ())))

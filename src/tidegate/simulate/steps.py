@@ -77,11 +77,11 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Closes a group on counters that count groups; None: on every one."""
+    """Closes a group on these counters, as far as they count groups."""
 
     where: int
-    key: Key = START
-    counters: frozenset[str] | None = None
+    key: Key
+    counters: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
