@@ -132,6 +132,8 @@ class Calculator:
                 return first if is_address or self.fits(given[0], bits) else self.cut(first, bits)
             case "neg":
                 return -first[0], Binary("*", first[1], Const(-1))
+            case "not":
+                return -first[0] - 1, Binary("*", first[1], Const(-1))
         if second is None or len(given) > 2:
             return None
         if (

@@ -35,6 +35,7 @@ class Blocks:
     heads: frozenset[int]  # blocks that a way leads back to
     final: frozenset[int]  # blocks behind which threads do nothing that others could notice
     changed: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
+    costs: dict[int, int] = field(default_factory=dict)
     round: dict[tuple[int, int, int], bool] = field(default_factory=dict)
 
     def arms(self, branch: int, join: int) -> set[int]:
@@ -53,6 +54,13 @@ class Blocks:
             ops = (op for each in self.arms(branch, join) for op in self.ops_of(each))
             self.changed[branch, join] = frozenset(name for op in ops for name in m.results_of(op.action))
         return self.changed[branch, join]
+
+    def cost(self, block: int) -> int:
+        """How many operations of a block are carried out: those that set registers of the slice or none at all."""
+        if block not in self.costs:
+            results = [m.results_of(op.action) for op in self.ops_of(block)]
+            self.costs[block] = sum(not each or not self.slice.isdisjoint(each) for each in results)
+        return self.costs[block]
 
     def ops_of(self, block: int) -> tuple[m.Op, ...]:
         return self.code.ops[self.blocks[block].first : self.blocks[block].last]

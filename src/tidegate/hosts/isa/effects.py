@@ -24,6 +24,7 @@ from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
+Starts = tuple[int | None, ...]
 
 
 class Effects:
@@ -31,11 +32,23 @@ class Effects:
         self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
         self.arrays = {each.name: each for each in code.arrays}
         self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
+        self.known: dict[object, list[n.Step]] = {}  # what an operation did with the same values
         self.ends: list[tuple[n.Node, int, m.Op]] = []
 
     # --- memory ---
 
     def touch(self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, node: n.Node) -> None:
+        """The steps are the same wherever the operation meets the same values: each round of a loop does."""
+        key = (id(op), address.key, None if stored is None else stored.key, mask.may.tobytes(), mask.sure.tobytes())
+        steps = self.known.get(key)
+        if steps is None:
+            steps = self.known[key] = []
+            self.steps_of(op, touch, address, stored, mask, steps)
+        node.steps.extend(steps)
+
+    def steps_of(
+        self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, steps: list[n.Step]
+    ) -> None:
         tags = NO_TAGS if ANYWHERE in address.tags else address.tags & self.arrays.keys()
         if touch.space == "any" and not tags:
             if not self.code.has_generic or (address.tags == {GLOBAL} and address.is_known):
@@ -48,8 +61,7 @@ class Effects:
         may = not mask.is_exact
         found, lost = self.located(op, touch, address, lanes, tags)
         for array, starts in found.items():
-            given = tuple(int(each) if on else None for each, on in starts)
-            self.access(op, touch, array, given, address.plus, touch.bytes, may, stored, node)
+            self.access(op, touch, array, starts, address.plus, touch.bytes, may, stored, steps)
         if lost.any():
             self.touched[id(op)] = False
             self.note(op, f"a place that cannot be computed: treated as all of {self.named(tags)}")
@@ -58,7 +70,7 @@ class Effects:
                 self.out.doubled.setdefault(id(op), op)  # for all that anybody knows
             for each in sorted(tags) or list(self.arrays):
                 size = self.arrays[each].bytes
-                node.steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
+                steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
 
     def taking_part(self, touch: m.Touch, may: Truths) -> Truths:
         if not touch.lanes or touch.lanes >= self.lanes:
@@ -68,11 +80,11 @@ class Effects:
 
     def located(
         self, op: m.Op, touch: m.Touch, address: Value, lanes: Truths, tags: frozenset[str]
-    ) -> tuple[dict[str, list[tuple[int, bool]]], Truths]:
+    ) -> tuple[dict[str, Starts], Truths]:
         """For each array where threads start in it, and the threads of which nobody knows."""
         lost = lanes & ~address.lanes
         known = lanes & address.lanes
-        found: dict[str, list[tuple[int, bool]]] = {}
+        found: dict[str, Starts] = {}
         base = address.base + touch.offset
         if address.plus == ZERO:
             base = base & ADDRESSES  # an address below all arrays is a large one, and the offset brings it back
@@ -91,8 +103,9 @@ class Effects:
                 mine = known & inside if tags and address.plus == ZERO else np.zeros_like(known)
             known = known & ~mine
             if mine.any():
-                starts = np.where(mine, base - array.base, -1)
-                found[name] = list(zip(starts.tolist(), mine.tolist(), strict=True))
+                starts = (base - array.base).tolist()
+                taking = mine.tolist()
+                found[name] = tuple(each if on else None for each, on in zip(starts, taking, strict=True))
         return found, lost | known
 
     def access(
@@ -100,12 +113,12 @@ class Effects:
         op: m.Op,
         touch: m.Touch,
         array: str,
-        starts: tuple[int | None, ...],
+        starts: Starts,
         plus: Index,
         size: int,
         may: bool,
         stored: Value | None,
-        node: n.Node,
+        steps: list[n.Step],
     ) -> None:
         self.use(plus)
         as_one = touch.effect == "write" and stored is not None and _agree(starts, size, stored)
@@ -116,7 +129,7 @@ class Effects:
             and _doubles(starts, size, self.lanes)
         ):
             self.out.doubled[id(op)] = op
-        node.steps.append(n.Access(op, array, starts, plus, size, may, False, as_one))
+        steps.append(n.Access(op, array, starts, plus, size, may, False, as_one))
 
     def outside(self, op: m.Op, array: m.Array, starts: Any, lanes: Truths, touch: m.Touch) -> None:
         thread = int(np.flatnonzero(lanes)[0])

@@ -24,6 +24,7 @@ from tidegate.hosts.isa.values import Held, Value
 KINDS = ("natural", "signed", "lost")
 MOST_STATES = 70  # of a head whose loop ends by numbers alone
 MOST_OPEN = 20  # of one that ends by what nobody knows
+MOST_SYMBOLIC = 8  # of one in which something grows by what nobody knows, so that no two rounds are alike
 MOST_TOGETHER = 300  # of one head, in all rounds of the loops around it
 MOST_REMAINDERS = 16
 MOST_INSIDE = 1_000_000  # operations of loops, those of inner ones once for each
@@ -134,3 +135,16 @@ def _step(held: Sequence[Held | None]) -> int:
     if len(numbers) < len(held) or len(numbers) < 2:
         return 1
     return gcd(*(each - numbers[0] for each in numbers)) or 1
+
+
+def is_endless(states: Sequence[State]) -> bool:
+    """Whether some register holds another symbol in each state: `block + 3 * grid` will never come again."""
+    if len(states) < MOST_SYMBOLIC:
+        return False
+    first = states[0].arm.registers
+    for name in first:
+        held = [state.arm.registers.get(name) for state in states]
+        symbols = {each.plus for each in held if isinstance(each, Value) and each.is_known}
+        if len(symbols) == len(states):
+            return True
+    return False

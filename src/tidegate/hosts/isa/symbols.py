@@ -40,7 +40,7 @@ def enter_head(state: State, plan: Plan, calc: Calculator, known: list[str]) -> 
         if kind == "lost" or not held.is_known:
             new[register] = unknown(calc.threads, held.is_uniform, held.tags) if kind == "lost" else held
             continue
-        bits = 64 if register in plan.blocks.code.wide else 32
+        bits = _bits(register, plan)
         held, pair = _as_symbol(state, register, kind, held, bits, plan, calc)
         new[register] = held
         assigned.append(pair)
@@ -49,9 +49,9 @@ def enter_head(state: State, plan: Plan, calc: Calculator, known: list[str]) -> 
     by = {name: _before(name, value, calc) for name, value in assigned}
     for register, held in registers.items():
         if register not in new:
-            new[register] = _renamed(held, by, calc)
+            new[register] = _renamed(held, by, calc, _bits(register, plan))
     arm = Arm(head, state.arm.mask, new)
-    frames = tuple(_renamed_frame(each, by, calc) for each in state.frames) if by else state.frames
+    frames = tuple(_renamed_frame(each, by, calc, plan) for each in state.frames) if by else state.frames
     return State(arm, frames), tuple(assigned)
 
 
@@ -110,7 +110,11 @@ def _before(name: str, value: Index, calc: Calculator) -> Index | None:
     return None
 
 
-def _renamed(held: Held, by: dict[str, Index | None], calc: Calculator) -> Held:
+def _bits(register: str, plan: Plan) -> int:
+    return 64 if register in plan.blocks.code.wide else 32
+
+
+def _renamed(held: Held, by: dict[str, Index | None], calc: Calculator, bits: int) -> Held:
     expr = held.cond if isinstance(held, Pred) else held.plus
     used = [name for name in names(expr) if name in by] if expr is not None and expr != ZERO else []
     if not used:
@@ -123,13 +127,13 @@ def _renamed(held: Held, by: dict[str, Index | None], calc: Calculator) -> Held:
     if isinstance(held, Pred):
         assert held.cond is not None
         return calc.decided(calc.math.put_cond(held.cond, put))
-    found = calc.total(held.base, calc.math.put(held.plus, put), held.tags, 32)
+    found = calc.total(held.base, calc.math.put(held.plus, put), held.tags, bits)
     return found or unknown(calc.threads, held.is_uniform, held.tags)
 
 
-def _renamed_frame(frame: Frame, by: dict[str, Index | None], calc: Calculator) -> Frame:
+def _renamed_frame(frame: Frame, by: dict[str, Index | None], calc: Calculator, plan: Plan) -> Frame:
     def put(registers: Registers) -> Registers:
-        return {name: _renamed(held, by, calc) for name, held in registers.items()}
+        return {name: _renamed(held, by, calc, _bits(name, plan)) for name, held in registers.items()}
 
     waiting = tuple(Arm(each.block, each.mask, put(each.registers)) for each in frame.waiting)
     done = None if frame.done is None else Arm(frame.done.block, frame.done.mask, put(frame.done.registers))
