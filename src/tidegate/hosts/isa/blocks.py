@@ -34,6 +34,7 @@ class Blocks:
     slice: frozenset[str]
     heads: frozenset[int]  # blocks that a way leads back to
     final: frozenset[int]  # blocks behind which threads do nothing that others could notice
+    aborting: frozenset[int]  # blocks from which every way aborts the launch, with no barrier before
     changed: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
     costs: dict[int, int] = field(default_factory=dict)
     round: dict[tuple[int, int, int], bool] = field(default_factory=dict)
@@ -96,6 +97,7 @@ def find_blocks(code: m.Code) -> Blocks:
         wanted,
         frozenset(_heads(successors)),
         _final(code, blocks),
+        _aborting(code, blocks),
     )
 
 
@@ -209,6 +211,26 @@ def _final(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
     ended = reached_from([number for number, block in enumerate(blocks) if not block.successors], before)
     noticed |= set(range(len(blocks))) - ended
     return frozenset(set(range(len(blocks))) - reached_from(noticed, before))
+
+
+def _aborting(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
+    """From the ends backwards, so that a loop that nothing leads out of is none of them."""
+    found: set[int] = set()
+    before = invert([each.successors for each in blocks])
+    work = list(range(len(blocks)))
+    while work:
+        number = work.pop()
+        ops = code.ops[blocks[number].first : blocks[number].last]
+        if number in found or any(isinstance(op.action, m.Meet | m.MeetLanes | m.Opaque) for op in ops):
+            continue
+        last = ops[-1]
+        ends = isinstance(last.action, m.End) and last.guard is None
+        if isinstance(last.action, m.End) and not last.action.aborts:
+            continue
+        if ends or (blocks[number].successors and found.issuperset(blocks[number].successors)):
+            found.add(number)
+            work.extend(before[number])
+    return frozenset(found)
 
 
 def _heads(successors: list[tuple[int, ...]]) -> set[int]:

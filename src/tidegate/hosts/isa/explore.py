@@ -139,7 +139,7 @@ class _Explorer:
             frames = tuple(_without(each, ended) for each in frames)
         if not arm.mask.may.any() or not block.successors:
             self.lead(node, [self.next_arm(frames)])
-        elif isinstance(last.action, m.End) and last.guard is not None and ended is None:
+        elif isinstance(last.action, m.End) and last.guard is not None and ended is None and not last.action.aborts:
             # All threads end here, or none does.
             pred = self.stepper.truth(last.guard, registers)
             rest = self.arrive(Arm(block.successors[0], arm.mask, registers), frames)
@@ -162,11 +162,17 @@ class _Explorer:
             self.by_cases(node, State(arm, frames), remainder)
             return
         there, beside = (Arm(each, arm.mask, arm.registers) for each in successors)
-        if pred.cond is not None or (pred.known is not None and pred.same):
-            self.choose(node, arm.block, pred.cond, [self.arrive(there, frames), self.arrive(beside, frames)])
-            return
+        is_open = pred.cond is not None or (pred.known is not None and pred.same)
         lanes = pred.lanes
         yes, no = arm.mask.within(pred.base, lanes), arm.mask.within(~pred.base, lanes)
+        for one, other, taken in ((there, beside, yes), (beside, there, no)):
+            # A launch in which a thread may abort has a result only if it does not.
+            if one.block in self.blocks.aborting and (is_open or not taken.sure.any()):
+                self.lead(node, [self.arrive(other, frames)])
+                return
+        if is_open:
+            self.choose(node, arm.block, pred.cond, [self.arrive(there, frames), self.arrive(beside, frames)])
+            return
         if not no.may.any():
             self.lead(node, [self.arrive(there, frames)])
         elif not yes.may.any():
@@ -183,7 +189,8 @@ class _Explorer:
         """A branch that the remainder of a number decides which never changes: one way for each remainder."""
         block = self.blocks.blocks[state.arm.block]
         last = self.blocks.code.ops[block.last - 1]
-        assert isinstance(remainder.right, Const) and last.guard is not None
+        assert isinstance(remainder.right, Const)
+        assert last.guard is not None
         most = remainder.right.value - 1
         for value in range(most + 1):
             inner = n.Node(state.arm.block)

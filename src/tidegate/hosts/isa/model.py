@@ -162,7 +162,9 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The thread ends."""
+    """The thread ends. `aborts`: so does the whole launch, and nothing it has done counts."""
+
+    aborts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
