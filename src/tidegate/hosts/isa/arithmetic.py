@@ -37,6 +37,7 @@ MOST_NODES = 60  # of a symbol: larger ones say nothing to anybody
 MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
 WHOLE_WAVE = 31  # what a shuffle among all lanes of a wave is given: the last lane, and no parts
 SCALED = {"mul", "mulwide", "mad", "madwide", "shl"}
+WRAPPING = {"copy", "add", "sub", "neg", "not", "mul", "shl", "and"}
 UNSIGNED = {"mulwide", "mulhi", "div", "rem", "min", "max"}
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -79,7 +80,9 @@ class Calculator:
             return Value(found, ZERO, known, same if known is not None else False, tags)
         if any(not each.is_known for each in given):
             return lost
-        if source < 32 and operator != "copy" and not self.all_fit(given, source):
+        # What a register of 16 bits holds beside a symbol is known up to multiples of 2**16, which these keep.
+        wraps = bits == source == 16 and operator in WRAPPING
+        if source < 32 and operator != "copy" and not wraps and not self.all_fit(given, source):
             return lost
         found_sum = self.symbolic(operator, given, bits, signed, source)
         if found_sum is None:
@@ -87,7 +90,7 @@ class Calculator:
         base, plus = found_sum
         found = self.total(base, plus, tags, bits)
         # 8 and 16 bits are few: counters of these do wrap around.
-        return found if found is not None and (bits >= 32 or self.fits(found, bits)) else lost
+        return found if found is not None and (bits >= 32 or wraps or self.fits(found, bits)) else lost
 
     def divisible(self, known: Any, by: Any) -> Any:
         """What comes of a division by 0 is up to the machine (PTX ISA 9.7.1.7)."""
@@ -173,13 +176,16 @@ class Calculator:
         self, first: tuple[Any, Index], value: Value, bits: int, signed: bool, source: int
     ) -> tuple[Any, Index] | None:
         """A number of another width; of fewer bits only where it is sure to fit."""
+        if bits == source == 16:
+            return first
         low, high = self.bounds(value)
         if bits >= 32 and source >= 32 and (signed or bits <= source or (low is not None and low >= 0)):
             return first  # 32-bit sums do not wrap around
         # With a sign, the last bit that is kept is taken for it.
         if low is not None and high is not None and low >= 0 and high < 1 << (min(bits, source) - signed):
             return first
-        return None
+        # A register of 16 bits is known up to multiples of 2**16: zeros above make it a remainder.
+        return self.remainder(first, 1 << 16) if source == 16 and bits >= 32 and not signed else None
 
     def cut(self, value: tuple[Any, Index], bits: int) -> tuple[Any, Index] | None:
         """The lowest bits, with a sign, of a number that all threads share."""
@@ -201,7 +207,7 @@ class Calculator:
 
     def in_bits(self, value: tuple[Any, Index] | None, bits: int) -> tuple[Any, Index] | None:
         """A product. One by a large factor wraps around, and is meant to: a hash, or a shift that cuts bits off."""
-        if value is None or value[1] == ZERO:
+        if value is None or value[1] == ZERO or bits == 16:
             return value
         factor = self.step_of(value[1])
         return value if factor < 1 << (bits // 2) or self.fits(Value(*value), bits) else None
@@ -257,6 +263,9 @@ class Calculator:
         end = mask + start  # 0: the run goes on to the sign
         if not mask or end & (end - 1):
             return None
+        if end and low % start == 0 and (whole := self.divided((base, plus), start)) is not None:
+            found = self.remainder(whole, end // start)
+            return None if found is None else (found[0] * start, Binary("*", found[1], Const(start)))
         below = self.remainder((base, plus), start)
         whole = self.remainder((base, plus), end) if end else (base, plus)
         if below is None or whole is None:
@@ -281,8 +290,7 @@ class Calculator:
             low = self.low_of(base, plus)
             if signed or (low is not None and low >= 0):
                 return self.divided(first, 1 << count)
-        uniform = self.as_one(base, plus)
-        if uniform is None or count <= 0 or not self.is_natural(uniform):
+        if count <= 0 or not self.is_never_negative(first):
             return None
         if operator == "div":
             return self.divided(first, count)
@@ -290,44 +298,56 @@ class Calculator:
 
     def remainder(self, value: tuple[Any, Index], by: int) -> tuple[Any, Index] | None:
         uniform = self.as_one(*value)
-        if uniform is None:
-            return None
-        return np.zeros_like(value[0]), self.with_wanted("mod", uniform, by)
+        if uniform is not None:
+            return np.zeros_like(value[0]), self.with_wanted("mod", uniform, by)
+        if self.step_of(value[1]) % by == 0:
+            return value[0] % by, ZERO
+        self.want(value[1], by)
+        return None
 
     def with_wanted(self, operator: str, uniform: Index, by: int) -> Index:
         """A quotient or remainder; where it stays one, what would have to be known of each symbol in it."""
         found = self.math.put(Binary(operator, uniform, Const(by)), {})
         if any(isinstance(node, Binary) and node.op == operator for node in walk(found)):
-            for atom, factor in self.math.sum(uniform)[0].items():
-                if isinstance(atom, Name):
-                    self.wanted[atom.name, by // gcd(by, factor)] = None
+            self.want(uniform, by)
         return found
+
+    def want(self, plus: Index, by: int) -> None:
+        for atom, factor in self.math.sum(self.math.put(plus, {}))[0].items():
+            if isinstance(atom, Name):
+                self.wanted[atom.name, by // gcd(by, factor)] = None
 
     def divided(self, value: tuple[Any, Index], by: int) -> tuple[Any, Index] | None:
         """Rounded down."""
-        uniform = self.as_one(*value)
-        if uniform is None:
-            return None
-        low, high = self.math.bounds(uniform)
+        low, high = self.bounds(Value(*value))
         if low is not None and high is not None and low >= 0 and high < by:
             return np.zeros_like(value[0]), ZERO
-        found = self.by_multiplying(uniform, by)
-        return np.zeros_like(value[0]), found if found is not None else self.with_wanted("//", uniform, by)
+        value, by = self.by_multiplying(value, by)
+        uniform = self.as_one(*value)
+        if uniform is not None:
+            return np.zeros_like(value[0]), self.with_wanted("//", uniform, by)
+        terms, rest = self.math.sum(self.math.put(value[1], {}))
+        if all(factor % by == 0 for factor in terms.values()):
+            whole = self.math.index(({atom: factor // by for atom, factor in terms.items()}, 0))
+            return (value[0] + rest) // by, whole
+        self.want(value[1], by)
+        return None
 
-    def by_multiplying(self, product: Index, by: int) -> Index | None:
+    def by_multiplying(self, product: tuple[Any, Index], by: int) -> tuple[tuple[Any, Index], int]:
         """`n * factor // by` where that is `n // divisor` for all n in its range: `factor` rounds `by / divisor` up."""
-        terms, rest = self.math.sum(product)
-        whole = gcd(rest, *terms.values())
+        terms, rest = self.math.sum(self.math.put(product[1], {}))
+        base = product[0] + rest
+        whole = gcd(int(np.gcd.reduce(base)), *terms.values())
         for part in range(1, MOST_PARTS):
             factor = whole // part
             if whole % part or factor < MOST_PARTS or not by % factor or (divisor := round(by / factor)) < 2:
                 continue
-            inner = self.math.index(({atom: times // factor for atom, times in terms.items()}, rest // factor))
-            low, high = self.math.bounds(inner)
+            inner = base // factor, self.math.index(({atom: times // factor for atom, times in terms.items()}, 0))
+            low, high = self.bounds(Value(*inner))
             more = factor * divisor - by
             if low is not None and low >= 0 and high is not None and more >= 0 and more * high < by:
-                return self.with_wanted("//", inner, divisor)
-        return None
+                return inner, divisor
+        return product, by
 
     def as_one(self, base: Any, plus: Index) -> Index | None:
         """The value as one index, if all threads hold the same."""
@@ -376,12 +396,32 @@ class Calculator:
         if not signed and operator not in ("eq", "ne"):
             lows = (self.low_of(one, first), self.low_of(other, second))
             if any(each is None or each < 0 for each in lows):
-                return unsure(self.threads, same)
+                return self.compare_bits(operator, (one, first), (other, second)) or unsure(self.threads, same)
+        if operator in ("eq", "ne"):
+            (one, first), (other, second) = self.without_mod((one, first), (other, second))
         apart = one - other
         if not (apart == apart[0]).all():
             return self.compare_apart(operator, apart, Binary("-", first, second))
         difference = self.math.put(Binary("+", Binary("-", first, second), Const(int(apart[0]))), {})
         return self.decided(self.math.put_cond(Compare(COMPARED[operator], difference, ZERO), {}))
+
+    def compare_bits(self, operator: str, one: tuple[Any, Index], other: tuple[Any, Index]) -> Pred | None:
+        """Without a sign, a number below 0 is above every other: `n - 1 < 3` holds for n from 1 to 3."""
+        left, right = self.as_one(*one), self.as_one(*other)
+        if left is None or not isinstance(right, Const) or right.value < 0:
+            return None
+        compared = Compare(COMPARED[operator], left, right)
+        sign = Compare(">=", left, ZERO) if operator in ("lt", "le") else Compare("<", left, ZERO)
+        return self.decided(self.math.put_cond(Logic("and" if operator in ("lt", "le") else "or", sign, compared), {}))
+
+    def without_mod(self, one: tuple[Any, Index], other: tuple[Any, Index]) -> tuple[tuple[Any, Index], ...]:
+        """Two remainders of one number are equal if that of their difference is 0."""
+        left, right = self.as_one(*one), self.as_one(*other)
+        match left, right:
+            case Binary("mod", a, Const(by)), Binary("mod", c, Const(size)) if by == size:
+                zero = np.zeros(self.threads, np.int64)
+                return (zero, Binary("mod", Binary("-", a, c), Const(by))), (zero, ZERO)
+        return one, other
 
     def compare_apart(self, operator: str, apart: Any, plus: Index) -> Pred:
         """Lanes that differ, with a symbol: those are known in which its range decides."""

@@ -24,16 +24,12 @@ MOST_CASES = 8  # compilers unroll loops by 4 or 8
 
 def find_case(cond: Cond, fixed: Container[str]) -> Binary | None:
     """The remainder that alone decides a condition."""
-    found: Binary | None = None
+    found, most = None, 1
     for node in walk(cond):
-        if isinstance(node, Binary) and node.op == "mod" and isinstance(node.right, Const):
-            if not 1 < node.right.value <= MOST_CASES or not all(name in fixed for name in names(node)):
-                return None
-            if found is None:
-                found = node
-    if found is None or names(_put(cond, found, 0)):
-        return None
-    return found
+        match node:
+            case Binary("mod", _, Const(by)) if most < by <= MOST_CASES and all(name in fixed for name in names(node)):
+                found, most = node, by
+    return None if found is None or names(_put(cond, found, 0)) else found
 
 
 def in_case(state: State, remainder: Binary, value: int, calc: Calculator, wide: Container[str]) -> State:
@@ -55,7 +51,7 @@ def in_case(state: State, remainder: Binary, value: int, calc: Calculator, wide:
 
 def _held_in_case(held: Held, remainder: Binary, value: int, calc: Calculator, bits: int) -> Held:
     expr = held.cond if isinstance(held, Pred) else held.plus
-    if expr is None or expr == ZERO or not any(node == remainder for node in walk(expr)):
+    if expr is None or expr == ZERO or not any(isinstance(node, Binary) and node.op == "mod" for node in walk(expr)):
         return held
     if isinstance(held, Pred):
         assert held.cond is not None
@@ -69,9 +65,11 @@ def _put(expr: Index, remainder: Binary, value: int) -> Index: ...
 @overload
 def _put(expr: Cond, remainder: Binary, value: int) -> Cond: ...
 def _put(expr: Index | Cond, remainder: Binary, value: int) -> Index | Cond:
-    if expr == remainder:
-        return Const(value)
+    assert isinstance(remainder.right, Const)
+    size = remainder.right.value
     match expr:
+        case Binary("mod", left, Const(by)) if left == remainder.left and by > 0 and size % by == 0:
+            return Const(value % by)  # the remainder itself, or one of it
         case Binary(op, left, right):
             return Binary(op, _put(left, remainder, value), _put(right, remainder, value))
         case Compare(op, left, right):

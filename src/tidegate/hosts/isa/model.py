@@ -214,6 +214,7 @@ class Code:
     arrays: tuple[Array, ...]
     predicates: frozenset[str] = frozenset()
     wide: frozenset[str] = frozenset()  # registers of 64 bits
+    narrow: frozenset[str] = frozenset()  # registers of 8 and 16 bits
     has_generic: bool = False  # whether an address of shared memory can come to be one that leads anywhere
 
 

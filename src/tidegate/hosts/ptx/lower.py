@@ -77,6 +77,7 @@ class _Lower:
             tuple(self.arrays),
             frozenset(name for name, kind in kinds if kind == "pred"),
             frozenset(name for name, kind in kinds if kind.endswith("64")),
+            frozenset(name for name, kind in kinds if kind.endswith(("8", "16"))),
             out.has_generic,
         )
 
