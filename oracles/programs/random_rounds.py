@@ -65,7 +65,8 @@ def _downwards(m: Maker) -> str:
     at = m.mostly(f"(up / {step} & 1)", f"(down / {step} & 1)", "(up & 1)")
     return (
         f"  for (int up = 0, down = n * {step}; down > 0; up += {step}, down -= {step}) {{\n"
-        f"    {a}[{at} * {threads} + t] = in[up];\n    BLOCK\n    acc += {a}[(up / {step} & 1) * {threads} + {m.other}];\n"
+        f"    {a}[{at} * {threads} + t] = in[up];\n    BLOCK\n"
+        f"    acc += {a}[(up / {step} & 1) * {threads} + {m.other}];\n"
         f"    {late}\n  }}"
     )
 

@@ -1,4 +1,4 @@
-"""Counters of loops: remainders, registers that move together, small registers that wrap around, launches that abort."""
+"""Counters: remainders, registers that move together, small ones that wrap around; and launches that abort."""
 
 from __future__ import annotations
 

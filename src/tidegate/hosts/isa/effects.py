@@ -24,11 +24,14 @@ from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
+TILES = (16, 8, 4)  # lanes of a group, the largest first
 Starts = tuple[int | None, ...]
 
 
 class Effects:
-    def __init__(self, code: m.Code, calc: Calculator, lanes: int, out: n.Explored) -> None:
+    def __init__(self, code: m.Code, calc: Calculator, lanes: int, group: int, out: n.Explored) -> None:
+        self.group = group
+        self.tiles = out.tiles
         self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
         self.arrays = {each.name: each for each in code.arrays}
         self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
@@ -207,7 +210,10 @@ class Effects:
         return False
 
     def meet_lanes(self, op: m.Op, state: State, mask: Mask, named: Value, node: n.Node) -> None:
-        """Counts for a wave if all of its lanes that have not ended take part, and each names all of them."""
+        """Counts for a wave if all of its lanes that have not ended take part, and each names all of them.
+
+        The same for each group of lanes, where the program is judged by groups.
+        """
         if not self.is_even and self.calc.threads > self.lanes:
             rest = -self.calc.threads % self.lanes
         else:
@@ -222,6 +228,7 @@ class Effects:
         wanted = (alive * bits).sum(axis=1)
         covers = ((masks & wanted[:, None]) == wanted[:, None]) & known
         good = ((here & covers) | ~alive).all(axis=1)
+        self.tiles.add(self.lanes if good.all() else self.tile_of(alive, here, masks, known))
         waiting = np.pad(mask.may, pad).reshape(-1, self.lanes)
         present = (here * bits).sum(axis=1)
         lacking = waiting & (((masks & wanted[:, None] & ~present[:, None]) != 0) | ~known)
@@ -229,11 +236,31 @@ class Effects:
             self.problem(op, "a warp barrier that some of the lanes it names may not reach")
         elif (waiting & ((masks & bits) == 0)).any():
             self.problem(op, "a warp barrier that does not name all lanes that reach it")
+        if self.group < self.lanes:
+            good = self.good_groups(alive, here, masks, known, self.group)
+            alive = alive.reshape(-1, self.group)
         waves = tuple(int(each) for each in np.flatnonzero(good & alive.any(axis=1)))
         if good.all():
             node.steps.append(n.Fence(op, None))
         elif waves:
             node.steps.append(n.Fence(op, waves))
+
+    def good_groups(self, alive: Truths, here: Truths, masks: Any, known: Truths, size: int) -> Truths:
+        """The groups of lanes that meet: all that have not ended are there, and each names all of them."""
+        bits = np.left_shift(1, np.arange(self.lanes, dtype=np.int64))
+        groups = (alive * bits).reshape(-1, size)
+        wanted = groups.sum(axis=1)[:, None]
+        covers = ((masks.reshape(-1, size) & wanted) == wanted) & known.reshape(-1, size)
+        found: Truths = ((here.reshape(-1, size) & covers) | ~alive.reshape(-1, size)).all(axis=1)
+        return found
+
+    def tile_of(self, alive: Truths, here: Truths, masks: Any, known: Truths) -> int:
+        """The largest groups into which this meeting divides all lanes that are there; 0 if it does not."""
+        for size in TILES:
+            good = self.good_groups(alive, here, masks, known, size)
+            if good[here.reshape(-1, size).any(axis=1)].all():
+                return size
+        return 0
 
     def commit(self, op: m.Op, mask: Mask, node: n.Node) -> None:
         if mask.whole:

@@ -44,8 +44,13 @@ MOST_OPS = 400_000  # carried out in all attempts, each for all threads: about t
 MOST_BYTES = 400 << 20
 
 
-def explore(blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int) -> n.Explored:
-    """All states that a block of threads can come to. `ranges`: of the symbols that are given."""
+def explore(
+    blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int, group: int = 0
+) -> n.Explored:
+    """All states that a block of threads can come to. `ranges`: of the symbols that are given.
+
+    `group`: how many lanes of a wave warp barriers are taken to order; 0: all of them.
+    """
     if len(blocks.blocks) > MOST_BLOCKS:
         return _given_up(blocks, f"more than {MOST_BLOCKS:,} pieces of code between jumps", 0)
     try:
@@ -56,7 +61,7 @@ def explore(blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range]
     plan.named.update((name, (-1, "")) for value in given.values() for name in names(value.plus))
     for attempt in range(1, MOST_ATTEMPTS + 1):
         try:
-            found = _Explorer(blocks, given, dict(ranges), lanes, plan, work).run()
+            found = _Explorer(blocks, given, dict(ranges), (lanes, group or lanes), plan, work).run()
         except Replan:
             continue
         except TooMuch as reason:
@@ -85,14 +90,20 @@ class Work:
 
 class _Explorer:
     def __init__(
-        self, blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int, plan: Plan, work: Work
+        self,
+        blocks: Blocks,
+        given: Mapping[str, Value],
+        ranges: dict[str, Range],
+        lanes: tuple[int, int],
+        plan: Plan,
+        work: Work,
     ) -> None:
         self.blocks, self.plan, self.spent = blocks, plan, work
         self.kept: set[int] = set()  # what states hold, by identity
         self.threads = len(next(iter(given.values())).base)
         self.calc = AnyPlace(self.threads, ranges)
         self.out = n.Explored([], [], {}, {})
-        self.effects = Effects(blocks.code, self.calc, lanes, self.out)
+        self.effects = Effects(blocks.code, self.calc, *lanes, self.out)
         self.stepper = Stepper(blocks, self.calc, given, self.effects)
         self.numbers: dict[object, int] = {}
         self.work: list[tuple[int, int, State]] = []  # a heap: block, node, state

@@ -95,5 +95,6 @@ class Explored:
     exact: int = 0
     states: int = 0
     attempts: int = 1
+    tiles: set[int] = field(default_factory=set)  # how many lanes meet at warp barriers; 0: not all of any group
     uses_free: set[str] = field(default_factory=set)
     doubled: dict[int, Op] = field(default_factory=dict)  # writes in which lanes of a wave write the same bytes

@@ -7,8 +7,8 @@ Keeps   a plan only ever gets coarser: unplanned, tied to another register, a sy
 Cost    linear in the states of the head
 
 A loop of few states is followed exactly: counters that rotate, trip counts that are numbers. A register with another
-value in every state becomes `base + symbol`: its base stays a number for each thread. One that moves a whole multiple of
-what another one moves is tied to that one: `tail = head - 3` in each round, of whatever head is.
+value in every state becomes `base + symbol`: its base stays a number for each thread. One that moves a whole multiple
+of what another one moves is tied to that one: `tail = head - 3` in each round, of whatever head is.
 """
 
 from __future__ import annotations
@@ -141,15 +141,15 @@ class Plan:
         if most < 2:
             raise TooMuch("threads leave a loop in more ways than can be followed")
         wanted = [name for name, each in values.items() if len(each) > min(ROTATING, most - 1)]
-        held = {name: [state.arm.registers.get(name) for state in states] for name in wanted}
-        paces = {name: _pace(each) for name, each in held.items()}
+        seen = {name: [state.arm.registers.get(name) for state in states] for name in wanted}
+        paces = {name: _pace(each) for name, each in seen.items()}
         # Small steps first, and upwards: they lead.
         for name in sorted(wanted, key=lambda name: (paces[name] <= 0, abs(paces[name]), name)):
             home = self.home(head, name)
             self.paces.setdefault((home, name), paces[name])
             if self.kinds.get(home, {}).get(name) == KINDS[-1]:
                 home = head  # it is set again behind the head of its own loop
-            self.steps.setdefault((home, name), _step(held[name]))
+            self.steps.setdefault((home, name), _step(seen[name]))
             self.coarsen(home, name)
             if self.kinds[home][name] == "signed":  # another sign makes no fewer states
                 self.coarsen(home, name)
