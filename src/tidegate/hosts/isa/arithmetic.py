@@ -11,6 +11,7 @@ Cost    linear in the threads
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
@@ -113,6 +114,13 @@ class Calculator:
         if left == ZERO:
             return Value(b.wrap(base, bits), ZERO, None, False, tags)
         return None if size_of(left, MOST_NODES) > MOST_NODES else Value(base, left, None, False, tags)
+
+    def restated(self, held: Value, plus: Index, bits: int) -> Value:
+        """The same value in terms of other symbols. Threads of which nothing is known stay so."""
+        found = self.total(held.base, plus, held.tags, bits)
+        if found is None:
+            return unknown(self.threads, held.is_uniform, held.tags)
+        return found if held.known is None else replace(found, known=held.known, same=held.same)
 
     # --- with symbols ---
 

@@ -16,7 +16,7 @@ from typing import overload
 
 from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.states import Arm, Frame, State
-from tidegate.hosts.isa.values import Held, Pred, unknown
+from tidegate.hosts.isa.values import Held, Pred
 from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Inexact, Logic, Not, Select, names, walk
 
 MOST_CASES = 8  # compilers unroll loops by 4 or 8
@@ -56,8 +56,7 @@ def _held_in_case(held: Held, remainder: Binary, value: int, calc: Calculator, b
     if isinstance(held, Pred):
         assert held.cond is not None
         return calc.decided(calc.math.put_cond(_put(held.cond, remainder, value), {}))
-    found = calc.total(held.base, _put(held.plus, remainder, value), held.tags, bits)
-    return found or unknown(calc.threads, held.is_uniform, held.tags)
+    return calc.restated(held, _put(held.plus, remainder, value), bits)
 
 
 @overload

@@ -164,8 +164,7 @@ def _renamed(held: Held, by: dict[str, Index | None], calc: Calculator, bits: in
     if isinstance(held, Pred):
         assert held.cond is not None
         return calc.decided(calc.math.put_cond(held.cond, put))
-    found = calc.total(held.base, calc.math.put(held.plus, put), held.tags, bits)
-    return found or unknown(calc.threads, held.is_uniform, held.tags)
+    return calc.restated(held, calc.math.put(held.plus, put), bits)
 
 
 def _renamed_frame(frame: Frame, by: dict[str, Index | None], calc: Calculator, plan: Plan) -> Frame:
