@@ -20,6 +20,7 @@ import numpy as np
 from tidegate.footprint.arithmetic import Arithmetic, Range
 from tidegate.footprint.values import size_of
 from tidegate.hosts.isa import bits as b
+from tidegate.hosts.isa.bounded import bounded
 from tidegate.hosts.isa.values import (
     ANYWHERE,
     GLOBAL,
@@ -60,7 +61,8 @@ class Calculator:
         same = all(each.is_uniform for each in given)
         lost = unknown(self.threads, same, tags)
         if any(each.known is not None and not each.known.any() for each in given):
-            return lost
+            few = bounded(operator, given, bits, signed, source)
+            return lost if few is None else self.restated_few(few, tags, same)
         if operator == "shuffle":
             if not (given[2].is_number and (given[2].base == WHOLE_WAVE).all()):
                 return unknown(self.threads, False, tags)
@@ -114,6 +116,14 @@ class Calculator:
         if left == ZERO:
             return Value(b.wrap(base, bits), ZERO, None, False, tags)
         return None if size_of(left, MOST_NODES) > MOST_NODES else Value(base, left, None, False, tags)
+
+    def restated_few(self, few: Value, tags: frozenset[str], same: bool) -> Value:
+        """One of a few numbers, its symbol in normal form and its constant with the numbers."""
+        terms, rest = self.math.sum(self.math.put(few.plus, {}))
+        plus = self.math.index((terms, 0))
+        if size_of(plus, MOST_NODES) > MOST_NODES:
+            return unknown(self.threads, same, tags)
+        return replace(few, base=few.base + rest, plus=plus, tags=tags, same=same)
 
     def restated(self, held: Value, plus: Index, bits: int) -> Value:
         """The same value in terms of other symbols. Threads of which nothing is known stay so."""

@@ -9,6 +9,8 @@ Cost    linear in the threads
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +27,7 @@ from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
 TILES = (16, 8, 4)  # lanes of a group, the largest first
+MOST_PLACES = 64  # of one access in one thread, where they do not touch each other
 Starts = tuple[int | None, ...]
 
 
@@ -35,6 +38,8 @@ class Effects:
         self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
         self.arrays = {each.name: each for each in code.arrays}
         self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
+        self.told: Counter[object] = Counter()
+        self.synced = 0  # how many steps have ordered anything
         self.known: dict[object, list[n.Step]] = {}  # what an operation did with the same values
         self.ends: list[tuple[n.Node, int, m.Op]] = []
 
@@ -47,7 +52,20 @@ class Effects:
         if steps is None:
             steps = self.known[key] = []
             self.steps_of(op, touch, address, stored, mask, steps)
-        node.steps.extend(steps)
+        node.steps.extend(self.told_twice(touch, steps, node) if address.among else steps)
+
+    def told_twice(self, touch: m.Touch, steps: list[n.Step], node: n.Node) -> list[n.Step]:
+        """Of accesses that may touch the same places, the first two between meetings: others meet no one else.
+
+        Two, since lanes of one wave that carry out one instruction together are not asked about.
+        """
+        found = []
+        for step in steps:
+            key = (id(node), self.synced, replace(step, op=self.code.ops[0]), touch.effect, touch.operator, touch.element)
+            self.told[key] += 1
+            if touch.is_async or self.told[key] <= 2:
+                found.append(step)
+        return found
 
     def steps_of(
         self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, steps: list[n.Step]
@@ -65,7 +83,10 @@ class Effects:
         found, lost = self.located(op, touch, address, lanes, tags)
         for array, starts in found.items():
             self.access(op, touch, array, starts, address.plus, touch.bytes, may, stored, steps)
-        if lost.any():
+        if (few := self.few(op, touch, address, lost, tags)) is not None:
+            self.touched[id(op)] = False
+            steps.extend(few)
+        elif lost.any():
             self.touched[id(op)] = False
             self.note(op, f"a place that cannot be computed: treated as all of {self.named(tags)}")
             everywhere = tuple(0 if each else None for each in lost)
@@ -74,6 +95,44 @@ class Effects:
             for each in sorted(tags) or list(self.arrays):
                 size = self.arrays[each].bytes
                 steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
+
+    def few(
+        self, op: m.Op, touch: m.Touch, address: Value, lost: Truths, tags: frozenset[str]
+    ) -> list[n.Step] | None:
+        """One of a few places for each thread: each of them may be touched, or all between the first and the last."""
+        if address.among is None or len(tags) != 1 or not lost.any():
+            return None
+        (array,) = (self.arrays[each] for each in tags)
+        stride, count = address.among
+        size = touch.bytes
+        if stride <= size:
+            size, count = size + stride * (count - 1), 1
+        if count > MOST_PLACES or touch.collective:
+            return None
+        self.use(address.plus)
+        self.note(op, f"a place that depends on what was read: treated as any of {address.among[1]} in `{array.name}`")
+        first, taking = (address.base + touch.offset - array.base).tolist(), lost.tolist()
+        found: list[n.Step] = []
+        for x in range(count):
+            starts = tuple(each + stride * x if on else None for each, on in zip(first, taking, strict=True))
+            found.append(n.Access(op, array.name, starts, address.plus, size, True, size > touch.bytes))
+        if touch.effect == "write" and self.may_double(found, size):
+            self.out.doubled.setdefault(id(op), op)
+        return found
+
+    def may_double(self, steps: list[n.Step], size: int) -> bool:
+        """Whether two lanes of a wave may write the same bytes at once."""
+        for first in range(0, self.calc.threads, self.lanes):
+            places = sorted(
+                (start, lane)
+                for step in steps
+                if isinstance(step, n.Access)
+                for lane, start in enumerate(step.starts[first : first + self.lanes])
+                if start is not None
+            )
+            if any(after - before < size and one != other for (before, one), (after, other) in pairwise(places)):
+                return True
+        return False
 
     def taking_part(self, touch: m.Touch, may: Truths) -> Truths:
         if not touch.lanes or touch.lanes >= self.lanes:
@@ -154,6 +213,10 @@ class Effects:
 
     # --- meetings ---
 
+    def synchronize(self, node: n.Node, step: n.Step) -> None:
+        self.synced += 1
+        node.steps.append(step)
+
     def meet(
         self, op: m.Op, state: State, mask: Mask, barrier: Value, count: Value | None, node: n.Node, blocks: Blocks
     ) -> None:
@@ -168,7 +231,7 @@ class Effects:
                 self.problem(op, "a barrier for some of the block's threads")
                 return
         if mask.whole:
-            node.steps.append(n.Barrier(op))
+            self.synchronize(node, n.Barrier(op))
             return
         self.missing(op, state, mask, blocks)
 
@@ -241,9 +304,9 @@ class Effects:
             alive = alive.reshape(-1, self.group)
         waves = tuple(int(each) for each in np.flatnonzero(good & alive.any(axis=1)))
         if good.all():
-            node.steps.append(n.Fence(op, None))
+            self.synchronize(node, n.Fence(op, None))
         elif waves:
-            node.steps.append(n.Fence(op, waves))
+            self.synchronize(node, n.Fence(op, waves))
 
     def good_groups(self, alive: Truths, here: Truths, masks: Any, known: Truths, size: int) -> Truths:
         """The groups of lanes that meet: all that have not ended are there, and each names all of them."""
@@ -264,14 +327,14 @@ class Effects:
 
     def commit(self, op: m.Op, mask: Mask, node: n.Node) -> None:
         if mask.whole:
-            node.steps.append(n.Commit(op))
+            self.synchronize(node, n.Commit(op))
 
     def wait(self, op: m.Op, mask: Mask, count: int, copies: bool, node: n.Node) -> None:
         if not mask.whole:
             return
         if copies:  # the same as closing the group first, PTX ISA 9.7.9.25.3.3
-            node.steps.append(n.Commit(op))
-        node.steps.append(n.WaitGroups(op, count))
+            self.synchronize(node, n.Commit(op))
+        self.synchronize(node, n.WaitGroups(op, count))
 
     def end(self, op: m.Op, state: State, ended: Mask, node: n.Node) -> None:
         """Threads end while others go on: what they did last is not known to those who do not meet them again."""
