@@ -5,14 +5,11 @@ Gives   the value of an operator; truths of comparisons and selections
 Keeps   a lane is known only if every operand is known there; a symbol stays only where the result is exact, on the
         assumption that sums with symbols do not wrap around. Everything else is unknown
 Cost    linear in the threads
-
-`(%k * 2863311531) // 2**33` is `%k // 3`: what compilers make of a division by a constant is taken back.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from tidegate.footprint.arithmetic import Arithmetic, Range
 from tidegate.footprint.values import size_of
 from tidegate.hosts.isa import bits as b
 from tidegate.hosts.isa.bounded import bounded
+from tidegate.hosts.isa.quotients import Quotients
 from tidegate.hosts.isa.values import (
     ANYWHERE,
     GLOBAL,
@@ -32,9 +30,8 @@ from tidegate.hosts.isa.values import (
     unknown,
     unsure,
 )
-from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Name, Not, Select, Truth, walk
+from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Not, Select, Truth
 
-MOST_PARTS = 64  # of a product, that may belong to what is divided
 MOST_NODES = 60  # of a symbol: larger ones say nothing to anybody
 MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
 WHOLE_WAVE = 31  # what a shuffle among all lanes of a wave is given: the last lane, and no parts
@@ -49,8 +46,8 @@ class Calculator:
 
     def __init__(self, threads: int, ranges: dict[str, Range]) -> None:
         self.threads, self.ranges = threads, ranges
-        self.wanted: dict[tuple[str, int], None] = {}  # remainders of symbols that would make more known
         self.math = Arithmetic(ranges)
+        self.whole = Quotients(self.math)
 
     def compute(self, operator: str, given: list[Value], bits: int, signed: bool, source: int) -> Value:
         tags = NO_TAGS.union(*(each.tags for each in given))
@@ -174,7 +171,7 @@ class Calculator:
                 return self.product(first, second)
             case "mulhi":
                 whole = self.product(first, second)
-                return None if whole is None else self.divided(whole, 1 << source)
+                return None if whole is None else self.whole.divided(whole, 1 << source)
             case "shl":
                 if second[1] != ZERO or (second[0] < 0).any() or (second[0] >= min(bits, 40)).any():
                     return None
@@ -196,18 +193,18 @@ class Calculator:
         """A number of another width; of fewer bits only where it is sure to fit."""
         if bits == source == 16:
             return first
-        low, high = self.bounds(value)
+        low, high = self.whole.bounds(value)
         if bits >= 32 and source >= 32 and (signed or bits <= source or (low is not None and low >= 0)):
             return first  # 32-bit sums do not wrap around
         # With a sign, the last bit that is kept is taken for it.
         if low is not None and high is not None and low >= 0 and high < 1 << (min(bits, source) - signed):
             return first
         # A register of 16 bits is known up to multiples of 2**16: zeros above make it a remainder.
-        return self.remainder(first, 1 << 16) if source == 16 and bits >= 32 and not signed else None
+        return self.whole.remainder(first, 1 << 16) if source == 16 and bits >= 32 and not signed else None
 
     def cut(self, value: tuple[Any, Index], bits: int) -> tuple[Any, Index] | None:
         """The lowest bits, with a sign, of a number that all threads share."""
-        uniform = self.as_one(*value)
+        uniform = self.whole.as_one(*value)
         if uniform is None:
             return None
         half = Const(1 << (bits - 1))
@@ -216,7 +213,7 @@ class Calculator:
 
     def fits(self, value: Value, bits: int) -> bool:
         """Whether a value is sure to be one of so many bits, with a sign."""
-        low, high = self.bounds(value)
+        low, high = self.whole.bounds(value)
         return low is not None and high is not None and -(1 << (bits - 1)) <= low and high < 1 << (bits - 1)
 
     def all_fit(self, given: list[Value], bits: int) -> bool:
@@ -227,7 +224,7 @@ class Calculator:
         """A product. One by a large factor wraps around, and is meant to: a hash, or a shift that cuts bits off."""
         if value is None or value[1] == ZERO or bits == 16:
             return value
-        factor = self.step_of(value[1])
+        factor = self.whole.step_of(value[1])
         return value if factor < 1 << (bits // 2) or self.fits(Value(*value), bits) else None
 
     def is_hash(self, value: tuple[Any, Index], bits: int) -> bool:
@@ -258,7 +255,7 @@ class Calculator:
         (base, plus), (by, more) = one, other
         if more != ZERO:
             return None
-        step = self.step_of(plus)
+        step = self.whole.step_of(plus)
         low = step & -step
         if operator != "and" and (by >= 0).all() and (by < low).all():
             # Only bits below every multiple of the symbol's step change.
@@ -268,27 +265,10 @@ class Calculator:
             return None
         mask = int(by.flat[0])
         if operator == "and":
-            return self.masked(base, plus, mask, low)
-        if operator == "xor" and (uniform := self.as_one(base, plus)) is not None and self.is_natural(uniform):
+            return self.whole.masked(base, plus, mask, low)
+        if operator == "xor" and (uniform := self.whole.as_one(base, plus)) is not None and self.is_natural(uniform):
             return (np.zeros_like(base), Binary("xor", uniform, Const(mask))) if mask >= 0 else None
         return None
-
-    def masked(self, base: Any, plus: Index, mask: int, low: int) -> tuple[Any, Index] | None:
-        """`x and mask`, where the mask is one run of bits: what is left by its end, less what is left by its start."""
-        if 0 <= mask < low:
-            return base & mask, ZERO
-        start = mask & -mask
-        end = mask + start  # 0: the run goes on to the sign
-        if not mask or end & (end - 1):
-            return None
-        if end and low % start == 0 and (whole := self.divided((base, plus), start)) is not None:
-            found = self.remainder(whole, end // start)
-            return None if found is None else (found[0] * start, Binary("*", found[1], Const(start)))
-        below = self.remainder((base, plus), start)
-        whole = self.remainder((base, plus), end) if end else (base, plus)
-        if below is None or whole is None:
-            return None
-        return whole[0] - below[0], Binary("-", whole[1], below[1])
 
     def of_one(
         self, operator: str, first: tuple[Any, Index], second: tuple[Any, Index], signed: bool, bits: int
@@ -297,7 +277,7 @@ class Calculator:
         base, plus = first
         by = second[0]
         if operator in ("min", "max"):
-            one, other = self.as_one(*first), self.as_one(*second)
+            one, other = self.whole.as_one(*first), self.whole.as_one(*second)
             if one is None or other is None:
                 return None
             return np.zeros_like(base), Binary(operator, one, other)
@@ -307,86 +287,18 @@ class Calculator:
         if operator == "shr" and 0 <= count < 62:
             low = self.low_of(base, plus)
             if signed or (low is not None and low >= 0):
-                return self.divided(first, 1 << count)
+                return self.whole.divided(first, 1 << count)
         if count <= 0 or not self.is_never_negative(first):
             return None
         if operator == "div":
-            return self.divided(first, count)
-        return self.remainder(first, count) if operator == "rem" else None
-
-    def remainder(self, value: tuple[Any, Index], by: int) -> tuple[Any, Index] | None:
-        uniform = self.as_one(*value)
-        if uniform is not None:
-            return np.zeros_like(value[0]), self.with_wanted("mod", uniform, by)
-        if self.step_of(value[1]) % by == 0:
-            return value[0] % by, ZERO
-        self.want(value[1], by)
-        return None
-
-    def with_wanted(self, operator: str, uniform: Index, by: int) -> Index:
-        """A quotient or remainder; where it stays one, what would have to be known of each symbol in it."""
-        found = self.math.put(Binary(operator, uniform, Const(by)), {})
-        if any(isinstance(node, Binary) and node.op == operator for node in walk(found)):
-            self.want(uniform, by)
-        return found
-
-    def want(self, plus: Index, by: int) -> None:
-        for atom, factor in self.math.sum(self.math.put(plus, {}))[0].items():
-            if isinstance(atom, Name):
-                self.wanted[atom.name, by // gcd(by, factor)] = None
-
-    def divided(self, value: tuple[Any, Index], by: int) -> tuple[Any, Index] | None:
-        """Rounded down."""
-        low, high = self.bounds(Value(*value))
-        if low is not None and high is not None and low >= 0 and high < by:
-            return np.zeros_like(value[0]), ZERO
-        value, by = self.by_multiplying(value, by)
-        uniform = self.as_one(*value)
-        if uniform is not None:
-            return np.zeros_like(value[0]), self.with_wanted("//", uniform, by)
-        terms, rest = self.math.sum(self.math.put(value[1], {}))
-        if all(factor % by == 0 for factor in terms.values()):
-            whole = self.math.index(({atom: factor // by for atom, factor in terms.items()}, 0))
-            return (value[0] + rest) // by, whole
-        self.want(value[1], by)
-        return None
-
-    def by_multiplying(self, product: tuple[Any, Index], by: int) -> tuple[tuple[Any, Index], int]:
-        """`n * factor // by` where that is `n // divisor` for all n in its range: `factor` rounds `by / divisor` up."""
-        terms, rest = self.math.sum(self.math.put(product[1], {}))
-        base = product[0] + rest
-        whole = gcd(int(np.gcd.reduce(base)), *terms.values())
-        for part in range(1, MOST_PARTS):
-            factor = whole // part
-            if whole % part or factor < MOST_PARTS or not by % factor or (divisor := round(by / factor)) < 2:
-                continue
-            inner = base // factor, self.math.index(({atom: times // factor for atom, times in terms.items()}, 0))
-            low, high = self.bounds(Value(*inner))
-            more = factor * divisor - by
-            if low is not None and low >= 0 and high is not None and more >= 0 and more * high < by:
-                return inner, divisor
-        return product, by
-
-    def as_one(self, base: Any, plus: Index) -> Index | None:
-        """The value as one index, if all threads hold the same."""
-        if not (base == base.flat[0]).all():
-            return None
-        return self.math.put(Binary("+", plus, Const(int(base.flat[0]))), {})
+            return self.whole.divided(first, count)
+        return self.whole.remainder(first, count) if operator == "rem" else None
 
     def index_of(self, value: Value, bits: int = 32) -> Index | None:
         """A value that all threads share, as an index."""
         if not value.is_known:
             return None
-        return self.as_one(*self.parts(value, bits, True))
-
-    def step_of(self, plus: Index) -> int:
-        """What all that the symbol can be is a multiple of."""
-        return gcd(*self.math.sum(self.math.put(plus, {}))[0].values()) or 1
-
-    def bounds(self, value: Value) -> Range:
-        low, high = self.math.bounds(value.plus)
-        least, most = int(value.base.min()), int(value.base.max())
-        return None if low is None else low + least, None if high is None else high + most
+        return self.whole.as_one(*self.parts(value, bits, True))
 
     def low_of(self, base: Any, plus: Index) -> int | None:
         low, _ = self.math.bounds(plus)
@@ -425,7 +337,7 @@ class Calculator:
 
     def compare_bits(self, operator: str, one: tuple[Any, Index], other: tuple[Any, Index]) -> Pred | None:
         """Without a sign, a number below 0 is above every other: `n - 1 < 3` holds for n from 1 to 3."""
-        left, right = self.as_one(*one), self.as_one(*other)
+        left, right = self.whole.as_one(*one), self.whole.as_one(*other)
         if left is None or not isinstance(right, Const) or right.value < 0:
             return None
         compared = Compare(COMPARED[operator], left, right)
@@ -434,7 +346,7 @@ class Calculator:
 
     def without_mod(self, one: tuple[Any, Index], other: tuple[Any, Index]) -> tuple[tuple[Any, Index], ...]:
         """Two remainders of one number are equal if that of their difference is 0."""
-        left, right = self.as_one(*one), self.as_one(*other)
+        left, right = self.whole.as_one(*one), self.whole.as_one(*other)
         match left, right:
             case Binary("mod", a, Const(by)), Binary("mod", c, Const(size)) if by == size:
                 zero = np.zeros(self.threads, np.int64)

@@ -42,6 +42,9 @@ def bounded(operator: str, given: list[Value], bits: int, signed: bool, source: 
         case "mad" | "madwide" if place < 2:
             inner = _scaled("mulwide" if operator == "madwide" else "mul", value, others[0], bits, signed)
             return None if inner is None else _added(inner, others[1], bits, 1, bits)
+        case "mad" if all(each.is_number for each in others):
+            product = Value(with_sign(others[0].base, 32) * with_sign(others[1].base, 32))
+            return _added(value, product, 64, 1, bits)
         case "copy" | "cut":
             return _copied(value, bits, signed, source)
         case "or" | "xor":

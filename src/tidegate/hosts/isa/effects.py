@@ -61,7 +61,8 @@ class Effects:
         """
         found = []
         for step in steps:
-            key = (id(node), self.synced, replace(step, op=self.code.ops[0]), touch.effect, touch.operator, touch.element)
+            kind = (touch.effect, touch.operator, touch.element)
+            key = (id(node), self.synced, replace(step, op=self.code.ops[0]), kind)
             self.told[key] += 1
             if touch.is_async or self.told[key] <= 2:
                 found.append(step)
@@ -96,9 +97,7 @@ class Effects:
                 size = self.arrays[each].bytes
                 steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
 
-    def few(
-        self, op: m.Op, touch: m.Touch, address: Value, lost: Truths, tags: frozenset[str]
-    ) -> list[n.Step] | None:
+    def few(self, op: m.Op, touch: m.Touch, address: Value, lost: Truths, tags: frozenset[str]) -> list[n.Step] | None:
         """One of a few places for each thread: each of them may be touched, or all between the first and the last."""
         if address.among is None or len(tags) != 1 or not lost.any():
             return None

@@ -121,7 +121,7 @@ class _Explorer:
             # The first block of the text first: a loop is summarized before what follows it is seen in each round.
             _, number, state = heappop(self.work)
             self.step(number, state)
-        self.plan.follow(self.calc.wanted)
+        self.plan.follow(self.calc.whole.wanted)
         self.endless()
         self.out.states = len(self.numbers)
         self.effects.count()
