@@ -7,6 +7,7 @@ import pytest
 
 from oracles.programs.ptx_kernels import check, kernel, program
 from tidegate.hosts.isa.arithmetic import Calculator
+from tidegate.hosts.isa.nodes import Access
 from tidegate.hosts.isa.values import Value, number, unknown
 
 # A table of 16 rows, a column for each of 64 threads; the row comes from memory. 4 bytes an element.
@@ -93,7 +94,8 @@ OWN_ROW = {"mask": 255, "row": 256, "sync": "bar.warp.sync -1;", "write": "mad.l
         ({"write": "mad.lo.s32 %r8, %r10, 1024, %r3;\n  st.shared.u32 [%r8], 1;"}, True),
         ({"write": "mad.lo.s32 %r8, %r10, 1024, %r3;\n  st.shared.u32 [%r8], %r1;", "sync": ""}, False),
         ({"write": "mad.lo.s32 %r8, %r10, 1024, %r3;\n  st.shared.u32 [%r8], 1;", "mask": 511}, False),
-        ({"write": "mad.lo.s32 %r8, %r10, 1024, %r3;\n  st.shared.u32 [%r8], 1;", "row": 255}, False),
+        ({"write": "mad.lo.s32 %r8, %r10, 1020, %r3;\n  st.shared.u32 [%r8], 1;", "row": 255}, False),
+        ({"write": "mad.lo.s32 %r8, %r10, 1024, %r3;\n  st.shared.u32 [%r8], 1;", "row": 255}, True),
         ({"write": "mad.lo.s32 %r8, %r10, -1024, %r3;\n  st.shared.u32 [%r8+1024], 1;"}, False),  # the other warp's
         ({"write": "st.shared.u32 [%r5], %r1;"}, False),  # two lanes may find the same
         ({"write": "red.shared.add.u32 [%r5], 1;"}, True),
@@ -103,12 +105,15 @@ def test_a_warp_reads_in_its_own_row(change: dict[str, object], right: bool) -> 
     assert check(kernel(ROWS.format(**{**OWN_ROW, **change})), (64,)).is_proved == right
 
 
-def test_two_instructions_of_one_table_meet_other_lanes() -> None:
-    """Of accesses alike two are kept: lanes of one warp that carry out both may come to one place."""
-    body = COLUMNS.format(row=ROW, place="shr.u32 %r6, %r1, 1;\n  add.s32 %r6, %r5, %r6;\n  shl.b32 %r6, %r6, 2;")
-    steps = [step for node in program(kernel(body), (32,)).explored.nodes for step in node.steps]
-    assert len(steps) == 3 * 16
-    assert not check(kernel(body), (32,)).is_proved
+def test_of_instructions_that_may_touch_the_same_two_are_kept() -> None:
+    """A third one meets whom the first two meet. The second stands for lanes of one warp that carry out both."""
+    once = COLUMNS.format(row=ROW, place=PLACE)
+    more = "  st.shared.u32 [%r9], %r8;\n"
+    for body, count in ((once, 3), (once + more, 3), (once + "  bar.sync 0;\n" + more, 4)):
+        found = program(kernel(body), (64,))
+        touches = [step for node in found.explored.nodes for step in node.steps if isinstance(step, Access)]
+        assert len(touches) == count * 16
+        assert check(kernel(body), (64,)).is_proved
 
 
 def test_every_value_that_is_left_is_among_those_that_are_listed() -> None:

@@ -109,14 +109,15 @@ class Effects:
         if count > MOST_PLACES or touch.collective:
             return None
         self.use(address.plus)
-        self.note(op, f"a place that depends on what was read: treated as any of {address.among[1]} in `{array.name}`")
+        text = f"a place that depends on what was read: treated as any of {address.among[1]} in `{array.name}`"
         first, taking = (address.base + touch.offset - array.base).tolist(), lost.tolist()
         found: list[n.Step] = []
         for x in range(count):
             starts = tuple(each + stride * x if on else None for each, on in zip(first, taking, strict=True))
             found.append(n.Access(op, array.name, starts, address.plus, size, True, size > touch.bytes))
         if touch.effect == "write" and self.may_double(found, size):
-            self.out.doubled.setdefault(id(op), op)
+            return None  # lanes that find the same place write what they like
+        self.note(op, text)
         return found
 
     def may_double(self, steps: list[n.Step], size: int) -> bool:
@@ -290,7 +291,7 @@ class Effects:
         wanted = (alive * bits).sum(axis=1)
         covers = ((masks & wanted[:, None]) == wanted[:, None]) & known
         good = ((here & covers) | ~alive).all(axis=1)
-        self.tiles.add(self.lanes if good.all() else self.tile_of(alive, here, masks, known))
+        self.tiles.add(self.tile_of(alive, here, masks, known))
         waiting = np.pad(mask.may, pad).reshape(-1, self.lanes)
         present = (here * bits).sum(axis=1)
         lacking = waiting & (((masks & wanted[:, None] & ~present[:, None]) != 0) | ~known)
@@ -318,7 +319,7 @@ class Effects:
 
     def tile_of(self, alive: Truths, here: Truths, masks: Any, known: Truths) -> int:
         """The largest groups into which this meeting divides all lanes that are there; 0 if it does not."""
-        for size in TILES:
+        for size in (self.lanes, *TILES):
             good = self.good_groups(alive, here, masks, known, size)
             if good[here.reshape(-1, size).any(axis=1)].all():
                 return size
