@@ -114,7 +114,7 @@ WORDS = ("add", "sub", "neg", "not", "mul", "shl", "and", "copy", "shr", "rem", 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_small_registers_wrap_around_beside_a_symbol(seed: int) -> None:
-    """Registers of 16 bits and a counter without end: what is known holds whatever multiples of 65,536 it has passed."""
+    """A counter without end: what is known holds whatever multiples of 65,536 it has passed."""
     rnd = random.Random(seed)
     calc = Calculator(THREADS, {"%k": (0, None)})
     lanes = list(range(THREADS))
