@@ -302,3 +302,32 @@ def test_graphs_of_threads_round_trip() -> None:
 def test_a_kernel_of_no_block_is_refused() -> None:
     with pytest.raises(BadInput, match="how many threads"):
         program(kernel(TRANSPOSE))
+
+
+@pytest.mark.parametrize(
+    ("value", "right"),
+    [
+        ("ld.param.u32 %r9, [k_param_1];", True),
+        ("ld.param.u32 %r8, [k_param_1];\n  mad.lo.s32 %r9, %r8, 3, 1;", True),
+        ("mov.u32 %r9, %ctaid.x;", True),
+        ("mov.u32 %r9, 7;", True),
+        ("mov.u32 %r9, %tid.x;", False),
+        ("ld.param.u32 %r8, [k_param_1];\n  add.s32 %r9, %r8, %r1;", False),
+        ("ld.param.u32 %r9, [k_param_1];\n  @%p1 mov.u32 %r9, 1;", False),
+        ("mov.u32 %r8, %laneid;\n  add.s32 %r9, %r8, 0;", False),
+        ("shr.u32 %r8, %r1, 5;\n  shfl.sync.idx.b32 %r9, %r8, 0, 31, -1;", False),  # one for each warp
+        ("ld.shared.u32 %r9, [%r4];", False),
+        ("add.s32 %r9, %r9, 1;", False),
+    ],
+)
+def test_threads_that_store_what_the_launch_gives_store_the_same(value: str, right: bool) -> None:
+    body = f"""
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, tile;
+  add.s32 %r4, %r3, %r2;
+  setp.eq.s32 %p1, %r1, 40;
+  {value}
+  st.shared.u32 [%r3+1024], %r9;
+"""
+    assert proved(body, (64,)) == right

@@ -15,6 +15,8 @@ from tidegate.graph.joins import find_joins
 from tidegate.graph.model import invert, reached_from
 from tidegate.hosts.isa import model as m
 
+MOST_FOLLOWED = 400  # registers behind values that are stored
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -133,6 +135,7 @@ def _slice(code: m.Code) -> frozenset[str]:
         for result in m.results_of(op.action):
             definitions.setdefault(result, []).append(op)
     found: set[str] = set()
+    known: dict[str, bool] = {}
     stack: list[str] = []
     for op in code.ops:
         if isinstance(op.action, m.Touch | m.Meet | m.MeetLanes | m.Jump | m.End | m.Commit | m.WaitGroups | m.Opaque):
@@ -140,6 +143,8 @@ def _slice(code: m.Code) -> frozenset[str]:
         stored = op.action.value if isinstance(op.action, m.Touch) else None
         if isinstance(stored, m.Register) and all(map(_is_constant, definitions.get(stored.name, ()))):
             found.add(stored.name)  # threads that store it store the same
+        elif isinstance(stored, m.Register) and _is_of_launch(stored.name, definitions, known):
+            stack.append(stored.name)
     while stack:
         name = stack.pop()
         if name not in found:
@@ -154,6 +159,23 @@ def _is_constant(op: m.Op) -> bool:
     if not isinstance(action, m.Compute) or op.guard is not None or action.operator != "copy":
         return False
     return isinstance(action.operands[0], m.Constant)
+
+
+def _is_of_launch(register: str, definitions: dict[str, list[m.Op]], known: dict[str, bool]) -> bool:
+    """Whether a register has one value in the whole launch of a block, so that it makes no more states."""
+    if register in known or len(known) > MOST_FOLLOWED:
+        return known.get(register, False)
+    known[register] = False  # one that is set from itself counts
+    ops = definitions.get(register, [])
+    if len(ops) != 1 or ops[0].guard is not None or not isinstance(ops[0].action, m.Compute):
+        return False
+    for each in ops[0].action.operands:
+        if isinstance(each, m.Given) and not each.name.startswith(("param ", "%ctaid", "%nctaid", "%ntid")):
+            return False
+        if isinstance(each, m.Register) and not _is_of_launch(each.name, definitions, known):
+            return False
+    known[register] = ops[0].action.operator != "shuffle"
+    return known[register]
 
 
 def _registers(op: m.Op) -> Iterable[str]:
