@@ -331,3 +331,50 @@ def test_threads_that_store_what_the_launch_gives_store_the_same(value: str, rig
   st.shared.u32 [%r3+1024], %r9;
 """
     assert proved(body, (64,)) == right
+
+
+# The first 32 threads copy what all 64 read.
+SOME_COPY = """
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, tile;
+  add.s32 %r4, %r3, %r2;
+  and.b32 %r5, %r1, 31;
+  shl.b32 %r5, %r5, 2;
+  add.s32 %r5, %r3, %r5;
+  setp.ge.u32 %p1, %r1, {copying};
+  setp.ge.u32 %p2, %r1, {waiting};
+  @%p1 bra $L1;
+  cp.async.ca.shared.global [%r4], [%rd1], 4;
+$L1:
+  @%p2 bra $L2;
+  cp.async.commit_group;
+  {wait}
+$L2:
+  {last}
+  bar.sync 0;
+  ld.shared.f32 %f1, [%r5];
+"""
+SOME = {"copying": 32, "waiting": 32, "wait": "cp.async.wait_group 0;", "last": ""}
+
+
+@pytest.mark.parametrize(
+    ("change", "right"),
+    [
+        ({}, True),
+        ({"waiting": 40}, True),
+        ({"waiting": 31}, False),  # thread 31 copies, and does not wait
+        ({"copying": 33}, False),
+        ({"copying": 32, "waiting": 0}, False),
+        ({"wait": "cp.async.wait_all;"}, True),
+        ({"wait": "cp.async.wait_group 1;"}, False),
+        ({"wait": "cp.async.commit_group;\n  cp.async.wait_group 1;"}, True),
+        ({"wait": "", "last": "cp.async.wait_group 0;"}, True),
+        ({"wait": "", "last": "cp.async.wait_group 0;", "waiting": 8}, False),  # copies in no group
+        ({"wait": "", "last": "cp.async.wait_all;", "waiting": 8}, True),
+        # Others copy later, and have closed one group less.
+        ({"wait": "", "last": "cp.async.ca.shared.global [%r4+512], [%rd1], 4;\n  cp.async.wait_group 0;"}, False),
+    ],
+)
+def test_threads_that_do_not_copy_need_not_wait(change: dict[str, object], right: bool) -> None:
+    assert proved(SOME_COPY.format(**{**SOME, **change}), (64,)) == right

@@ -2,8 +2,9 @@
 
 Needs   the values of addresses and operands, and the threads that take part
 Gives   steps; problems where something is wrong or not modelled; notes where more is taken than may be touched
-Keeps   a meeting counts only if every thread that has not ended takes part; a group that not all threads close, and a
-        wait that not all carry out, count for nothing. Threads that do not take part in an access are not in its table
+Keeps   a meeting counts only if every thread that has not ended takes part; a group that not all threads close which
+        copy anywhere, and a wait that not all of these carry out, count for nothing. Threads that do not take part in
+        an access are not in its table
 Cost    linear in the threads
 """
 
@@ -38,6 +39,7 @@ class Effects:
         self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
         self.arrays = {each.name: each for each in code.arrays}
         self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
+        self.copying = np.zeros(calc.threads, bool)  # threads that may copy in the background
         self.told: Counter[object] = Counter()
         self.synced = 0  # how many steps have ordered anything
         self.known: dict[object, list[n.Step]] = {}  # what an operation did with the same values
@@ -80,6 +82,8 @@ class Effects:
         if not lanes.any():
             return
         self.touched.setdefault(id(op), True)
+        if touch.is_async:
+            self.copying |= lanes
         may = not mask.is_exact
         found, lost = self.located(op, touch, address, lanes, tags)
         for array, starts in found.items():
@@ -326,15 +330,18 @@ class Effects:
         return 0
 
     def commit(self, op: m.Op, mask: Mask, node: n.Node) -> None:
-        if mask.whole:
-            self.synchronize(node, n.Commit(op))
+        self.synchronize(node, n.Commit(op, _all_or(mask)))
 
     def wait(self, op: m.Op, mask: Mask, count: int, copies: bool, node: n.Node) -> None:
-        if not mask.whole:
-            return
         if copies:  # the same as closing the group first, PTX ISA 9.7.9.25.3.3
-            self.synchronize(node, n.Commit(op))
-        self.synchronize(node, n.WaitGroups(op, count))
+            self.commit(op, mask, node)
+        self.synchronize(node, n.WaitGroups(op, count, _all_or(mask)))
+
+    def is_of_all_who_copy(self, step: n.Step) -> bool:
+        """Threads without copies have no groups: whether they close and wait for these makes no difference."""
+        if not isinstance(step, n.Commit | n.WaitGroups) or step.threads is None:
+            return True
+        return not (self.copying & ~np.array(step.threads)).any()
 
     def end(self, op: m.Op, state: State, ended: Mask, node: n.Node) -> None:
         """Threads end while others go on: what they did last is not known to those who do not meet them again."""
@@ -358,6 +365,12 @@ class Effects:
         self.out.exact = sum(self.touched.values())
         for op in find_endings(self.out.nodes, self.ends):
             self.problem(op, "threads that touch shared memory and end while others continue")
+        for node in self.out.nodes:
+            node.steps = [step for step in node.steps if self.is_of_all_who_copy(step)]
+
+
+def _all_or(mask: Mask) -> tuple[bool, ...] | None:
+    return None if mask.whole else tuple(mask.sure.tolist())
 
 
 def _doubles(starts: tuple[int | None, ...], size: int, lanes: int) -> bool:

@@ -45,13 +45,17 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
+    """Threads close their groups of copies. `threads`: those that do for sure; None: all."""
+
     op: Op
+    threads: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WaitGroups:
     op: Op
     count: int
+    threads: tuple[bool, ...] | None = None
 
 
 Step = Access | Barrier | Fence | Commit | WaitGroups
