@@ -378,3 +378,26 @@ SOME = {"copying": 32, "waiting": 32, "wait": "cp.async.wait_group 0;", "last": 
 )
 def test_threads_that_do_not_copy_need_not_wait(change: dict[str, object], right: bool) -> None:
     assert proved(SOME_COPY.format(**{**SOME, **change}), (64,)) == right
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "right"),
+    [
+        ("7", "", True),
+        ("%r6", "", True),  # an argument
+        ("%r1", "", False),  # which of the threads was last?
+        ("7", "atom.shared.exch.b32 %r8, [%r3], 8;", False),
+        ("7", "ld.shared.u32 %r8, [%r3];", False),
+        ("7", "bar.sync 0;\n  ld.shared.u32 %r8, [%r3];", True),
+        ("7", "atom.shared.add.u32 %r8, [%r3], 1;", False),
+    ],
+)
+def test_threads_that_exchange_for_one_value(value: str, other: str, right: bool) -> None:
+    body = f"""
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r3, tile;
+  ld.param.u32 %r6, [k_param_1];
+  atom.shared.exch.b32 %r7, [%r3], {value};
+  {other}
+"""
+    assert proved(body, (64,)) == right

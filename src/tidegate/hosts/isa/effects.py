@@ -187,7 +187,7 @@ class Effects:
         steps: list[n.Step],
     ) -> None:
         self.use(plus)
-        as_one = touch.effect == "write" and stored is not None and _agree(starts, size, stored)
+        as_one = touch.effect != "read" and stored is not None and _agree(starts, size, stored)
         if (
             touch.effect == "write"
             and not as_one

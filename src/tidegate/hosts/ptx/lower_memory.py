@@ -111,7 +111,10 @@ def _atomic(out: Lowering, item: p.Instruction) -> None:
             operator = f"u{operator}"
         size = kind.bits // 8 * vector_in(item.modifiers)
         element = ELEMENTS.get(kind.name, "")
-        out.guarded(m.Touch("atomic", *at, size, space, operator=operator, element=element))
+        # Threads that exchange for one value leave that value, in whatever order.
+        given = item.operands[place + 1] if operator == "exch" and len(item.operands) == place + 2 else None
+        value = out.operand(given) if isinstance(given, p.Name | p.Number) else None
+        out.guarded(m.Touch("atomic", *at, size, space, operator=operator, element=element, value=value))
     if place:
         out.guarded(m.Forget(out.results(item), (), False, "memory" if types[-1].bits >= 64 else ""))
 
