@@ -25,6 +25,10 @@ class Unknown(Exception):
     """The run depends on what was loaded, or on an instruction that is not known here."""
 
 
+class Aborted(Exception):
+    """A thread aborts the launch: nothing that any thread did counts."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Instructions, each with its guard, its words and its operands; labels by name."""
@@ -105,6 +109,8 @@ class _Thread:
                     continue
             if words[0] in ("ret", "exit"):
                 return self.trace
+            if words[0] == "trap":
+                raise Aborted
             if words[0] == "bra":
                 at = self.kernel.labels[given[0]]
             elif words[0] in ("bar", "barrier"):
@@ -346,4 +352,7 @@ _TESTS: dict[str, Callable[[int, int], bool]] = {
 def is_wrong(kernel: Kernel, block: tuple[int, int, int], n: int) -> str:
     """What is wrong in a run with this argument; empty if nothing is."""
     places = ((x, y, z) for z in range(block[2]) for y in range(block[1]) for x in range(block[0]))
-    return wrong_between([_Thread(kernel, place, block, n).run() for place in places])
+    try:
+        return wrong_between([_Thread(kernel, place, block, n).run() for place in places])
+    except Aborted:
+        return ""

@@ -24,10 +24,10 @@ class Made:
 
 def make(seed: int) -> Made:
     rnd = random.Random(seed)
-    maker = _Maker(rnd, seed)
+    maker = Maker(rnd)
     parts = [rnd.choice(_PATTERNS)(maker) for _ in range(rnd.choice((1, 1, 2, 3)))]
     body = "\n  BLOCK\n".join(parts)
-    body = _weaken(rnd, body) if rnd.random() < 0.5 else body
+    body = weaken(rnd, body) if rnd.random() < 0.5 else body
     body = body.replace("BLOCK", BARRIER).replace("LANES", WARP)
     arrays = "".join(f"  {each}\n" for each in maker.arrays)
     head = f'extern "C" __global__ void k{seed}(float *out, const float *in, int n) {{\n'
@@ -35,7 +35,7 @@ def make(seed: int) -> Made:
     return Made(f"k{seed}", f"{head}{arrays}{shape}{body}\n  out[t] = acc;\n}}\n", maker.block)
 
 
-def _weaken(rnd: random.Random, body: str) -> str:
+def weaken(rnd: random.Random, body: str) -> str:
     places = [at for at in range(len(body)) if body.startswith(("BLOCK", "LANES"), at)]
     if not places:
         return body
@@ -43,8 +43,8 @@ def _weaken(rnd: random.Random, body: str) -> str:
     return body[:at] + (rnd.choice(("", "", "LANES")) if body.startswith("BLOCK", at) else "") + body[at + 5 :]
 
 
-class _Maker:
-    def __init__(self, rnd: random.Random, seed: int) -> None:
+class Maker:
+    def __init__(self, rnd: random.Random) -> None:
         self.rnd, self.arrays = rnd, list[str]()
         self.threads = rnd.choice((64, 64, 96, 128))
         wide = rnd.choice((self.threads, 16, 32))
@@ -74,7 +74,7 @@ class _Maker:
         )
 
 
-def _shift(m: _Maker) -> str:
+def _shift(m: Maker) -> str:
     a, other = m.array(m.threads), m.other
     sync = "LANES" if "/ 32" in other or "^ " in other else "BLOCK"
     if "^ 32" in other:
@@ -82,7 +82,7 @@ def _shift(m: _Maker) -> str:
     return f"  {a}[t] = in[t];\n  {m.mostly(sync, 'LANES', 'BLOCK')}\n  acc += {a}[{other}];"
 
 
-def _transpose(m: _Maker) -> str:
+def _transpose(m: Maker) -> str:
     side = 16 if m.threads >= 256 else 8
     pad = m.rnd.choice((0, 1))
     a = m.array(side * (side + pad) * (m.threads // (side * side)))
@@ -93,7 +93,7 @@ def _transpose(m: _Maker) -> str:
     return f"  {guard}{a}[{write}] = in[t];\n  BLOCK\n  {guard}acc += {a}[{read}];"
 
 
-def _swizzle(m: _Maker) -> str:
+def _swizzle(m: Maker) -> str:
     a = m.array(2 * m.threads)
     mask = m.rnd.choice((3, 7))
     write = f"(t / 8) * 8 + ((t % 8) ^ (t / 8 & {mask}))"
@@ -101,7 +101,7 @@ def _swizzle(m: _Maker) -> str:
     return f"  {a}[{write}] = in[t];\n  {m.mostly('BLOCK', 'LANES')}\n  acc += {a}[{read}];"
 
 
-def _ring(m: _Maker) -> str:
+def _ring(m: Maker) -> str:
     slots = m.rnd.choice((2, 3, 4))
     ahead = m.mostly(slots - 1, slots, 1)
     a, threads = m.array(slots * m.threads), m.threads
@@ -115,7 +115,7 @@ def _ring(m: _Maker) -> str:
     )
 
 
-def _double(m: _Maker) -> str:
+def _double(m: Maker) -> str:
     a, threads = m.array(2 * m.threads), m.threads
     toggle = m.mostly("now ^= 1;", "")
     return (
@@ -124,7 +124,7 @@ def _double(m: _Maker) -> str:
     )
 
 
-def _reduce(m: _Maker) -> str:
+def _reduce(m: Maker) -> str:
     size = 64 if m.threads < 128 else 128
     a, last = m.array(m.threads), m.rnd.choice((0, 32))
     tree = (
@@ -143,7 +143,7 @@ def _reduce(m: _Maker) -> str:
     return f"{tree}\n{tail}\n  BLOCK\n  acc += {a}[0];"
 
 
-def _shuffles(m: _Maker) -> str:
+def _shuffles(m: Maker) -> str:
     a = m.array(m.threads // 32)
     mask = "0xffffffffu"
     return (
@@ -153,7 +153,7 @@ def _shuffles(m: _Maker) -> str:
     )
 
 
-def _scan(m: _Maker) -> str:
+def _scan(m: Maker) -> str:
     a, threads = m.array(2 * m.threads), m.threads
     return (
         f"  {{\n  int to = 0, from = 1;\n  {a}[t] = in[t];\n  BLOCK\n  for (int d = 1; d < {threads}; d *= 2) {{\n"
@@ -164,7 +164,7 @@ def _scan(m: _Maker) -> str:
     )
 
 
-def _halo(m: _Maker) -> str:
+def _halo(m: Maker) -> str:
     radius = m.rnd.choice((1, 2, 4))
     a, threads = m.array(m.threads + 2 * radius), m.threads
     reach = m.mostly(radius, radius - 1)
@@ -176,7 +176,7 @@ def _halo(m: _Maker) -> str:
     )
 
 
-def _branch(m: _Maker) -> str:
+def _branch(m: Maker) -> str:
     a, b = m.array(m.threads), m.array(m.threads)
     edge = m.rnd.choice((16, 32, 40, 64))
     test = m.mostly(m.rnd.choice((f"t < {edge}", f"t & {m.rnd.choice((1, 32))}", "n > 2")), f"t < {edge} && n != 1")
@@ -188,7 +188,7 @@ def _branch(m: _Maker) -> str:
     )
 
 
-def _copies(m: _Maker) -> str:
+def _copies(m: Maker) -> str:
     slots = m.rnd.choice((2, 3))
     a, threads = m.array(slots * m.threads), m.threads
     left = m.mostly(slots - 2, slots - 1)
@@ -202,14 +202,14 @@ def _copies(m: _Maker) -> str:
     )
 
 
-def _histogram(m: _Maker) -> str:
+def _histogram(m: Maker) -> str:
     a = m.array(m.threads, "int")
     m.arrays[-1] = m.arrays[-1].replace("volatile ", "")
     add = m.mostly(f"atomicAdd(&{a}[t * 7 % 16], 1);", f"{a}[t * 7 % 16] += 1;")
     return f"  {a}[t] = 0;\n  BLOCK\n  for (int k = 0; k < n; k++) {add}\n  BLOCK\n  acc += {a}[{m.other}];"
 
 
-def _matmul(m: _Maker) -> str:
+def _matmul(m: Maker) -> str:
     side = 8
     a, b = m.array(side * side), m.array(side * side)
     row, col = "(t / 8 % 8)", "(t % 8)"

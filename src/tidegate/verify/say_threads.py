@@ -14,6 +14,7 @@ from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.say import VERBS, WHY, WITHIN_A_WAVE
 from tidegate.verify.threads import S, T
 
+WARP = 32
 FIX = {
     True: "insert a warp-level barrier between them (`__syncwarp()`, `bar.warp.sync`), or a barrier of the block",
     False: "insert a barrier of the block between them (`__syncthreads()`, `bar.sync 0`)",
@@ -39,7 +40,7 @@ def _finding(suspect: Suspect, graph: g.SyncGraph) -> Finding:
     names = [(name, value) for name, value in suspect.point.values if not name.endswith("'")]
     numbers = ", ".join(f"{name.lstrip('%')} = {value}" for name, value in names if name.startswith("%"))
     notes = (
-        f"hazard: {'in one warp, ' if suspect.within_a_wave and not own else ''}{why}",
+        f"hazard: {f'in one {_wave(graph)}, ' if suspect.within_a_wave and not own else ''}{why}",
         f"possible with {numbers}" if numbers else "",
         "" if suspect.exact else "an address or a condition was widened: this may be no race",
     )
@@ -63,18 +64,23 @@ def _kind(suspect: Suspect, graph: g.SyncGraph, memory: str, own: bool) -> tuple
     if own:
         return "TG105", f"`{memory}` is touched while a copy of the same thread may be in flight"
     if suspect.within_a_wave:
-        return "TG108", f"lanes of one warp touch the same bytes of `{memory}` without order"
+        return "TG108", f"lanes of one {_wave(graph)} touch the same bytes of `{memory}` without order"
     if reads:
-        return "TG101", f"`{memory}` is read while another warp may still be writing it"
+        return "TG101", f"`{memory}` is read while another {_wave(graph)} may still be writing it"
     if written:
-        return "TG102", f"`{memory}` is written while another warp may still be reading it"
-    return "TG103", f"`{memory}` is written while another warp may still be writing it"
+        return "TG102", f"`{memory}` is written while another {_wave(graph)} may still be reading it"
+    return "TG103", f"`{memory}` is written while another {_wave(graph)} may still be writing it"
 
 
 def _who(thread: int | None, graph: g.SyncGraph) -> str:
     if thread is None:
         return "a thread"
-    return f"thread {thread} (warp {thread // graph.lanes}, lane {thread % graph.lanes})"
+    return f"thread {thread} ({_wave(graph)} {thread // graph.lanes}, lane {thread % graph.lanes})"
+
+
+def _wave(graph: g.SyncGraph) -> str:
+    """Where tiles of a warp synchronize by themselves, the graph has these for waves."""
+    return "warp" if graph.lanes >= WARP else "group"
 
 
 def _facts(thread: int, graph: g.SyncGraph) -> Facts:

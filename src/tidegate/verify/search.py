@@ -25,7 +25,8 @@ MOST_TOLD = (
     16  # trips of a loop, if that is all it runs, in which each iteration keeps its own count of what is behind it
 )
 MOST_WAYS = 12  # conditions under which one node is met in one state
-MOST_EFFORT = 100_000  # visits of nodes in all searches of a flow
+MOST_EFFORT = 100_000  # visits of nodes in all searches of a flow, for each of so many nodes
+NODES = 1_500
 # Visits in one search, after which conditions are dropped sooner: in a flow of few steps so far, and of many.
 PATIENCE, LITTLE_PATIENCE = 1_500, 100
 COMPARISONS = 20  # sets of conditions that are compared in the time of a visit
@@ -202,8 +203,9 @@ class Search:
 def spend(paths: Paths, effort: int) -> None:
     """Counts visits of nodes; raises `TooMuch` where there are more than any search may make."""
     paths.effort += effort
-    if paths.effort > MOST_EFFORT:
-        raise TooMuch(f"the bound of {MOST_EFFORT:,} steps back along its paths was reached")
+    most = MOST_EFFORT * max(1, len(paths.flow.origin) // NODES)  # an unrolled kernel has long paths, and few of them
+    if paths.effort > most:
+        raise TooMuch(f"the bound of {most:,} steps back along its paths was reached")
 
 
 def _simplified(ways: list[Conds], book: CondBook, most: int) -> tuple[list[Conds], bool]:

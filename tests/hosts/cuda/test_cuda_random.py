@@ -6,10 +6,13 @@ evaluator.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from oracles.cuda_threads import Kernel, Unknown, is_wrong, kernels_of
-from oracles.programs.random_cuda import HEAD, Made, make
+from oracles.programs import random_cuda, random_rounds
+from oracles.programs.random_cuda import HEAD, Made
 from tidegate.diag import Sources
 from tidegate.files import Loaded
 from tidegate.hosts.cuda.compile import compile_cuda
@@ -42,7 +45,7 @@ def wrong_with(kernel: Kernel, block: tuple[int, int, int]) -> str:
     return next((found for n in ARGUMENTS if (found := is_wrong(kernel, block, n))), "")
 
 
-def verdicts(seeds: range) -> list[tuple[str, bool]]:
+def verdicts(seeds: range, make: Callable[[int], Made] = random_cuda.make) -> list[tuple[str, bool]]:
     """What is wrong with each kernel, and whether it is proved."""
     found = []
     for first in range(seeds.start, seeds.stop, AT_ONCE):
@@ -76,6 +79,8 @@ def judged(made: Made, kernel: Kernel) -> str:
         ("atomicAdd((float *)&a[n % 4], 1.f); out[0] = a[threadIdx.x];", "race"),
         ("for (int k = 0; k < n; k++) { a[(threadIdx.x + k) % 64] = 1; __syncthreads(); }", ""),
         ("for (int k = 0; k < n; k++) a[(threadIdx.x + k) % 64] = k;", "race"),
+        ("a[threadIdx.x] = 1; if (n > 1) __trap(); out[0] = a[threadIdx.x];", ""),
+        ("a[threadIdx.x] = 1; if (n > 1) __trap(); out[0] = a[threadIdx.x ^ 1];", "race"),
         ("if (threadIdx.x < 7) __syncthreads(); a[threadIdx.x] = 1; out[threadIdx.x] = a[threadIdx.x];", ""),
     ],
 )
@@ -96,4 +101,19 @@ def test_nothing_wrong_is_proved_of_many(request: pytest.FixtureRequest) -> None
     found = verdicts(range(1000, 1000 + (request.config.getoption("--count") or 60)))
     right = [is_proved for wrong, is_proved in found if not wrong]
     assert len(right) <= 0.75 * len(found)
+    assert sum(right) >= 0.9 * len(right)
+
+
+def test_nothing_wrong_about_counters_is_proved() -> None:
+    """Remainders, heads and tails, strides, launches that abort."""
+    found = verdicts(range(30), random_rounds.make)
+    assert sum(bool(wrong) for wrong, _ in found) >= 6
+    right = [is_proved for wrong, is_proved in found if not wrong]
+    assert sum(right) >= 0.8 * len(right)
+
+
+@pytest.mark.slow
+def test_nothing_wrong_about_counters_is_proved_of_many(request: pytest.FixtureRequest) -> None:
+    found = verdicts(range(1000, 1000 + (request.config.getoption("--count") or 60)), random_rounds.make)
+    right = [is_proved for wrong, is_proved in found if not wrong]
     assert sum(right) >= 0.8 * len(right)

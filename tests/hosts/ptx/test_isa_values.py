@@ -79,7 +79,9 @@ def test_symbols_stand_for_every_number(seed: int) -> None:
     values: list[Value] = [start, number(list(range(THREADS)), THREADS)]
     steps: list[tuple[str, int, int | tuple[str, int], int, bool]] = []
     for _ in range(rnd.randint(2, 7)):
-        operator = rnd.choice(("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "rem", "div", "mulhi", "copy"))
+        operator = rnd.choice(
+            ("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "rem", "div", "mulhi", "copy", "not")
+        )
         first = rnd.randrange(len(values))
         constant = rnd.choice((1, 2, 3, 4, 5, 8, 12, 64, 512, 0x55555556, 0xAAAAAAAB))
         if operator in ("shl", "shr"):
@@ -88,7 +90,7 @@ def test_symbols_stand_for_every_number(seed: int) -> None:
             constant = rnd.choice((1, 3, 7, 12, 512, 0xFFFFFFFC))
         other = rnd.randrange(len(values)) if operator in ("add", "sub") and rnd.random() < 0.6 else -1
         second = values[other] if other >= 0 else number(constant, THREADS)
-        given = [values[first]] if operator == "copy" else [values[first], second]
+        given = [values[first]] if operator in ("copy", "not") else [values[first], second]
         values.append(calc.compute(operator, given, 32, False, 32))
         steps.append((operator, first, constant if other < 0 else ("value", other), 32, False))
     for k in (0, 1, 2, 3, 7, 11, 12, 100, 999):
@@ -96,7 +98,7 @@ def test_symbols_stand_for_every_number(seed: int) -> None:
         again: list[Value] = [number(k, THREADS), number(list(range(THREADS)), THREADS)]
         for place, (operator, first, second_, bits, sign) in enumerate(steps):
             held = again[second_[1]] if isinstance(second_, tuple) else number(second_, THREADS)
-            given = [again[first]] if operator == "copy" else [again[first], held]
+            given = [again[first]] if operator in ("copy", "not") else [again[first], held]
             again.append(plain.compute(operator, given, bits, sign, bits))
             value = values[place + 2]
             if value.is_known:
@@ -105,6 +107,51 @@ def test_symbols_stand_for_every_number(seed: int) -> None:
                 in_range = (exact < 1 << 31).all() and (np.abs(total) < 1 << 31).all()
                 if in_range and all((e.base < 1 << 31).all() for e in again):  # sums do not wrap around
                     assert total.tolist() == exact.tolist(), (operator, value.plus)
+
+
+WORDS = ("add", "sub", "neg", "not", "mul", "shl", "and", "copy", "shr", "rem", "max")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_small_registers_wrap_around_beside_a_symbol(seed: int) -> None:
+    """A counter without end: what is known holds whatever multiples of 65,536 it has passed."""
+    rnd = random.Random(seed)
+    calc = Calculator(THREADS, {"%k": (0, None)})
+    lanes = list(range(THREADS))
+    values: list[Value] = [symbol(Name("%k"), THREADS), number(lanes, THREADS)]
+    steps: list[tuple[str, int, int, int]] = []
+    for _ in range(rnd.randint(1, 6)):
+        operator, first = rnd.choice(WORDS), rnd.randrange(len(values))
+        bits = 32 if operator == "copy" and rnd.random() < 0.7 else 16
+        second = rnd.choice((-1, rnd.choice((1, 3, 4, 7, 15, 255, 256, 0xFF00, 0xFFFC, 40_000))))
+        if operator == "shl":
+            second = rnd.randrange(9)
+        steps.append((operator, first, second, bits))
+        values.append(step_of_words(calc, values, steps[-1]))
+    for k in (0, 1, 5, 255, 256, 32_767, 32_768, 65_535, 65_536, 65_539, 200_001):
+        plain = Calculator(THREADS, {})
+        again: list[Value] = [number(k & 0xFFFF, THREADS), number(lanes, THREADS)]
+        for place, step in enumerate(steps):
+            again.append(step_of_words(plain, again, step))
+            value, mask = values[place + 2], M32 if step[3] == 32 else 0xFFFF
+            if value.is_known:
+                total = value.base + evaluate(value.plus, {"%k": k})
+                assert (total & mask).tolist() == (again[-1].base & mask).tolist(), (step, value.plus)
+        for one, other in ((0, -1), (-1, -2), (1, -1)):
+            found = calc.compare("eq", values[one], values[other], 16, False)
+            exact = plain.compare("eq", again[one], again[other], 16, False)
+            if found.cond is not None:
+                assert exact.base.all() == exact.base.any() == holds(found.cond, {"%k": k})
+            elif found.known is None:
+                assert found.base.tolist() == exact.base.tolist()
+
+
+def step_of_words(calc: Calculator, values: list[Value], step: tuple[str, int, int, int]) -> Value:
+    operator, first, second, bits = step
+    given = [values[first]]
+    if operator not in ("neg", "not", "copy"):
+        given.append(values[1] if second < 0 else number(second, THREADS))
+    return calc.compute(operator, given, bits, False, 16)
 
 
 def test_comparisons_with_symbols() -> None:

@@ -302,3 +302,102 @@ def test_graphs_of_threads_round_trip() -> None:
 def test_a_kernel_of_no_block_is_refused() -> None:
     with pytest.raises(BadInput, match="how many threads"):
         program(kernel(TRANSPOSE))
+
+
+@pytest.mark.parametrize(
+    ("value", "right"),
+    [
+        ("ld.param.u32 %r9, [k_param_1];", True),
+        ("ld.param.u32 %r8, [k_param_1];\n  mad.lo.s32 %r9, %r8, 3, 1;", True),
+        ("mov.u32 %r9, %ctaid.x;", True),
+        ("mov.u32 %r9, 7;", True),
+        ("mov.u32 %r9, %tid.x;", False),
+        ("ld.param.u32 %r8, [k_param_1];\n  add.s32 %r9, %r8, %r1;", False),
+        ("ld.param.u32 %r9, [k_param_1];\n  @%p1 mov.u32 %r9, 1;", False),
+        ("mov.u32 %r8, %laneid;\n  add.s32 %r9, %r8, 0;", False),
+        ("shr.u32 %r8, %r1, 5;\n  shfl.sync.idx.b32 %r9, %r8, 0, 31, -1;", False),  # one for each warp
+        ("ld.shared.u32 %r9, [%r4];", False),
+        ("add.s32 %r9, %r9, 1;", False),
+    ],
+)
+def test_threads_that_store_what_the_launch_gives_store_the_same(value: str, right: bool) -> None:
+    body = f"""
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, tile;
+  add.s32 %r4, %r3, %r2;
+  setp.eq.s32 %p1, %r1, 40;
+  {value}
+  st.shared.u32 [%r3+1024], %r9;
+"""
+    assert proved(body, (64,)) == right
+
+
+# The first 32 threads copy what all 64 read.
+SOME_COPY = """
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, tile;
+  add.s32 %r4, %r3, %r2;
+  and.b32 %r5, %r1, 31;
+  shl.b32 %r5, %r5, 2;
+  add.s32 %r5, %r3, %r5;
+  setp.ge.u32 %p1, %r1, {copying};
+  setp.ge.u32 %p2, %r1, {waiting};
+  @%p1 bra $L1;
+  cp.async.ca.shared.global [%r4], [%rd1], 4;
+$L1:
+  @%p2 bra $L2;
+  cp.async.commit_group;
+  {wait}
+$L2:
+  {last}
+  bar.sync 0;
+  ld.shared.f32 %f1, [%r5];
+"""
+SOME = {"copying": 32, "waiting": 32, "wait": "cp.async.wait_group 0;", "last": ""}
+
+
+@pytest.mark.parametrize(
+    ("change", "right"),
+    [
+        ({}, True),
+        ({"waiting": 40}, True),
+        ({"waiting": 31}, False),  # thread 31 copies, and does not wait
+        ({"copying": 33}, False),
+        ({"copying": 32, "waiting": 0}, False),
+        ({"wait": "cp.async.wait_all;"}, True),
+        ({"wait": "cp.async.wait_group 1;"}, False),
+        ({"wait": "cp.async.commit_group;\n  cp.async.wait_group 1;"}, True),
+        ({"wait": "", "last": "cp.async.wait_group 0;"}, True),
+        ({"wait": "", "last": "cp.async.wait_group 0;", "waiting": 8}, False),  # copies in no group
+        ({"wait": "", "last": "cp.async.wait_all;", "waiting": 8}, True),
+        # Others copy later, and have closed one group less.
+        ({"wait": "", "last": "cp.async.ca.shared.global [%r4+512], [%rd1], 4;\n  cp.async.wait_group 0;"}, False),
+    ],
+)
+def test_threads_that_do_not_copy_need_not_wait(change: dict[str, object], right: bool) -> None:
+    assert proved(SOME_COPY.format(**{**SOME, **change}), (64,)) == right
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "right"),
+    [
+        ("7", "", True),
+        ("%r6", "", True),  # an argument
+        ("%r1", "", False),  # which of the threads was last?
+        ("7", "atom.shared.exch.b32 %r8, [%r3], 8;", False),
+        ("7", "ld.shared.u32 %r8, [%r3];", False),
+        ("7", "bar.sync 0;\n  ld.shared.u32 %r8, [%r3];", True),
+        ("7", "atom.shared.add.u32 %r8, [%r3], 1;", False),
+    ],
+)
+def test_threads_that_exchange_for_one_value(value: str, other: str, right: bool) -> None:
+    body = f"""
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r3, tile;
+  ld.param.u32 %r6, [k_param_1];
+  atom.shared.exch.b32 %r7, [%r3], {value};
+  {other}
+"""
+    assert proved(body, (64,)) == right

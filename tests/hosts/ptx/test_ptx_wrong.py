@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from oracles.programs.ptx_kernels import check
+from oracles.programs.ptx_kernels import check, kernel
 
 HEAD = """.version 8.0
 .target sm_80
@@ -528,3 +528,43 @@ def test_a_barrier_counts_full_warps() -> None:
 )
 def test_what_looks_alike_and_is_right_is_proved(body: str) -> None:
     assert is_proved(body)
+
+
+# Each thread chooses by what it has read: its own place, or that of the thread in the other warp.
+CHOSEN = """
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, tile;
+  add.s32 %r4, %r3, %r2;
+  xor.b32 %r5, %r2, 128;
+  add.s32 %r5, %r3, %r5;
+  ld.param.u32 %r6, [k_param_1];
+  ld.param.u64 %rd1, [k_param_0];
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd2, %rd1, %rd2;
+  mov.u32 %r7, 0;
+  mov.u32 %r10, {first};
+$L1:
+  st.shared.f32 [%r10], %f1;
+  ld.global.u32 %r8, [%rd2];
+  shl.b32 %r9, %r7, 8;
+  setp.eq.s32 %p1, %r8, 7;
+  @%p1 bra $L2;
+  add.s32 %r10, {one}, %r9;
+  bra.uni $L3;
+$L2:
+  add.s32 %r10, {other}, %r9;
+$L3:
+  add.s32 %r7, %r7, 1;
+  setp.lt.s32 %p2, %r7, %r6;
+  @%p2 bra $L1;
+"""
+
+
+@pytest.mark.parametrize("first", ["%r4", "%r5"])
+@pytest.mark.parametrize("one", ["%r4", "%r5"])
+@pytest.mark.parametrize("other", ["%r4", "%r5"])
+def test_what_a_thread_chose_in_the_last_round_is_not_known_in_the_next(first: str, one: str, other: str) -> None:
+    """With a counter beside it: the counter was put in new terms, and with it everything counted as known."""
+    text = kernel(CHOSEN.format(first=first, one=one, other=other), size=1 << 16)
+    assert check(text, (64,)).is_proved == (first == one == other)

@@ -5,13 +5,11 @@ Gives   the value of an operator; truths of comparisons and selections
 Keeps   a lane is known only if every operand is known there; a symbol stays only where the result is exact, on the
         assumption that sums with symbols do not wrap around. Everything else is unknown
 Cost    linear in the threads
-
-`(%k * 2863311531) // 2**33` is `%k // 3`: what compilers make of a division by a constant is taken back.
 """
 
 from __future__ import annotations
 
-from math import gcd
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,8 @@ import numpy as np
 from tidegate.footprint.arithmetic import Arithmetic, Range
 from tidegate.footprint.values import size_of
 from tidegate.hosts.isa import bits as b
+from tidegate.hosts.isa.bounded import bounded
+from tidegate.hosts.isa.quotients import Quotients
 from tidegate.hosts.isa.values import (
     ANYWHERE,
     GLOBAL,
@@ -30,13 +30,13 @@ from tidegate.hosts.isa.values import (
     unknown,
     unsure,
 )
-from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Name, Not, Select, Truth, walk
+from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Not, Select, Truth
 
-MOST_PARTS = 64  # of a product, that may belong to what is divided
 MOST_NODES = 60  # of a symbol: larger ones say nothing to anybody
 MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
 WHOLE_WAVE = 31  # what a shuffle among all lanes of a wave is given: the last lane, and no parts
 SCALED = {"mul", "mulwide", "mad", "madwide", "shl"}
+WRAPPING = {"copy", "add", "sub", "neg", "not", "mul", "shl", "and"}
 UNSIGNED = {"mulwide", "mulhi", "div", "rem", "min", "max"}
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -46,8 +46,8 @@ class Calculator:
 
     def __init__(self, threads: int, ranges: dict[str, Range]) -> None:
         self.threads, self.ranges = threads, ranges
-        self.wanted: dict[tuple[str, int], None] = {}  # remainders of symbols that would make more known
         self.math = Arithmetic(ranges)
+        self.whole = Quotients(self.math)
 
     def compute(self, operator: str, given: list[Value], bits: int, signed: bool, source: int) -> Value:
         tags = NO_TAGS.union(*(each.tags for each in given))
@@ -58,7 +58,8 @@ class Calculator:
         same = all(each.is_uniform for each in given)
         lost = unknown(self.threads, same, tags)
         if any(each.known is not None and not each.known.any() for each in given):
-            return lost
+            few = bounded(operator, given, bits, signed, source)
+            return lost if few is None else self.restated_few(few, tags, same)
         if operator == "shuffle":
             if not (given[2].is_number and (given[2].base == WHOLE_WAVE).all()):
                 return unknown(self.threads, False, tags)
@@ -79,7 +80,9 @@ class Calculator:
             return Value(found, ZERO, known, same if known is not None else False, tags)
         if any(not each.is_known for each in given):
             return lost
-        if source < 32 and operator != "copy" and not self.all_fit(given, source):
+        # What a register of 16 bits holds beside a symbol is known up to multiples of 2**16, which these keep.
+        wraps = bits == source == 16 and operator in WRAPPING
+        if source < 32 and operator != "copy" and not wraps and not self.all_fit(given, source):
             return lost
         found_sum = self.symbolic(operator, given, bits, signed, source)
         if found_sum is None:
@@ -87,7 +90,7 @@ class Calculator:
         base, plus = found_sum
         found = self.total(base, plus, tags, bits)
         # 8 and 16 bits are few: counters of these do wrap around.
-        return found if found is not None and (bits >= 32 or self.fits(found, bits)) else lost
+        return found if found is not None and (bits >= 32 or wraps or self.fits(found, bits)) else lost
 
     def divisible(self, known: Any, by: Any) -> Any:
         """What comes of a division by 0 is up to the machine (PTX ISA 9.7.1.7)."""
@@ -111,6 +114,21 @@ class Calculator:
             return Value(b.wrap(base, bits), ZERO, None, False, tags)
         return None if size_of(left, MOST_NODES) > MOST_NODES else Value(base, left, None, False, tags)
 
+    def restated_few(self, few: Value, tags: frozenset[str], same: bool) -> Value:
+        """One of a few numbers, its symbol in normal form and its constant with the numbers."""
+        terms, rest = self.math.sum(self.math.put(few.plus, {}))
+        plus = self.math.index((terms, 0))
+        if size_of(plus, MOST_NODES) > MOST_NODES:
+            return unknown(self.threads, same, tags)
+        return replace(few, base=few.base + rest, plus=plus, tags=tags, same=same)
+
+    def restated(self, held: Value, plus: Index, bits: int) -> Value:
+        """The same value in terms of other symbols. Threads of which nothing is known stay so."""
+        found = self.total(held.base, plus, held.tags, bits)
+        if found is None:
+            return unknown(self.threads, held.is_uniform, held.tags)
+        return found if held.known is None else replace(found, known=held.known, same=held.same)
+
     # --- with symbols ---
 
     def symbolic(
@@ -132,6 +150,8 @@ class Calculator:
                 return first if is_address or self.fits(given[0], bits) else self.cut(first, bits)
             case "neg":
                 return -first[0], Binary("*", first[1], Const(-1))
+            case "not":
+                return -first[0] - 1, Binary("*", first[1], Const(-1))
         if second is None or len(given) > 2:
             return None
         if (
@@ -151,7 +171,7 @@ class Calculator:
                 return self.product(first, second)
             case "mulhi":
                 whole = self.product(first, second)
-                return None if whole is None else self.divided(whole, 1 << source)
+                return None if whole is None else self.whole.divided(whole, 1 << source)
             case "shl":
                 if second[1] != ZERO or (second[0] < 0).any() or (second[0] >= min(bits, 40)).any():
                     return None
@@ -171,17 +191,20 @@ class Calculator:
         self, first: tuple[Any, Index], value: Value, bits: int, signed: bool, source: int
     ) -> tuple[Any, Index] | None:
         """A number of another width; of fewer bits only where it is sure to fit."""
-        low, high = self.bounds(value)
+        if bits == source == 16:
+            return first
+        low, high = self.whole.bounds(value)
         if bits >= 32 and source >= 32 and (signed or bits <= source or (low is not None and low >= 0)):
             return first  # 32-bit sums do not wrap around
         # With a sign, the last bit that is kept is taken for it.
         if low is not None and high is not None and low >= 0 and high < 1 << (min(bits, source) - signed):
             return first
-        return None
+        # A register of 16 bits is known up to multiples of 2**16: zeros above make it a remainder.
+        return self.whole.remainder(first, 1 << 16) if source == 16 and bits >= 32 and not signed else None
 
     def cut(self, value: tuple[Any, Index], bits: int) -> tuple[Any, Index] | None:
         """The lowest bits, with a sign, of a number that all threads share."""
-        uniform = self.as_one(*value)
+        uniform = self.whole.as_one(*value)
         if uniform is None:
             return None
         half = Const(1 << (bits - 1))
@@ -190,7 +213,7 @@ class Calculator:
 
     def fits(self, value: Value, bits: int) -> bool:
         """Whether a value is sure to be one of so many bits, with a sign."""
-        low, high = self.bounds(value)
+        low, high = self.whole.bounds(value)
         return low is not None and high is not None and -(1 << (bits - 1)) <= low and high < 1 << (bits - 1)
 
     def all_fit(self, given: list[Value], bits: int) -> bool:
@@ -199,9 +222,9 @@ class Calculator:
 
     def in_bits(self, value: tuple[Any, Index] | None, bits: int) -> tuple[Any, Index] | None:
         """A product. One by a large factor wraps around, and is meant to: a hash, or a shift that cuts bits off."""
-        if value is None or value[1] == ZERO:
+        if value is None or value[1] == ZERO or bits == 16:
             return value
-        factor = self.step_of(value[1])
+        factor = self.whole.step_of(value[1])
         return value if factor < 1 << (bits // 2) or self.fits(Value(*value), bits) else None
 
     def is_hash(self, value: tuple[Any, Index], bits: int) -> bool:
@@ -232,7 +255,7 @@ class Calculator:
         (base, plus), (by, more) = one, other
         if more != ZERO:
             return None
-        step = self.step_of(plus)
+        step = self.whole.step_of(plus)
         low = step & -step
         if operator != "and" and (by >= 0).all() and (by < low).all():
             # Only bits below every multiple of the symbol's step change.
@@ -242,24 +265,10 @@ class Calculator:
             return None
         mask = int(by.flat[0])
         if operator == "and":
-            return self.masked(base, plus, mask, low)
-        if operator == "xor" and (uniform := self.as_one(base, plus)) is not None and self.is_natural(uniform):
+            return self.whole.masked(base, plus, mask, low)
+        if operator == "xor" and (uniform := self.whole.as_one(base, plus)) is not None and self.is_natural(uniform):
             return (np.zeros_like(base), Binary("xor", uniform, Const(mask))) if mask >= 0 else None
         return None
-
-    def masked(self, base: Any, plus: Index, mask: int, low: int) -> tuple[Any, Index] | None:
-        """`x and mask`, where the mask is one run of bits: what is left by its end, less what is left by its start."""
-        if 0 <= mask < low:
-            return base & mask, ZERO
-        start = mask & -mask
-        end = mask + start  # 0: the run goes on to the sign
-        if not mask or end & (end - 1):
-            return None
-        below = self.remainder((base, plus), start)
-        whole = self.remainder((base, plus), end) if end else (base, plus)
-        if below is None or whole is None:
-            return None
-        return whole[0] - below[0], Binary("-", whole[1], below[1])
 
     def of_one(
         self, operator: str, first: tuple[Any, Index], second: tuple[Any, Index], signed: bool, bits: int
@@ -268,7 +277,7 @@ class Calculator:
         base, plus = first
         by = second[0]
         if operator in ("min", "max"):
-            one, other = self.as_one(*first), self.as_one(*second)
+            one, other = self.whole.as_one(*first), self.whole.as_one(*second)
             if one is None or other is None:
                 return None
             return np.zeros_like(base), Binary(operator, one, other)
@@ -278,75 +287,18 @@ class Calculator:
         if operator == "shr" and 0 <= count < 62:
             low = self.low_of(base, plus)
             if signed or (low is not None and low >= 0):
-                return self.divided(first, 1 << count)
-        uniform = self.as_one(base, plus)
-        if uniform is None or count <= 0 or not self.is_natural(uniform):
+                return self.whole.divided(first, 1 << count)
+        if count <= 0 or not self.is_never_negative(first):
             return None
         if operator == "div":
-            return self.divided(first, count)
-        return self.remainder(first, count) if operator == "rem" else None
-
-    def remainder(self, value: tuple[Any, Index], by: int) -> tuple[Any, Index] | None:
-        uniform = self.as_one(*value)
-        if uniform is None:
-            return None
-        return np.zeros_like(value[0]), self.with_wanted("mod", uniform, by)
-
-    def with_wanted(self, operator: str, uniform: Index, by: int) -> Index:
-        """A quotient or remainder; where it stays one, what would have to be known of each symbol in it."""
-        found = self.math.put(Binary(operator, uniform, Const(by)), {})
-        if any(isinstance(node, Binary) and node.op == operator for node in walk(found)):
-            for atom, factor in self.math.sum(uniform)[0].items():
-                if isinstance(atom, Name):
-                    self.wanted[atom.name, by // gcd(by, factor)] = None
-        return found
-
-    def divided(self, value: tuple[Any, Index], by: int) -> tuple[Any, Index] | None:
-        """Rounded down."""
-        uniform = self.as_one(*value)
-        if uniform is None:
-            return None
-        low, high = self.math.bounds(uniform)
-        if low is not None and high is not None and low >= 0 and high < by:
-            return np.zeros_like(value[0]), ZERO
-        found = self.by_multiplying(uniform, by)
-        return np.zeros_like(value[0]), found if found is not None else self.with_wanted("//", uniform, by)
-
-    def by_multiplying(self, product: Index, by: int) -> Index | None:
-        """`n * factor // by` where that is `n // divisor` for all n in its range: `factor` rounds `by / divisor` up."""
-        terms, rest = self.math.sum(product)
-        whole = gcd(rest, *terms.values())
-        for part in range(1, MOST_PARTS):
-            factor = whole // part
-            if whole % part or factor < MOST_PARTS or not by % factor or (divisor := round(by / factor)) < 2:
-                continue
-            inner = self.math.index(({atom: times // factor for atom, times in terms.items()}, rest // factor))
-            low, high = self.math.bounds(inner)
-            more = factor * divisor - by
-            if low is not None and low >= 0 and high is not None and more >= 0 and more * high < by:
-                return self.with_wanted("//", inner, divisor)
-        return None
-
-    def as_one(self, base: Any, plus: Index) -> Index | None:
-        """The value as one index, if all threads hold the same."""
-        if not (base == base.flat[0]).all():
-            return None
-        return self.math.put(Binary("+", plus, Const(int(base.flat[0]))), {})
+            return self.whole.divided(first, count)
+        return self.whole.remainder(first, count) if operator == "rem" else None
 
     def index_of(self, value: Value, bits: int = 32) -> Index | None:
         """A value that all threads share, as an index."""
         if not value.is_known:
             return None
-        return self.as_one(*self.parts(value, bits, True))
-
-    def step_of(self, plus: Index) -> int:
-        """What all that the symbol can be is a multiple of."""
-        return gcd(*self.math.sum(self.math.put(plus, {}))[0].values()) or 1
-
-    def bounds(self, value: Value) -> Range:
-        low, high = self.math.bounds(value.plus)
-        least, most = int(value.base.min()), int(value.base.max())
-        return None if low is None else low + least, None if high is None else high + most
+        return self.whole.as_one(*self.parts(value, bits, True))
 
     def low_of(self, base: Any, plus: Index) -> int | None:
         low, _ = self.math.bounds(plus)
@@ -374,12 +326,32 @@ class Calculator:
         if not signed and operator not in ("eq", "ne"):
             lows = (self.low_of(one, first), self.low_of(other, second))
             if any(each is None or each < 0 for each in lows):
-                return unsure(self.threads, same)
+                return self.compare_bits(operator, (one, first), (other, second)) or unsure(self.threads, same)
+        if operator in ("eq", "ne"):
+            (one, first), (other, second) = self.without_mod((one, first), (other, second))
         apart = one - other
         if not (apart == apart[0]).all():
             return self.compare_apart(operator, apart, Binary("-", first, second))
         difference = self.math.put(Binary("+", Binary("-", first, second), Const(int(apart[0]))), {})
         return self.decided(self.math.put_cond(Compare(COMPARED[operator], difference, ZERO), {}))
+
+    def compare_bits(self, operator: str, one: tuple[Any, Index], other: tuple[Any, Index]) -> Pred | None:
+        """Without a sign, a number below 0 is above every other: `n - 1 < 3` holds for n from 1 to 3."""
+        left, right = self.whole.as_one(*one), self.whole.as_one(*other)
+        if left is None or not isinstance(right, Const) or right.value < 0:
+            return None
+        compared = Compare(COMPARED[operator], left, right)
+        sign = Compare(">=", left, ZERO) if operator in ("lt", "le") else Compare("<", left, ZERO)
+        return self.decided(self.math.put_cond(Logic("and" if operator in ("lt", "le") else "or", sign, compared), {}))
+
+    def without_mod(self, one: tuple[Any, Index], other: tuple[Any, Index]) -> tuple[tuple[Any, Index], ...]:
+        """Two remainders of one number are equal if that of their difference is 0."""
+        left, right = self.whole.as_one(*one), self.whole.as_one(*other)
+        match left, right:
+            case Binary("mod", a, Const(by)), Binary("mod", c, Const(size)) if by == size:
+                zero = np.zeros(self.threads, np.int64)
+                return (zero, Binary("mod", Binary("-", a, c), Const(by))), (zero, ZERO)
+        return one, other
 
     def compare_apart(self, operator: str, apart: Any, plus: Index) -> Pred:
         """Lanes that differ, with a symbol: those are known in which its range decides."""

@@ -15,6 +15,8 @@ from tidegate.graph.joins import find_joins
 from tidegate.graph.model import invert, reached_from
 from tidegate.hosts.isa import model as m
 
+MOST_FOLLOWED = 400  # registers behind values that are stored
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -34,7 +36,9 @@ class Blocks:
     slice: frozenset[str]
     heads: frozenset[int]  # blocks that a way leads back to
     final: frozenset[int]  # blocks behind which threads do nothing that others could notice
+    aborting: frozenset[int]  # blocks from which every way aborts the launch, with no barrier before
     changed: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
+    costs: dict[int, int] = field(default_factory=dict)
     round: dict[tuple[int, int, int], bool] = field(default_factory=dict)
 
     def arms(self, branch: int, join: int) -> set[int]:
@@ -53,6 +57,13 @@ class Blocks:
             ops = (op for each in self.arms(branch, join) for op in self.ops_of(each))
             self.changed[branch, join] = frozenset(name for op in ops for name in m.results_of(op.action))
         return self.changed[branch, join]
+
+    def cost(self, block: int) -> int:
+        """How many operations of a block are carried out: those that set registers of the slice or none at all."""
+        if block not in self.costs:
+            results = [m.results_of(op.action) for op in self.ops_of(block)]
+            self.costs[block] = sum(not each or not self.slice.isdisjoint(each) for each in results)
+        return self.costs[block]
 
     def ops_of(self, block: int) -> tuple[m.Op, ...]:
         return self.code.ops[self.blocks[block].first : self.blocks[block].last]
@@ -88,6 +99,7 @@ def find_blocks(code: m.Code) -> Blocks:
         wanted,
         frozenset(_heads(successors)),
         _final(code, blocks),
+        _aborting(code, blocks),
     )
 
 
@@ -123,6 +135,7 @@ def _slice(code: m.Code) -> frozenset[str]:
         for result in m.results_of(op.action):
             definitions.setdefault(result, []).append(op)
     found: set[str] = set()
+    known: dict[str, bool] = {}
     stack: list[str] = []
     for op in code.ops:
         if isinstance(op.action, m.Touch | m.Meet | m.MeetLanes | m.Jump | m.End | m.Commit | m.WaitGroups | m.Opaque):
@@ -130,6 +143,8 @@ def _slice(code: m.Code) -> frozenset[str]:
         stored = op.action.value if isinstance(op.action, m.Touch) else None
         if isinstance(stored, m.Register) and all(map(_is_constant, definitions.get(stored.name, ()))):
             found.add(stored.name)  # threads that store it store the same
+        elif isinstance(stored, m.Register) and _is_of_launch(stored.name, definitions, known):
+            stack.append(stored.name)
     while stack:
         name = stack.pop()
         if name not in found:
@@ -144,6 +159,23 @@ def _is_constant(op: m.Op) -> bool:
     if not isinstance(action, m.Compute) or op.guard is not None or action.operator != "copy":
         return False
     return isinstance(action.operands[0], m.Constant)
+
+
+def _is_of_launch(register: str, definitions: dict[str, list[m.Op]], known: dict[str, bool]) -> bool:
+    """Whether a register has one value in the whole launch of a block, so that it makes no more states."""
+    if register in known or len(known) > MOST_FOLLOWED:
+        return known.get(register, False)
+    known[register] = False  # one that is set from itself counts
+    ops = definitions.get(register, [])
+    if len(ops) != 1 or ops[0].guard is not None or not isinstance(ops[0].action, m.Compute):
+        return False
+    for each in ops[0].action.operands:
+        if isinstance(each, m.Given) and not each.name.startswith(("param ", "%ctaid", "%nctaid", "%ntid")):
+            return False
+        if isinstance(each, m.Register) and not _is_of_launch(each.name, definitions, known):
+            return False
+    known[register] = ops[0].action.operator != "shuffle"
+    return known[register]
 
 
 def _registers(op: m.Op) -> Iterable[str]:
@@ -201,6 +233,26 @@ def _final(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
     ended = reached_from([number for number, block in enumerate(blocks) if not block.successors], before)
     noticed |= set(range(len(blocks))) - ended
     return frozenset(set(range(len(blocks))) - reached_from(noticed, before))
+
+
+def _aborting(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
+    """From the ends backwards, so that a loop that nothing leads out of is none of them."""
+    found: set[int] = set()
+    before = invert([each.successors for each in blocks])
+    work = list(range(len(blocks)))
+    while work:
+        number = work.pop()
+        ops = code.ops[blocks[number].first : blocks[number].last]
+        if number in found or any(isinstance(op.action, m.Meet | m.MeetLanes | m.Opaque) for op in ops):
+            continue
+        last = ops[-1]
+        ends = isinstance(last.action, m.End) and last.guard is None
+        if isinstance(last.action, m.End) and not last.action.aborts:
+            continue
+        if ends or (blocks[number].successors and found.issuperset(blocks[number].successors)):
+            found.add(number)
+            work.extend(before[number])
+    return frozenset(found)
 
 
 def _heads(successors: list[tuple[int, ...]]) -> set[int]:

@@ -120,10 +120,10 @@ class _Build:
                 b.add(g.Sync(WorkgroupBarrier()), label=label, at=op.at)
             case n.Fence(op, waves):
                 b.add(g.Sync(Fence("wave"), waves or ()), label=label, at=op.at)
-            case n.Commit(op):
+            case n.Commit(op, _):
                 issues = tuple(g.Issue(name, 1, 1) for name in self.groups)
                 b.add(g.Sync(CommitGroup(None)), label=label, at=op.at, issues=issues)
-            case n.WaitGroups(op, count):
+            case n.WaitGroups(op, count, _):
                 b.add(g.Sync(WaitCount(tuple((name, count) for name in self.groups))), label=label, at=op.at)
 
     def access(self, step: n.Access, label: str) -> None:

@@ -2,13 +2,16 @@
 
 Needs   the values of addresses and operands, and the threads that take part
 Gives   steps; problems where something is wrong or not modelled; notes where more is taken than may be touched
-Keeps   a meeting counts only if every thread that has not ended takes part; a group that not all threads close, and a
-        wait that not all carry out, count for nothing. Threads that do not take part in an access are not in its table
+Keeps   a meeting counts only if every thread that has not ended takes part; a group that not all threads close which
+        copy anywhere, and a wait that not all of these carry out, count for nothing. Threads that do not take part in
+        an access are not in its table
 Cost    linear in the threads
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,18 +27,52 @@ from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
+TILES = (16, 8, 4)  # lanes of a group, the largest first
+MOST_PLACES = 64  # of one access in one thread, where they do not touch each other
+Starts = tuple[int | None, ...]
 
 
 class Effects:
-    def __init__(self, code: m.Code, calc: Calculator, lanes: int, out: n.Explored) -> None:
+    def __init__(self, code: m.Code, calc: Calculator, lanes: int, group: int, out: n.Explored) -> None:
+        self.group = group
+        self.tiles = out.tiles
         self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
         self.arrays = {each.name: each for each in code.arrays}
         self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
+        self.copying = np.zeros(calc.threads, bool)  # threads that may copy in the background
+        self.told: Counter[object] = Counter()
+        self.synced = 0  # how many steps have ordered anything
+        self.known: dict[object, list[n.Step]] = {}  # what an operation did with the same values
         self.ends: list[tuple[n.Node, int, m.Op]] = []
 
     # --- memory ---
 
     def touch(self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, node: n.Node) -> None:
+        """The steps are the same wherever the operation meets the same values: each round of a loop does."""
+        key = (id(op), address.key, None if stored is None else stored.key, mask.may.tobytes(), mask.sure.tobytes())
+        steps = self.known.get(key)
+        if steps is None:
+            steps = self.known[key] = []
+            self.steps_of(op, touch, address, stored, mask, steps)
+        node.steps.extend(self.told_twice(touch, steps, node) if address.among else steps)
+
+    def told_twice(self, touch: m.Touch, steps: list[n.Step], node: n.Node) -> list[n.Step]:
+        """Of accesses that may touch the same places, the first two between meetings: others meet no one else.
+
+        Two, since lanes of one wave that carry out one instruction together are not asked about.
+        """
+        found = []
+        for step in steps:
+            kind = (touch.effect, touch.operator, touch.element)
+            key = (id(node), self.synced, replace(step, op=self.code.ops[0]), kind)
+            self.told[key] += 1
+            if touch.is_async or self.told[key] <= 2:
+                found.append(step)
+        return found
+
+    def steps_of(
+        self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, steps: list[n.Step]
+    ) -> None:
         tags = NO_TAGS if ANYWHERE in address.tags else address.tags & self.arrays.keys()
         if touch.space == "any" and not tags:
             if not self.code.has_generic or (address.tags == {GLOBAL} and address.is_known):
@@ -45,12 +82,16 @@ class Effects:
         if not lanes.any():
             return
         self.touched.setdefault(id(op), True)
+        if touch.is_async:
+            self.copying |= lanes
         may = not mask.is_exact
         found, lost = self.located(op, touch, address, lanes, tags)
         for array, starts in found.items():
-            given = tuple(int(each) if on else None for each, on in starts)
-            self.access(op, touch, array, given, address.plus, touch.bytes, may, stored, node)
-        if lost.any():
+            self.access(op, touch, array, starts, address.plus, touch.bytes, may, stored, steps)
+        if (few := self.few(op, touch, address, lost, tags)) is not None:
+            self.touched[id(op)] = False
+            steps.extend(few)
+        elif lost.any():
             self.touched[id(op)] = False
             self.note(op, f"a place that cannot be computed: treated as all of {self.named(tags)}")
             everywhere = tuple(0 if each else None for each in lost)
@@ -58,7 +99,44 @@ class Effects:
                 self.out.doubled.setdefault(id(op), op)  # for all that anybody knows
             for each in sorted(tags) or list(self.arrays):
                 size = self.arrays[each].bytes
-                node.steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
+                steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
+
+    def few(self, op: m.Op, touch: m.Touch, address: Value, lost: Truths, tags: frozenset[str]) -> list[n.Step] | None:
+        """One of a few places for each thread: each of them may be touched, or all between the first and the last."""
+        if address.among is None or len(tags) != 1 or not lost.any():
+            return None
+        (array,) = (self.arrays[each] for each in tags)
+        stride, count = address.among
+        size = touch.bytes
+        if stride <= size:
+            size, count = size + stride * (count - 1), 1
+        if count > MOST_PLACES or touch.collective:
+            return None
+        self.use(address.plus)
+        text = f"a place that depends on what was read: treated as any of {address.among[1]} in `{array.name}`"
+        first, taking = (address.base + touch.offset - array.base).tolist(), lost.tolist()
+        found: list[n.Step] = []
+        for x in range(count):
+            starts = tuple(each + stride * x if on else None for each, on in zip(first, taking, strict=True))
+            found.append(n.Access(op, array.name, starts, address.plus, size, True, size > touch.bytes))
+        if touch.effect == "write" and self.may_double(found, size):
+            return None  # lanes that find the same place write what they like
+        self.note(op, text)
+        return found
+
+    def may_double(self, steps: list[n.Step], size: int) -> bool:
+        """Whether two lanes of a wave may write the same bytes at once."""
+        for first in range(0, self.calc.threads, self.lanes):
+            places = sorted(
+                (start, lane)
+                for step in steps
+                if isinstance(step, n.Access)
+                for lane, start in enumerate(step.starts[first : first + self.lanes])
+                if start is not None
+            )
+            if any(after - before < size and one != other for (before, one), (after, other) in pairwise(places)):
+                return True
+        return False
 
     def taking_part(self, touch: m.Touch, may: Truths) -> Truths:
         if not touch.lanes or touch.lanes >= self.lanes:
@@ -68,11 +146,11 @@ class Effects:
 
     def located(
         self, op: m.Op, touch: m.Touch, address: Value, lanes: Truths, tags: frozenset[str]
-    ) -> tuple[dict[str, list[tuple[int, bool]]], Truths]:
+    ) -> tuple[dict[str, Starts], Truths]:
         """For each array where threads start in it, and the threads of which nobody knows."""
         lost = lanes & ~address.lanes
         known = lanes & address.lanes
-        found: dict[str, list[tuple[int, bool]]] = {}
+        found: dict[str, Starts] = {}
         base = address.base + touch.offset
         if address.plus == ZERO:
             base = base & ADDRESSES  # an address below all arrays is a large one, and the offset brings it back
@@ -91,8 +169,9 @@ class Effects:
                 mine = known & inside if tags and address.plus == ZERO else np.zeros_like(known)
             known = known & ~mine
             if mine.any():
-                starts = np.where(mine, base - array.base, -1)
-                found[name] = list(zip(starts.tolist(), mine.tolist(), strict=True))
+                starts = (base - array.base).tolist()
+                taking = mine.tolist()
+                found[name] = tuple(each if on else None for each, on in zip(starts, taking, strict=True))
         return found, lost | known
 
     def access(
@@ -100,15 +179,15 @@ class Effects:
         op: m.Op,
         touch: m.Touch,
         array: str,
-        starts: tuple[int | None, ...],
+        starts: Starts,
         plus: Index,
         size: int,
         may: bool,
         stored: Value | None,
-        node: n.Node,
+        steps: list[n.Step],
     ) -> None:
         self.use(plus)
-        as_one = touch.effect == "write" and stored is not None and _agree(starts, size, stored)
+        as_one = touch.effect != "read" and stored is not None and _agree(starts, size, stored)
         if (
             touch.effect == "write"
             and not as_one
@@ -116,7 +195,7 @@ class Effects:
             and _doubles(starts, size, self.lanes)
         ):
             self.out.doubled[id(op)] = op
-        node.steps.append(n.Access(op, array, starts, plus, size, may, False, as_one))
+        steps.append(n.Access(op, array, starts, plus, size, may, False, as_one))
 
     def outside(self, op: m.Op, array: m.Array, starts: Any, lanes: Truths, touch: m.Touch) -> None:
         thread = int(np.flatnonzero(lanes)[0])
@@ -138,6 +217,10 @@ class Effects:
 
     # --- meetings ---
 
+    def synchronize(self, node: n.Node, step: n.Step) -> None:
+        self.synced += 1
+        node.steps.append(step)
+
     def meet(
         self, op: m.Op, state: State, mask: Mask, barrier: Value, count: Value | None, node: n.Node, blocks: Blocks
     ) -> None:
@@ -152,7 +235,7 @@ class Effects:
                 self.problem(op, "a barrier for some of the block's threads")
                 return
         if mask.whole:
-            node.steps.append(n.Barrier(op))
+            self.synchronize(node, n.Barrier(op))
             return
         self.missing(op, state, mask, blocks)
 
@@ -194,7 +277,10 @@ class Effects:
         return False
 
     def meet_lanes(self, op: m.Op, state: State, mask: Mask, named: Value, node: n.Node) -> None:
-        """Counts for a wave if all of its lanes that have not ended take part, and each names all of them."""
+        """Counts for a wave if all of its lanes that have not ended take part, and each names all of them.
+
+        The same for each group of lanes, where the program is judged by groups.
+        """
         if not self.is_even and self.calc.threads > self.lanes:
             rest = -self.calc.threads % self.lanes
         else:
@@ -209,6 +295,7 @@ class Effects:
         wanted = (alive * bits).sum(axis=1)
         covers = ((masks & wanted[:, None]) == wanted[:, None]) & known
         good = ((here & covers) | ~alive).all(axis=1)
+        self.tiles.add(self.tile_of(alive, here, masks, known))
         waiting = np.pad(mask.may, pad).reshape(-1, self.lanes)
         present = (here * bits).sum(axis=1)
         lacking = waiting & (((masks & wanted[:, None] & ~present[:, None]) != 0) | ~known)
@@ -216,22 +303,45 @@ class Effects:
             self.problem(op, "a warp barrier that some of the lanes it names may not reach")
         elif (waiting & ((masks & bits) == 0)).any():
             self.problem(op, "a warp barrier that does not name all lanes that reach it")
+        if self.group < self.lanes:
+            good = self.good_groups(alive, here, masks, known, self.group)
+            alive = alive.reshape(-1, self.group)
         waves = tuple(int(each) for each in np.flatnonzero(good & alive.any(axis=1)))
         if good.all():
-            node.steps.append(n.Fence(op, None))
+            self.synchronize(node, n.Fence(op, None))
         elif waves:
-            node.steps.append(n.Fence(op, waves))
+            self.synchronize(node, n.Fence(op, waves))
+
+    def good_groups(self, alive: Truths, here: Truths, masks: Any, known: Truths, size: int) -> Truths:
+        """The groups of lanes that meet: all that have not ended are there, and each names all of them."""
+        bits = np.left_shift(1, np.arange(self.lanes, dtype=np.int64))
+        groups = (alive * bits).reshape(-1, size)
+        wanted = groups.sum(axis=1)[:, None]
+        covers = ((masks.reshape(-1, size) & wanted) == wanted) & known.reshape(-1, size)
+        found: Truths = ((here.reshape(-1, size) & covers) | ~alive.reshape(-1, size)).all(axis=1)
+        return found
+
+    def tile_of(self, alive: Truths, here: Truths, masks: Any, known: Truths) -> int:
+        """The largest groups into which this meeting divides all lanes that are there; 0 if it does not."""
+        for size in (self.lanes, *TILES):
+            good = self.good_groups(alive, here, masks, known, size)
+            if good[here.reshape(-1, size).any(axis=1)].all():
+                return size
+        return 0
 
     def commit(self, op: m.Op, mask: Mask, node: n.Node) -> None:
-        if mask.whole:
-            node.steps.append(n.Commit(op))
+        self.synchronize(node, n.Commit(op, _all_or(mask)))
 
     def wait(self, op: m.Op, mask: Mask, count: int, copies: bool, node: n.Node) -> None:
-        if not mask.whole:
-            return
         if copies:  # the same as closing the group first, PTX ISA 9.7.9.25.3.3
-            node.steps.append(n.Commit(op))
-        node.steps.append(n.WaitGroups(op, count))
+            self.commit(op, mask, node)
+        self.synchronize(node, n.WaitGroups(op, count, _all_or(mask)))
+
+    def is_of_all_who_copy(self, step: n.Step) -> bool:
+        """Threads without copies have no groups: whether they close and wait for these makes no difference."""
+        if not isinstance(step, n.Commit | n.WaitGroups) or step.threads is None:
+            return True
+        return not (self.copying & ~np.array(step.threads)).any()
 
     def end(self, op: m.Op, state: State, ended: Mask, node: n.Node) -> None:
         """Threads end while others go on: what they did last is not known to those who do not meet them again."""
@@ -255,6 +365,12 @@ class Effects:
         self.out.exact = sum(self.touched.values())
         for op in find_endings(self.out.nodes, self.ends):
             self.problem(op, "threads that touch shared memory and end while others continue")
+        for node in self.out.nodes:
+            node.steps = [step for step in node.steps if self.is_of_all_who_copy(step)]
+
+
+def _all_or(mask: Mask) -> tuple[bool, ...] | None:
+    return None if mask.whole else tuple(mask.sure.tolist())
 
 
 def _doubles(starts: tuple[int | None, ...], size: int, lanes: int) -> bool:

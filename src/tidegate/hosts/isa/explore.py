@@ -11,20 +11,31 @@ Cost    the operations of each block, once for each state that comes to it, each
 from __future__ import annotations
 
 from collections.abc import Mapping
+from heapq import heappop, heappush
 
 from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import invert, reached_from
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import Blocks
+from tidegate.hosts.isa.cases import find_case, in_case
 from tidegate.hosts.isa.effects import Effects
 from tidegate.hosts.isa.places import AnyPlace
-from tidegate.hosts.isa.plans import MOST_OPEN, MOST_STATES, MOST_TOGETHER, Plan, Replan, TooMuch
+from tidegate.hosts.isa.plans import (
+    MOST_OPEN,
+    MOST_STATES,
+    MOST_SYMBOLIC,
+    MOST_TOGETHER,
+    Plan,
+    Replan,
+    TooMuch,
+    is_endless,
+)
 from tidegate.hosts.isa.states import Arm, Frame, Mask, Registers, State, everybody, keys_of, only
 from tidegate.hosts.isa.stepping import Stepper
 from tidegate.hosts.isa.symbols import enter_head
 from tidegate.hosts.isa.values import Pred, Value
-from tidegate.index import Cond, names
+from tidegate.index import Binary, Compare, Cond, Const, names
 
 MOST_NODES = 6_000
 MOST_ATTEMPTS = 40
@@ -33,8 +44,13 @@ MOST_OPS = 400_000  # carried out in all attempts, each for all threads: about t
 MOST_BYTES = 400 << 20
 
 
-def explore(blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int) -> n.Explored:
-    """All states that a block of threads can come to. `ranges`: of the symbols that are given."""
+def explore(
+    blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int, group: int = 0
+) -> n.Explored:
+    """All states that a block of threads can come to. `ranges`: of the symbols that are given.
+
+    `group`: how many lanes of a wave warp barriers are taken to order; 0: all of them.
+    """
     if len(blocks.blocks) > MOST_BLOCKS:
         return _given_up(blocks, f"more than {MOST_BLOCKS:,} pieces of code between jumps", 0)
     try:
@@ -45,7 +61,7 @@ def explore(blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range]
     plan.named.update((name, (-1, "")) for value in given.values() for name in names(value.plus))
     for attempt in range(1, MOST_ATTEMPTS + 1):
         try:
-            found = _Explorer(blocks, given, dict(ranges), lanes, plan, work).run()
+            found = _Explorer(blocks, given, dict(ranges), (lanes, group or lanes), plan, work).run()
         except Replan:
             continue
         except TooMuch as reason:
@@ -74,19 +90,27 @@ class Work:
 
 class _Explorer:
     def __init__(
-        self, blocks: Blocks, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int, plan: Plan, work: Work
+        self,
+        blocks: Blocks,
+        given: Mapping[str, Value],
+        ranges: dict[str, Range],
+        lanes: tuple[int, int],
+        plan: Plan,
+        work: Work,
     ) -> None:
         self.blocks, self.plan, self.spent = blocks, plan, work
         self.kept: set[int] = set()  # what states hold, by identity
         self.threads = len(next(iter(given.values())).base)
         self.calc = AnyPlace(self.threads, ranges)
         self.out = n.Explored([], [], {}, {})
-        self.effects = Effects(blocks.code, self.calc, lanes, self.out)
+        self.effects = Effects(blocks.code, self.calc, *lanes, self.out)
         self.stepper = Stepper(blocks, self.calc, given, self.effects)
         self.numbers: dict[object, int] = {}
-        self.work: list[tuple[int, State]] = []
+        self.work: list[tuple[int, int, State]] = []  # a heap: block, node, state
         self.at: dict[int, list[State]] = {}
         self.rounds: dict[object, list[State]] = {}
+        # Names whose value never changes.
+        self.fixed = frozenset(name for value in given.values() for name in names(value.plus))
         self.open: set[int] = set()  # blocks that end with a choice
 
     def run(self) -> n.Explored:
@@ -94,9 +118,10 @@ class _Explorer:
         self.out.nodes.append(n.Node(-1))  # where the program starts, which nothing leads back to
         self.out.nodes[0].edges = [e for e in [self.edge(State(start))] if e is not None]
         while self.work:
-            number, state = self.work.pop()
+            # The first block of the text first: a loop is summarized before what follows it is seen in each round.
+            _, number, state = heappop(self.work)
             self.step(number, state)
-        self.plan.follow(self.calc.wanted)
+        self.plan.follow(self.calc.whole.wanted)
         self.endless()
         self.out.states = len(self.numbers)
         self.effects.count()
@@ -115,7 +140,7 @@ class _Explorer:
     def step(self, number: int, state: State) -> None:
         node = self.out.nodes[number]
         block = self.blocks.blocks[state.arm.block]
-        self.spent.ops(block.last - block.first)
+        self.spent.ops(self.blocks.cost(state.arm.block))
         registers, ended = self.stepper.run(state, node)
         last = self.blocks.code.ops[block.last - 1]
         arm = Arm(state.arm.block, state.arm.mask, registers)
@@ -125,7 +150,7 @@ class _Explorer:
             frames = tuple(_without(each, ended) for each in frames)
         if not arm.mask.may.any() or not block.successors:
             self.lead(node, [self.next_arm(frames)])
-        elif isinstance(last.action, m.End) and last.guard is not None and ended is None:
+        elif isinstance(last.action, m.End) and last.guard is not None and ended is None and not last.action.aborts:
             # All threads end here, or none does.
             pred = self.stepper.truth(last.guard, registers)
             rest = self.arrive(Arm(block.successors[0], arm.mask, registers), frames)
@@ -143,12 +168,22 @@ class _Explorer:
     def branch(
         self, node: n.Node, arm: Arm, frames: tuple[Frame, ...], pred: Pred, successors: tuple[int, ...]
     ) -> None:
-        there, beside = (Arm(each, arm.mask, arm.registers) for each in successors)
-        if pred.cond is not None or (pred.known is not None and pred.same):
-            self.choose(node, arm.block, pred.cond, [self.arrive(there, frames), self.arrive(beside, frames)])
+        remainder = None if pred.cond is None else find_case(pred.cond, self.fixed)
+        if remainder is not None:
+            self.by_cases(node, State(arm, frames), remainder)
             return
+        there, beside = (Arm(each, arm.mask, arm.registers) for each in successors)
+        is_open = pred.cond is not None or (pred.known is not None and pred.same)
         lanes = pred.lanes
         yes, no = arm.mask.within(pred.base, lanes), arm.mask.within(~pred.base, lanes)
+        for one, other, taken in ((there, beside, yes), (beside, there, no)):
+            # A launch in which a thread may abort has a result only if it does not.
+            if one.block in self.blocks.aborting and (is_open or not taken.sure.any()):
+                self.lead(node, [self.arrive(other, frames)])
+                return
+        if is_open:
+            self.choose(node, arm.block, pred.cond, [self.arrive(there, frames), self.arrive(beside, frames)])
+            return
         if not no.may.any():
             self.lead(node, [self.arrive(there, frames)])
         elif not yes.may.any():
@@ -160,6 +195,27 @@ class _Explorer:
         else:
             arms = [Arm(there.block, yes, arm.registers), Arm(beside.block, no, arm.registers)]
             self.part(node, arm, frames, arms)
+
+    def by_cases(self, node: n.Node, state: State, remainder: Binary) -> None:
+        """A branch that the remainder of a number decides which never changes: one way for each remainder."""
+        block = self.blocks.blocks[state.arm.block]
+        last = self.blocks.code.ops[block.last - 1]
+        assert isinstance(remainder.right, Const)
+        assert last.guard is not None
+        most = remainder.right.value - 1
+        for value in range(most + 1):
+            inner = n.Node(state.arm.block)
+            self.out.nodes.append(inner)
+            node.edges = [n.Edge(len(self.out.nodes) - 1)]
+            if value < most:
+                node.cond = Compare("==", remainder, Const(value))
+                self.effects.use(node.cond)
+                self.out.nodes.append(n.Node(state.arm.block))
+                node.edges.append(n.Edge(len(self.out.nodes) - 1))
+                node = self.out.nodes[-1]
+            case = in_case(state, remainder, value, self.calc, self.blocks.code.wide)
+            pred = self.stepper.truth(last.guard, case.arm.registers)
+            self.branch(inner, case.arm, case.frames, pred, block.successors)
 
     def end_some(self, node: n.Node, arm: Arm, frames: tuple[Frame, ...], ended: Mask) -> None:
         """Some threads go where nothing is left to do: for all others they have ended."""
@@ -268,7 +324,7 @@ class _Explorer:
         if number is None:
             number = self.numbers[key] = len(self.out.nodes)
             self.out.nodes.append(n.Node(block))
-            self.work.append((number, state))
+            heappush(self.work, (block, number, state))
             self.keep(registers)
             self.limit(block, state)
         return n.Edge(number, assigned)
@@ -295,7 +351,8 @@ class _Explorer:
         alike = self.rounds.setdefault((block, keys_of(steady)), [])
         alike.append(state)
         is_open = not self.open.isdisjoint(self.plan.inside[block])
-        if len(alike) > (MOST_OPEN if is_open else MOST_STATES):
+        most = MOST_STATES if not is_open else MOST_SYMBOLIC if is_endless(alike[:MOST_SYMBOLIC]) else MOST_OPEN
+        if len(alike) > most:
             self.plan.refine(block, alike)
         if len(there) > MOST_TOGETHER:
             self.plan.refine(block, there)

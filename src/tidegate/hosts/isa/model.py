@@ -162,7 +162,9 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The thread ends."""
+    """The thread ends. `aborts`: so does the whole launch, and nothing it has done counts."""
+
+    aborts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,7 @@ class Code:
     arrays: tuple[Array, ...]
     predicates: frozenset[str] = frozenset()
     wide: frozenset[str] = frozenset()  # registers of 64 bits
+    narrow: frozenset[str] = frozenset()  # registers of 8 and 16 bits
     has_generic: bool = False  # whether an address of shared memory can come to be one that leads anywhere
 
 

@@ -45,13 +45,17 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
+    """Threads close their groups of copies. `threads`: those that do for sure; None: all."""
+
     op: Op
+    threads: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WaitGroups:
     op: Op
     count: int
+    threads: tuple[bool, ...] | None = None
 
 
 Step = Access | Barrier | Fence | Commit | WaitGroups
@@ -95,5 +99,6 @@ class Explored:
     exact: int = 0
     states: int = 0
     attempts: int = 1
+    tiles: set[int] = field(default_factory=set)  # how many lanes meet at warp barriers; 0: not all of any group
     uses_free: set[str] = field(default_factory=set)
     doubled: dict[int, Op] = field(default_factory=dict)  # writes in which lanes of a wave write the same bytes

@@ -15,17 +15,37 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tidegate.footprint.arithmetic import Range
 from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.bits import wrap
 from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Pred, Value, unknown, unsure
 from tidegate.index import ZERO
 
 # How far an array is moved to see what changes: to the start of memory, and each bit of an address by itself.
+MOST_KEPT = 4_000_000  # results, times threads
 STEPS = (-1024, *(1 << bit for bit in range(10, 17)))
 
 
 class AnyPlace(Calculator):
+    def __init__(self, threads: int, ranges: dict[str, Range]) -> None:
+        super().__init__(threads, ranges)
+        self.results: dict[object, Value] = {}
+        self.left = MOST_KEPT // threads
+
     def compute(self, operator: str, given: list[Value], bits: int, signed: bool, source: int) -> Value:
+        """Rounds of a loop compute much alike: a result without a symbol is kept, since no range decides it."""
+        if any(each.plus != ZERO for each in given):
+            return self.anywhere(operator, given, bits, signed, source)
+        key = (operator, bits, signed, source, *(each.key for each in given))
+        found = self.results.get(key)
+        if found is None:
+            found = self.anywhere(operator, given, bits, signed, source)
+            if self.left:
+                self.left -= 1
+                self.results[key] = found
+        return found
+
+    def anywhere(self, operator: str, given: list[Value], bits: int, signed: bool, source: int) -> Value:
         found = super().compute(operator, given, bits, signed, source)
         arrays = _arrays(*given)
         if not arrays or not found.lanes.any() or _only_adds(operator, given, source):

@@ -2,11 +2,13 @@
 
 Needs   blocks, and the states that came to a head
 Gives   `Plan`: for each head its registers that are symbols, or lost; a better plan where one fails
-Keeps   a plan only ever gets coarser: unplanned, a symbol that is never negative, any symbol, lost
+Keeps   a plan only ever gets coarser: unplanned, tied to another register, a symbol that is never negative, any
+        symbol, lost
 Cost    linear in the states of the head
 
 A loop of few states is followed exactly: counters that rotate, trip counts that are numbers. A register with another
-value in every state becomes `base + symbol`: its base stays a number for each thread.
+value in every state becomes `base + symbol`: its base stays a number for each thread. One that moves a whole multiple
+of what another one moves is tied to that one: `tail = head - 3` in each round, of whatever head is.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.states import State
 from tidegate.hosts.isa.values import Held, Value
 
-KINDS = ("natural", "signed", "lost")
+KINDS = ("tied", "natural", "signed", "lost")
 MOST_STATES = 70  # of a head whose loop ends by numbers alone
 MOST_OPEN = 20  # of one that ends by what nobody knows
+MOST_SYMBOLIC = 8  # of one in which something grows by what nobody knows, so that no two rounds are alike
 MOST_TOGETHER = 300  # of one head, in all rounds of the loops around it
 MOST_REMAINDERS = 16
 MOST_INSIDE = 1_000_000  # operations of loops, those of inner ones once for each
+MOST_RATIO = 1 << 20
 ROTATING = 7  # values that a register may take in turns
 
 
@@ -48,6 +52,8 @@ class Plan:
     moduli: dict[tuple[int, str], int] = field(default_factory=dict)  # remainders that are followed exactly
     steps: dict[tuple[int, str], int] = field(default_factory=dict)  # what all values differ by a multiple of
     symbols: dict[str, tuple[int, str]] = field(default_factory=dict)  # name → head and register
+    paces: dict[tuple[int, str], int] = field(default_factory=dict)  # how far a register moves in a round
+    leaders: dict[tuple[int, str], str] = field(default_factory=dict)  # of tied registers
     named: dict[str, tuple[int, str]] = field(default_factory=dict)  # the same, without remainders
 
     def __post_init__(self) -> None:
@@ -74,10 +80,33 @@ class Plan:
 
     def coarsen(self, head: int, register: str) -> None:
         """One step; `Replan` says that it was done."""
-        known = self.kinds.setdefault(head, {}).get(register)
+        kinds = self.kinds.setdefault(head, {})
+        known = kinds.get(register)
         if known == KINDS[-1]:
             raise TooMuch("loops whose end depends on unknown registers")
-        self.kinds[head][register] = KINDS[0] if known is None else KINDS[KINDS.index(known) + 1]
+        if known is None:
+            leader = self.leader_of(head, register)
+            self.leaders[head, register] = leader
+            kinds[register] = "tied" if leader else "natural"
+            return
+        kinds[register] = KINDS[KINDS.index(known) + 1]
+        if kinds[register] == "signed":
+            for follower in [each for each, kind in kinds.items() if kind == "tied"]:
+                if self.leaders[head, follower] == register:
+                    kinds[follower] = "natural"
+
+    def leader_of(self, head: int, register: str) -> str:
+        """A register that becomes a symbol, and of whose pace the register's is a multiple; empty if there is none."""
+        pace = self.paces.get((head, register), 0)
+        for other, kind in self.kinds[head].items():
+            step = self.paces.get((head, other), 0)
+            if kind == "natural" and step and pace and pace % step == 0 and abs(pace // step) <= MOST_RATIO:
+                return other
+        return ""
+
+    def ratio(self, head: int, register: str) -> int:
+        """How many times as far as its leader a tied register moves."""
+        return self.paces[head, register] // self.paces[head, self.leaders[head, register]]
 
     def name_of(self, head: int, register: str) -> str:
         """A name for what a register holds at a head, and for nothing else."""
@@ -112,11 +141,15 @@ class Plan:
         if most < 2:
             raise TooMuch("threads leave a loop in more ways than can be followed")
         wanted = [name for name, each in values.items() if len(each) > min(ROTATING, most - 1)]
-        for name in wanted:
+        seen = {name: [state.arm.registers.get(name) for state in states] for name in wanted}
+        paces = {name: _pace(each) for name, each in seen.items()}
+        # Small steps first, and upwards: they lead.
+        for name in sorted(wanted, key=lambda name: (paces[name] <= 0, abs(paces[name]), name)):
             home = self.home(head, name)
+            self.paces.setdefault((home, name), paces[name])
             if self.kinds.get(home, {}).get(name) == KINDS[-1]:
                 home = head  # it is set again behind the head of its own loop
-            self.steps.setdefault((home, name), _step([state.arm.registers.get(name) for state in states]))
+            self.steps.setdefault((home, name), _step(seen[name]))
             self.coarsen(home, name)
             if self.kinds[home][name] == "signed":  # another sign makes no fewer states
                 self.coarsen(home, name)
@@ -134,3 +167,29 @@ def _step(held: Sequence[Held | None]) -> int:
     if len(numbers) < len(held) or len(numbers) < 2:
         return 1
     return gcd(*(each - numbers[0] for each in numbers)) or 1
+
+
+def _pace(held: Sequence[Held | None]) -> int:
+    """How far a register has moved last, the same for all threads; 0 where that cannot be said."""
+    last: Value | None = None
+    for each in reversed(held):
+        if not isinstance(each, Value) or not each.is_known:
+            return 0
+        if last is not None and each != last:
+            apart = last.base - each.base
+            return int(apart[0]) if each.plus == last.plus and (apart == apart[0]).all() else 0
+        last = each
+    return 0
+
+
+def is_endless(states: Sequence[State]) -> bool:
+    """Whether some register holds another symbol in each state: `block + 3 * grid` will never come again."""
+    if len(states) < MOST_SYMBOLIC:
+        return False
+    first = states[0].arm.registers
+    for name in first:
+        held = [state.arm.registers.get(name) for state in states]
+        symbols = {each.plus for each in held if isinstance(each, Value) and each.is_known}
+        if len(symbols) == len(states):
+            return True
+    return False

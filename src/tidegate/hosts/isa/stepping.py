@@ -45,6 +45,11 @@ class Stepper:
                 case m.Opaque():
                     self.effects.opaque(op, action, self.under(op, state, registers), node)
                     self.forget(op, action.results, False, registers)
+                case m.End(aborts=True):
+                    # A launch in which a thread may abort has a result only if it does not.
+                    sure = self.under(op, state, registers).sure
+                    if sure.any():
+                        ended = Mask(sure, sure)
                 case m.End():
                     if op.guard is None or not self.is_open(self.truth(op.guard, registers)):
                         ended = self.under(op, state, registers)

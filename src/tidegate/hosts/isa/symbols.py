@@ -20,7 +20,8 @@ from tidegate.hosts.isa.states import Arm, Frame, Registers, State
 from tidegate.hosts.isa.values import Held, Pred, Value, unknown, unsure
 from tidegate.index import ZERO, Binary, Const, Index, Name, names
 
-MOST = {32: (1 << 31) - 1, 64: (1 << 62) - 1}  # by bits: counters do not wrap around
+# By bits: counters do not wrap around. Narrower ones do, and their symbols are known up to that.
+MOST = {32: (1 << 31) - 1, 64: (1 << 62) - 1}
 MOST_LOWS = 3  # a register that keeps falling has no least value
 
 
@@ -30,7 +31,11 @@ def enter_head(state: State, plan: Plan, calc: Calculator, known: list[str]) -> 
     registers = dict(state.arm.registers)
     assigned: list[tuple[str, Index]] = []
     new: dict[str, Held] = {}
+    tied: list[str] = []
     for register, kind in plan.kinds[head].items():
+        if kind == "tied":
+            tied.append(register)
+            continue
         held = registers.get(register)
         if held is None:
             continue
@@ -40,18 +45,21 @@ def enter_head(state: State, plan: Plan, calc: Calculator, known: list[str]) -> 
         if kind == "lost" or not held.is_known:
             new[register] = unknown(calc.threads, held.is_uniform, held.tags) if kind == "lost" else held
             continue
-        bits = 64 if register in plan.blocks.code.wide else 32
+        bits = _bits(register, plan)
         held, pair = _as_symbol(state, register, kind, held, bits, plan, calc)
         new[register] = held
         assigned.append(pair)
         if pair[0] not in known:
             known.append(pair[0])
+    for register in tied:
+        if (held := registers.get(register)) is not None:
+            new[register] = _tied(state, register, held, new, {name for name, _ in assigned}, plan, calc)
     by = {name: _before(name, value, calc) for name, value in assigned}
     for register, held in registers.items():
         if register not in new:
-            new[register] = _renamed(held, by, calc)
+            new[register] = _renamed(held, by, calc, _bits(register, plan))
     arm = Arm(head, state.arm.mask, new)
-    frames = tuple(_renamed_frame(each, by, calc) for each in state.frames) if by else state.frames
+    frames = tuple(_renamed_frame(each, by, calc, plan) for each in state.frames) if by else state.frames
     return State(arm, frames), tuple(assigned)
 
 
@@ -82,9 +90,38 @@ def _as_symbol(
             value = calc.math.put(Binary("-", value, Const(low)), {})
     name = name if modulus == 1 else f"{name}_by{modulus}"
     plan.symbols[name] = (head, register)
-    calc.ranges[name] = (0, MOST[bits] // modulus) if kind == "natural" else (None, None)
+    most = None if register in plan.blocks.code.narrow else MOST[bits] // modulus
+    calc.ranges[name] = (0, most) if kind == "natural" else (None, None)
     symbol = calc.math.put(Binary("*", Name(name), Const(modulus)), {})
     return Value(base + low + rest, symbol, None, False, held.tags), (name, value)
+
+
+def _tied(
+    state: State,
+    register: str,
+    held: Held,
+    new: dict[str, Held],
+    assigned: set[str],
+    plan: Plan,
+    calc: Calculator,
+) -> Held:
+    """What a register holds, in terms of the symbol of its leader: as far from the leader's multiple as it is now."""
+    head = state.arm.block
+    leader = plan.leaders[head, register]
+    old, now = state.arm.registers.get(leader), new.get(leader)
+    if not (isinstance(held, Value) and held.is_known):
+        return held
+    if isinstance(old, Value) and isinstance(now, Value) and old.is_known and now.is_known:
+        ratio, bits = plan.ratio(head, register), _bits(register, plan)
+        (base, plus), (led, more) = calc.parts(held, bits, True), calc.parts(old, _bits(leader, plan), True)
+        apart = calc.math.put(Binary("-", plus, Binary("*", more, Const(ratio))), {})
+        if assigned.isdisjoint(names(apart)):
+            base = np.where(state.arm.mask.may, base - ratio * led, 0) + ratio * now.base
+            found = calc.total(base, Binary("+", apart, Binary("*", now.plus, Const(ratio))), held.tags, bits)
+            if found is not None:
+                return found
+    plan.coarsen(head, register)
+    raise Replan
 
 
 def _low(head: int, register: str, value: Index, plan: Plan, calc: Calculator) -> int:
@@ -110,7 +147,11 @@ def _before(name: str, value: Index, calc: Calculator) -> Index | None:
     return None
 
 
-def _renamed(held: Held, by: dict[str, Index | None], calc: Calculator) -> Held:
+def _bits(register: str, plan: Plan) -> int:
+    return 64 if register in plan.blocks.code.wide else 32
+
+
+def _renamed(held: Held, by: dict[str, Index | None], calc: Calculator, bits: int) -> Held:
     expr = held.cond if isinstance(held, Pred) else held.plus
     used = [name for name in names(expr) if name in by] if expr is not None and expr != ZERO else []
     if not used:
@@ -123,13 +164,12 @@ def _renamed(held: Held, by: dict[str, Index | None], calc: Calculator) -> Held:
     if isinstance(held, Pred):
         assert held.cond is not None
         return calc.decided(calc.math.put_cond(held.cond, put))
-    found = calc.total(held.base, calc.math.put(held.plus, put), held.tags, 32)
-    return found or unknown(calc.threads, held.is_uniform, held.tags)
+    return calc.restated(held, calc.math.put(held.plus, put), bits)
 
 
-def _renamed_frame(frame: Frame, by: dict[str, Index | None], calc: Calculator) -> Frame:
+def _renamed_frame(frame: Frame, by: dict[str, Index | None], calc: Calculator, plan: Plan) -> Frame:
     def put(registers: Registers) -> Registers:
-        return {name: _renamed(held, by, calc) for name, held in registers.items()}
+        return {name: _renamed(held, by, calc, _bits(name, plan)) for name, held in registers.items()}
 
     waiting = tuple(Arm(each.block, each.mask, put(each.registers)) for each in frame.waiting)
     done = None if frame.done is None else Arm(frame.done.block, frame.done.mask, put(frame.done.registers))

@@ -37,12 +37,13 @@ class Value:
     known: Truths | None = None  # None: all lanes
     same: bool = False
     tags: frozenset[str] = NO_TAGS
+    among: tuple[int, int] | None = None  # where no lane is known: stride and count, `base + plus + stride * x`
     key: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        held = self.base if self.known is None else np.where(self.known, self.base, 0)
+        held = self.base if self.known is None or self.among else np.where(self.known, self.base, 0)
         known = b"" if self.known is None else self.known.tobytes()
-        object.__setattr__(self, "key", (held.tobytes(), self.plus, known, self.same, self.tags))
+        object.__setattr__(self, "key", (held.tobytes(), self.plus, known, self.same, self.tags, self.among))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Value) and self.key == other.key

@@ -77,6 +77,7 @@ class _Lower:
             tuple(self.arrays),
             frozenset(name for name, kind in kinds if kind == "pred"),
             frozenset(name for name, kind in kinds if kind.endswith("64")),
+            frozenset(name for name, kind in kinds if kind.endswith(("8", "16"))),
             out.has_generic,
         )
 
@@ -124,6 +125,10 @@ class _Lower:
     def end(self, item: p.Instruction) -> None:
         self.out.add(m.End(), self.out.guard)
 
+    def abort(self, item: p.Instruction) -> None:
+        """9.7.20.5: `trap` aborts the grid, so that what its threads have done before is no result."""
+        self.out.add(m.End(aborts=True), self.out.guard)
+
     def call(self, item: p.Instruction) -> None:
         names = [each.name for each in item.operands if isinstance(each, p.Name)]
         # The others are arguments, or the prototype of a call through a register.
@@ -160,7 +165,7 @@ _HANDLERS: dict[str, Callable[[_Lower, p.Instruction], None]] = {
     "brx": _Lower.table,
     "ret": _Lower.end,
     "exit": _Lower.end,
-    "trap": _Lower.end,
+    "trap": _Lower.abort,
     "call": _Lower.call,
     "bar": _Lower.barrier,
     "barrier": _Lower.barrier,

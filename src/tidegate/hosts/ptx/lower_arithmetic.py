@@ -82,7 +82,8 @@ def _integer(out: Lowering, item: p.Instruction, result: str, given: tuple[m.Ope
         # Where bits are cut off first, the sign is that of what is left, 9.7.9.21.
         sign = source.signed if bits >= source.bits else kind.signed
         way = "cut" if bits < source.bits == 64 else "copy"
-        action = m.Compute(result, way, given, 64 if bits == 64 else 32, sign, narrow)
+        width = 64 if bits == 64 else 16 if bits == narrow == 16 else 32
+        action = m.Compute(result, way, given, width, sign, narrow)
     elif opcode == "selp":
         predicate = item.operands[3] if len(item.operands) > 3 else None
         if not isinstance(predicate, p.Name):
@@ -176,7 +177,7 @@ def _move(out: Lowering, item: p.Instruction) -> bool:
     if isinstance(source, p.Name) and source.name not in out.registers and source.name in out.params:
         out.forget(item, has_address=False)
         return True
-    wide = 64 if bits == 64 else 32
+    wide = bits if bits in (16, 64) else 32
     if wide == 64 and isinstance(source, p.Name | p.Address):
         base = source.base if isinstance(source, p.Address) else source
         # An address of shared memory in 64 bits is on its way to be a generic one.

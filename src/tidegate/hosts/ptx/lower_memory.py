@@ -111,7 +111,10 @@ def _atomic(out: Lowering, item: p.Instruction) -> None:
             operator = f"u{operator}"
         size = kind.bits // 8 * vector_in(item.modifiers)
         element = ELEMENTS.get(kind.name, "")
-        out.guarded(m.Touch("atomic", *at, size, space, operator=operator, element=element))
+        # Threads that exchange for one value leave that value, in whatever order.
+        given = item.operands[place + 1] if operator == "exch" and len(item.operands) == place + 2 else None
+        value = out.operand(given) if isinstance(given, p.Name | p.Number) else None
+        out.guarded(m.Touch("atomic", *at, size, space, operator=operator, element=element, value=value))
     if place:
         out.guarded(m.Forget(out.results(item), (), False, "memory" if types[-1].bits >= 64 else ""))
 
@@ -162,36 +165,45 @@ def _wmma(out: Lowering, item: p.Instruction) -> None:
     if "mma" in item.modifiers[:1] or space_in(item.modifiers) == "global":
         out.forget(item, has_address=False, uniform=False)  # each lane holds a part of the matrix
         return
-    effect, rows = _rows_of(item)
+    effect, count, length = _rows_of(item)
     at = _address(out, item.operands[effect == "read"] if len(item.operands) > 1 else None)
-    if at is None or not rows:
+    if at is None or not count:
         out.opaque(item, f"the bytes of `{item.mnemonic}` are not computed", touches=True)
         return
     space = space_in(item.modifiers)
     if space in ("shared", "any"):
-        for first, size in rows:
-            out.guarded(m.Touch(effect, at[0], at[1] + first, size, space, collective=True, lanes=1))
+        rows = _row_of_lane(out, item, at[0])
+        out.guarded(m.Touch(effect, rows, at[1], length, space, collective=True, lanes=count))
     elif space == "cluster":
         out.opaque(item, "shared memory of another block is not modelled", orders=True)
     if effect == "read":
         out.forget(item, has_address=False, uniform=False)
 
 
-def _rows_of(item: p.Instruction) -> tuple[str, list[tuple[int, int]]]:
-    """Where the pieces of a matrix begin that lie in one row, and how long they are; none if that is not known."""
+def _row_of_lane(out: Lowering, item: p.Instruction, base: m.Operand) -> m.Operand:
+    """Where a row begins, one for each lane: the stride counts elements, and may be a register."""
+    size = types_in(item.modifiers)[0].bits // 8
+    _, _, length = _rows_of(item)
+    stride = out.operand(item.operands[2]) if len(item.operands) > 2 else m.Constant(length // size)
+    step: m.Operand = m.Constant(stride.value * size) if isinstance(stride, m.Constant) else m.Register(out.fresh(True))
+    if isinstance(step, m.Register):
+        out.add(m.Compute(step.name, "mulwide", (stride, m.Constant(size)), 64, True, 32), None)
+    row = out.fresh(wide=True)
+    out.add(m.Compute(row, "mad", (m.Given("%laneid"), step, base), 64, True, 64), None)
+    return m.Register(row)
+
+
+def _rows_of(item: p.Instruction) -> tuple[str, int, int]:
+    """Whether a matrix is read or written, how many rows it has, and their bytes; none if that is not known."""
     words, types = item.modifiers, types_in(item.modifiers)
     shape = next((found for each in words if (found := re.fullmatch(r"m(\d+)n(\d+)k(\d+)", each))), None)
     order = next((each for each in words if each in ("row", "col")), "")
     if words[:1] not in (("load",), ("store",)) or words[1:2] not in (("a",), ("b",), ("c",), ("d",)):
-        return "", []
-    if shape is None or not order or len(types) != 1:
-        return "", []
+        return "", 0, 0
+    if shape is None or not order or len(types) != 1 or types[0].bits < 8:
+        return "", 0, 0
     m_, n_, k_ = map(int, shape.groups())
     high, wide = {"a": (m_, k_), "b": (k_, n_)}.get(words[1], (m_, n_))
     count, length = (high, wide) if order == "row" else (wide, high)
-    size = types[0].bits // 8
-    stride = item.operands[2] if len(item.operands) > 2 else p.Number(length)
-    if not isinstance(stride, p.Number):
-        return "", []
     effect = "read" if words[0] == "load" else "write"
-    return effect, [(each * stride.value * size, length * size) for each in range(count)]
+    return effect, count, length * (types[0].bits // 8)

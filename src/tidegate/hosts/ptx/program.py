@@ -110,6 +110,8 @@ class PtxProgram:
         if self.explored.touches:
             exact, total = self.explored.exact, self.explored.touches
             found.append(f"{exact} of {total} instructions that touch shared memory have exact addresses")
+        if self.graph.lanes < self.launch.lanes:
+            found.append(f"lanes meet in groups of {self.graph.lanes}, which are treated as waves")
         if doubled := len(self.explored.doubled):
             what = "instruction writes" if doubled == 1 else "instructions write"
             found.append(f"{doubled} {what} the same bytes from several lanes of a warp: assumed to be one value")
@@ -182,9 +184,26 @@ def _program(ptx: Ptx, function: p.Function, target: Target, named: str) -> PtxP
     launch = Launch(_shape(ptx, function), target.lanes or 32)
     code = lower(function, ptx.module, target.lds.bytes or 232448)
     given, ranges = given_by(launch, code, function, _arguments(ptx, function))
-    explored = explore(find_blocks(code), given, ranges, launch.lanes)
-    graph = build_graph(code, explored, launch, target)
+    blocks = find_blocks(code)
+    explored = explore(blocks, given, ranges, launch.lanes)
+    group = _group(code, explored, launch)
+    if group < launch.lanes:
+        explored = explore(blocks, given, ranges, launch.lanes, group)
+    graph = build_graph(code, explored, replace(launch, lanes=group), target)
     return PtxProgram(ptx, function, target, launch, code, explored, graph, named)
+
+
+def _group(code: m.Code, explored: n.Explored, launch: Launch) -> int:
+    """How many lanes stand for a wave in the graph: those of the tiles in which the lanes of a warp meet.
+
+    Whoever is ordered as a wave of its own is ordered as a part of one. Where some barriers are for whole warps, or
+    lanes read for each other, the warp is the wave, and barriers of tiles order nothing.
+    """
+    whole = any(isinstance(op.action, m.Touch) and op.action.collective for op in code.ops)
+    if whole or len(explored.tiles) != 1 or launch.threads % launch.lanes:
+        return launch.lanes
+    (size,) = explored.tiles
+    return size or launch.lanes
 
 
 def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
