@@ -33,6 +33,7 @@ from tidegate.simulate.explore import (
     run_once,
 )
 from tidegate.simulate.findings import cause_of, clash_finding, hang_finding
+from tidegate.simulate.kept_steps import KeptSteps
 from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
 from tidegate.simulate.position import shape_of
@@ -52,9 +53,10 @@ RANDOM_ORDERS = 16
 LONGEST_EXPLORED, FEW_ORDERS = 2_000, 4
 # A state from which open steps are taken, and a copy of the machine, cost as much as so many steps.
 STATE_COSTS, COPY_COSTS = 5, 40
-# Steps after which no further configuration is begun. A point that a wave passes, a step that it takes and two accesses
-# that are compared count alike: each takes some ten microseconds.
-MOST_STEPS, FEW_STEPS = 500_000, 90_000
+# Steps after which no further configuration is begun. A step that a wave takes counts as much as three points that it
+# passes, or three pairs of accesses that are compared: each of these takes some five microseconds.
+POINTS_TO_A_STEP = COMPARED_IN_A_STEP = 3
+MOST_STEPS, FEW_STEPS = 500_000, 200_000
 # Of one run, how often an access is compared with one before it; hundreds of accesses without a barrier reach it.
 MOST_COMPARED = 200_000
 # Where everything that is wanted has been seen, so many steps are enough.
@@ -135,6 +137,8 @@ class _Judge:
         self.rules: Rules = rules_of(target)
         self.shape = shape_of(graph)
         self.regions = Regions()
+        self.kept = KeptSteps(graph)
+        self.decided: dict[tuple[tuple[Step, ...], ...], Explored] = {}  # runs that were gone through in all orders
         self.statements = statements_of(graph)
         self.rng = random.Random(limits.seed)
         self.proxies = self.rules.proxies and crosses_proxies(graph)
@@ -234,6 +238,7 @@ class _Judge:
             found.candidates,
             found.differ,
             found.most_trips,
+            kept=self.kept,
         )
         for choices in self.ways():
             if self.cost > self.limits.steps:
@@ -250,14 +255,24 @@ class _Judge:
                 self.cost += MOST_POINTS
                 self.bound(f"{endless}: runs that do not end are not judged")
                 continue
-            self.cost += around.passed.points
+            self.cost += around.passed.points // POINTS_TO_A_STEP
             around.passed.points = 0
             if waves is None:
                 self.bound(f"runs in which all waves pass more than {most_points(self.limits):,} points are not judged")
                 continue
             self.result.runs += 1
-            self.meetings.look(waves)
-            self.judge_run(waves, configuration)
+            if not self.is_repeated(waves):
+                self.meetings.look(waves)
+                self.judge_run(waves, configuration)
+
+    def is_repeated(self, waves: list[tuple[Step, ...]]) -> bool:
+        """Whether another configuration has made the waves do the same: then all was found that there is to find."""
+        known = self.decided.get(tuple(waves))
+        if known is None or self.limits.count:
+            return False
+        self.result.orders += known.orders
+        self.result.steps += known.steps
+        return True
 
     def unrolled(
         self, around: Surroundings, choices: Choices, configuration: Configuration
@@ -293,7 +308,7 @@ class _Judge:
             self.cost += explored.steps + STATE_COSTS * explored.states + COPY_COSTS * explored.copies
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
-        self.cost += verdicts.compared
+        self.cost += verdicts.compared // COMPARED_IN_A_STEP
         if verdicts.cut:
             self.bound(f"accesses are compared {verdicts.most:,} times in one run, and not more often")
         else:  # what was not compared may show the other order
@@ -319,6 +334,7 @@ class _Judge:
         first = explore(self.machine(waves, verdicts, varies=varies), self.limits.states)
         yield first
         if first.complete:
+            self.decided[tuple(waves)] = first
             return
         self.result.all_orders = False
         self.bound(

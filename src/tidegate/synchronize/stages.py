@@ -57,8 +57,8 @@ from tidegate.targets import Target, default_target, known_targets
 from tidegate.verify.prover import Prover
 
 EXACT = "optimal"
-# Of a program with barrier objects before anything is inserted: further than what is judged afterwards.
-AS_GIVEN = Limits(steps=150_000)
+# Of a program with barrier objects before anything is inserted: as far as `check` goes, which has often done it.
+AS_GIVEN = AT_ONCE
 
 
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
@@ -157,6 +157,7 @@ def judge_result(
     if not result.options.judge:
         result.findings = run_stages(unit, print_after=None, stop_after="graph", show=show).findings
         return
+    result.unit.share_runs(unit)
     result.checked = run_stages(
         unit,
         print_after=print_after if print_after in names_of(LATE) else None,
@@ -236,10 +237,10 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
 
     Where it proves nothing, and where more is asked for than it demands, hazards alone decide, as placement sees them.
     """
-    target, prover, options = result.unit.target, result.unit.prover, result.options
+    prover, options = result.unit.prover, result.options
     taken = names_in(result.unit.kernel)
     if found.flow.graph.objects:  # asked here and afterwards: was it clean?
-        result.judged = judge(found.flow.graph, target, limits or AS_GIVEN)
+        result.judged = result.unit.judged(limits or AS_GIVEN)
         if bounded := [each for each in result.judged.bounded if each != NO_MORE_TRIPS]:
             note = (
                 f"barrier objects order accesses without a barrier; not all runs were simulated: {'; '.join(bounded)}"
