@@ -321,7 +321,8 @@ class _Walker:
 
     def kept_sync(self, point: g.Point, number: int, op: object) -> Sequence[Step]:
         """Synchronization; where nothing but its place decides what it is, made once for all waves and runs."""
-        if not isinstance(op, MADE_ONCE) or getattr(op, "async_deps", ()):
+        names_copies = isinstance(op, ops.SharedMemoryBarrier | ops.WaitCount) and bool(op.async_deps)
+        if not isinstance(op, MADE_ONCE) or names_copies:
             return tuple(self.sync(point, number, op))
         key = (number, self.position.key())
         found = self.kept.syncs.get(key)
