@@ -51,8 +51,6 @@ MOST_CHOICES, MORE_CHOICES = 256, 32
 RANDOM_ORDERS = 16
 # Runs with barrier objects of more steps than this are not explored: so many orders are drawn instead.
 LONGEST_EXPLORED, FEW_ORDERS = 2_000, 4
-# A state from which open steps are taken, and a copy of the machine, cost as much as so many steps.
-STATE_COSTS, COPY_COSTS = 5, 40
 # Steps after which no further configuration is begun. A step that a wave takes counts as much as three points that it
 # passes, or three pairs of accesses that are compared: each of these takes some five microseconds.
 POINTS_TO_A_STEP = COMPARED_IN_A_STEP = 3
@@ -138,13 +136,15 @@ class _Judge:
         self.shape = shape_of(graph)
         self.regions = Regions()
         self.kept = KeptSteps(graph)
-        self.decided: dict[tuple[tuple[Step, ...], ...], Explored] = {}  # runs that were gone through in all orders
+        # Runs that were gone through in all orders, with how often accesses were compared in them.
+        self.decided: dict[tuple[tuple[Step, ...], ...], tuple[Explored, int]] = {}
         self.statements = statements_of(graph)
         self.rng = random.Random(limits.seed)
         self.proxies = self.rules.proxies and crosses_proxies(graph)
         self.meets = any(meets_all(point) for point in graph.points) or not graph.objects
         self.endless = ""
-        self.cost = 0
+        self.cost = 0  # against the limit; what was not done again, because it was known, is not in it
+        self.covered = 0  # the same with what was known, and with each point and comparison in full: is it enough?
         self.result = Judgement()
         self.found: dict[tuple[str, int, int], Finding] = {}
         self.clashes: dict[tuple[str, int, int], tuple[Clash, Configuration]] = {}
@@ -203,7 +203,7 @@ class _Judge:
         limits, seen = self.limits, self.seen
         if limits.first and self.found:
             return True
-        if self.cost < limits.enough:
+        if self.covered < limits.enough:
             return False
         if limits.sample and found.bounded:
             return True
@@ -253,9 +253,11 @@ class _Judge:
             except Endless as endless:
                 self.endless = self.endless or str(endless)
                 self.cost += MOST_POINTS
+                self.covered += MOST_POINTS
                 self.bound(f"{endless}: runs that do not end are not judged")
                 continue
             self.cost += around.passed.points // POINTS_TO_A_STEP
+            self.covered += around.passed.points
             around.passed.points = 0
             if waves is None:
                 self.bound(f"runs in which all waves pass more than {most_points(self.limits):,} points are not judged")
@@ -270,8 +272,10 @@ class _Judge:
         known = self.decided.get(tuple(waves))
         if known is None or self.limits.count:
             return False
-        self.result.orders += known.orders
-        self.result.steps += known.steps
+        explored, compared = known
+        self.result.orders += explored.orders
+        self.result.steps += explored.steps
+        self.covered += explored.cost + compared
         return True
 
     def unrolled(
@@ -302,13 +306,18 @@ class _Judge:
         verdicts = Verdicts(most=max(self.limits.steps, 0 if self.limits.few else MOST_COMPARED))
         if self.limits.count:
             self.count(waves)
+        explored = Explored()
         for explored in self.explored(waves, verdicts):
             self.result.orders += explored.orders
             self.result.steps += explored.steps
-            self.cost += explored.steps + STATE_COSTS * explored.states + COPY_COSTS * explored.copies
+            self.cost += explored.cost
+            self.covered += explored.cost
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
         self.cost += verdicts.compared // COMPARED_IN_A_STEP
+        self.covered += verdicts.compared
+        if self.result.all_orders:  # else other orders may be drawn in a run like it
+            self.decided[tuple(waves)] = (explored, verdicts.compared)
         if verdicts.cut:
             self.bound(f"accesses are compared {verdicts.most:,} times in one run, and not more often")
         else:  # what was not compared may show the other order
@@ -334,7 +343,6 @@ class _Judge:
         first = explore(self.machine(waves, verdicts, varies=varies), self.limits.states)
         yield first
         if first.complete:
-            self.decided[tuple(waves)] = first
             return
         self.result.all_orders = False
         self.bound(
