@@ -321,10 +321,12 @@ def _run(
     checked: Checked, target: Target, limits: Limits | None, progress: Progress | None, only: tuple[Suspect, ...] | None
 ) -> None:
     """Runs what is not proved: each suspect, or `only` some, is shown again, with its own sizes if need be."""
-    from tidegate.simulate.judge import AT_ONCE
+    from tidegate.simulate.judge import AT_ONCE, WITH_OBJECTS
 
     assert checked.session is not None and checked.graph is not None and checked.verification is not None  # noqa: PT018
     limits, asked = limits or AT_ONCE, checked.verification
+    if checked.graph.objects and limits == AT_ONCE:
+        limits = WITH_OBJECTS
     suspects, checked.narrowed = asked.suspects if only is None else only, only is not None
     if only == ():
         return

@@ -54,7 +54,9 @@ LONGEST_EXPLORED, FEW_ORDERS = 2_000, 4
 # Steps after which no further configuration is begun. A step that a wave takes counts as much as three points that it
 # passes, or three pairs of accesses that are compared: each of these takes some five microseconds.
 POINTS_TO_A_STEP = COMPARED_IN_A_STEP = 3
-MOST_STEPS, FEW_STEPS = 500_000, 200_000
+MOST_STEPS, FEW_STEPS = 500_000, 90_000
+# Of a program with barrier objects, which nothing but its runs decides.
+OBJECT_STEPS = 200_000
 # Of one run, how often an access is compared with one before it; hundreds of accesses without a barrier reach it.
 MOST_COMPARED = 200_000
 # Where everything that is wanted has been seen, so many steps are enough.
@@ -84,6 +86,7 @@ class Limits:
 
 # Of a command that answers at once, and of one that may take minutes.
 AT_ONCE = Limits(steps=FEW_STEPS)
+WITH_OBJECTS = Limits(steps=OBJECT_STEPS)
 # Of one of many programs that differ little from one that was judged.
 A_TRIAL = Limits(steps=10_000, enough=2_000, replays=3)
 EXPLORE = Limits(states=10 * MOST_STATES, steps=100 * MOST_STEPS, count=4_000)

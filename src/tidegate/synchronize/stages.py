@@ -42,7 +42,7 @@ from tidegate.placement.place import Options, Placed, find_slots, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
 from tidegate.session import Session, pick_target
-from tidegate.simulate.judge import AT_ONCE, Judgement, Limits, Progress, judge
+from tidegate.simulate.judge import AT_ONCE, WITH_OBJECTS, Judgement, Limits, Progress, judge
 from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.forced import force
@@ -58,7 +58,7 @@ from tidegate.verify.prover import Prover
 
 EXACT = "optimal"
 # Of a program with barrier objects before anything is inserted: as far as `check` goes, which has often done it.
-AS_GIVEN = AT_ONCE
+AS_GIVEN = WITH_OBJECTS
 
 
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
