@@ -357,8 +357,8 @@ def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
         f"| {j.MOST_CHOICES} in order | {j.MORE_CHOICES} at random |",
         f"| steps of one run with barrier objects | {j.LONGEST_EXPLORED:,} | {j.FEW_ORDERS} orders at random |",
         f"| {usual.states:,}, with `--explore` {j.EXPLORE.states:,} | {j.RANDOM_ORDERS} orders at random |",
-        f"| steps of all runs, where {j.POINTS_TO_A_STEP} points or {j.COMPARED_IN_A_STEP} comparisons count as one, and "
-        f"where a state counts as {e.STATE_COSTS} and a copy of one as {e.COPY_COSTS} | {usual.steps:,}, with",
+        f"| steps of all runs, where {j.POINTS_TO_A_STEP} points or {j.COMPARED_IN_A_STEP} comparisons count as one, "
+        f"and where a state counts as {e.STATE_COSTS} and a copy of one as {e.COPY_COSTS} | {usual.steps:,}, with",
         f"with barrier objects {j.WITH_OBJECTS.steps:,}, with",
         f"with `--explore` {j.EXPLORE.steps:,} | no further run |",
         f"or if only some configurations are run in any case | {usual.enough:,} |",
