@@ -276,8 +276,7 @@ class _Judge:
         if known is None or self.limits.count:
             return False
         explored, compared = known
-        self.result.orders += explored.orders
-        self.result.steps += explored.steps
+        self.result.orders, self.result.steps = self.result.orders + explored.orders, self.result.steps + explored.steps
         self.covered += explored.cost + compared
         return True
 

@@ -141,15 +141,12 @@ class Meet:
         if key not in self.may:
             # Four pairs of halves ask about the same accesses: most never meet, whichever waves do them.
             whole = replace(waves, x="", y="")
-            self.may[key] = (whole == waves or self.may_meet(x, y, iterations, whole)) and self.may_meet_new(
-                x, y, iterations, waves
-            )
+            self.may[key] = False
+            if whole == waves or self.may_meet(x, y, iterations, whole):
+                self.asked += 1
+                asked = (each.with_way(()) for each in self.questions(x, y, iterations, waves))
+                self.may[key] = any(self.isl.holds(found[0]) for found in asked if found is not None)
         return self.may[key]
-
-    def may_meet_new(self, x: Touch, y: Touch, iterations: Iterations, waves: Waves) -> bool:
-        self.asked += 1
-        asked = (each.with_way(()) for each in self.questions(x, y, iterations, waves))
-        return any(self.isl.holds(found[0]) for found in asked if found is not None)
 
     def questions(
         self, x: Touch, y: Touch, iterations: Iterations, waves: Waves, *, by_lanes: bool = True
@@ -158,12 +155,12 @@ class Meet:
         key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, waves, by_lanes)
         found = self.made.get(key)
         if found is None:
-            by_thread = x.pieces is not None and y.pieces is not None
-            if (waves.x or waves.y) and not by_thread:  # what all waves are asked about, of some of them
+            if (waves.x or waves.y) and (
+                x.pieces is None or y.pieces is None
+            ):  # what all waves are asked about, of some of them
                 either = replace(waves, x="", y="")
                 whole = self.questions(x, y, iterations, either, by_lanes=by_lanes)
-                more = tuple(waves.halves(self.graph.waves))
-                found = tuple(replace(each, conds=(*each.conds, *more)) for each in whole)
+                found = tuple(replace(each, conds=(*each.conds, *waves.halves(self.graph.waves))) for each in whole)
                 if (*key[:3], either, by_lanes) in self.made:  # else its tables are too large to be kept
                     self.made[key] = found
                 return found
