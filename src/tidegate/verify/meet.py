@@ -140,8 +140,7 @@ class Meet:
         key = (self.footprints.class_of(x.node), self.footprints.class_of(y.node), iterations, waves)
         if key not in self.may:
             # Four pairs of halves ask about the same accesses: most never meet, whichever waves do them.
-            whole = replace(waves, x="", y="")
-            self.may[key] = False
+            self.may[key], whole = False, replace(waves, x="", y="")
             if whole == waves or self.may_meet(x, y, iterations, whole):
                 self.asked += 1
                 asked = (each.with_way(()) for each in self.questions(x, y, iterations, waves))
