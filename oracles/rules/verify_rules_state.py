@@ -142,9 +142,9 @@ def _commits(patch: Patch) -> None:
 @rule("groups left in flight", "a wait for groups leaves as many in flight as it says")
 def _groups_left(patch: Patch) -> None:
     def one_less(old: Any) -> Any:
-        def found(known: State, token: str, rules: Rules) -> State:
+        def found(known: State, commit: events.Commit, rules: Rules) -> State:
             fewer = ((name, replace(each, left=max(0, each.left - 1))) for name, each in known.counts)
-            return old(replace(known, counts=tuple(fewer)), token, rules)  # type: ignore[no-any-return]
+            return old(replace(known, counts=tuple(fewer)), commit, rules)  # type: ignore[no-any-return]
 
         return found
 
@@ -257,10 +257,10 @@ def _within(patch: Patch) -> None:
 
 @rule("fences where lanes part", "in a divergent region a fence does not reach the lanes that are not there")
 def _divergent(patch: Patch) -> None:
-    def converged(old: Any) -> Any:
-        return lambda point, *rest: old(replace(point, under="uniform"), *rest)
+    def all_come(_: Any) -> Any:
+        return lambda found: found
 
-    changed(patch, events, "_events", converged)
+    changed(patch, events, "_for_some", all_come)
 
 
 @rule("issue order", "where accesses are performed in no order, a fence that performs nothing orders no lanes")
@@ -298,8 +298,8 @@ def _older(patch: Patch) -> None:
 @cautious("groups in turn", "a group that is waited for by name performs older groups")
 def _older_groups(patch: Patch) -> None:
     def alone(old: Any) -> Any:
-        return lambda known, token, rules: replace(
-            old(replace(known, tokens=frozenset()), token, rules), tokens=known.tokens - {token}
+        return lambda known, commit, rules: replace(
+            old(replace(known, tokens=frozenset()), commit, rules), tokens=known.tokens - {commit.token}
         )
 
     changed(patch, state, "_commit", alone)

@@ -352,9 +352,7 @@ def _run(
             checked.findings += [each for each in _new(again, known) if (each.code, each.at, each.message) not in found]
         if _is_among(suspect, pairs):
             checked.shown += 1
-        elif (
-            not judgement.bounded and judgement.runs and not (suspect.within_a_wave and ends_some_lanes(checked.graph))
-        ):
+        elif not judgement.bounded and judgement.runs and asked.is_for_runs(suspect, ends_some_lanes(checked.graph)):
             checked.refuted += 1  # everything was run
         else:
             left.append(suspect)

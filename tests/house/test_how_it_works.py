@@ -16,7 +16,7 @@ from tidegate.targets import known_targets, load_target
 from tidegate.verify import search, verify
 
 ALGORITHMS = "docs/algorithms.md"
-PARTS = ("Idea", "Cost", "Against")
+PARTS = ("Idea", "Cost", "Tested by")
 
 
 def sections(name: str) -> dict[str, str]:

@@ -604,7 +604,18 @@ BARRIER = WorkgroupBarrier()
             Insert(0, BARRIER),
             "  workgroup_barrier  # because\n  # what it is for\n  # and more\n  signal -1\n",
         ),
-        ("  signal -1 wait -1\n", Insert(1, BARRIER), "  signal -1 workgroup_barrier wait -1\n"),
+        # In the middle of a line there was no room for the reason: it was left out.
+        ("  signal -1 wait -1\n", Insert(1, BARRIER), "  signal -1\n  workgroup_barrier  # because\n  wait -1\n"),
+        (
+            "  conditional wave < 2 { signal -1 }\n",
+            Insert(1, BARRIER),
+            "  conditional wave < 2 {\n    workgroup_barrier  # because\n    signal -1\n  }\n",
+        ),
+        (
+            "  conditional wave < 2 { signal -1 } else { wait -1 }\n",
+            Insert(2, BARRIER),
+            "  conditional wave < 2 { signal -1\n    workgroup_barrier  # because\n  } else { wait -1 }\n",
+        ),
         (
             "  signal -1\n  # the end\n",
             Insert(1, BARRIER),

@@ -141,7 +141,7 @@ def all_copies_wait_for_those_that_cannot_be_waited_for(patch: pytest.MonkeyPatc
 
 @mutant
 def commits_close_no_group(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(InFlight, "commit", lambda self: None)
+    patch.setattr(InFlight, "commit", lambda self, counters: None)
 
 
 @mutant

@@ -119,6 +119,36 @@ SCAN = """
     shared_memory_barrier
   }"""
 
+BITONIC = """
+  %rows = alloc : lds<8x64xf32>
+  %a = fill 1.0 : tile<64xf32>
+  local_write %a, %rows[wave]
+  iterate %t in 0 .. N {
+    %o = iterate %k in 0 .. 3 carry(%d = 1 : index) {
+      shared_memory_barrier
+      conditional inexact(wave xor %d) > wave {
+        %l = local_read %rows[wave] : tile<64xf32>
+        %h = local_read %rows[inexact(wave xor %d)] : tile<64xf32>
+        local_write %h, %rows[wave]
+        local_write %l, %rows[inexact(OTHER)]
+      }
+      yield %d * 2
+    }
+  }"""
+
+TREE = """
+  %rows = alloc : lds<32x64xf32>
+  %a = global_read %X[0, 0] : tile<64xf32>
+  local_write %a, %rows[wave]
+  %o = iterate %k in 0 .. 5 carry(%d = 16 : index) {
+    shared_memory_barrier
+    conditional wave < %d {
+      %h = local_read %rows[wave + OFF] : tile<64xf32>
+      local_write %h, %rows[wave]
+    }
+    yield %d // 2
+  }"""
+
 HALVES = """
   %rows = alloc : lds<64xf32>
   %a = global_read %X[0, wave] : tile<64xf32>
@@ -175,6 +205,25 @@ SPLIT = """
     DRAIN
     conditional LAST { signal -1 }
     global_write %b, %Y[0, wave]
+  }"""
+
+NESTED_SPLIT = """
+  %rows = alloc : lds<4x64xf32>
+  %a = global_read %X[0, wave] : tile<64xf32>
+  iterate %i in 0 .. N {
+    iterate %k in 0 .. N {
+      conditional %k > 0 { wait -1 }
+      local_write %a, %rows[wave]
+      wait_count dscnt(0)
+      signal -1
+      wait -1
+      %b = local_read %rows[(wave + 1) mod 4] : tile<64xf32>
+      wait_count dscnt(0)
+      conditional LAST { signal -1 }
+      global_write %b, %Y[0, wave]
+    }
+    signal -1
+    wait -1
   }"""
 
 COUNTED = """
@@ -244,6 +293,8 @@ PROVED = {
     "butterfly, 1 up to 4": kernel(SIZED, put(BUTTERFLY, START=1, NEXT="%d * 2", BEHIND="shared_memory_barrier")),
     "compare and exchange": kernel(") sizes(N = 8) waves 4", put(EXCHANGE, WRITE="%i")),
     "Hillis-Steele scan": kernel(SIZED, put(SCAN, SLOTS=2)),
+    "bitonic exchange by one wave of each pair": kernel(SIZED, put(BITONIC, OTHER="wave xor %d")),
+    "tree of 32 waves": kernel(") waves 32", put(TREE, OFF="%d"), "sm_90"),
     "halves by lanes": halves("wave == 0 and lane < 32", "wave == 1 and lane >= 32"),
     "halves by lanes that waves choose": halves("lane // 32 == wave", "false"),
     "odd and even lanes": halves("lane mod 2 == wave", "false"),
@@ -258,6 +309,9 @@ PROVED = {
     "a split pair, constant trips": split("%k > 0", "%k < 7").replace("0 .. N", "0 .. 8"),
     "a split pair, from 1": split("%k > 1", "%k + 1 < N").replace("0 .. N", "1 .. N"),
     "a split pair, steps of 2": split("%k > 0", "%k + 2 < N").replace("0 .. N", "0 .. N step 2"),
+    "a split pair, in a loop of a loop": kernel(
+        ") sizes(N = 8) waves 4", put(NESTED_SPLIT, LAST="%k + 1 < N"), "gfx1201"
+    ),
     "counts behind a flag": counted("%f", "%f"),
     "counts behind a number from memory": counted("%i > 3", "%i > 3"),
     "counts behind a condition on waves": counted("wave < 2", "wave < 2"),
@@ -276,6 +330,11 @@ WRONG = {
         kernel(") sizes(N = 8) waves 4", put(EXCHANGE, WRITE="(%i + 1) mod 8")),
         "TG103",
     ),
+    "bitonic exchange with another pair's row": (
+        kernel(SIZED, put(BITONIC, OTHER="((wave xor %d) + 1) mod 8")),
+        "TG102",
+    ),
+    "tree whose halves overlap": (kernel(") waves 32", put(TREE, OFF="%d - 1"), "sm_90"), "TG102"),
     "Hillis-Steele scan in one slot": (
         kernel(
             SIZED,
@@ -299,6 +358,10 @@ WRONG = {
     "a split pair without a drain": (split("%k > 0", "%k + 1 < N", ""), "TG102"),
     "a split pair that signals once too often": (split("%k > 0", "%k < N"), "TG208"),
     "a split pair that waits once too often": (split("%k >= 0", "%k + 1 < N"), "TG204"),
+    "a split pair, in a loop of a loop, signalled once too often": (
+        kernel(") sizes(N = 8) waves 4", put(NESTED_SPLIT, LAST="%k < N"), "gfx1201"),
+        "TG208",
+    ),
     "counts behind another flag": (counted("%f", "not %f"), "TG101"),
     "counts behind another number": (counted("%i > 3", "%i > 2"), "TG101"),
     "a guarded prefetch that waits too little": (kernel(LOOPED, put(PREFETCH, LEFT=1)), "TG101"),

@@ -268,9 +268,13 @@ class Arithmetic:
         match value:
             case Select(cond, Const(a), Const(b)):
                 return Truth(a != 0) if (a != 0) == (b != 0) else cond if a else negate(cond)
-            case Name(name):
+            case Name(name) if self.is_flag(name):
                 return Flag(name)
         return self.compare("!=", value, ZERO)
+
+    def is_flag(self, name: str) -> bool:
+        """Whether a name that takes the place of a flag is one: it is, where names are only renamed."""
+        return bool(name)
 
     def compare(self, op: str, left: Index, right: Index) -> Cond:
         terms, rest = _plus(self.sum(left), self.sum(right), -1)

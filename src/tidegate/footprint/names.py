@@ -39,7 +39,7 @@ def names_of(flow: Flow) -> Names:
     cache: dict[int, tuple[list[str], list[str]]] = {}
     for node, point in enumerate(flow.origin):
         if point not in cache:
-            cache[point] = (list(_set_by(flow.graph.points[point].action, views)), list(_read_by(flow, point)))
+            cache[point] = (list(set_by(flow.graph.points[point].action, views)), list(_read_by(flow, point)))
         given, read = cache[point]
         loop = flow.loop_of[node]
         for name in by_functions if node in flow.closed else given:
@@ -87,7 +87,8 @@ def _given(action: g.Action, name: str) -> Index | None:
     return None
 
 
-def _set_by(action: g.Action, views: set[str]) -> Iterator[str]:
+def set_by(action: g.Action, views: set[str]) -> Iterator[str]:
+    """The names that an action sets; those of places are added to `views`."""
     match action:
         case g.Assign(pairs):
             for name, value in pairs:
@@ -149,7 +150,7 @@ def _of_functions(flow: Flow, views: set[str]) -> set[str]:
     seen: set[int] = set(stack)
     while stack:
         point = flow.graph.points[stack.pop()]
-        found.update(_set_by(point.action, views))
+        found.update(set_by(point.action, views))
         for each in point.successors:
             if each not in seen:
                 seen.add(each)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from tidegate.footprint.arithmetic import ANY, Arithmetic, Range, both, negate
 from tidegate.graph import model as g
 from tidegate.index import LANE, TRUE, WAVE, Cond, Const, Index, Name, Truth, children, names
+from tidegate.language.types import FLAG
 
 MOST_SPOTS = 16
 
@@ -48,6 +49,7 @@ class Opaque:
     low: int | None = None
     high: int | None = None
     differs: bool = False
+    by_lane: bool = False  # it depends on the number of the lane
 
 
 def iteration(loop: int) -> str:
@@ -56,6 +58,16 @@ def iteration(loop: int) -> str:
 
 def is_head(name: str) -> bool:
     return name.startswith("@")
+
+
+class _Values(Arithmetic):
+    """Arithmetic with what names hold: a graph may assign any number to a flag."""
+
+    def is_flag(self, name: str) -> bool:
+        """For isl a flag holds from 1 on, for a wave unless it is 0: of `%n` below 0 that is not the same
+        (test_believed_more: `test_a_number_below_zero_in_a_flag`)."""
+        low = self.ranges.get(name, ANY)[0]
+        return is_head(name) or (low is not None and low >= 0)
 
 
 class Book:
@@ -67,7 +79,8 @@ class Book:
         self.ranges.update({size.name: (1, None) for size in graph.sizes})
         self.ranges.update({f"wg{axis}": (0, None) for axis in range(3)})
         self.ranges.update({iteration(loop): (0, None) for loop in range(loops)})
-        self.math = Arithmetic(self.ranges)
+        self.ranges.update({each.name: (0, 1) for each in graph.free if each.type == FLAG})
+        self.math = _Values(self.ranges)
         self.opaques: dict[str, Opaque] = {}
         self.depends: dict[str, set[str]] = {}
         self.differing: set[str] = {LANE}
@@ -94,19 +107,14 @@ class Book:
         return Name(name)
 
     def settle(self) -> None:
-        """Decides for every opaque name whether the waves agree on it."""
+        """Decides for every opaque name whether the waves agree on it, and whether it depends on the lane."""
         users: dict[str, list[str]] = {}
         for name, used in self.depends.items():
             for each in used:
                 users.setdefault(each, []).append(name)
-        apart, work = {WAVE, LANE}, [WAVE, LANE]
-        while work:
-            for name in users.get(work.pop(), ()):
-                if name not in apart:
-                    apart.add(name)
-                    work.append(name)
+        apart, by_lane = _depending(users, (WAVE, LANE)), _depending(users, (LANE,))
         for name, known in self.opaques.items():
-            self.opaques[name] = replace(known, agree=name not in apart)
+            self.opaques[name] = replace(known, agree=name not in apart, by_lane=name in by_lane)
 
     def is_differing(self, expr: Index | Cond) -> bool:
         return any(name in self.differing for name in names(expr))
@@ -153,6 +161,18 @@ class Book:
         if len(found) > MOST_SPOTS:
             found = [Spot(TRUE, buffer, None) for buffer in dict.fromkeys(spot.buffer for spot in found)]
         return tuple(found)
+
+
+def _depending(users: Mapping[str, Iterable[str]], on: Iterable[str]) -> set[str]:
+    """These names, and all that depend on one of them."""
+    found = set(on)
+    work = [*found]
+    while work:
+        for name in users.get(work.pop(), ()):
+            if name not in found:
+                found.add(name)
+                work.append(name)
+    return found
 
 
 def size_of(expr: Index | Cond, most: int) -> int:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from tidegate.footprint.arithmetic import both, negate
 from tidegate.footprint.environment import Environment, differences, levels_for
 from tidegate.footprint.expressions import MOST_SIZE, Env, Expressions
+from tidegate.footprint.names import set_by
 from tidegate.footprint.order import order_of
 from tidegate.footprint.sequences import kept_range
 from tidegate.footprint.values import Spot, Value, View, size_of
@@ -100,8 +101,28 @@ class Walk(Expressions):
         scope = self.flow.loops[loop].parent if loop >= 0 else self.flow.loop_of[node]
         if any(each not in self.left and each not in inside for each in self.flow.before[node]):
             # A way back into a loop with several entries: nobody has seen yet what holds on it.
-            return self.join(ways, envs, node, scope), None
+            env = self.join(ways, envs, node, scope)
+            unseen = sorted(self.set_on_the_way_to(node))
+            return env.put([(key, self.no_value(node, self.names.given[key])) for key in unseen]), None
         return self.join(ways, envs, node, scope), _common(facts)
+
+    def set_on_the_way_to(self, node: int) -> set[int]:
+        """Names that may be set between the last node that every way passes and this one. What enters the loop at
+        another entry may hold other values, though nothing in the loop sets them (test_believed_more)."""
+        last = self.order.above.get(node, -1)
+        found: set[str] = set()
+        seen: set[int] = set()
+        stack = [*self.flow.before[node]]
+        while stack:
+            each = stack.pop()
+            if each in seen or each == last:
+                continue
+            seen.add(each)
+            stack += self.flow.before[each]
+            call = self.flow.calls[each] if isinstance(self.flow.action(each), g.Return) else -1
+            for at in (each, call) if call >= 0 else (each,):
+                found.update(self.names.free_running if at in self.flow.closed else set_by(self.flow.action(at), set()))
+        return {self.names.number[name] for name in found}
 
     def is_plain(self, before: int, node: int) -> bool:
         """Whether an edge changes nothing: it is the only one there, and stays in its loop."""

@@ -90,7 +90,7 @@ def _build(kernel: Kernel, target: Target) -> KernelGraph:
             tiles,
             tiles_with_own_maps(kernel),
             names_in_block(kernel.body),
-            Parts(kernel, facts, target.lanes or 64),
+            Parts(kernel, facts, target.known_lanes),
         ),
     )
     top = Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))

@@ -1,6 +1,6 @@
 """Which elements of a tile take part in an access, where masks and conditions on lanes tell.
 
-Needs   a kernel, and how many lanes a wave has
+Needs   a kernel, and how many lanes a wave has; 0: nobody knows, and conditions on lanes tell nothing
 Gives   the elements as one box, by axes, for every wave; that nobody knows, or that it is no box
 Keeps   every element that may take part is in the box; `exact` means that no other is
 Cost    the elements of a mask times the waves, once for each mask and each set of conditions
@@ -90,6 +90,7 @@ class Parts:
     def find(self, shape: tuple[int, ...], mask: Value | None, conds: Sequence[Cond]) -> Part | None:
         count = prod(shape)
         told = [cond for cond in conds if {LANE, WAVE}.issuperset(names(cond)) and not _may_divide_by_zero(cond)]
+        told = told if self.lanes else []
         if count > MOST_ELEMENTS or count * self.waves > 16 * MOST_ELEMENTS:
             return None
         exact = len(told) == len(conds)
@@ -113,6 +114,8 @@ class Parts:
 
     def taken(self, count: int, conds: Sequence[Cond], wave: int) -> list[int]:
         """The elements of lanes for which conditions hold."""
+        if not conds:
+            return [*range(count)]
         each = max(1, -(-count // self.lanes))
         lanes = {lane for lane in range(self.lanes) if all(holds(cond, {LANE: lane, WAVE: wave}) for cond in conds)}
         return [element for element in range(count) if element // each in lanes]

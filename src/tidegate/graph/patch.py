@@ -111,6 +111,7 @@ class _Patcher:
         self.eol = "\r\n" if "\r\n" in text else "\n"
         self.splices: list[_Splice] = []
         self.comments: list[tuple[Edited, tuple[Reason, ...]]] = []
+        self.braces: dict[int, str] = {}  # of regions in one line that were taken apart, and what goes before them
 
     # --- edits ---
 
@@ -143,7 +144,7 @@ class _Patcher:
             return
         offset = self.offset(block.at if at_end else block.ops[path[-1]].at)
         if not self.is_first(offset):
-            self.splices.append(_Splice(offset, offset, "".join(f"{_text(op)} " for op, _ in group)))
+            self.insert_within_line(edited, offset, group, self.offset(block.at))
             return
         indent, place = self.indent(offset), self.line_start(offset)
         if not at_end or block.yields:
@@ -154,6 +155,22 @@ class _Patcher:
             indent += INDENT
         lines = (f"{indent}{_text(op)}{self.comment(edited, why)}{self.eol}" for op, why in group)
         self.splices.append(_Splice(place, place, "".join(lines)))
+
+    def insert_within_line(
+        self, edited: Edited, offset: int, group: list[tuple[NewOp, tuple[Reason, ...]]], brace: int
+    ) -> None:
+        """Lines of their own, so that reasons can stand behind them: a comment would hide the rest of the line.
+
+        `brace`: where the region ends; in a line of its own as well, if that was in this one.
+        """
+        start = self.line_start(offset)
+        before = self.text[start:offset]
+        outside = self.indent(offset) + INDENT * max(0, before.count("{") - before.count("}") - 1)
+        indent = outside + INDENT if before.count("{") > before.count("}") else self.indent(offset)
+        lines = "".join(f"{indent}{_text(op)}{self.comment(edited, why)}{self.eol}" for op, why in group)
+        self.splices.append(_Splice(offset, offset, f"{self.eol}{lines}{outside if offset == brace else indent}"))
+        if self.line_start(brace) == start:
+            self.braces[brace] = "" if offset == brace else self.braces.get(brace, f"{self.eol}{outside}")
 
     def insert_arm(self, edited: Edited, path: Path, group: list[tuple[NewOp, tuple[Reason, ...]]]) -> None:
         """An `else` that nobody has written."""
@@ -271,9 +288,13 @@ class _Patcher:
         pieces: list[str] = []
         moved: list[tuple[int, int]] = []  # from this offset on, by so much
         place = shift = 0
+        self.splices += [_Splice(brace, brace, text) for brace, text in self.braces.items() if text]
         for splice in sorted(self.splices, key=lambda each: (each.start, each.end)):
-            pieces += [self.text[place : splice.start], splice.text]
-            shift += len(splice.text) - (splice.end - splice.start)
+            kept = self.text[place : splice.start]
+            if splice.text.startswith(self.eol):  # no blanks at the end of a line
+                kept = kept.rstrip(" \t")
+            shift += len(kept) + len(splice.text) - (splice.end - place)
+            pieces += [kept, splice.text]
             moved.append((splice.end, shift))
             place = splice.end
         text = "".join([*pieces, self.text[place:]])

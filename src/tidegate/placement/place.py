@@ -78,6 +78,7 @@ class Placed:
     optimum: Optimum | None = None
     chosen: tuple[tuple[int, int], ...] = ()  # how many barriers before which point, before any was pulled apart
     notes: tuple[str, ...] = ()
+    is_final: bool = False  # whether proofs have taken back what they could, and raised counts
     is_searched: bool = False  # whether the judge proves fewer barriers than the hazards ask for
     exact: frozenset[tuple[int, str]] = frozenset()  # point and counter of counts that a run shows to be the largest
     waits: str = "merged"  # how far waits were moved for the sake of a barrier
@@ -208,10 +209,10 @@ class _Placer:
             self.optimum,
             tuple(sorted((+chosen).items())),
             tuple(self.notes),
-            self.is_searched,
-            exact,
-            self.options.waits,
-            self.options.keep_waits and self.wanted.waits_stand,
+            is_searched=self.is_searched,
+            exact=exact,
+            waits=self.options.waits,
+            keeps_waits=self.options.keep_waits and self.wanted.waits_stand,
         )
 
     def weight(self, meets: Meets) -> float:

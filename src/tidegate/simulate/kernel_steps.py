@@ -184,7 +184,7 @@ class KernelSource:
                 self.copies[number] = self.issued
                 return self._issue(self._copy(event, facts, key))
             case events.Commit():
-                return Commit(where, key)
+                return Commit(where, key, frozenset(each.counter for each in facts.queues if each.least))
             case events.Drain(counts=counts, copies=copies, lds=lds, every_copy=every, named=named) as drain:
                 copied, named = self._numbers(copies), self._numbers(named)
                 return Drain(where, lds, every, counts, copied, key, named, drain.all_lanes)

@@ -217,8 +217,8 @@ class Machine:
                 self._issue(wave, touch)
                 state.last = touch.key
                 return
-            case Commit():
-                state.flight.commit()
+            case Commit(counters=counters):
+                state.flight.commit(counters)
             case Drain():
                 if step.counts:
                     for number, left in state.flight.left(step):

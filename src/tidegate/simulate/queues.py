@@ -17,7 +17,7 @@ not touched by a count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tidegate.simulate.steps import Drain, Touch
@@ -105,8 +105,10 @@ class InFlight:
             for queue in touch.queues
         )
 
-    def commit(self) -> None:
+    def commit(self, counters: Container[str]) -> None:
         for name in self.rules.group_counters:
+            if name not in counters:
+                continue
             closed = self.groups.setdefault(name, [])
             closed.append(tuple(self.open_group.pop(name, ())))
             while closed and not any(number in self.touches for number in closed[0]):

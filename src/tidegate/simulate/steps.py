@@ -77,10 +77,11 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Closes a group on every counter that counts groups."""
+    """Closes a group on these counters, as far as they count groups."""
 
     where: int
-    key: Key = START
+    key: Key
+    counters: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

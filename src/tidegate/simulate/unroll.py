@@ -106,7 +106,7 @@ class _Walker:
         self.objects = {each.name: each for each in self.graph.objects}
         self.tokens: dict[str, frozenset[int]] = {}
         self.issued = 0
-        self.open_group: list[int] = []
+        self.open_group: dict[int, frozenset[str]] = {}  # copies, and the counters on which these are in groups
         number, program = next(
             (number, program)
             for number, program in enumerate(self.graph.programs)
@@ -253,7 +253,7 @@ class _Walker:
             kept = self.kept.issues.get(key)
             found = self.kept.issues[key] = Issue(self.access(point, number, access)) if kept is None else kept
         if access.is_async:
-            self.open_group.append(self.issued)
+            self.open_group[self.issued] = frozenset(each.counter for each in point.issues if not each.most)
             if access.token:
                 self.tokens[access.token] = frozenset((self.issued,))
         self.issued += 1
@@ -356,10 +356,12 @@ class _Walker:
                 comes = not point.action.waves or self.wave in point.action.waves
                 yield LaneFence(number, key, comes and point.under != "divergent")
             case ops.CommitGroup(result=result):
+                closed = frozenset(each.counter for each in point.issues if each.least)
+                group = {copy for copy, on in self.open_group.items() if not on or on & closed}
                 if result is not None:
-                    self.tokens[result.name] = frozenset(self.open_group)
-                self.open_group.clear()
-                yield Commit(number, key)
+                    self.tokens[result.name] = frozenset(group)
+                self.open_group = {copy: on for copy, on in self.open_group.items() if copy not in group}
+                yield Commit(number, key, closed)
             case ops.MbarrierArrive(barrier=place, expect=expect):
                 yield Arrive(number, self.slot_of(place, point), expect, "mbarrier", key)
             case ops.MbarrierWait(barrier=place, parity=parity):

@@ -8,7 +8,8 @@ Cost    one more placement, a proof for each plan that is tried, and one for eac
 
 Placed is as if the other arm issued as many instructions, so that barriers stand where the steady state wants them and
 counts are those of iterations that copy. A wait behind the arms, in the same iteration or at the top of the next, is
-then made one in each arm: what it counts where copies were issued, and nothing in flight where not.
+then made one in each arm: what it counts where copies were issued, and nothing in flight where not. Conditions that
+issue no copies may lie between, such as the guard of a read.
 
     conditional %k + 2 < N {                       conditional %k + 2 < N {
       gather %t[(%k + 2) mod 4]                      gather %t[(%k + 2) mod 4]
@@ -20,7 +21,7 @@ then made one in each arm: what it counts where copies were issued, and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
@@ -113,10 +114,11 @@ class _Divided:
         self.counters = frozenset(copy_counters(graph))
         self.entries = frozenset(_entries(graph))
         before = g.predecessors(graph)
+        passed = {join: branch for join, branch in _idle(graph, before, self.counters) if ends.isdisjoint(before[join])}
         self.places: dict[int, tuple[int, ...]] = {}
         for number, edit in enumerate(plan.edits):
             if isinstance(edit, Insert) and counted(edit, self.counters):
-                places = _places_before(graph, before, edit.before)
+                places = _places_before(graph, before, edit.before, passed)
                 if ends.intersection(places):
                     self.places[number] = places
 
@@ -163,6 +165,19 @@ def _arms(graph: g.SyncGraph, before: Sequence[Sequence[int]]) -> Iterator[dict[
             yield arms
 
 
+def _idle(graph: g.SyncGraph, before: Sequence[Sequence[int]], counters: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Of each condition whose arms are plain and issue no copies: where they meet, and where they part."""
+    heads = {loop.head for loop in graph.loops}
+    for number, point in enumerate(graph.points):
+        if not isinstance(point.action, g.Branch) or len(point.successors) != 2 or number in heads:
+            continue
+        arms = [_straight(graph, before, first) for first in point.successors]
+        joins = {graph.points[arm[-1]].successors[0] for arm in arms if arm}
+        issued = any(_issued(graph.points[each], name) for name in counters for arm in arms for each in arm)
+        if all(arms) and len(joins) == 1 and not issued:
+            yield joins.pop(), number
+
+
 def _straight(graph: g.SyncGraph, before: Sequence[Sequence[int]], first: int) -> list[int]:
     """Points from the first of an arm to its last; none if it has conditions or loops of its own."""
     found: list[int] = []
@@ -199,12 +214,18 @@ def _entries(graph: g.SyncGraph) -> Iterator[int]:
                 yield number
 
 
-def _places_before(graph: g.SyncGraph, before: Sequence[Sequence[int]], point: int) -> tuple[int, ...]:
-    """Places that every way to a point passes one of: ends of arms, and, at the top of a loop, its entry."""
+def _places_before(
+    graph: g.SyncGraph, before: Sequence[Sequence[int]], point: int, passed: Mapping[int, int]
+) -> tuple[int, ...]:
+    """Places that every way to a point passes one of: ends of arms, and, at the top of a loop, its entry. `passed`:
+    where arms meet that change no count, and where they part."""
     heads = {loop.head: number for number, loop in enumerate(graph.loops)}
     entries: list[int] = []
     while True:
         behind = before[point]
+        if point in passed:
+            point = passed[point]
+            continue
         if point in heads:
             outside = [each for each in behind if not g.is_inside(graph, graph.points[each].loop, heads[point])]
             inside = [each for each in behind if each not in outside]
@@ -218,5 +239,5 @@ def _places_before(graph: g.SyncGraph, before: Sequence[Sequence[int]], point: i
         else:
             ends = all(_is_end(graph.points[each]) and len(graph.points[each].successors) == 1 for each in behind)
             return (*entries, *behind) if behind and ends else ()
-        if len(graph.points[point].successors) != 1 and point not in heads:
+        if len(graph.points[point].successors) != 1 and point not in heads and point not in passed.values():
             return ()

@@ -30,6 +30,7 @@ from tidegate.verify.prover import Prover
 
 MOST_PROOFS, MOST_POINTS = 64, 100_000  # and points of all programs that are tried together
 SHOWN = "the loosest safe count"
+PROVED = "the largest count that is proved"
 NOT_LOOSEST = "some counts may be tighter than necessary"
 
 Trial = Callable[[int], bool | None]  # a count → whether it is proved; None where a bound is reached
@@ -61,10 +62,16 @@ class Loosened:
 
 
 def loosen(
-    plan: Plan, proofs: Proofs, exact: frozenset[tuple[int, str]] = frozenset(), *, standing: bool = False
+    plan: Plan,
+    proofs: Proofs,
+    exact: frozenset[tuple[int, str]] = frozenset(),
+    *,
+    standing: bool = False,
+    races: Callable[[Plan], bool] | None = None,
 ) -> Loosened:
-    """`exact`: points and counters that need no proof. `standing`: what stands in the program may change, too."""
-    return _Loosener(plan, proofs, exact, standing).loosen()
+    """`exact`: points and counters that need no proof. `standing`: what stands in the program may change, too.
+    `races`: whether a run shows that a plan is wrong; what is not proved may be right all the same."""
+    return _Loosener(plan, proofs, exact, standing, races or (lambda _: False)).loosen()
 
 
 def largest(count: int, limit: int, trial: Trial) -> tuple[int, bool]:
@@ -83,8 +90,15 @@ def largest(count: int, limit: int, trial: Trial) -> tuple[int, bool]:
 
 
 class _Loosener:
-    def __init__(self, plan: Plan, proofs: Proofs, exact: frozenset[tuple[int, str]], standing: bool) -> None:
-        self.plan, self.proofs, self.exact = plan, proofs, exact
+    def __init__(
+        self,
+        plan: Plan,
+        proofs: Proofs,
+        exact: frozenset[tuple[int, str]],
+        standing: bool,
+        races: Callable[[Plan], bool],
+    ) -> None:
+        self.plan, self.proofs, self.exact, self.races = plan, proofs, exact, races
         self.edits: list[Edit | None] = [*plan.edits]
         self.own = list(_standing(plan, proofs.graph)) if standing else []
         self.edits += self.own
@@ -144,6 +158,17 @@ class _Loosener:
         self.edits[place] = with_count(edit, name, most)
         return certain
 
+    def races_with_more(self, place: int, name: str) -> bool:
+        """Whether a run shows that a count is the largest: one more races, or is more than the counter holds."""
+        edit, counters = self.edits[place], self.proofs.target.counters
+        op = waiting(edit)
+        assert op is not None
+        count = dict(op.counts)[name]
+        if name in counters and count == counters[name].largest:
+            return True
+        more = with_count(edit, name, count + 1)
+        return self.races(plan_of([*self.edits[:place], more, *self.edits[place + 1 :]]))
+
     def result(self, loosest: set[tuple[int, str]], why_not: str) -> Loosened:
         """Without edits that are taken back or change nothing; of what is shown, that is said."""
         kept: list[Edit] = []
@@ -153,7 +178,8 @@ class _Loosener:
                 continue
             names = counted(edit, self.counters)
             if edit.serves == (LOOSER,) and all((place, name) in loosest for name in names):
-                edit = replace(edit, serves=(SHOWN,))
+                is_shown = all(self.is_exact(place, name) or self.races_with_more(place, name) for name in names)
+                edit = replace(edit, serves=(SHOWN if is_shown else PROVED,))
             shown |= {(len(kept), name) for name in names if (place, name) in loosest}
             kept.append(edit)
         return Loosened(Plan(tuple(kept)), frozenset(shown), why_not)

@@ -57,6 +57,11 @@ def consider(kind: str, plan: Plan, graph: g.SyncGraph, target: Target) -> Consi
     return Considered(kind, tally(apply_to_graph(plan, graph)), cycles_of(plan, graph, target))
 
 
+def is_as_light(one: Considered, other: Considered) -> bool:
+    """Whether a plan is no worse than another by what strategies minimize: the weight, then the number of barriers."""
+    return (one.tally.weight, one.tally.barriers) <= (other.tally.weight, other.tally.barriers)
+
+
 class _Priced:
     """What is known of the graph that was asked about last: plans of one graph are priced one after the other, and the
     same plan often comes from several strategies."""

@@ -12,6 +12,7 @@ Cost    that of the stages; the judge takes most of it
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tidegate.collecting import no_collecting
@@ -45,9 +46,15 @@ from tidegate.session import Session, pick_target
 from tidegate.simulate.judge import AT_ONCE, WITH_OBJECTS, Judgement, Limits, Progress, judge
 from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
+from tidegate.synchronize.finish import (
+    Finish,
+    asks_what_is_proved,
+    finish_plan,
+    with_loose_counts,
+    without_inserts,
+)
 from tidegate.synchronize.forced import force
 from tidegate.synchronize.judging import BarrierJudge
-from tidegate.synchronize.loosen import NOT_LOOSEST, Proofs, loosen
 from tidegate.synchronize.model import AS_WRITTEN, Synchronized, SyncOptions
 from tidegate.synchronize.readback import Written, read_back
 from tidegate.synchronize.redundant import remove_redundant
@@ -70,7 +77,7 @@ def place_in(session: Session, options: SyncOptions) -> Placed:
     """The same for a session, whose hazards other options share."""
     with no_collecting():
         found = session.hazards(options.atomics, options.stagger)
-        return _with_loose_counts(_place(found, session.prover, options, None, None), session.prover, options)
+        return with_loose_counts(_place(found, session.prover, options, None, None), session.prover, options)
 
 
 def synchronize(
@@ -247,25 +254,18 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
             )
             result.notes = (*result.notes, note)
     by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
+    finish = partial(finish_plan, prover=prover, options=options, by_proof=by_proof)
     if by_proof and options.remove_redundant:
-        placed = _place(found, prover, replace(options, remove_redundant=False), result.judged, limits, taken)
-        less = remove_redundant(placed.plan, prover)
+        kept = replace(options, remove_redundant=False)
+        placed = _place(found, prover, kept, result.judged, limits, taken)
+        plan = without_inserts(placed.plan, prover) if prover.is_ordered(Plan()) else placed.plan
+        less = remove_redundant(plan, prover)
         if less is not None:
-            placed = _with_loose_counts(replace(placed, plan=less), prover, options)
+            placed = with_loose_counts(replace(placed, plan=less), prover, options)
             return placed, placed.plan
-    placed = _place(found, prover, options, result.judged, limits, taken)
-    if by_proof and options.least:
-        plan = refine(placed.plan, prover, bare=True, changes=not options.tighten_waits)
-        placed = replace(placed, plan=plan, weight=tally_inserted(plan, found.flow.graph).weight)
-    placed = _with_loose_counts(placed, prover, options)
+    placed = _place(found, prover, options, result.judged, limits, taken, finish)
+    placed = placed if placed.is_final else finish(placed)
     return placed, placed.plan
-
-
-def asks_what_is_proved(options: SyncOptions, graph: g.SyncGraph) -> bool:
-    """Whether no more is asked for than a proof demands: no order among atomics that commute, and no stagger that does
-    not stand in the program."""
-    atomics = any(isinstance(each.action, g.Access) and each.action.effect == "atomic" for each in graph.points)
-    return not options.stagger and (options.atomics == "commute" or not atomics)
 
 
 def names_in(kernel: Kernel | None) -> frozenset[str]:
@@ -280,6 +280,7 @@ def _place(
     judged: Judgement | None,
     limits: Limits | None,
     taken: frozenset[str] = frozenset(),
+    finish: Finish | None = None,
 ) -> Placed:
     target = prover.target
     found, trusted = trust(found, target, limits, judged)
@@ -288,22 +289,13 @@ def _place(
     )
     if options.least and not found.flow.graph.objects and asks_what_is_proved(options, found.flow.graph):
         asked = replace(asked, judge=BarrierJudge(found.flow.graph, target, find_slots(found.flow).weight))
-    placed = choose_plan(found, prover, asked, options.merge_waits, by_path=options.loosen)
+    placed = choose_plan(found, prover, asked, options.merge_waits, by_path=options.loosen, finish=finish)
     if len(placed.unplaced) > len(found.unplaced):
         placed = _by_optimum(found, target, asked, placed)
     if trusted:
         note = f"{trusted} pair{'s' * (trusted != 1)} of accesses left to the barrier objects between them"
         placed.notes = (*placed.notes, note)
     return placed
-
-
-def _with_loose_counts(placed: Placed, prover: Prover, options: SyncOptions) -> Placed:
-    """Counts as large as they are proved; if some are not shown to be, that is said where it was asked for."""
-    if not options.loosen:
-        return placed
-    found = loosen(placed.plan, Proofs(prover), placed.exact, standing=options.tighten_waits)
-    notes = (f"{NOT_LOOSEST}: {found.why_not}",) if found.why_not and options.tighten_waits else ()
-    return replace(placed, plan=found.plan, notes=(*placed.notes, *notes))
 
 
 def _by_optimum(found: Hazards, target: Target, asked: Options, placed: Placed) -> Placed:

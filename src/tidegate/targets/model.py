@@ -101,8 +101,8 @@ class CounterFacts:
 
     @property
     def largest(self) -> int:
-        """The largest count that a wait can tell from fewer: a counter of instructions saturates at its maximum."""
-        return self.max - (self.unit == "instructions") if self.max else 2**30
+        """The largest count that a wait can tell from fewer: but for groups, a counter saturates at its maximum."""
+        return max(0, self.max - (self.unit != "groups"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,9 @@ class Cost:
     unit_waves: int
 
 
+MOST_LANES = 1024  # that a file may state
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A remark about the target that no fact expresses."""
@@ -198,6 +201,11 @@ class Target:
         """Lanes of one wave."""
         return self.wave.size
 
+    @property
+    def known_lanes(self) -> int:
+        """The same where a file states it, else 0: a default says nothing of a GPU."""
+        return self.wave.size if "wave.size" in self.cited else 0
+
     def without_wave_fence(self) -> Target:
         """The same GPU for a program in which no `fence wave` can be written: barriers stand in for it."""
         kinds = tuple(each for each in self.fence.kinds if each != "wave")
@@ -226,7 +234,8 @@ class Target:
     def instructions(self, operation: str, bytes: int) -> tuple[int, int]:
         """The fewest and the most instructions by which one wave moves a tile of `bytes` bytes, if it is issued at all.
 
-        Without known widths it is at least one instruction, and at most one for each byte.
+        Without known widths it is at least one instruction, and at most one for each byte. Where no file states the
+        lanes of a wave, the fewest are those of the most lanes that one could state.
         """
         known = self.operations[operation]
         if bytes <= 0 or not known.present:
@@ -235,10 +244,8 @@ class Target:
             return 1, 1
         if not known.bytes_per_lane:
             return 1, bytes
-        least, most = (
-            -(-bytes // (self.lanes * width)) for width in (max(known.bytes_per_lane), min(known.bytes_per_lane))
-        )
-        return least, most
+        widest, narrowest = max(known.bytes_per_lane), min(known.bytes_per_lane)
+        return -(-bytes // ((self.known_lanes or MOST_LANES) * widest)), -(-bytes // (self.lanes * narrowest))
 
     def issued(self, operation: str, bytes: int, *, masked: bool = False) -> tuple[int, int]:
         """The fewest and the most instructions that count on the counter of an operation.

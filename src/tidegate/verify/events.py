@@ -9,6 +9,7 @@ Cost    linear in the nodes
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from tidegate.graph import model as g
@@ -18,6 +19,7 @@ from tidegate.targets import Target
 from tidegate.verify.grids import find_grids
 
 WORKGROUP = -1
+NONE = ""  # the counter of what counts on none
 EVERYBODY = ""
 
 
@@ -63,9 +65,10 @@ class LaneFence:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Closes a group; `token` is the name of all copies in it."""
+    """Closes a group on counters; `token` is the name of all copies in it. Counters without groups belong to each."""
 
     token: str = ""
+    counters: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +163,14 @@ def _is_copy(point: g.Point) -> bool:
     return isinstance(point.action, g.Access) and point.action.is_async
 
 
-def events_of(flow: Flow, target: Target, rules: Rules) -> dict[int, tuple[Event, ...]]:
-    """By node, in program order; nodes without events are left out."""
+def events_of(flow: Flow, target: Target, rules: Rules, divided: Container[int]) -> dict[int, tuple[Event, ...]]:
+    """By node, in program order; nodes without events are left out. `divided`: where not all lanes of a wave come."""
     grids = find_grids(flow.graph)
     by_point = {
         number: _events(point, target, rules, grids.get(number)) for number, point in enumerate(flow.graph.points)
     }
     found = {node: by_point[point] for node, point in enumerate(flow.origin) if by_point[point]}
+    found = {node: _for_some(events) if node in divided else events for node, events in found.items()}
     for node in flow.closed:
         found[node] = (_anything(()),)
     return found
@@ -199,14 +203,25 @@ def _events(point: g.Point, target: Target, rules: Rules, grid: int | None) -> t
             renamed = tuple((name, value.name) for name, value in pairs if isinstance(value, g.Token))
             return (Rename(renamed),) if renamed else ()
         case g.Sync(ops.Fence(kind="wave"), waves):
-            # In a divergent region some lanes do not come to it, and those that do learn nothing about them.
-            if rules.lanes_meet is None or point.under == "divergent":
+            if rules.lanes_meet is None:
                 return ()
             return (replace(rules.lanes_meet, waves=frozenset(waves)) if waves else rules.lanes_meet,)
+        case g.Sync(ops.CommitGroup(result=result)):
+            return (Commit(result.name if result is not None else "", _closed_by(point, rules)),)
         case g.Sync(op):
-            found = _sync(op, rules)
-            return found if point.under != "divergent" else tuple(e for e in found if not isinstance(e, LaneFence))
+            return _sync(op, rules)
     return (Issue(queues),) if queues else ()
+
+
+def _closed_by(point: g.Point, rules: Rules) -> frozenset[str]:
+    """The counters on which a point closes a group, and those of copies that are in none: without a counter, `NONE`."""
+    groups = rules.groups.intersection(issue.counter for issue in point.issues if issue.least)
+    return groups | (frozenset((*rules.counters, NONE)) - rules.groups)
+
+
+def _for_some(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Those of a place to which some lanes of a wave do not come: lanes that do learn nothing about them."""
+    return tuple(event for event in events if not isinstance(event, LaneFence))
 
 
 def _anything(queues: tuple[tuple[str, int], ...]) -> Access:
@@ -233,8 +248,6 @@ def _sync(op: object, rules: Rules) -> tuple[Event, ...]:
             return (drain, LaneFence(False, None, drain.tokens)) if rules.waits_meet and drain.tokens else (drain,)
         case ops.Fence(kind="proxy_async"):
             return (ProxyFence(),)
-        case ops.CommitGroup(result=result):
-            return (Commit(result.name if result is not None else ""),)
         case ops.NullAsyncDep(result=result):
             return (Rename(((result.name, ""),)),)
     return ()

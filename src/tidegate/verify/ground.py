@@ -57,7 +57,7 @@ class Ground:
         self.reach = Reach(self.paths)
         self.parting = find_parting(self.flow, self.footprints)
         self.rules = rules_of(self.flow, target)
-        self.events = events_of(self.flow, target, self.rules)
+        self.events = events_of(self.flow, target, self.rules, self.parting.divided)
         self.said: dict[tuple[str, bool], tuple[str, ...]] = {}
         self.kept: dict[object, list[Stretch]] = {}
 
@@ -82,7 +82,7 @@ class Ground:
         if flow is self.flow:
             return self.rules, self.events
         rules = rules_of(flow, self.target)
-        return rules, events_of(flow, self.target, rules)
+        return rules, events_of(flow, self.target, rules, self.parting.divided)
 
     def edited(self, events: Events) -> dict[int, tuple[Event, ...]]:
         """The nodes whose events differ from those of the graph as it was given."""

@@ -49,8 +49,14 @@ class Verification:
     questions: int = 0
     queries: int = 0
     leans_on_lanes: bool = False  # whether two accesses of a wave are kept apart by which lane touches which byte
+    lanes_part: bool = False  # whether lanes may go apart where the graph does not say so
     visits: int = 0  # steps back along paths
     cut_short: str = ""  # the bound at which no further suspects were looked for
+
+    def is_for_runs(self, suspect: Suspect, some_lanes_end: bool) -> bool:
+        """Whether runs that do not show a suspect refute it: they go one way for all lanes of a wave."""
+        apart = suspect.why == "parallel" or self.lanes_part or some_lanes_end
+        return not (suspect.within_a_wave and apart)
 
     @property
     def is_proved(self) -> bool:

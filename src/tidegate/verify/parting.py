@@ -1,8 +1,9 @@
 """Where waves may go different ways, by what the program does and by what it says of itself.
 
 Needs   a flow, and what its branches decide
-Gives   the branches at which waves part, the nodes that not all of them may come to, and those to which they come by
-        ways that cross: `if wave == 1 { if f { …; exit } } …` has a way from its inside to what the others do meanwhile
+Gives   the branches at which waves part, the nodes that not all of them, or not all lanes of one, may come to, and
+        those to which they come by ways that cross: `if wave == 1 { if f { …; exit } } …` has a way from its inside to
+        what the others do meanwhile
 Keeps   a node that is not among them is reached by all waves or by none: whoever made the graph may have said less
 Cost    linear in the nodes, for each branch at which waves part
 """
@@ -24,6 +25,7 @@ class Parting:
     branches: tuple[int, ...]
     joins: dict[int, int]  # branch → where its arms meet again, or -1
     apart: frozenset[int]
+    divided: frozenset[int]  # those to which not all lanes of a wave may come
     crossing: frozenset[int]  # nodes that waves come to by ways that cross, or in different iterations
 
 
@@ -32,13 +34,22 @@ def find_parting(flow: Flow, footprints: Footprints) -> Parting:
     joins = find_joins(flow.successors) if found else ()
     apart = {node for node, uniform in enumerate(uniform_nodes(flow)) if not uniform}
     crossing: set[int] = set()
+    divided = {node for node in range(len(flow.origin)) if flow.point(node).under == "divergent"}
     for branch in found:
         arms = [between(flow, each, joins[branch], branch) for each in dict.fromkeys(flow.successors[branch])]
         apart.update(*arms)
+        if divides(flow, footprints, branch):
+            divided.update(*arms)
         if any(not one.isdisjoint(other) for one, other in combinations(arms, 2)):
             crossing.update(*arms)
         crossing |= _going_round(flow, set().union(*arms), branch, joins[branch])
-    return Parting(tuple(found), {branch: joins[branch] for branch in found}, frozenset(apart), frozenset(crossing))
+    return Parting(
+        tuple(found),
+        {branch: joins[branch] for branch in found},
+        frozenset(apart),
+        frozenset(divided),
+        frozenset(crossing),
+    )
 
 
 def _going_round(flow: Flow, arms: set[int], branch: int, join: int) -> set[int]:
@@ -62,6 +73,23 @@ def between(flow: Flow, start: int, join: int, branch: int) -> set[int]:
             seen.add(node)
             stack.extend(flow.successors[node])
     return seen
+
+
+def divides(flow: Flow, footprints: Footprints, branch: int) -> bool:
+    """Whether the lanes of one wave may go different ways at a branch at which waves part.
+
+    A graph may not say so of what stands behind `branch lane < 16`. Of a number that may differ anywhere it is believed
+    that lanes agree only where it says that waves do not (test_believed_more: `test_lanes_that_part_unsaid`).
+    """
+    labels = [flow.point(each).under for each in flow.successors[branch]]
+    if "divergent" in labels:
+        return True
+    used = {name for cond in footprints.branches.get(branch, ()) for name in names(cond)}
+    opaques = [footprints.opaques[name] for name in used if name in footprints.opaques]
+    if LANE in used or any(each.by_lane for each in opaques):
+        return True
+    is_free = isinstance(action := flow.action(branch), g.Branch) and action.cond is None
+    return branch in footprints.parting and not is_free and labels == ["uniform"] * len(labels)
 
 
 def _parts(flow: Flow, footprints: Footprints, node: int) -> bool:

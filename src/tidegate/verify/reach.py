@@ -16,7 +16,7 @@ from tidegate.verify.paths import WILD, Iterations, Paths, value_of
 from tidegate.verify.search import Search
 from tidegate.verify.state import AT_ONCE, State
 
-MOST_WAYS = 8  # beyond these, nothing is said
+MOST_WAYS = 8  # beyond these, only what all of them ask is said
 
 
 class Reach:
@@ -65,7 +65,13 @@ class Reach:
         search = Search(self.paths, _unchanged)
         search.run(node, AT_ONCE)
         ways = [way for met in search.ended for way in met.ways]
-        return ways if ways and len(ways) <= MOST_WAYS and all(ways) else None
+        if not ways or not all(ways):
+            return None
+        if len(ways) <= MOST_WAYS:
+            return ways
+        # In a nest there are many, and the guard right above the node is in each of them.
+        common = frozenset.intersection(*ways)
+        return [common] if common else None
 
     def renamed(self, way: Conds, by: dict[str, Index]) -> Conds:
         book, math = self.paths.book, self.paths.math

@@ -21,6 +21,9 @@ from tidegate.verify.state import State, is_weaker
 
 MOST_ROUNDS = 80  # that are told apart while the state changes
 MOST_GUARDED = 4  # and while only conditions do
+MOST_TOLD = (
+    16  # trips of a loop, if that is all it runs, in which each iteration keeps its own count of what is behind it
+)
 MOST_WAYS = 12  # conditions under which one node is met in one state
 MOST_EFFORT = 100_000  # visits of nodes in all searches of a flow
 # Visits in one search, after which conditions are dropped sooner: in a flow of few steps so far, and of many.
@@ -170,7 +173,7 @@ class Search:
         key = (before, loop, here.iterations[:place], here.state)
         common = frozenset.intersection(*here.ways)
         first, asked_then = self.turned.setdefault(key, (offset, common))
-        if first != offset:
+        if first != offset and not self.tells_apart(loop, here.state, offset):
             book = self.paths.book
             asked = any(
                 book.about(cond, base) and not is_lower_bound(book.conds[cond], base) for cond in common - asked_then
@@ -180,6 +183,12 @@ class Search:
                 self.any_earlier(before, replace(here, loose=here.loose or asked), loop, first, turns)
                 return
         self.go(before, here, None, turns)
+
+    def tells_apart(self, loop: int, state: State, offset: int) -> bool:
+        """Whether rounds are counted although the same is known in another one: arms that issue more and less lead to
+        one count after fewer and more rounds, and how many are left decides what is certain to be issued."""
+        most = self.flow.loops[loop].most
+        return bool(state.counts) and most is not None and most <= MOST_TOLD and -offset < most and not self.is_long()
 
     def any_earlier(self, before: int, here: Met, loop: int, first: int, turns: int) -> None:
         """Nothing changes on the way round: whatever happens in the iteration before, happens in all earlier ones."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidegate.verify.events import (
+    NONE,
     Access,
     Arrive,
     Commit,
@@ -48,7 +49,7 @@ class State:
     copies: bool = False  # and all copies that can be waited for
     counts: tuple[tuple[str, Count], ...] = ()
     tokens: frozenset[str] = frozenset()  # names of copies that are waited for
-    group: bool = False  # whether the group that is met now is waited for by its name
+    group: frozenset[str] = frozenset()  # counters on which the group that is met now is waited for by its name
     fenced: bool = False  # by y's own wave
     fence: State | None = None  # what is performed before a fence of x's wave; None: there is none
     lanes: bool = False  # whether x and y are of one wave: wave-level fences count
@@ -77,7 +78,7 @@ def is_weaker(one: State, other: State) -> bool:
         return False
     if one.ordinary > other.ordinary or one.copies > other.copies or one.fenced > other.fenced:
         return False
-    if one.group > other.group:
+    if not one.group <= other.group:
         return False
     if one.fence is not None and (other.fence is None or not is_weaker(one.fence, other.fence)):
         return False
@@ -99,10 +100,14 @@ def is_performed(x: Access, state: State, rules: Rules) -> bool:
         return False
     if state.ordinary if not x.is_async else state.copies and x.can_wait:
         return True
-    if x.is_async and x.can_wait and (state.group or (x.token and x.token in state.tokens)):
+    if x.is_async and x.can_wait and (_is_in_group(x, state) or (x.token and x.token in state.tokens)):
         return True
     # A graph in which an access counts on several counters is refused; were it asked, all of them would have to say so.
     return bool(x.queues) and all(_has_left(name, state, rules) for name, _ in x.queues)
+
+
+def _is_in_group(x: Access, state: State) -> bool:
+    return not state.group.isdisjoint([name for name, _ in x.queues] or [NONE])
 
 
 def _has_left(counter: str, state: State, rules: Rules) -> bool:
@@ -129,17 +134,18 @@ def before(state: State, event: Event, rules: Rules, half: str) -> State:
 def unsure(state: State, event: Event) -> State:
     """The state before an event that the wave of x may not come to: what is known gets less, and never more."""
     gone: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
     match event:
         case Rename(pairs):
             gone = frozenset(name for name, _ in pairs)
-        case Commit(token):
-            gone = frozenset((token,))
+        case Commit(token, counters):
+            gone, closed = frozenset((token,)), counters
         case Access(token=token):
             gone = frozenset((token,))
     inner = unsure(state.fence, event) if state.fence is not None else None
-    if state.tokens.isdisjoint(gone) and inner is state.fence and not (state.group and isinstance(event, Commit)):
+    if state.tokens.isdisjoint(gone) and inner is state.fence and state.group.isdisjoint(closed):
         return state
-    return replace(state, tokens=state.tokens - gone, fence=inner, group=state.group and not isinstance(event, Commit))
+    return replace(state, tokens=state.tokens - gone, fence=inner, group=state.group - closed)
 
 
 def _before(state: State, event: Event, rules: Rules, half: str) -> State:
@@ -162,8 +168,8 @@ def _before(state: State, event: Event, rules: Rules, half: str) -> State:
                 known = state.held or IN_ONE_LANE
                 return replace(state, held=replace(known, tokens=known.tokens.union(event.tokens)))
             return _arrive(_depart(state), performs)
-        case Commit(token):
-            return _commit(state, token, rules)
+        case Commit():
+            return _commit(state, event, rules)
         case Rename(pairs):
             return _rename(state, pairs)
         case Issue(queues):
@@ -198,16 +204,18 @@ def drained(state: State, drain: Drain, rules: Rules) -> State:
     )
 
 
-def _commit(state: State, token: str, rules: Rules) -> State:
+def _commit(state: State, commit: Commit, rules: Rules) -> State:
     if not state.arrived:
         return state
     counts = dict(state.counts)
-    for name in rules.groups:
+    for name in rules.groups & commit.counters:
         known = counts.get(name)
         if known is not None:
             counts[name] = Count(max(0, known.left - 1), known.left <= 0)
     found = tuple(sorted(counts.items(), key=lambda each: each[0]))
-    return replace(state, counts=found, tokens=state.tokens - {token}, group=bool(token) and token in state.tokens)
+    token = commit.token
+    named = commit.counters if token and token in state.tokens else frozenset[str]()
+    return replace(state, counts=found, tokens=state.tokens - {token}, group=(state.group - commit.counters) | named)
 
 
 def _rename(state: State, pairs: tuple[tuple[str, str], ...]) -> State:
@@ -236,13 +244,13 @@ def _pass(state: State, x: Access, rules: Rules) -> State:
     counted = x.queues if x.is_async else tuple(each for each in x.queues if each[0] not in rules.mixed)
     after = _issue(state, counted, rules)
     named = bool(x.token) and x.token in after.tokens
-    if not (x.is_async and x.can_wait and (named or after.group)):
+    if not (x.is_async and x.can_wait and (named or _is_in_group(x, after))):
         return after if not named else replace(after, tokens=after.tokens - {x.token})
     # It is waited for by name; what is older completes before it where copies complete in their turn. Of groups, those
     # before its own, and that only if it is known to be in one.
     counts = dict(after.counts)
     for name, _ in x.queues:
-        if name in rules.in_turn and (name not in rules.groups or after.group):
+        if name in rules.in_turn and (name not in rules.groups or name in after.group):
             known = counts.get(name)
             counts[name] = Count(0, known is not None and known.over)
     found = tuple(sorted(counts.items(), key=lambda each: each[0]))

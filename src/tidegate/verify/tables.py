@@ -279,7 +279,9 @@ def _make_table(
 ) -> Table | None:
     math = Arithmetic(RangesOf(ranges))
     terms, rest = math.sum(math.binary("-", starts[1], starts[0]))
-    axes = _axes(waves, [atom for atom in terms if why_not_affine(atom)], conds, ranges)
+    # By what a place divides is tried even where the rest of it is the same on both sides and falls out.
+    divided = [*divisors([box.start for box in boxes])]
+    axes = _axes(waves, [*(atom for atom in terms if why_not_affine(atom)), *divided], conds, ranges)
     if axes is None:
         return None
     decided = {atom: factor for atom, factor in terms.items() if _is_decided(atom, axes)}
@@ -288,7 +290,7 @@ def _make_table(
         return None
     parts = _Parts((decided, rest), (left, 0), math)
     env = {axis.name: _along(axis, place, len(axes)) for place, axis in enumerate(axes)}
-    computed = (math.index(parts.decided), may_pair, *divisors([box.start for box in boxes]))
+    computed = (math.index(parts.decided), may_pair, *divided)
     if not all(fits(expr, env) for expr in computed) or len(parts.shifts(boxes, parts.distance(env))) > MOST_SHIFTS:
         return None
     return Table(axes, boxes, parts, may_pair, apart)

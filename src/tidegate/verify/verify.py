@@ -146,6 +146,7 @@ class _Verifier:
             questions=self.meet.asked - self.before[0],
             queries=self.meet.isl.count - self.before[1],
             leans_on_lanes=self.leans,
+            lanes_part=any(self.flow.point(each).under != "divergent" for each in self.parting.divided),
             visits=self.paths.effort - self.saved,
             cut_short=cut_short,
         )
@@ -422,7 +423,7 @@ class _Verifier:
     def arms(self, branch: int, join: int) -> None:
         successors = dict.fromkeys(self.flow.successors[branch])
         arms = [between(self.flow, each, join, branch).intersection(self.access) for each in successors]
-        divergent = any(self.flow.point(each).under == "divergent" for each in self.flow.successors[branch])
+        divided = not self.parting.divided.isdisjoint(self.flow.successors[branch])
         common = self.paths.around[branch]
         for place, one in enumerate(arms):
             for other in arms[place + 1 :]:
@@ -430,7 +431,7 @@ class _Verifier:
                     for y in sorted(other - one):
                         iterations = self.beside(x, y, common)
                         self.together(x, y, iterations, Waves())
-                        if divergent:
+                        if divided:
                             self.together(x, y, iterations, Waves(same=True))
 
     def beside(self, x: int, y: int, common: tuple[int, ...]) -> Iterations:

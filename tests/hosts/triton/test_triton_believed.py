@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tidegate.diag import BadInput
 from tidegate.hosts.triton import libtriton
 from tidegate.hosts.triton.harmless import is_on_registers
 
@@ -32,12 +33,17 @@ TOUCHING = {
         "bar.sync 0; mov.b32 $0, $1;",
         "@p st.shared.b32 [$1], 1;",
         "/* mov */ red.shared.add.u32 [$1], 1;",
+        "mov: st.shared.b32 [$1], 1;",
     ],
     "hip:gfx942": [
         "ds_write_b32 $1, $1",
         "s_barrier",
         "v_mov_b32 $0, $1; ds_read_b32 $0, $1",
         "buffer_load_dword $0 lds",
+        "v_1: ds_write_b32 $1, $1",
+        "v_mov : s_barrier",
+        "s_mov_b64 exec, 0",
+        "s_mov_b32 m0, $1",
     ],
 }
 CASES = [(gpu, text, True) for gpu, texts in HARMLESS.items() for text in texts]
@@ -127,3 +133,140 @@ def test_slots_of_memory_that_is_seen_as_others() -> None:
     assert not given(store + load.replace("SLOT", "%c2"))
     assert given(store + MEET + "\n" + load.replace("SLOT", "%c2"))
     assert given(store + load.replace("SLOT", "%c1"))
+
+
+HALF = """
+    %t = rocdl.workitem.id.x : i32
+    %edge = arith.constant {} : i32
+    %low = arith.cmpi slt, %t, %edge : i32
+    amdg.cond_barrier %low
+    %high = arith.cmpi sge, %t, %edge : i32
+    amdg.cond_barrier %high
+"""
+
+
+@pytest.mark.parametrize(("edge", "good"), [(256, True), (128, False)])
+def test_a_function_may_say_itself_how_many_waves_run_it(edge: int, good: bool) -> None:
+    """The layouts are those of eight warps, whatever the module says of other functions."""
+    head = HEAD.replace("[4, 1]", "[8, 1]").replace("[1, 4]", "[1, 8]").replace("LANES", "8").replace("THREADS", "64")
+    head = head.replace("GPU", "hip:gfx942").replace("SHARED", "ttg.shared = 65536 : i32, ")
+    head = head.replace("#tma>) {", '#tma>) attributes {"ttg.num-warps" = 8 : i32} {')
+    source = head + HALF.format(edge) + TAIL
+    if not good:  # of four waves it would be a half
+        with pytest.raises(BadInput, match="not one half of them"):
+            programs_of(read_ttgir(source, "k.ttgir"))
+        return
+    (found,) = programs_of(read_ttgir(source, "k.ttgir"))
+    assert found.built.graph.waves == 8
+    assert verify(found.built.graph, found.target, memory=False).is_proved
+
+
+@pytest.mark.parametrize(("waves", "good"), [(4, True), (2, False)])
+def test_a_function_that_other_waves_run_is_not_followed(waves: int, good: bool) -> None:
+    inner = (
+        f'tt.func private @f() attributes {{noinline = true, "ttg.num-warps" = {waves} : i32}} {{\n tt.return\n }}\n'
+    )
+    body = f"{alloc('%a', SLOT)}\n{STORE}\n{MEET}\ntt.call @f() : () -> ()\n{READ}"
+    head = HEAD.replace("tt.func public", inner + "  tt.func public").replace("LANES", "8").replace("THREADS", "64")
+    head = head.replace("GPU", "hip:gfx942").replace("SHARED", "ttg.shared = 65536 : i32, ")
+    (found,) = programs_of(read_ttgir(head + body + TAIL, "k.ttgir"))
+    assert [each.name for each in found.built.unknown] == ([] if good else ["tt.call"])
+    assert verify(found.built.graph, found.target, memory=False).is_proved is good
+
+
+PACKED = """
+#mma = #ttg.amd_mfma<{version = 4, warpsPerCTA = [4, 1], instrShape = [32, 32, 64], isTransposed = true}>
+#src = #ttg.blocked<{sizePerThread = [8, 1], threadsPerWarp = [4, 16], warpsPerCTA = [4, 1], order = [0, 1]}>
+#tall = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0, 1]}>
+"""
+BYTES = "!ttg.memdesc<128x64xi8, #tall, #smem, mutable>"
+UNPACK = (
+    f"%l = amdg.local_load_packed_transposed %a : {BYTES} -> "
+    "tensor<256x32xi8, #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 16}>>"
+)
+
+
+@pytest.mark.parametrize(("barrier", "good"), [("rocdl.s.barrier", False), ("", False), (MEET, True)])
+def test_a_load_whose_result_has_another_shape(barrier: str, good: bool) -> None:
+    """Of 128 rows of pairs wave 0 takes 0 to 15 and 64 to 79. It was taken to read the 32 that it stores."""
+    fill = "%v = arith.constant dense<1> : tensor<128x64xi8, #src>\nttg.local_store %v, %a : tensor<128x64xi8, #src>"
+    head = HEAD.replace("LANES", "8").replace("THREADS", "64").replace("GPU", "hip:gfx950")
+    head = head.replace("SHARED", "ttg.shared = 8192 : i32, ")
+    body = f"{alloc('%a', BYTES)}\n{fill} -> {BYTES}\n{barrier}\n{UNPACK}"
+    (found,) = programs_of(read_ttgir(PACKED + head + body + TAIL, "k.ttgir"))
+    assert verify(found.built.graph, found.target, memory=False).is_proved is good
+
+
+OWN = "{allocation.offset = 32768 : i32, allocation.size = 16384 : i32}"
+COMBINE = """({
+  ^bb0(%u: f32, %v: f32):
+    %s = arith.addf %u, %v : f32
+    tt.KIND.return %s : f32
+  })"""
+LINE = "tensor<64xf32, #ttg.slice<{dim = AXIS, parent = #row}>>"
+REDUCE = f'%o = "tt.reduce"(%x) <{{axis = AXIS : i32}}> {COMBINE.replace("KIND", "reduce")} {OWN} : ({ROW}) -> {LINE}'
+SCAN = (
+    f'%o = "tt.scan"(%x) <{{axis = AXIS : i32, reverse = false}}> {COMBINE.replace("KIND", "scan")} {OWN} : '
+    f"({ROW}) -> {ROW}"
+)
+GATHER = (
+    "%i = arith.constant dense<0> : tensor<64x64xi32, #row>\n"
+    f"%o = tt.gather %x[%i] {OWN.replace('{', '{axis = AXIS : i32, ')} : ({ROW}, tensor<64x64xi32, #row>) -> {ROW}"
+)
+ATOMIC = (
+    "%g = arith.constant 4096 : i64\n%to1 = tt.int_to_ptr %g : i64 -> !tt.ptr<i32>\n"
+    f"%o = tt.atomic_rmw add, relaxed, gpu, %to1, %n {OWN} : (!tt.ptr<i32>, i32) -> i32"
+)
+NEEDED = {
+    **{
+        name: (text.replace("AXIS", "1"), text.replace("AXIS", "0"))
+        for name, text in (("reduce", REDUCE), ("scan", SCAN), ("gather", GATHER))
+    },
+    "atomic": (ATOMIC, f"{ATOMIC}\n%again = arith.addi %o, %n : i32"),
+}
+
+
+@pytest.mark.parametrize("gpu", ["cuda:80", "hip:gfx942"])
+@pytest.mark.parametrize("name", NEEDED)
+def test_memory_that_an_operation_does_not_need(name: str, gpu: str) -> None:
+    """Rows lie in one warp each, and so no barrier is made for an operation along them, whatever the text says."""
+    without, needed = NEEDED[name]
+    start = f"{alloc('%a', SLOT)}\n{STORE}\n"
+    assert not is_proved(f"{start}{without}\n{READ}", gpu)
+    assert is_proved(f"{start}{needed}\n{READ}", gpu)
+
+
+@pytest.mark.parametrize("gpu", ["cuda:80", "hip:gfx950", "hip:gfx1250"])
+@pytest.mark.parametrize(("count", "good"), [(-1, False), (0, True)])
+def test_a_wait_for_less_than_none(count: int, good: bool, gpu: str) -> None:
+    """`-1` was less than any count that is safe; `wait.asyncmark` takes it for 65535."""
+    copy = COPY.replace(" mask %m OTHER", "").replace("num = 0", f"num = {count}").replace("%g {num", "{num")
+    found = program(f"{alloc('%a', SLOT)}\n{copy}\n{MEET}\n{READ}", gpu)
+    assert [each.name for each in found.built.unknown] == ([] if good else ["ttg.async_wait"])
+    assert verify(found.built.graph, found.target, memory=False).is_proved is good
+
+
+def one_warp(gpu: str, lanes: int) -> str:
+    head = HEAD.replace("[4, 1]", "[1, 1]").replace("[1, 4]", "[1, 1]").replace('num-warps" = 4', 'num-warps" = 1')
+    head = head.replace("LANES", str(lanes // 8)).replace("THREADS", str(lanes)).replace("GPU", gpu)
+    body = f"{alloc('%a', SLOT)}\n{STORE}\nrocdl.s.barrier\n{READ}"
+    return head.replace("SHARED", "ttg.shared = 16384 : i32, ") + body + TAIL
+
+
+@pytest.mark.parametrize(("gpu", "lanes"), [("gfx1201", 32), ("gfx942", 64)])
+def test_the_lanes_of_a_file_are_those_of_its_gpu(gpu: str, lanes: int) -> None:
+    """64 lanes are two waves of gfx1201. They were taken for one, whose accesses happen in its order."""
+    (found,) = programs_of(read_ttgir(one_warp(f"hip:{gpu}", lanes), "k.ttgir"))
+    assert verify(found.built.graph, found.target, memory=False).is_proved
+    with pytest.raises(BadInput, match=f"and those of `{gpu}` have {lanes}"):
+        programs_of(read_ttgir(one_warp(f"hip:{gpu}", 96 - lanes), "k.ttgir"))
+
+
+@pytest.mark.parametrize(("gpu", "good"), [("hip:gfx950", True), ("hip:gfx1250", False), ("cuda:80", False)])
+def test_a_mark_of_llvm_closes_no_group_of_triton(gpu: str, good: bool) -> None:
+    """Of gfx1250 Triton counts back to the last `ttg.async_commit_group`; without one it waits for nothing."""
+    copy = COPY.replace(" mask %m OTHER", "").replace("%g {num", "{num")
+    copy = re.sub(r"%g = ttg\.async_commit_group.*", "rocdl.asyncmark", copy)
+    body = f"{alloc('%a', SLOT)}\n{copy}\n{MEET}\n{READ}"
+    assert "asyncmark" in body
+    assert is_proved(body, gpu) is good

@@ -55,6 +55,10 @@ REGIONS = {
     f"scf.execute_region {{ {READ} {OUT} scf.yield }}",
     "blocks that jump": f"scf.execute_region {{\n{LOAD}\n{WRITE}\ncf.cond_br %p, ^bb1, ^bb2\n^bb1:\n{READ}\n{OUT}\n"
     "cf.br ^bb2\n^bb2:\nscf.yield\n}",
+    "blocks that meet again": f"scf.execute_region {{\n{LOAD}\ncf.cond_br %p, ^bb1, ^bb2\n^bb1:\n{WRITE}\ncf.br ^bb3\n"
+    f"^bb2:\n{WRITE}\ncf.br ^bb3\n^bb3:\n{READ}\n{OUT}\nscf.yield\n}}",
+    "a loop in a region in a branch": f"{LOAD}\n{WRITE}\nscf.if %p {{\nscf.execute_region {{\n"
+    f"scf.for %j = %c0 to %n step %c1 : i32 {{\n{READ}\n{OUT}\n}}\nscf.yield\n}}\n}} else {{\n}}",
     "conditionals in regions": f"scf.execute_region {{\nscf.if %p {{\n{LOAD}\n{WRITE}\n}}\nscf.yield\n}}\n"
     f"scf.execute_region {{\nscf.if %p {{\n{READ}\n{OUT}\n}}\nscf.yield\n}}",
     "a switch": f"{LOAD}\n{WRITE}\n%ix = arith.index_cast %i : i32 to index\nscf.index_switch %ix\ncase 2 {{\n{READ}\n"

@@ -102,8 +102,9 @@ def test_arms_that_differ_are_not_counted_unless_one_starts_nothing() -> None:
 def test_on_other_gpus_the_number_is_what_it_says() -> None:
     body = f"{COPY.format('a')}\n    {COPY.format('b')}\n    %w = ttg.async_wait %a {{num = 0 : i32}}"
     found = {}
-    for gpu in ("gfx950", "gfx1250"):
-        (program,) = programs_of(read_ttgir(HEAD % gpu + body + TAIL, "k.ttgir"))
+    for gpu, lanes in (("gfx950", "64"), ("gfx1250", "32")):
+        text = (HEAD % gpu).replace("[32]", f"[{lanes}]").replace("= 32 :", f"= {lanes} :") + body + TAIL
+        (program,) = programs_of(read_ttgir(text, "k.ttgir"))
         actions = [each.action for each in program.built.graph.points]
         found[gpu] = [a.op.counts for a in actions if isinstance(a, g.Sync) and isinstance(a.op, WaitCount)]
     assert found == {"gfx950": [(("async", 0),)], "gfx1250": [(("async", 1),)]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tidegate.diag import BadInput
@@ -57,7 +59,7 @@ MEET = "ttg.barrier local"
 
 
 def program(body: str, gpu: str = "hip:gfx942", shared: int = 65536) -> TritonProgram:
-    threads = 64 if gpu == "hip:gfx942" else 32
+    threads = 64 if gpu.startswith("hip:gfx9") else 32
     text = HEAD + body + TAIL
     for mark, meant in (
         ("LANES", str(threads // 8)),
@@ -278,6 +280,73 @@ def test_a_group_that_may_hold_no_copy_is_no_instruction() -> None:
     assert count_waits(function, lambda _: 8)[id(wait)].instructions == 8
 
 
+SMALL = "!ttg.memdesc<2x64xf32, #shared, #smem, mutable>"
+MASK = "%m = arith.constant dense<true> : tensor<64x64xi1, #row>\n    "
+BACK = "%k1 = amdg.async_copy_local_to_global %u, %p {}: {} -> tensor<64x64x!tt.ptr<f32>, #row>"
+FEW = (
+    "%few = tt.splat %first : !tt.ptr<f32> -> tensor<2x64x!tt.ptr<f32>, #row>\n"
+    f"    %k1 = amdg.async_copy_local_to_global %u, %few : {SMALL} -> tensor<2x64x!tt.ptr<f32>, #row>"
+)
+YOUNGER = {
+    "back": (SLOT, BACK.format("", SLOT), True),
+    "back under a mask": (SLOT, MASK + BACK.format("mask %m ", SLOT), False),
+    "back, by one wave for all": (SMALL, FEW.replace("%first", "%one"), False),
+    "here under a mask": (SLOT, MASK + COPY.format(1, "%u mask %m").partition("\n")[0], True),
+}
+
+
+@pytest.mark.parametrize("wait", ["%g0 {num = 0 : i32}", "{num = 1 : i32}", None])
+@pytest.mark.parametrize("name", YOUNGER)
+def test_a_group_that_a_wave_jumps_over_is_not_counted(name: str, wait: str | None) -> None:
+    """`s_cbranch_execz` jumps over a copy to global memory, and Triton counts it: an older one goes on."""
+    type_, copy, holds = YOUNGER[name]
+    younger = (alloc("%u", type_, 16384), copy, "%g1 = ttg.async_commit_group tokens %k1")
+    pointer = "%one = tt.int_to_ptr %long : i64 -> !tt.ptr<f32>"
+    made = lines("%long = arith.constant 4096 : i64", pointer)
+    done = f"%w = ttg.async_wait {wait}" if wait else "%w = amdg.async_wait %g0 {num_inst = 1 : i32}"
+    body = (made, alloc("%t", SLOT), COPY.format(0, "%t"), *younger)
+    assert is_proved(lines(*body, done, MEET, load("%t")), "hip:gfx1250") is holds
+    assert is_proved(lines(*body, "%w = ttg.async_wait {num = 0 : i32}", MEET, load("%t")), "hip:gfx1250")
+
+
+@pytest.mark.parametrize("wait", ["%g0 {num = 0 : i32}", "{num = 0 : i32}"])
+@pytest.mark.parametrize(("copy", "holds"), [("back", True), ("back under a mask", False)])
+def test_a_copy_that_a_wave_jumps_over_is_not_counted_outside_of_groups(copy: str, holds: bool, wait: str) -> None:
+    """Triton lets copies go on that no group has taken yet, by their count."""
+    type_, younger, _ = YOUNGER[copy]
+    body = (alloc("%t", SLOT), COPY.format(0, "%t"), alloc("%u", type_, 16384), younger)
+    assert is_proved(lines(*body, f"%w = ttg.async_wait {wait}", MEET, load("%t")), "hip:gfx1250") is holds
+
+
+CALLED = f"""
+  tt.func private @f(%q: tensor<2x64x!tt.ptr<f32>, #row>) attributes {{noinline = true}} {{
+    %b = ttg.local_alloc {{allocation.offset = 0 : i32}} : () -> {SMALL}
+    %k = ttg.async_copy_global_to_local %q, %b : tensor<2x64x!tt.ptr<f32>, #row> -> {SMALL}
+    %g = ttg.async_commit_group tokens %k
+    tt.return
+  }}
+  tt.func public"""
+CALL = (
+    "%few = tt.splat %one : !tt.ptr<f32> -> tensor<2x64x!tt.ptr<f32>, #row>\n"
+    "    tt.call @f(%few) {allocation.offset = 16384 : i32, allocation.size = 512 : i32} : "
+    "(tensor<2x64x!tt.ptr<f32>, #row>) -> ()"
+)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "holds"), [("hip:gfx1250", 1, False), ("hip:gfx1250", 0, True), ("cuda:80", 1, True)]
+)
+def test_copies_of_a_called_function_are_not_counted(
+    gpu: str, count: int, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton makes of `num = 1` the instructions of the older, larger group: it looks into no function."""
+    monkeypatch.setattr(sys.modules[__name__], "HEAD", HEAD.replace("\n  tt.func public", CALLED))
+    made = ("%long = arith.constant 4096 : i64", "%one = tt.int_to_ptr %long : i64 -> !tt.ptr<f32>")
+    wait = f"%w = ttg.async_wait {{num = {count} : i32}}"
+    body = lines(*made, alloc("%t", SLOT), COPY.format(0, "%t"), CALL, wait, MEET, load("%t"))
+    assert is_proved(body, gpu) is holds
+
+
 # --- barrier objects ----------------------------------------------------------------------------------------------
 
 TMA = lines(
@@ -291,6 +360,14 @@ TMA = lines(
 
 def received(*before: str) -> TritonProgram:
     return program(lines(alloc("%t", TILE), alloc("%o", OBJECT, 32768), *before, TMA), "cuda:90")
+
+
+@pytest.mark.parametrize("meet", ["", MEET])
+def test_who_issues_a_copy_relies_on_the_barrier_that_it_reports_to(meet: str) -> None:
+    """A tile of two messages is copied by two warps, and one thread of the first has set the barrier up."""
+    expect, copy, *rest = TMA.strip().split("\n")
+    found = program(lines(alloc("%t", TILE), alloc("%o", OBJECT, 32768), init(1), meet, copy, expect, *rest), "cuda:90")
+    assert (not judge(found.built.graph, found.target).findings) is bool(meet)
 
 
 def arrive(count: int) -> str:

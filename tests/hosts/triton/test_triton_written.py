@@ -525,6 +525,47 @@ def test_a_barrier_is_not_taken_away_with_its_neighbours(command: Run, tmp_path:
     assert (tmp_path / "out.ttgir").read_text(encoding="utf-8").count("ttg.barrier local") == 1
 
 
+@pytest.mark.parametrize(
+    ("barrier", "stays"),
+    [
+        ("ttg.barrier local", False),
+        ("ttg.barrier all", True),
+        ("ttg.barrier local|global_write", True),
+        ("gpu.barrier", True),
+        ("gpu.barrier memfence [#gpu.address_space<workgroup>]", False),
+        ("rocdl.barrier", True),
+    ],
+)
+def test_what_orders_global_memory_stays(barrier: str, stays: bool, command: Run) -> None:
+    """No access to shared memory needs it. The threads of a workgroup may write and read global memory around it."""
+    other = "tensor<SIZEx!tt.ptr<f32>, #b>"
+    body = (
+        f"    %v = tt.load %q : {other}\n    tt.store %q, %v : {other}\n    {barrier}\n    %w = tt.load %q : {other}\n"
+    )
+    out, _, status = command(text(body, "gfx942"), "sync", "k.ttgir", "--remove-redundant")
+    assert status == 0
+    assert (barrier in out) is stays
+
+
+TILE = "!ttg.memdesc<SIZEx64xf32, #nv, #smem, mutable>"
+BULK = (
+    f"    %m = ttg.local_alloc : () -> {TILE}\n"
+    f"    ttng.async_tma_copy_local_to_global %d[%n, %n] %m : !tt.tensordesc<SIZEx64xf32, #nv>, {TILE}\n"
+    "    ttng.async_tma_store_wait {pendings = PENDING : i32}\n"
+)
+
+
+@pytest.mark.parametrize("pending", [0, 1])
+def test_a_wait_for_a_bulk_store_is_not_loosened(pending: int, command: Run) -> None:
+    """A workgroup that ends gives its memory back, and the store may still read it."""
+    layout = "#nv = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 32}>\n"
+    given = ", %n: i32, %d: !tt.tensordesc<SIZEx64xf32, #nv>".replace("SIZE", "256")
+    source = layout + text(BULK.replace("PENDING", str(pending)), "sm_90", parameters=given)
+    out, err, status = command(source, "sync", "k.ttgir", "--tighten-waits")
+    assert (status, "\n  proved: no race" in err) == (0, True)
+    assert f"pendings = {pending} : i32" in out
+
+
 def test_a_line_with_locations_is_not_broken(command: Run) -> None:
     """Where its operations begin is not known any more, when locations are taken out."""
     source = re.sub(r"(local_store [^\n]*)\n *", r'\1 loc("k.py":3:1) ', text(EXCHANGE))

@@ -64,6 +64,16 @@ def test_waves_with_different_shapes_are_widened_and_said_to_be() -> None:
         assert wanted(starts, 4, wave) <= bytes_of(found, wave)
 
 
+def test_a_stretch_stays_in_its_buffer() -> None:
+    """The last wave starts at the end and goes on at the beginning; the stretch of wave 1 would reach beyond."""
+    starts = (np.arange(128).reshape(2, 64) + 96) % 128 * 4
+    found, free = touched(starts, 4, 2, most=512), touched(starts, 4, 2)
+    assert (found.width, free.width) == (512, 512)
+    assert [max(bytes_of(each, 1)) for each in (found, free)] == [511, 639]
+    for wave in range(2):
+        assert wanted(starts, 4, wave) <= bytes_of(found, wave)
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_no_byte_is_left_out_and_what_is_exact_is_exact(seed: int) -> None:
     draw = random.Random(seed)
@@ -82,3 +92,7 @@ def test_no_byte_is_left_out_and_what_is_exact_is_exact(seed: int) -> None:
         got, true = bytes_of(found, wave), wanted(starts, width, wave)
         assert true <= got
         assert found.may or got == true
+    most = max(map(max, rows)) + width
+    within = touched(starts, width, waves, most)
+    for wave in range(waves):
+        assert wanted(starts, width, wave) <= bytes_of(within, wave) <= set(range(most))

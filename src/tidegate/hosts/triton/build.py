@@ -18,7 +18,7 @@ from tidegate.assumptions import Assumption
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.hosts.mlir.model import Operation
-from tidegate.hosts.triton.build_programs import Programs
+from tidegate.hosts.triton.build_programs import Programs, waves_of
 from tidegate.hosts.triton.build_scalars import names_of
 from tidegate.hosts.triton.read import Ttgir
 from tidegate.hosts.triton.values import is_scalar, name_of
@@ -39,7 +39,7 @@ class Built:
 def build(ttgir: Ttgir, function: Operation, target: Target) -> Built:
     """The graph of one function. Text in generic form may say anything: what makes no sense is a mistake in it."""
     try:
-        return _Builder(ttgir, function, target).built()
+        return _Builder(replace(ttgir, waves=waves_of(function, ttgir.waves)), function, target).built()
     except (IndexError, KeyError, ValueError, AssertionError) as error:
         message = f"`@{function.string('sym_name')}` does not have the shape that a function of TTGIR has"
         raise BadInput(Finding("TG005", message, (Label(function.at),))) from error

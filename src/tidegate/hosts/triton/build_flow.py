@@ -18,6 +18,7 @@ from tidegate.hosts.mlir.model import Block, Operation, Region, walk
 from tidegate.hosts.triton.build_blocks import EXPECTED_TRIPS, Blocks, Pair
 from tidegate.hosts.triton.effects import Effect
 from tidegate.hosts.triton.read import is_written
+from tidegate.hosts.triton.target import follows_marks
 from tidegate.hosts.triton.values import YIELDS, jumps, name_of
 from tidegate.hosts.triton.widths import width_of
 from tidegate.index import (
@@ -56,6 +57,7 @@ class Flow(Blocks, ABC):
             with self.only_if(*(turns if number else ())):
                 if loop is None:
                     self.add(g.Compute(), block.operations[0], "block", insertable=False)
+                    self.at = None  # the place before its first operation is still to come
                     self.enter(block)
                     self.block(block)
                 for each in entered:
@@ -136,6 +138,9 @@ class Flow(Blocks, ABC):
             self.mbarrier(op, effect)
         elif effect.barrier:
             self.barrier(op, effect)
+        elif effect.commit and not op.results and not follows_marks(self.ttgir.gpu):
+            self.unknown.append(op)  # a mark of LLVM, which Triton's waits know nothing of here
+            self.add(g.Unknown(()), op)
         elif effect.commit:
             self.sync(ops.CommitGroup(), op, issues=(g.Issue(effect.commit, 1, 1),))
             self.pending.clear()

@@ -114,6 +114,8 @@ class Memory(Lanes):
         if not known or told_to_nobody or len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
             self.anything(op)
             return
+        if told is not None:  # any wave may issue a part of the copy, and whoever does relies on the barrier
+            self.add(self.at_barrier(self.views[told], "read"), op)
         touched = [pair for pair in zip(descriptors, effect.memory, strict=False) if pair[1] not in ("barrier", "view")]
         for place, (value, what) in enumerate(touched):
             self.access(op, what, value, effect, told, self.issues(op, effect, place == 0))

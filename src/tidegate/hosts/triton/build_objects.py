@@ -113,7 +113,7 @@ class Objects(Scalars):
         Without `noIncrement` each arrival is expected in addition to those that the barrier was set up for (PTX,
         cp.async.mbarrier.arrive), which is not modelled.
         """
-        if self.has_open_copies() or (op.name.startswith("ttng.") and op.attribute("noIncrement") is None):
+        if self.has_open_copies(self.function) or (op.name.startswith("ttng.") and op.attribute("noIncrement") is None):
             self.anything(op)
             return
         told = 0
@@ -126,9 +126,9 @@ class Objects(Scalars):
         self.add(self.at_barrier(view, "read"), op)
         self.sync(ops.MbarrierArrive(Place(object_, view.place.slot), told), op)
 
-    def has_open_copies(self) -> bool:
+    def has_open_copies(self, function: Operation) -> bool:
         """Whether a copy may leave its block before a group or a barrier has taken it: which one does is not known."""
-        for region in (region for op in walk(self.function) for region in op.regions):
+        for region in (region for op in walk(function) for region in op.regions):
             for block in region.blocks:
                 is_open = False
                 for op in block.operations:

@@ -199,6 +199,7 @@ class Programs(Flow):
         size = self.size_of(op)
         if size == 0 and callee is not None and any(each.attribute("allocation.offset") for each in walk(callee)):
             size = None  # its memory lies where nobody has said
+        parted |= callee is not None and waves_of(callee, self.ttgir.waves) != self.ttgir.waves
         if callee is None or not callee.regions or parted or not placed or size is None:
             self.unknown.append(op)
             self.add(g.Unknown(()), op)
@@ -256,6 +257,12 @@ class Programs(Flow):
         self.region(self.function.regions[0])
         self.assume()
         self.callees()
+
+
+def waves_of(function: Operation, otherwise: int) -> int:
+    """How many waves run a function: it may say so itself, and then the module does not (`maybeLookupNumWarps`)."""
+    own = function.integer("ttg.num-warps")
+    return otherwise if own is None else own
 
 
 def partitions_of(op: Operation) -> tuple[Region, ...]:

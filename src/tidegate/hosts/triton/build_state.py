@@ -134,16 +134,20 @@ class State:
     def sync(self, what: object, op: Operation, **facts: Any) -> int:
         return self.add(g.Sync(what), op, **facts)  # type: ignore[arg-type]
 
-    def meet(self, op: Operation, bare: bool = False) -> None:
-        """All waves of the group meet, and what they did to shared memory is performed."""
+    def meet(self, op: Operation, bare: bool = False, *, stays: bool = False) -> None:
+        """All waves of the group meet, and what they did to shared memory is performed.
+
+        `stays`: whatever shared memory needs. What a barrier does for global memory no proof asks for, and
+        `--remove-redundant` took it away (test_triton_written: `test_what_orders_global_memory_stays`).
+        """
         if self.group.barrier is not None:
             if self.group.count == 1:
                 return
             self.sync(ops.Signal(self.group.barrier), op)
             self.sync(ops.Wait(self.group.barrier), op)
             return
-        inside = not self.effect(op).barrier  # the barrier of an operation stays with it
-        self.sync(ops.WorkgroupBarrier(pinned=True) if bare else ops.SharedMemoryBarrier(pinned=inside), op)
+        pinned = stays or not self.effect(op).barrier  # the barrier of an operation stays with it
+        self.sync(ops.WorkgroupBarrier(pinned=True) if bare else ops.SharedMemoryBarrier(pinned=pinned), op)
 
     def by_one(self, op: Operation, action: g.Action, **facts: Any) -> None:
         """One wave does it for all of its group, where the operation's predicate holds."""

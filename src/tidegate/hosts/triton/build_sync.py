@@ -12,15 +12,21 @@ Cost    constant for each operation
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from math import prod
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
-from tidegate.hosts.mlir.model import Operation, integer
+from tidegate.hosts.mlir.model import Block, Operation, integer, walk
 from tidegate.hosts.triton.build_memory import Memory
 from tidegate.hosts.triton.effects import Effect
 from tidegate.hosts.triton.halves import waves_where
-from tidegate.hosts.triton.layouts import lanes_keep_to_themselves, may_stay_in_warps
+from tidegate.hosts.triton.layouts import (
+    crosses_warps,
+    is_warp_private,
+    lanes_keep_to_themselves,
+    may_stay_in_warps,
+)
 from tidegate.hosts.triton.target import counts_instructions
 from tidegate.hosts.triton.tokens import count_waits, fewest_instructions
 from tidegate.language import ops
@@ -62,11 +68,11 @@ class Synchronization(Memory):
         foot = g.Footprint(place, (), known, True)
         if self.meets_before(op, effect):
             self.meet(op)
-        if effect.inside_a_warp and self.stays_in_warps(op):
-            self.add(g.Access("write", foot, as_one=True), op, role="local_write")
-            return
         if effect.by == "one":
             self.by_one(op, g.Access("write", foot), role="local_write")
+            return
+        if not self.meets_inside(op, effect):
+            self.add(g.Access("write", foot, as_one=True), op, role="local_write")
             return
         for what in effect.scratch:
             if what == "barrier":
@@ -74,6 +80,23 @@ class Synchronization(Memory):
             else:
                 role = "local_read" if what == "read" else "local_write"
                 self.add(g.Access(what, foot, as_one=True), op, role=role)
+
+    def meets_inside(self, op: Operation, effect: Effect) -> bool:
+        """Whether waves are certain to meet in an operation that has memory of its own.
+
+        A text may give memory to one that needs none, and Triton makes no barrier for that: for a reduction, a scan or
+        a gather that no warp needs another one for, and for an atomic whose result nothing takes (test_triton_believed:
+        `test_memory_that_an_operation_does_not_need`).
+        """
+        if effect.inside_a_warp:
+            return not self.stays_in_warps(op)
+        if effect.release or effect.acquire:
+            return self.is_used(op)
+        axis, tensors = op.integer("axis"), [self.types.tensor(type_) for type_ in op.operand_types]
+        return axis is None or any(
+            each is not None and each.encoding is not None and crosses_warps(each.encoding, each.shape, axis)
+            for each in tensors
+        )
 
     def stays_in_warps(self, op: Operation) -> bool:
         """Whether a conversion moves nothing between warps: then they do not meet in it."""
@@ -110,7 +133,7 @@ class Synchronization(Memory):
             raise BadInput(Finding("TG012", message, (Label(op.at),)))
         scope = _WORD.search(op.attribute(effect.scope) or "") if effect.scope else None
         if scope is None or scope[1] == "workgroup":
-            self.meet(op, not self.orders_memory(op, effect))
+            self.meet(op, not self.orders_memory(op, effect), stays=self.orders_more(op, effect))
         elif scope[1] == "subgroup":
             self.add(g.Sync(ops.Fence("wave")) if self.orders_memory(op, effect) else g.Compute(), op)
         else:  # of workgroups, or of whoever: nothing is known to meet there
@@ -124,9 +147,16 @@ class Synchronization(Memory):
         listed = op.attribute(effect.fenced) if effect.fenced else None
         return effect.barrier != "bare" and (listed is None or "<workgroup>" in listed)
 
+    def orders_more(self, op: Operation, effect: Effect) -> bool:
+        """Whether a barrier also orders what was done to other memory, which nothing here looks at."""
+        if effect.spaces:
+            return bool((integer(op.attribute(effect.spaces) or "") or 0) & ~LOCAL)
+        listed = op.attribute(effect.fenced) if effect.fenced else None
+        return not effect.shared_only and (listed is None or "<global>" in listed)
+
     def wait(self, op: Operation, effect: Effect) -> None:
         count = self.count_of(op, effect)
-        if count is None:
+        if count is None or count < 0:  # a negative count is a very large one where it is compiled
             self.unknown.append(op)  # for how many, or how many instructions a copy becomes, is not known here
             self.add(g.Compute(), op)
             return
@@ -152,7 +182,11 @@ class Synchronization(Memory):
             self.counted = count_waits(self.function, self.least_instructions)
         left = self.counted.get(id(op)) if op.operands and self.counted is not None else None
         if effect.unit == "groups":
-            return count if not op.operands else None if left is None else left.count
+            found = count if not op.operands else None if left is None else left.count
+            larger = effect.wait == "async" and self.jumps_over_copies()
+            larger |= not op.operands and self.calls_for_copies(effect.wait)
+            none = found == 0 and (effect.wait == "tdm" or self.is_closed_at(op))
+            return found if none or not larger else None
         assert count is not None
         if left is not None and count <= left.instructions:
             return left.count
@@ -166,9 +200,57 @@ class Synchronization(Memory):
 
         Where there are more lanes than elements, some waves may issue none.
         """
+        if self.may_be_jumped_over(op):
+            return 0
         tensor = next(filter(None, map(self.types.tensor, op.operand_types)), None)
         memory = next(filter(None, map(self.types.memdesc, op.operand_types)), None)
         if tensor is None or memory is None or memory.bits % 8:
             return 0
         elements, lanes = prod(tensor.shape), self.waves * self.ttgir.lanes
         return max(1, elements * memory.bits // 8 // (lanes * BYTES_AT_ONCE)) if elements >= lanes else 0
+
+    def is_closed_at(self, wait: Operation) -> bool:
+        """Whether every copy before a wait is in a group: Triton leaves those that are not under way."""
+        functions = [each for each in self.ttgir.functions if each.regions]
+        if any(map(self.has_open_copies, functions)):
+            return False
+        blocks = (block for each in (self.function, *functions) for op in walk(each) for block in blocks_of(op))
+        before = next(found[: found.index(wait)] for block in blocks if wait in (found := block.operations))
+        last = next((op for op in reversed(before) if self.effect(op).queue or self.effect(op).commit), None)
+        return last is None or bool(self.effect(last).commit)
+
+    def calls_for_copies(self, queue: str) -> bool:
+        """Whether a function that is called may start copies, of which Triton counts none.
+
+        It goes back to older groups or copies instead, and adds up their instructions (test_triton_views:
+        `test_copies_of_a_called_function_are_not_counted`). Where tokens are named, ages end at a call.
+        """
+        if not any(op.name == "tt.call" for op in walk(self.function)):
+            return False
+        name = self.function.string("sym_name")
+        others = (each for each in self.ttgir.functions if each.string("sym_name") != name)
+        rows = (self.effect(op) for each in others for op in walk(each))
+        return any(queue in (row.queue, row.commit) for row in rows)
+
+    def jumps_over_copies(self) -> bool:
+        """Whether a wave may issue fewer instructions for a group than Triton counts for it.
+
+        The count that Triton works out is then too large for that wave, and older copies of it go on behind the wait
+        (test_triton_views: `test_a_group_that_a_wave_jumps_over_is_not_counted`).
+        """
+        functions = (each for each in self.ttgir.functions if each.regions)
+        return any(self.may_be_jumped_over(op) for each in functions for op in walk(each))
+
+    def may_be_jumped_over(self, op: Operation) -> bool:
+        """Whether some waves may issue nothing for a copy: all lanes are masked, or others move their elements."""
+        if not self.effect(op).skipped:
+            return False
+        tensor = next(filter(None, map(self.types.tensor, op.operand_types)), None)
+        if tensor is None or tensor.encoding is None or self.is_masked(op):
+            return True
+        return not is_warp_private(tensor.encoding, tensor.encoding, tensor.shape)
+
+
+def blocks_of(op: Operation) -> Iterator[Block]:
+    """The blocks of the regions of one operation, and none that lie deeper."""
+    return (block for region in op.regions for block in region.blocks)

@@ -43,6 +43,7 @@ class Effect:
     unit: str = "groups"
     barrier: str = ""
     spaces: str = ""
+    shared_only: bool = False
     fenced: str = ""
     scope: str = ""
     fence: str = ""
@@ -59,6 +60,7 @@ class Effect:
     meets: str = ""
     nothing: bool = False
     stores: int = 0
+    skipped: bool = False
     role: str = ""
 
 

@@ -46,12 +46,14 @@ _PTX = frozenset(
     shf shfl shl shr sin slct sqrt sub subc szext tanh testp vote xor griddepcontrol createpolicy pragma trap
     """.split()
 )
-_WORD = re.compile(r"(?:@!?[%$]?\w+\s+)?\{?\s*([A-Za-z_.$%][\w.]*)")
+# A label may have the name of an instruction, and the instruction behind it is another one.
+_WORD = re.compile(r"(?:@!?[%$]?\w+\s+)?\{?\s*([A-Za-z_.$%][\w.]*)(?![\w.]|\s*:)")
 _AMD = re.compile(
     r"(?:v_|s_(?:mov|add|sub|mul|and|or|xor|not|lsh|ash|bf|cmp|cselect|cmov|brev|bcnt|ff|flbit|sext|min|max|pack|abs|nop"
     r"|waitcnt|sleep|setprio|delay_alu|wait_(?!event)|memtime|memrealtime|getreg)|buffer_load|buffer_store|global_)\w*"
 )
-_LDS = re.compile(r"\blds\b|_lds_|_lds\b")
+# What goes to shared memory; and the registers that decide where copies go there, and which lanes take part.
+_LDS = re.compile(r"\blds\b|_lds_|_lds\b|\b(?:exec|m0)(?:\b|_)")
 
 
 def is_harmless(op: Operation) -> bool:

@@ -41,6 +41,7 @@ __all__ = [
     "UnknownLayout",
     "UnreadableLayout",
     "allocated_bytes",
+    "crosses_warps",
     "has_even_slots",
     "is_warp_private",
     "lanes_keep_to_themselves",
@@ -120,6 +121,12 @@ def may_stay_in_warps(source: Encoding, result: Encoding, shape: Vector) -> bool
     between = [_pack(a) ^ _pack(b) for a, b in zip(have.warp, want.warp, strict=True)]
     wanted = [_pack(base) for base in (*want.register, *want.lane)]
     return len(_span((*inside, *wanted, *between))) == rank
+
+
+def crosses_warps(encoding: Encoding, shape: Vector, dim: int) -> bool:
+    """Whether it is certain that several warps hold elements with different coordinates along a dimension."""
+    mine = held(encoding, shape)
+    return mine is not None and dim < len(shape) and any(base[dim] for base in mine.warp)
 
 
 def lanes_keep_to_themselves(first: Encoding, second: Encoding, shape: Vector) -> bool:

@@ -26,6 +26,7 @@ from tidegate.language.ops import WaitCount
 from tidegate.targets import Target
 
 UNFOLLOWED = "copies, barriers and barrier objects with unknown places or arrivals"
+BULK = "tma"  # the queue of bulk copies to global memory
 CLUSTERS = "workgroups of a cluster, which are not modelled"
 
 
@@ -96,7 +97,8 @@ class TritonProgram:
     def possible(self, plan: Plan) -> Plan:
         """A plan without the edits that only loosen and cannot be written.
 
-        A wait whose token is used stays, and so does the count of one that counts instructions.
+        A wait whose token is used stays, and so does the count of one that counts instructions. A wait for bulk stores
+        stays as it is: a workgroup that ends gives its memory back, whether or not they have read it.
         """
         used = self.ttgir.used
 
@@ -104,12 +106,14 @@ class TritonProgram:
             op = self.built.before[edit.point] if isinstance(edit, Delete | Change) else None
             if op is None or not isinstance(edit, Delete | Change):
                 return False
+            effect = effects().get(op.name, NOTHING)
             if isinstance(edit, Delete):
-                return not may_go(op, used)
+                return effect.wait == BULK or not may_go(op, used)
+            if effect.unit != "instructions" and effect.wait != BULK:
+                return False
             old = self.built.graph.points[edit.point].action
             return (
-                effects().get(op.name, NOTHING).unit == "instructions"
-                and isinstance(old, g.Sync)
+                isinstance(old, g.Sync)
                 and isinstance(old.op, WaitCount)
                 and isinstance(edit.op, WaitCount)
                 and dict(old.op.counts).keys() == dict(edit.op.counts).keys()
@@ -152,12 +156,13 @@ def programs_of(ttgir: Ttgir, asked: str | None = None) -> list[TritonProgram]:
 def programs_for(ttgir: Ttgir, target: Target) -> list[TritonProgram]:
     """The same for a target as `target_of` gives it."""
     named = name_of(ttgir.gpu)
+    if misfit := find_misfit(ttgir.gpu, ttgir.lanes, target):
+        own = target.name == named
+        message = f"the file names {named}, and does not fit `{target.name}`: {misfit}"
+        help = f"compile the kernel for `{target.name}`, or {'correct its lanes' if own else 'leave out `--target`'}"
+        raise BadInput(Finding("TG022", message, (Label(Span(ttgir.file, 0, 0, 0)),), help=help))
     if target.name == named:
         return [TritonProgram(ttgir, each, target, build(ttgir, each, target)) for each in ttgir.kernels]
-    if misfit := find_misfit(ttgir.gpu, ttgir.lanes, target):
-        message = f"the file names {named}, and does not fit `{target.name}`: {misfit}"
-        help = f"compile the kernel for `{target.name}`, or leave out `--target`"
-        raise BadInput(Finding("TG022", message, (Label(Span(ttgir.file, 0, 0, 0)),), help=help))
     gpu = gpu_of(target)
     read = ttgir if gpu is None else ttgir.for_gpu(gpu)
     return [TritonProgram(read, each, target, build(read, each, target), named) for each in read.kernels]

@@ -54,6 +54,11 @@ def counts_instructions(gpu: Gpu) -> bool:
     return "asynccnt" in load_target(name_of(gpu)).counters
 
 
+def follows_marks(gpu: Gpu) -> bool:
+    """Whether a wait for groups becomes LLVM's `wait.asyncmark`, for which the marks of a text count, too."""
+    return gpu.backend == "hip" and not counts_instructions(gpu)
+
+
 def target_of(gpu: Gpu, asked: str | None = None) -> Target:
     """The target of a file: the one asked for, else its own; `none` is the one of which nothing is known."""
     return as_ttgir_sees_it(load_target(name_of(gpu) if asked is None else "" if asked == "none" else asked))

@@ -23,7 +23,7 @@ from tidegate.graph.model import VARIATIONS
 from tidegate.hosts.wave.context import Context
 from tidegate.hosts.wave.nodes import argument, is_node, op_of, outer
 from tidegate.hosts.wave.numbers import Numbers
-from tidegate.hosts.wave.regions import final_values, initial_values, region_of
+from tidegate.hosts.wave.regions import emitted, final_values, initial_values, region_of, start_of
 from tidegate.hosts.wave.values import Values
 
 UNIFORM, PER_WAVE, DIVERGENT = range(len(VARIATIONS))
@@ -69,7 +69,7 @@ class Agreement:
     def settle(self) -> None:
         flow: list[tuple[Any, Any, str]] = []
         for graph in self.values.reached:
-            for node in graph.nodes:
+            for node in emitted(graph):
                 op = self.values.ops[node]
                 if op in ("set_symbol", "conditional", "iterate"):
                     flow.append((graph, node, op))
@@ -98,7 +98,7 @@ class Agreement:
             levels[key], self.changed = level, True
 
     def loop(self, node: Any, here: int) -> None:
-        axis, start, trips = argument(node, 0), argument(node, 5), self.trips(node)
+        axis, start, trips = argument(node, 0), start_of(node), self.trips(node)
         self.add(self.comes, self.inside(node), max(here, trips))
         self.add(self.symbols, f"$ARG{axis}", trips)
         if start is not None:  # what the axis is set to is the number of the next iteration
@@ -111,7 +111,7 @@ class Agreement:
                 self.add(self.carried, each, max(trips, known))
 
     def trips(self, loop: Any) -> int:
-        axis, start, condition = argument(loop, 0), argument(loop, 5), argument(loop, 6)
+        axis, start, condition = argument(loop, 0), start_of(loop), argument(loop, 6)
         if start is None:
             count = getattr(loop, "count", None)
             return self.level(axis if count is None else count)
@@ -149,7 +149,7 @@ class Agreement:
         if op == "self_index":
             return self.index(node)
         if op == "read":
-            if outer(argument(node, 0)) in self.written:
+            if self.may_be_written(outer(argument(node, 0))):
                 return DIVERGENT  # some may read before it is written, and some behind
             given = [argument(node, number) for number in (3, 4, 5)]  # what its mapping is given, bounds, source
             return max(self.index(node), self.mapping(argument(node, 2)), self.most(given))
@@ -158,6 +158,15 @@ class Agreement:
         if op in _PLAIN and node.args:
             return max(self.level(node.args), self.level(node.kwargs))
         return DIVERGENT
+
+    def may_be_written(self, memory: Any) -> bool:
+        """Whether the kernel writes memory that is not shared; what has no name of its own may be any of it."""
+        if self.values.bases_of(memory):
+            return False
+        arguments = self.values.arguments
+        return memory in self.written or (
+            bool(self.written) and (memory not in arguments or any(each not in arguments for each in self.written))
+        )
 
     def index(self, node: Any) -> int:
         index = getattr(node, "index", None) or {}

@@ -7,6 +7,7 @@ Cost    constant
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ class Array:
     offset: int | None  # in it
     dims: tuple[Any, ...] = ()  # as Wave names them
     element: str = ""  # the type of its elements, if it is one that graphs know
+    padding: int = 0  # elements at the end of each row that hold nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,17 @@ def share_bytes(one: Array, other: Array) -> bool:
     return one.offset < other.offset + other.bytes and other.offset < one.offset + one.bytes
 
 
+def misplaced(array: Array, arrays: Mapping[Any, Array]) -> str:
+    """Why it is not known which bytes an allocation in another one takes; empty if it is."""
+    if array.offset is None:
+        return ""
+    if array.bits % 8:  # Wave counts bits, and LLVM gives such an element a whole byte
+        return "its elements are no whole bytes, and it lies beside others"
+    if not 0 <= array.offset <= arrays[array.root].bytes - array.bytes:
+        return "it reaches beyond the allocation that it lies in"
+    return ""
+
+
 def whole(array: Array, place: g.Ref, *, may: bool = False) -> g.Footprint:
     """All bytes of a buffer."""
     return g.Footprint(place, (), array.bytes, may)
-
-
-def without_scales(dims: tuple[Any, ...]) -> tuple[Any, ...]:
-    from wave_lang.kernel.wave.utils.general_utils import infer_dim
-
-    return tuple(infer_dim(each) for each in dims)

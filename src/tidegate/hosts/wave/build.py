@@ -23,7 +23,7 @@ from itertools import combinations
 from typing import Any
 
 from tidegate.graph import model as g
-from tidegate.hosts.wave.arrays import Array, View, share_bytes, whole
+from tidegate.hosts.wave.arrays import Array, View, misplaced, share_bytes, whole
 from tidegate.hosts.wave.build_state import Unclear
 from tidegate.hosts.wave.context import Context
 from tidegate.hosts.wave.merging import Merging
@@ -42,7 +42,7 @@ from tidegate.hosts.wave.nodes import (
 )
 from tidegate.hosts.wave.parts import find_parts
 from tidegate.hosts.wave.private import find_private
-from tidegate.hosts.wave.regions import initial_values, output_of
+from tidegate.hosts.wave.regions import find_unread, initial_values, output_of
 from tidegate.hosts.wave.twins import Twins
 from tidegate.hosts.wave.values import Bases
 from tidegate.index import WAVE, Const, Index, Name, add
@@ -61,6 +61,7 @@ class Built:
     nodes: tuple[Any, ...]  # point → its node; an insertion before the point goes before it
     unclear: tuple[Unclear, ...]
     widened: tuple[Unclear, ...] = ()  # accesses that are taken for ones to a whole buffer
+    unmodelled: tuple[Unclear, ...] = ()  # what the graph leaves out: nothing is proved of the trace
 
 
 def build(
@@ -73,16 +74,19 @@ def build(
 class _Builder(Merging):
     def built(self) -> Built:
         self.allocations()
+        self.unmodelled += [Unclear(node, why) for node, why in find_unread(self.values)]
         root = self.graphs[self.trace.root_graph]
         self.region(root)
         if self.b.open or not self.b.points:
             self.add(g.End(), output_of(root), "end")
         self.b.parts["free"] = list(self.free.values())
-        return Built(self.b.finish(), tuple(self.nodes), tuple(self.unclear), tuple(self.widened))
+        said = (tuple(each) for each in (self.nodes, self.unclear, self.widened, self.unmodelled))
+        return Built(self.b.finish(), *said)
 
     def allocations(self) -> None:
         """Every allocation is a buffer, but not the one that holds the others; those used in turn are slots of one."""
         arrays = {node: self.memory.array(node) for node in self.values.allocations}
+        self.unmodelled += [Unclear(node, why) for node, array in arrays.items() if (why := misplaced(array, arrays))]
         parents = {array.root for array in arrays.values() if array.offset is not None}
         arrays = {node: array for node, array in arrays.items() if node not in parents}
         pairs = [pair for pair in combinations(arrays, 2) if share_bytes(*(arrays[each] for each in pair))]

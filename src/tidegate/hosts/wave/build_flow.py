@@ -3,7 +3,8 @@
 Needs   `Iterate` and `Conditional` nodes with their graphs
 Gives   points in program order, with what is known of loops
 Keeps   memory that a loop carries has a name of its own, which is assigned where the loop starts and where its body
-        ends; a loop that runs while a condition holds runs any number of times
+        ends; a loop that runs while a condition holds runs any number of times. A symbol is what the text before it has
+        set it to, as in Wave's code generator: what stands before `set_symbol` in a loop never sees the last iteration
 Cost    linear in the nodes
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 from tidegate.graph import model as g
 from tidegate.hosts.wave.agreement import UNIFORM
 from tidegate.hosts.wave.arrays import View
-from tidegate.hosts.wave.build_state import State
+from tidegate.hosts.wave.build_state import State, Unclear
 from tidegate.hosts.wave.conditions import (
     WHOLE,
     compare_arguments,
@@ -25,7 +26,7 @@ from tidegate.hosts.wave.conditions import (
     waves_where,
 )
 from tidegate.hosts.wave.nodes import argument, is_node, op_of
-from tidegate.hosts.wave.regions import final_values, initial_values, output_of, region_of
+from tidegate.hosts.wave.regions import emitted, final_values, initial_values, output_of, region_of, start_of
 from tidegate.index import ZERO, Binary, Compare, Cond, Const, Flag, Index, Name, Truth, add, constant, substitute
 from tidegate.language import ops
 from tidegate.language.ops import Value
@@ -40,13 +41,13 @@ class Flow(State, ABC):
     def operation(self, node: Any) -> None: ...
 
     def region(self, graph: Any) -> None:
-        for node in graph.nodes:
+        for node in emitted(graph):
             self.operation(node)
 
     # --- loops ---
 
     def loop(self, node: Any) -> None:
-        axis, step, start = argument(node, 0), argument(node, 4, 1), argument(node, 5)
+        axis, step, start = argument(node, 0), argument(node, 4, 1), start_of(node)
         carried, graph = self.values.carried[node], self.graphs[region_of(node)]
         around, counters = dict(self.symbols), dict(self.counters)
         under = self.under
@@ -81,7 +82,8 @@ class Flow(State, ABC):
         self.last = -1
         if upper is not None:
             self.stop_turns(node, counter, upper)
-        self.symbols, self.counters, self.under = around, counters, under
+        self.leave(around)
+        self.counters, self.under = counters, under
 
     def know(self, symbol: str, most: int | None, by: int) -> None:
         """The values that a counter has in its loop, from 0 on; none are known of one that the trace sets itself."""
@@ -130,7 +132,9 @@ class Flow(State, ABC):
         for each, value in zip(carried, final, strict=False):
             own = self.views.get(each)
             view = self.view(value) if own is not None and is_node(value) else None
-            if own is not None and view is not None and not own.turns:
+            if own is not None and view is None:
+                self.unmodelled.append(Unclear(each, "the memory that its loop hands on is unknown"))
+            elif own is not None and view is not None and not own.turns:
                 pairs.append((own.name, view.place))
         return tuple(pairs)
 
@@ -153,7 +157,7 @@ class Flow(State, ABC):
 
     def free_loop(self, node: Any, counter: str, starts: Pairs) -> tuple[int, int]:
         """A loop that runs as long as a condition holds, or so often as each wave finds; its head and its test."""
-        axis, start, goes_on = argument(node, 0), argument(node, 5), self.agreement.goes_on(node)
+        axis, goes_on = argument(node, 0), self.agreement.goes_on(node)
         agree = goes_on == "uniform"
         flag = self.memory.fresh(f"{node.name}_goes_on")
         names = (flag, counter) if agree else (counter,)
@@ -165,29 +169,28 @@ class Flow(State, ABC):
         self.under = max(self.under, goes_on, key=g.VARIATIONS.index)
         test = self.add(g.Branch(Flag(flag) if agree else None), node, "trip", insertable=False)
         self.symbols[f"$ARG{axis}"] = counter
-        self.know(f"$ARG{axis}", None, 1)
-        if start is not None:
-            self.symbols[str(axis)] = counter
+        self.know(f"$ARG{axis}", None, 1)  # the axis itself is what was set outside, until the body sets it
         return head, test
 
     def set_symbol(self, node: Any) -> None:
-        """A symbol takes another value, which nobody knows."""
+        """A symbol takes another value, which nobody knows; what has used it keeps the one before."""
         symbol = str(argument(node, 0))
-        if symbol not in self.symbols:
-            name = self.memory.fresh(symbol.strip("$"))
-            self.free[name] = Value(name, INDEX)
-            self.symbols[symbol] = name
+        name = self.symbols[symbol] = self.memory.fresh(symbol.strip("$"))
+        self.free[name] = Value(name, INDEX)
         agree = self.agreement.symbols[symbol] == UNIFORM
-        self.add(g.Havoc((self.symbols[symbol],), agree), node)
+        self.add(g.Havoc((name,), agree), node)
+
+    def leave(self, around: dict[str, str]) -> None:
+        """Behind a region: a symbol that was set in it has no value that Wave could make code of."""
+        self.symbols = {each: name for each, name in around.items() if self.symbols.get(each) == name}
 
     # --- conditionals ---
 
     def conditional(self, node: Any) -> None:
         condition, graph = argument(node, 0), self.graphs[region_of(node)]
-        self.capture(node, graph)
         table = holds_by_wave(condition, self.memory.numbers, self.context)
         half = half_of(table) if table is not None else ""
-        inside = [each for each in graph.nodes if each.op not in ("placeholder", "output")]
+        inside = [each for each in emitted(graph) if each.op not in ("placeholder", "output")]
         if half and inside and all(op_of(each) == "workgroup_barrier" for each in inside):
             for _ in inside:
                 self.sync(ops.ConditionalBarrier(half), node)
@@ -202,22 +205,15 @@ class Flow(State, ABC):
             cond = Flag(flag)
         branch = self.add(g.Branch(cond), node, "conditional")
         around, self.under = self.under, max(self.under, varies, key=g.VARIATIONS.index)
+        symbols = dict(self.symbols)
         self.region(graph)
+        self.leave(symbols)
         self.add(g.Compute(), output_of(graph), "arm")
         done, self.b.open = self.b.open, [branch]
         self.add(g.Compute(), node, "not", insertable=False)
         self.under = around
         self.b.open = [*done, *self.b.open]
         self.add(g.Compute(), node, "join", insertable=False)
-
-    def capture(self, node: Any, graph: Any) -> None:
-        """What a conditional takes from outside, where its graph does not say so itself."""
-        own = [each for each in graph.nodes if each.op == "placeholder"]
-        for each, given in zip(own, argument(node, 2) or (), strict=False):
-            if "lifted" not in each.meta and is_node(given):
-                view = self.view(given)
-                if view is not None:
-                    self.views[each] = view
 
     def condition(self, node: Any, condition: Any, table: list[bool] | None) -> tuple[Cond | None, str]:
         """The condition of a branch, and who agrees on it."""

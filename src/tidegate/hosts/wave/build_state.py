@@ -50,6 +50,7 @@ class State:
         self.nodes: list[Any] = []
         self.unclear: list[Unclear] = []
         self.widened: list[Unclear] = []
+        self.unmodelled: list[Unclear] = []  # what the graph leaves out: nothing is proved of it
         self.views: dict[Any, View] = {}
         self.points: dict[Any, int] = {}  # node → its point
         self.free: dict[str, Value] = {}
@@ -129,10 +130,8 @@ class State:
             case "memory_counter_wait":
                 self.wait(node)
             case _:
-                if argument(node, 0, 0) != 0:  # 0 does nothing
-                    self.unclear.append(
-                        Unclear(node, "the participants of this barrier are unknown: it orders nothing")
-                    )
+                if argument(node, 0, 0) != 0:  # 0 does nothing; any other orders nothing, and may be waited at for ever
+                    self.unmodelled.append(Unclear(node, "the participants of this barrier are unknown"))
                 self.add(g.Compute(), node)
 
     def wait(self, node: Any) -> None:

@@ -57,13 +57,18 @@ def by_iteration(
     width: int,
     waves: int,
     lanes: int,
+    most: int | None = None,
 ) -> Iterations | None:
-    """`starts`: for each of the values of the counters, the first bytes that the threads touch."""
-    lows, shape = shape_of(np.concatenate([each.reshape(waves, -1) for each in starts]), width)
+    """`starts`: for each of the values of the counters, the first bytes that the threads touch.
+
+    `most`: bytes of the buffer, as `shape_of` takes them.
+    """
+    lows, shape = shape_of(np.concatenate([each.reshape(waves, -1) for each in starts]), width, most)
     places = [tuple(lows[waves * number : waves * (number + 1)]) for number in range(len(values))]
     if len(set(places)) > MOST_PLACES:
         return None
-    keys = {lane_key(each, width, waves, lanes) for each in starts}
+    # Of waves that start later than it is said, equal places would not mean equal bytes: they have no key.
+    keys = {lane_key(each, width, waves, lanes) for each in starts} if not shape.moved else {""}
     return Iterations(replace(shape, offset=_chosen(names, values, places)), keys.pop() if len(keys) == 1 else "")
 
 

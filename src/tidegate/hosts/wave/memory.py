@@ -2,8 +2,7 @@
 
 Needs   `Allocate` nodes, and accesses with Wave's index expressions
 Gives   buffers; for each access its footprint
-Keeps   an index that names something unknown, or leaves its buffer, stands for the whole buffer; a copy lands where the
-        first lane of its wave says, side by side for the lanes, as the hardware has it
+Keeps   an index that names something unknown, or leaves its buffer, stands for the whole buffer
 Cost    one evaluation for each different index; the same index is computed once
 
 Element i of a thread lies i further along the dimension that a mapping makes of the fastest one; without a mapping, i
@@ -20,10 +19,13 @@ import numpy as np
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
-from tidegate.hosts.wave.arrays import Array, whole, without_scales
+from tidegate.hosts.wave.arrays import Array, whole
 from tidegate.hosts.wave.context import Context
+from tidegate.hosts.wave.copies import of_lanes, of_tile
 from tidegate.hosts.wave.iterations import Iterations, by_iteration, named_counters, values_of
 from tidegate.hosts.wave.lanes import lane_key
+from tidegate.hosts.wave.mappings import mapped_dims, reads_in_a_row
+from tidegate.hosts.wave.masks import bounds_of, switched_on
 from tidegate.hosts.wave.nodes import argument, op_of, outer, span_of
 from tidegate.hosts.wave.numbers import Numbers, Symbols
 from tidegate.hosts.wave.touched import Touched, in_bytes, touched
@@ -37,6 +39,7 @@ NONE: frozenset[Any] = frozenset()
 Numeric = np.ndarray[Any, Any]
 # Where the arguments of an access stand: elements of a thread, and the mapping.
 _ELEMENTS = {"read": 1, "write": 2, "atomic_add": 2, "atomic_min": 2}
+_COPIED = {"gather_to_lds": 4, "tensor_load_to_lds": 2}  # the type of what a copy moves
 
 
 class Memory:
@@ -80,6 +83,7 @@ class Memory:
             place,
             tuple(argument(node, 0)),
             element if (element := str(argument(node, 2))) in DTYPES else "",
+            self.number(argument(node, 4, 0) or 0, node),
         )
         self.arrays[node] = found
         return found
@@ -120,14 +124,14 @@ class Memory:
 
     def beyond(self, node: Any, array: Array, place: g.Ref) -> g.Footprint | None:
         """All bytes that an access touches which leaves its buffer, and all of the buffer: then nothing is proved
-        (test_wave_believed). Under a mask, lanes that are switched off may be all that leave it."""
-        if self.key(node, array) not in self.outside or self.is_masked(node):
+        (test_wave_believed)."""
+        if self.key(node, array) not in self.outside:
             return None
         low, high = min(0, self.outside[self.key(node, array)][0]), self.outside[self.key(node, array)][1]
         return g.Footprint(replace(place, offset=add(place.offset, Const(low))), (), max(high, array.bytes) - low, True)
 
     def is_masked(self, node: Any) -> bool:
-        return op_of(node) in ("read", "write") and bool(argument(node, 5 if op_of(node) == "write" else 4))
+        return bool(bounds_of(node))
 
     def is_exact(self, node: Any, array: Array, uniform: Uniform) -> bool:
         """Whether the index says which bytes these are."""
@@ -143,7 +147,8 @@ class Memory:
         if found is not None:
             key = self.key(node, array)
             if key not in self.found:
-                self.found[key] = touched(*found, self.context.waves)
+                most = None if self.is_shifted(node) else array.bytes
+                self.found[key] = touched(*found, self.context.waves, most)
             where = self.found[key]
         else:
             iterations = self.iterations(node, array, uniform, turning)
@@ -158,11 +163,13 @@ class Memory:
         if index is None:
             return (op_of(node), node.name)
         starts = tuple(getattr(each, "start", each) for each in index.values())
-        by_size = mapping is not None or op_of(node).startswith("atomic")  # else elements are neighbours in memory
+        bounds = tuple(bounds_of(node).items())
+        # Else elements are neighbours in memory, and all of them are switched on.
+        by_size = mapping is not None or bool(bounds) or op_of(node).startswith("atomic")
         sizes = tuple(getattr(each, "size", 1) for each in index.values()) if by_size else ()
         elements = tuple(elements) if isinstance(elements, list) else elements
-        mapped = id(mapping) if mapping is not None else 0
-        return op_of(node), starts, sizes, elements, mapped, array.strides, array.bits, array.bytes
+        mapped = (id(mapping), mapped_dims(node, array)) if mapping is not None else ()
+        return op_of(node), starts, sizes, elements, mapped, bounds, array.strides, array.bits, array.bytes
 
     def index_of(self, node: Any) -> tuple[Any, Any, Any]:
         """Index, elements of a thread, and mapping of an access; no index if there is none that can be followed."""
@@ -216,7 +223,8 @@ class Memory:
             found = None if values is None else self.tables(node, array, turning, symbols, values)
             made = None
             if found is not None and values is not None:
-                made = by_iteration(names, values, *found, self.context.waves, self.context.lanes)
+                most = None if self.is_shifted(node, turning) else array.bytes
+                made = by_iteration(names, values, *found, self.context.waves, self.context.lanes, most)
             self.turned[(*key, *names)] = made
         return self.turned[(*key, *names)]
 
@@ -226,29 +234,48 @@ class Memory:
         """For all values of some counters what `threads` gives for one."""
         starts: list[Numeric] = []
         widths: set[int] = set()
+        mapping = self.index_of(node)[2]
         for each in values:
             known = {**self.context.sizes, **dict(zip(symbols, each, strict=True))}
-            found = self._threads(node, array, Numbers(Symbols(known, self.context.numbers)), turning)
-            if found is None or not self.stays(node, *found, array):
+            numbers = Numbers(Symbols(known, self.context.numbers))
+            found = self._threads(node, array, numbers, turning)
+            shifted = mapping is None and self.is_shifted(node, turning)
+            if found is None or not self.stays(node, *found, array, numbers, shifted):
                 return None
             starts.append(found[0])
             widths.add(found[1])
         return (starts, widths.pop()) if len(widths) == 1 else None
 
-    def stays(self, node: Any, starts: Numeric, width: int, array: Array) -> bool:
-        """Whether all threads stay in their buffer; notes between which bytes those that leave it lie."""
+    def stays(self, node: Any, starts: Numeric, width: int, array: Array, numbers: Numbers, shifted: bool) -> bool:
+        """Whether all threads stay in their buffer; notes between which bytes those that leave it lie.
+
+        `shifted`: whether all of them add something that nobody knows the number of.
+        """
         low, high = int(starts.min()), int(starts.max()) + width
         if low >= 0 and high <= array.bytes:
             return True
-        if not self.is_shifted(node):  # else where it lies is moved by what nobody knows
-            before = self.outside.get(self.key(node, array), (low, high))
-            self.outside[self.key(node, array)] = (min(low, before[0]), max(high, before[1]))
+        if shifted or self.stays_by_mask(node, starts, array, numbers):
+            return False
+        before = self.outside.get(self.key(node, array), (low, high))
+        self.outside[self.key(node, array)] = (min(low, before[0]), max(high, before[1]))
         return False
 
-    def is_shifted(self, node: Any) -> bool:
-        """Whether all threads add something that nobody knows the number of."""
+    def stays_by_mask(self, node: Any, starts: Numeric, array: Array, numbers: Numbers) -> bool:
+        """Whether only lanes that a mask switches off leave their buffer."""
+        index, elements, mapping = self.index_of(node)
+        count = numbers.constant(elements)
+        if not self.is_masked(node) or mapping is not None or count is None:
+            return False
+        on = switched_on(node, index, count, numbers, self.context.count)
+        if on is None or not bool(on.any()):
+            return on is not None
+        ends = (starts * BITS + on * array.bits)[on > 0]
+        return int(starts[on > 0].min()) >= 0 and int(ends.max()) <= array.bytes * BITS
+
+    def is_shifted(self, node: Any, turning: frozenset[Any] = NONE) -> bool:
+        """Whether all threads add something that nobody knows the number of, beside what they add by turns."""
         index = self.index_of(node)[0] or {}
-        return any(self.split(getattr(each, "start", each))[1] for each in index.values())
+        return any(not turning.issuperset(self.split(getattr(each, "start", each))[1]) for each in index.values())
 
     def split(self, expr: Any) -> tuple[list[Any], list[Any]]:
         """The summands that are known, and the others."""
@@ -263,7 +290,9 @@ class Memory:
         key = self.key(node, array) if key is None else key
         if key not in self.starts:
             found = self._threads(node, array, self.numbers)
-            self.starts[key] = found if found is not None and self.stays(node, *found, array) else None
+            shifted = self.is_shifted(node)
+            stays = found is not None and self.stays(node, *found, array, self.numbers, shifted)
+            self.starts[key] = found if stays else None
         return self.starts[key]
 
     def _threads(
@@ -273,6 +302,8 @@ class Memory:
         if index is None:
             return None
         op = op_of(node)
+        if op in _COPIED and int(argument(node, _COPIED[op]).bitwidth()) != array.bits:
+            return None
         if op == "tensor_load_to_lds":
             return self.tile(index, elements, array, numbers, turning)
         count = self.numbers.constant(elements)
@@ -288,9 +319,8 @@ class Memory:
         if found is None:
             return None
         starts, width = found
-        if op == "gather_to_lds":  # the first lane says where, and the lanes follow one another
-            lanes = self.context.lanes
-            starts = (starts.reshape(-1, lanes)[:, :1] + np.arange(lanes) * width).reshape(-1)
+        if op == "gather_to_lds":
+            return of_lanes(starts, width, array, self.context.lanes)
         return self.counted_up(starts, width, count, index, array) if by_one else (starts, width)
 
     def counted_up(
@@ -328,7 +358,9 @@ class Memory:
     ) -> tuple[Numeric, int] | None:
         """Each element by itself: a mapping may scatter them."""
         is_write = op_of(node) == "write"  # the mapping of an atomic is taken as that of a read
-        shape = without_scales(array.dims)
+        shape = mapped_dims(node, array)
+        if shape is None:
+            return None
         exprs = (mapping.map_output_indices if is_write else mapping.map_input_indices)(shape)
         if len(exprs) != len(array.strides):
             return None
@@ -352,42 +384,21 @@ class Memory:
         in_a_row = apart[:, :1] + np.arange(elements)
         if bool((apart == in_a_row).all()):
             return in_bytes(apart[:, 0], elements, array.bits)
-        row = self.reads_in_a_row(node)
+        row = reads_in_a_row(node, self.context.constraints, self.target) if self.exact else None
         starts = np.hstack([apart, in_a_row]) if row is None else in_a_row if row else apart
         return starts * array.bits // BITS, max(1, array.bits // BITS)
-
-    def reads_in_a_row(self, node: Any) -> bool | None:
-        """Whether Wave's code generator takes elements for neighbours; None: both are taken for touched.
-
-        It does so where the hardware transposes a block, and where it believes that a mapping is contiguous.
-        """
-        if not self.exact or not self.context.constraints:
-            return None
-        from wave_lang.kernel.ops.wave_ops import get_custom
-
-        try:
-            return bool(get_custom(node).is_contiguous_vec(self.context.constraints, self.target))
-        except Exception:  # Wave's own context may be closed by now
-            return None
 
     def tile(
         self, index: Any, sizes: Any, array: Array, numbers: Numbers, turning: frozenset[Any]
     ) -> tuple[Numeric, int] | None:
-        """A copy of a whole tile by one instruction: its rows lie as far apart as those of the buffer."""
+        """A copy of a whole tile by one instruction."""
         shape = [self.numbers.constant(each) for each in sizes]
         known = [each for each in shape if each is not None]
         first = self.linear(index, array, numbers, turning)
-        if first is None or len(known) != len(array.strides):
+        if first is None or len(known) < len(shape) or any(each * array.bits % BITS for each in array.strides[:-1]):
             return None
-        found = in_bytes(first, known[-1], array.bits)
-        if found is None or any(each * array.bits % BITS for each in array.strides[:-1]):
-            return None
-        starts, width = found
-        rows = np.zeros(1, dtype=np.int64)
-        for count, stride in zip(known[:-1], array.strides[:-1], strict=True):
-            rows = (rows[:, None] + np.arange(count) * stride * array.bits // BITS).reshape(-1)
-        corner = starts.reshape(-1, self.context.lanes)[:, :1]
-        return (corner + rows[None, :]).reshape(len(corner), -1), width
+        found = in_bytes(first, 1, array.bits)
+        return None if found is None else of_tile(found[0], known, array, self.context.lanes)
 
     # --- who exchanges with whom ---
 
@@ -408,10 +419,12 @@ class Memory:
         if key not in self.keys:
             found = self.threads(node, array, key)
             self.keys[key] = "" if found is None else lane_key(*found, self.context.waves, self.context.lanes)
-        if not by_parts or not self.keys[key]:
+        where = self.where(node, array, uniform)
+        # Nor does anybody know it of waves that start later than is said of them.
+        if not self.keys[key] or not (by_parts or (where is not None and where.moved)):
             return self.keys[key]
-        where = None if self.is_shifted(node) else self.starts[key]
-        return f"{self.keys[key]}_{blake2b(where[0].tobytes(), digest_size=16).hexdigest()}" if where else ""
+        starts = None if self.is_shifted(node) else self.starts[key]
+        return f"{self.keys[key]}_{blake2b(starts[0].tobytes(), digest_size=16).hexdigest()}" if starts else ""
 
     def may_be_transposed(self, node: Any, array: Array) -> bool:
         """Whether a lane may touch other bytes than its index says.
@@ -427,24 +440,3 @@ class Memory:
             return False
         count = self.numbers.constant(elements)
         return op_of(node) != "read" or count is None or count * array.bits >= TRANSPOSED_BITS
-
-    def is_private(self, accesses: list[tuple[Any, Array]]) -> bool:
-        """Whether each byte that these accesses of one buffer touch belongs to one wave."""
-        waves = self.context.waves
-        if waves == 1:
-            return True
-        owner: Numeric | None = None
-        for node, array in accesses:
-            found = self.threads(node, array)
-            if found is None or self.is_shifted(node):
-                return False
-            starts, width = found
-            if owner is None:
-                owner = np.full(array.bytes, -1, dtype=np.int64)
-            rows = starts.reshape(waves, -1)
-            for wave in range(waves):
-                bytes_ = (rows[wave][:, None] + np.arange(width)).reshape(-1)
-                if ((owner[bytes_] != -1) & (owner[bytes_] != wave)).any():
-                    return False
-                owner[bytes_] = wave
-        return True

@@ -18,6 +18,7 @@ import numpy as np
 
 from tidegate.hosts.wave.arrays import Array
 from tidegate.hosts.wave.memory import Memory, Numeric
+from tidegate.hosts.wave.private import is_private
 from tidegate.hosts.wave.values import Bases, Values
 
 NOBODY = -1
@@ -37,7 +38,7 @@ class Parts:
         for array, nodes in self.groups:
             for part in {self.spans[each] for each in nodes}:
                 own = [each for each in nodes if self.spans[each] == part]
-                if memory.is_private([(each, array) for each in own]):
+                if is_private(memory, [(each, array) for each in own]):
                     self.owned.update(own)
 
 

@@ -11,9 +11,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.hosts.wave.memory import Memory
+import numpy as np
+
+from tidegate.hosts.wave.arrays import Array
+from tidegate.hosts.wave.memory import Memory, Numeric
 from tidegate.hosts.wave.nodes import PASSES_MEMORY, SYNCHRONIZATION
 from tidegate.hosts.wave.values import Bases, Touching, Values
+
+
+def is_private(memory: Memory, accesses: list[tuple[Any, Array]]) -> bool:
+    """Whether each byte that these accesses of one buffer touch belongs to one wave."""
+    waves = memory.context.waves
+    if waves == 1:
+        return True
+    owner: Numeric | None = None
+    for node, array in accesses:
+        found = memory.threads(node, array)
+        if found is None or memory.is_shifted(node):
+            return False
+        starts, width = found
+        if owner is None:
+            owner = np.full(array.bytes, -1, dtype=np.int64)
+        rows = starts.reshape(waves, -1)
+        for wave in range(waves):
+            bytes_ = (rows[wave][:, None] + np.arange(width)).reshape(-1)
+            if ((owner[bytes_] != -1) & (owner[bytes_] != wave)).any():
+                return False
+            owner[bytes_] = wave
+    return True
 
 
 def find_private(values: Values, memory: Memory, shared: frozenset[Any]) -> frozenset[Any]:
@@ -34,6 +59,6 @@ def find_private(values: Values, memory: Memory, shared: frozenset[Any]) -> froz
     found: set[Any] = set()
     for bases, accesses in groups.items():
         array = memory.array(next(iter(bases)))
-        if not bases & taken and memory.is_private([(each.node, array) for each in accesses]):
+        if not bases & taken and is_private(memory, [(each.node, array) for each in accesses]):
             found |= bases
     return frozenset(found)

@@ -29,16 +29,21 @@ class Touched:
     extents: tuple[g.Extent, ...]
     width: int
     may: bool = False
+    moved: bool = False  # whether a wave starts later than the place that stands for it
 
 
-def touched(starts: np.ndarray[Any, Any], width: int, waves: int) -> Touched:
+def touched(starts: np.ndarray[Any, Any], width: int, waves: int, most: int | None = None) -> Touched:
     """`starts`: one row for each wave, the first bytes that its threads touch, `width` bytes at each."""
-    lows, shape = shape_of(starts.reshape(waves, -1), width)
+    lows, shape = shape_of(starts.reshape(waves, -1), width, most)
     return replace(shape, offset=by_wave(lows))
 
 
-def shape_of(rows: np.ndarray[Any, Any], width: int) -> tuple[list[int], Touched]:
-    """Where each row starts, and what all of them touch from there on."""
+def shape_of(rows: np.ndarray[Any, Any], width: int, most: int | None = None) -> tuple[list[int], Touched]:
+    """Where each row starts, and what all of them touch from there on.
+
+    `most`: bytes of a buffer in which all of them stay. A stretch that is longer than what its row touches then starts
+    before it, so as not to reach beyond the buffer (test_wave_touched: `test_a_stretch_stays_in_its_buffer`).
+    """
     sorted_ = [np.unique(row) for row in rows]
     first = sorted_[0] - sorted_[0][0]
     lows = [int(row[0]) for row in sorted_]
@@ -47,8 +52,11 @@ def shape_of(rows: np.ndarray[Any, Any], width: int) -> tuple[list[int], Touched
         if steps is not None:
             extents, wide = steps
             return lows, Touched(ZERO, extents, wide)
-    spans = [int(row[-1] - row[0]) + width for row in sorted_]
-    return lows, Touched(ZERO, (), max(spans), True)
+    wide = max(int(row[-1] - row[0]) + width for row in sorted_)
+    if most is None or min(lows) < 0 or any(int(row[-1]) + width > most for row in sorted_):
+        return lows, Touched(ZERO, (), wide, True)
+    places = [min(low, most - wide) for low in lows]
+    return places, Touched(ZERO, (), wide, True, places != lows)
 
 
 def _steps(starts: np.ndarray[Any, Any], width: int) -> tuple[tuple[g.Extent, ...], int] | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.hosts.wave.nodes import ACCESSES, SYNCHRONIZATION, argument, is_node, op_of, outer
-from tidegate.hosts.wave.regions import carried_values, final_values, initial_values, is_shared, region_of
+from tidegate.hosts.wave.regions import carried_values, emitted, final_values, initial_values, is_shared, region_of
 
 Bases = frozenset[Any]
 NOTHING: Bases = frozenset()
@@ -54,7 +54,7 @@ class Values:
         """The root and what it leads to; notes operations, allocations and loops on the way."""
         names = [root]
         for name in names:  # grows while it is read
-            for node in self.graphs[name].nodes:
+            for node in emitted(self.graphs[name]):
                 op = self.ops[node] = op_of(node)
                 if op == "allocate":
                     if is_shared(node):

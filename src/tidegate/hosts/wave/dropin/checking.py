@@ -1,8 +1,8 @@
 """Are the barriers of a Wave trace enough? The verifier asked, for any trace, whoever put them in.
 
 Needs   a trace; its constraints and sizes, or that it was compiled while Tidegate listened
-Gives   findings: races with both places and a witness, hangs, operations that nobody has described; with advice, also
-        barriers that nothing needs
+Gives   a result that is true only if the trace is proved. Its findings: races with both places and a witness, hangs,
+        operations that nobody has described; with advice, also barriers that nothing needs
 Keeps   places are those of the Wave source, where Wave has kept them; the nodes are named too
 Cost    that of the verifier; what is not proved is run by the simulator
 """
@@ -16,11 +16,12 @@ from weakref import WeakKeyDictionary
 
 from tidegate.assumptions import Assumption
 from tidegate.decided import verdict_on
-from tidegate.diag import BadInput, Finding, Findings, Label, Span
+from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.graph.plan import Plan
 from tidegate.hosts.wave.build import Built, build
 from tidegate.hosts.wave.context import Context, context_of
 from tidegate.passes import Checked, check_session
+from tidegate.results import CheckResult
 from tidegate.session import Session
 from tidegate.targets import Target, load_target
 
@@ -49,18 +50,20 @@ def check(
     constraints: Iterable[Any] | None = None,
     sizes: dict[Any, Any] | None = None,
     advice: bool = False,
-) -> Findings:
+) -> CheckResult:
     """What is wrong with the synchronization of a trace, whoever put it there; nothing is changed.
 
-    No findings are no proof: a trace that the verifier leaves open was run up to a bound. `is_proved` and `verdict` of
-    the list say what was decided.
+    The result is true if the trace is proved, and iterates over its findings. No findings are no proof: a trace that
+    the verifier leaves open was run up to a bound, and is false even if the runs found nothing. `verdict` says in words
+    what was decided.
 
     `target`: the one it was compiled for, if nobody says otherwise. `constraints` and `sizes` are needed only for a
     trace that was compiled while nobody listened; sizes are Wave's `options.subs`. With `advice`, also barriers and
     waits that nothing needs: findings that are warnings.
     """
     program = trace_program(trace, target, constraints=constraints, sizes=sizes)
-    return verdict_on(check_program(program, advice=advice))
+    checked = check_program(program, advice=advice)
+    return CheckResult(program.name, verdict_on(checked), checked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,8 @@ class WaveProgram:
 
     @property
     def unmodelled(self) -> tuple[str, ...]:
-        return ("workgroups of a cluster, which are not modelled",) if self.context.mapped > 1 else ()
+        cluster = ("workgroups of a cluster, which are not modelled",) if self.context.mapped > 1 else ()
+        return (*cluster, *(f"`{each.node.name}`: {each.why}" for each in self.built.unmodelled))
 
     @property
     def assumed(self) -> frozenset[Assumption]:
@@ -89,9 +93,9 @@ class WaveProgram:
         """Operations that are taken for worse than they may be."""
         found = [
             Finding("TG407", f"`{each.node.name}`: {each.why}", (Label(self.place(each.node)),))
-            for each in self.built.unclear
+            for each in (*self.built.unclear, *self.built.unmodelled)
         ]
-        if self.unmodelled:
+        if self.context.mapped > 1:
             message = "the workgroups of a cluster share memory: only accesses within one workgroup were checked"
             found.append(Finding("TG407", message, ()))
         return found

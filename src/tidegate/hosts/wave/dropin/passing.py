@@ -122,7 +122,7 @@ def _say_what(found: Placement, draft: _Draft, exact: Built) -> None:
     found.barriers = tally(exact.graph).barriers
     found.in_loops = tally(exact.graph, (each for each, point in enumerate(points) if point.loop >= 0)).weight
     found.reasons = tuple(_reasons(draft.plan, draft.built))
-    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in exact.unclear)
+    found.unclear = tuple(f"`{each.node.name}`: {each.why}" for each in (*exact.unclear, *exact.unmodelled))
 
 
 def _drafts(
@@ -185,6 +185,8 @@ def find_doubt(exact: Built, target: Target) -> str:
     """Why a trace as it stands is not proved, in words; empty if it is. The graph is the trace's own: nothing coarser
     than what `check` looks at is ever called proved.
     """
+    if exact.unmodelled:
+        return f"`{exact.unmodelled[0].node.name}`: {exact.unmodelled[0].why}"
     wrong = find_wrong(exact.graph, target, inside=True)
     if wrong is None:
         return ""
