@@ -173,7 +173,7 @@ def _which_half(patch: Patch) -> None:
         other = {"low": "high", "high": "low", "": ""}
         return lambda self, count: old(replace(self, x=other[self.x], y=other[self.y]), count)
 
-    changed(patch, Waves, "conds", swapped)
+    changed(patch, Waves, "halves", swapped)
 
 
 @rule("half-open end", "a barrier before the producer orders nothing after it")

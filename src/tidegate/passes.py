@@ -321,10 +321,12 @@ def _run(
     checked: Checked, target: Target, limits: Limits | None, progress: Progress | None, only: tuple[Suspect, ...] | None
 ) -> None:
     """Runs what is not proved: each suspect, or `only` some, is shown again, with its own sizes if need be."""
-    from tidegate.simulate.judge import AT_ONCE, judge
+    from tidegate.simulate.judge import AT_ONCE, WITH_OBJECTS
 
-    assert checked.graph is not None and checked.verification is not None  # noqa: PT018
+    assert checked.session is not None and checked.graph is not None and checked.verification is not None  # noqa: PT018
     limits, asked = limits or AT_ONCE, checked.verification
+    if checked.graph.objects and limits == AT_ONCE:
+        limits = WITH_OBJECTS
     suspects, checked.narrowed = asked.suspects if only is None else only, only is not None
     if only == ():
         return
@@ -333,7 +335,7 @@ def _run(
     limits = replace(limits, shown=frozenset(others | {(y, x) for x, y in others}))
     if not (asked.undecided or limits.count):  # else anything may be wrong
         limits = replace(limits, wanted=None if asked.doubts or asked.outside else frozenset(wanted), sample=True)
-    checked.judgement = judgement = judge(checked.graph, target, limits, progress)
+    checked.judgement = judgement = checked.session.judged(limits, progress)
     known = checked.findings
     checked.findings = [*known, *_new(judgement, known)]
     if limits.sizes:  # no others were asked for

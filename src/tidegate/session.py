@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidegate.graph.build import KernelGraph
     from tidegate.graph.flow import Flow
     from tidegate.hazards.find import Hazards
+    from tidegate.simulate.judge import Judgement, Limits, Progress
     from tidegate.verify.ground import Ground
     from tidegate.verify.model import Verification
     from tidegate.verify.prover import Prover
@@ -74,6 +75,7 @@ class Session:
     note: str = ""
     earlier: Ground | None = None
     _hazards: dict[tuple[str, int], Hazards] = field(default_factory=dict, init=False, repr=False)
+    _judged: dict[Limits, Judgement] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def program(self) -> Kernel | SyncGraph:
@@ -176,6 +178,21 @@ class Session:
         is_host = self.origin is not None
         memory = self.kernel is None and not is_host
         return verify(self.graph, self.target, memory=memory, trusted=is_host, ground=self.ground)
+
+    # --- its runs ---
+
+    def judged(self, limits: Limits, progress: Progress | None = None) -> Judgement:
+        """What came of running it up to these limits."""
+        from tidegate.simulate.judge import judge
+
+        if limits not in self._judged:
+            self._judged[limits] = judge(self.graph, self.target, limits, progress)
+        return self._judged[limits]
+
+    def share_runs(self, other: Session) -> None:
+        """What is known of the runs of this program is known of another session's if that has the same program."""
+        if self._judged and other.target is self.target and other.graph == self.graph:
+            other._judged.update(self._judged)
 
 
 def sessions_of(loaded: Loaded, target: str | None) -> list[Session]:

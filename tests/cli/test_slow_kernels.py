@@ -33,7 +33,7 @@ def test_rows_are_measured_though_the_output_is_a_file(tmp_path: Path) -> None:
 
 def test_a_program_with_hundreds_of_races_is_said_to_be_cut_short() -> None:
     """Each race takes questions: beyond some hundreds nobody reads on, and the verdict says that it stopped."""
-    writes = "\n".join(["  local_write %t, %b[0, 0]"] * 21)
+    writes = "\n".join(["  local_write %t, %b[0, 0]"] * 24)
     text = (
         "target gfx942\n\nkernel @many() waves 4 {\n  %b = alloc : lds<4x4xi32>\n  %t = splat wave : tile<1x4xi32>\n"
         f"{writes}\n  shared_memory_barrier\n{writes}\n}}\n"
@@ -41,5 +41,5 @@ def test_a_program_with_hundreds_of_races_is_said_to_be_cut_short() -> None:
     (kernel,) = parse(text).kernels
     graph = build_graph(kernel, load_target("gfx942")).graph
     found = verify(graph, load_target("gfx942"))
-    assert MOST_SUSPECTS <= len(found.suspects) < 21 * 22
+    assert MOST_SUSPECTS <= len(found.suspects) < 24 * 25
     assert f"the bound of {MOST_SUSPECTS} suspects was reached" in show_verification(found, graph)

@@ -339,6 +339,7 @@ def test_the_picture_of_ping_pong_is_what_its_page_draws(tmp_path: Path, update:
 
 def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
     from tidegate.simulate import configurations as c
+    from tidegate.simulate import explore as e
     from tidegate.simulate import judge as j
     from tidegate.simulate import trip_counts as t
     from tidegate.simulate.unroll import MOST_CALLS, MOST_POINTS
@@ -356,7 +357,9 @@ def test_the_machine_model_has_the_bounds_of_the_judge() -> None:
         f"| {j.MOST_CHOICES} in order | {j.MORE_CHOICES} at random |",
         f"| steps of one run with barrier objects | {j.LONGEST_EXPLORED:,} | {j.FEW_ORDERS} orders at random |",
         f"| {usual.states:,}, with `--explore` {j.EXPLORE.states:,} | {j.RANDOM_ORDERS} orders at random |",
-        f"where a state counts as {j.STATE_COSTS} and a copy of one as {j.COPY_COSTS} | {usual.steps:,}, with",
+        f"| steps of all runs, where {j.POINTS_TO_A_STEP} points or {j.COMPARED_IN_A_STEP} comparisons count as one, "
+        f"and where a state counts as {e.STATE_COSTS} and a copy of one as {e.COPY_COSTS} | {usual.steps:,}, with",
+        f"with barrier objects {j.WITH_OBJECTS.steps:,}, with",
         f"with `--explore` {j.EXPLORE.steps:,} | no further run |",
         f"or if only some configurations are run in any case | {usual.enough:,} |",
         f"numbers that the witness of a suspect names | {usual.replays} in all, and half of the steps |",

@@ -473,7 +473,7 @@ def test_the_page_names_the_bounds() -> None:
     text = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
     assert f"The first {trials.SHOWN_STEPS:,} steps also run the changed programs" in text
     assert f"At most {trials.MOST_TRIALS} changed programs are judged, and {trials.MOST_STEPS:,} steps" in text
-    assert f"At most {pairs.MOST_PAIRS:,} pairs of accesses, and {pairs.MOST_KINDS} kinds of pairs" in text
+    assert f"At most {pairs.MOST_PAIRS:,} pairs of accesses, and {pairs.MOST_KINDS:,} kinds of pairs" in text
     assert f"of more than {stages.MOST_COMPARED} kinds of pairs" in text
     for reason in Reason:
         assert f"| `{reason.name.lower()}` |" in text

@@ -26,7 +26,7 @@ from tidegate.placement.walks import Walk, Walks
 from tidegate.targets import Target
 
 # Pairs of accesses of one program, and kinds of pairs that bytes and slots are asked about beyond what hazards asked.
-MOST_PAIRS, MOST_KINDS = 3_000, 400
+MOST_PAIRS, MOST_KINDS = 3_000, 1_000
 
 Key = tuple[int, int, int, int]
 
@@ -65,7 +65,7 @@ class PairFinder:
         known = self.kinds()
         for first, second in self.candidates():
             if self.count >= MOST_PAIRS or self.kinds() - known > MOST_KINDS:
-                many = f"{MOST_PAIRS:,}" if self.count >= MOST_PAIRS else f"{MOST_KINDS} kinds of"
+                many = f"{MOST_PAIRS:,}" if self.count >= MOST_PAIRS else f"{MOST_KINDS:,} kinds of"
                 self.cut_short = f"the bound of {many} pairs of accesses was reached"
                 break
             pairs += self.pair(first, second)

@@ -31,7 +31,7 @@ from tidegate.verify.say import possible
 from tidegate.verify.verify import MOST_SUSPECTS, verify
 
 # Judgements of changed programs, and steps of all of them (as `Checked.work` counts), after which windows alone decide.
-MOST_TRIALS, MOST_STEPS = 400, 150_000
+MOST_TRIALS, MOST_STEPS = 400, 250_000
 # Steps after which a changed program is run only where the verifier cannot say what is different.
 SHOWN_STEPS = 40_000
 # Of the program as it is, which `tidegate check` looks at for longer.

@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import lcm
 from typing import Any
 
-from tidegate.footprint.compiled import to_function
+from tidegate.compiled import to_function
 from tidegate.footprint.questions import is_counter
 from tidegate.index import Binary, Compare, Cond, Const, Index, Name, names, walk
 

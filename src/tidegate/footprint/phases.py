@@ -17,8 +17,8 @@ from itertools import product
 from math import lcm, prod
 from operator import le
 
+from tidegate.compiled import to_function
 from tidegate.footprint.boxes import box
-from tidegate.footprint.compiled import to_function
 from tidegate.footprint.meetings import KINDS, NO_PAIRS, Ends, Pairs
 from tidegate.footprint.questions import Question, Side, compared_with
 from tidegate.footprint.sequences import period_in

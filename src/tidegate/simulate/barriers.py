@@ -113,7 +113,7 @@ class Barriers:
     waves: int
     leaves: bool = True
     ended: dict[int, Clock | None] = field(default_factory=dict)
-    _meetings: dict[Barrier, _Rendezvous] = field(default_factory=dict)
+    _meetings: dict[str, _Rendezvous] = field(default_factory=dict)  # by the name of the barrier
     _objects: dict[Barrier, _Phases] = field(default_factory=dict)
 
     def copy(self) -> Barriers:
@@ -121,7 +121,7 @@ class Barriers:
             self.waves,
             self.leaves,
             dict(self.ended),
-            {barrier: each.copy() for barrier, each in self._meetings.items()},
+            {name: each.copy() for name, each in self._meetings.items()},
             {barrier: each.copy() for barrier, each in self._objects.items()},
         )
 
@@ -268,14 +268,16 @@ class Barriers:
         ]
 
     def _meeting(self, barrier: Barrier) -> _Rendezvous:
-        if barrier not in self._meetings:
-            self._meetings[barrier] = _Rendezvous([0] * self.waves, [0] * self.waves)
-        return self._meetings[barrier]
+        found = self._meetings.get(barrier.name)
+        if found is None:
+            found = self._meetings[barrier.name] = _Rendezvous([0] * self.waves, [0] * self.waves)
+        return found
 
     def _phases(self, barrier: Barrier) -> _Phases:
-        if barrier not in self._objects:
-            self._objects[barrier] = _Phases(by_parity=barrier.slot is not None)
-        return self._objects[barrier]
+        found = self._objects.get(barrier)
+        if found is None:
+            found = self._objects[barrier] = _Phases(by_parity=barrier.slot is not None)
+        return found
 
 
 def _by_name(item: tuple[Barrier, object]) -> tuple[str, int]:

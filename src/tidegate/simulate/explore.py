@@ -27,6 +27,8 @@ from tidegate.simulate.races import Moment, Party, Watch
 from tidegate.simulate.steps import Arrive, Await, Depart, End, Issue, Step
 
 MOST_STATES = 20_000
+# A state from which open steps are taken, and a copy of the machine, cost as much as so many steps.
+STATE_COSTS, COPY_COSTS = 5, 40
 
 
 @dataclass(slots=True)
@@ -39,6 +41,11 @@ class Explored:
     complete: bool = True
     steps: int = 0
     copies: int = 0  # of the machine
+
+    @property
+    def cost(self) -> int:
+        """In steps."""
+        return self.steps + STATE_COSTS * self.states + COPY_COSTS * self.copies
 
 
 def order_varies(waves: Sequence[Sequence[Step]]) -> bool:

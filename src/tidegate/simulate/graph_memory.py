@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tidegate.compiled import to_function
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
-from tidegate.index import Cond, Index, evaluate, holds, names
+from tidegate.index import Cond, Index, names
 from tidegate.language.types import DTYPES
 from tidegate.simulate.regions import SHARED, Region, Regions
 from tidegate.simulate.spreads import ANYWHERE, Spread, either, plus, spread_of, times
@@ -61,7 +62,7 @@ class GraphMemory:
                 if self.is_unknown(extent.limit):
                     may = True
                 else:
-                    count = max(0, min(count, evaluate(extent.limit, self.env)))
+                    count = max(0, min(count, to_function(extent.limit)(self.env)))
             steps.append((count, extent.stride))
         (buffer,) = place.buffers
         region = self.regions.box(_space(buffer), place.first, tuple(steps), foot.width)
@@ -102,7 +103,7 @@ class GraphMemory:
                     spread = either(_spread(one), _spread(other))
                     buffers = tuple(dict.fromkeys((*one.buffers, *other.buffers)))
                     return one if one == other else PlaceNow(buffers, None, spread)
-                return self.place(then if holds(cond, self.env) else otherwise)
+                return self.place(then if to_function(cond)(self.env) else otherwise)
             case g.Ref(base, slot, offset):
                 if base in self.buffers:
                     buffer = self.buffers[base]
@@ -110,12 +111,12 @@ class GraphMemory:
                         slots = times(self.spread(slot), (buffer.slot_bytes, 0))
                         spread = plus(plus((buffer.offset or 0, 0), slots), self.spread(offset))
                         return PlaceNow((buffer,), None, spread)
-                    first = (buffer.offset or 0) + evaluate(slot, self.env) * buffer.slot_bytes
-                    return PlaceNow((buffer,), first + evaluate(offset, self.env))
+                    first = (buffer.offset or 0) + to_function(slot)(self.env) * buffer.slot_bytes
+                    return PlaceNow((buffer,), first + to_function(offset)(self.env))
                 view = self.views[base]
                 if view.first is None or self.is_unknown(offset):
                     return replace(view, first=None, spread=plus(_spread(view), self.spread(offset)))
-                return replace(view, first=view.first + evaluate(offset, self.env))
+                return replace(view, first=view.first + to_function(offset)(self.env))
 
     def spread(self, index: Index) -> Spread:
         return spread_of(index, self.env, self.unknown)
@@ -133,7 +134,7 @@ class GraphMemory:
         used = self.used.get(id(expr))
         if used is None:
             used = self.used[id(expr)] = tuple(dict.fromkeys(names(expr)))
-        return any(name in self.unknown for name in used)
+        return not self.unknown.isdisjoint(used)
 
     def allocate(self, point: g.Point, name: str, begins: bool) -> None:
         """A buffer comes to life, or its bytes are given back."""

@@ -33,6 +33,7 @@ from tidegate.simulate.explore import (
     run_once,
 )
 from tidegate.simulate.findings import cause_of, clash_finding, hang_finding
+from tidegate.simulate.kept_steps import KeptSteps
 from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
 from tidegate.simulate.position import shape_of
@@ -50,11 +51,12 @@ MOST_CHOICES, MORE_CHOICES = 256, 32
 RANDOM_ORDERS = 16
 # Runs with barrier objects of more steps than this are not explored: so many orders are drawn instead.
 LONGEST_EXPLORED, FEW_ORDERS = 2_000, 4
-# A state from which open steps are taken, and a copy of the machine, cost as much as so many steps.
-STATE_COSTS, COPY_COSTS = 5, 40
-# Steps after which no further configuration is begun. A point that a wave passes, a step that it takes and two accesses
-# that are compared count alike: each takes some ten microseconds.
+# Steps after which no further configuration is begun. A step that a wave takes counts as much as three points that it
+# passes, or three pairs of accesses that are compared: each of these takes some five microseconds.
+POINTS_TO_A_STEP = COMPARED_IN_A_STEP = 3
 MOST_STEPS, FEW_STEPS = 500_000, 90_000
+# Of a program with barrier objects, which nothing but its runs decides.
+OBJECT_STEPS = 200_000
 # Of one run, how often an access is compared with one before it; hundreds of accesses without a barrier reach it.
 MOST_COMPARED = 200_000
 # Where everything that is wanted has been seen, so many steps are enough.
@@ -84,6 +86,7 @@ class Limits:
 
 # Of a command that answers at once, and of one that may take minutes.
 AT_ONCE = Limits(steps=FEW_STEPS)
+WITH_OBJECTS = Limits(steps=OBJECT_STEPS)
 # Of one of many programs that differ little from one that was judged.
 A_TRIAL = Limits(steps=10_000, enough=2_000, replays=3)
 EXPLORE = Limits(states=10 * MOST_STATES, steps=100 * MOST_STEPS, count=4_000)
@@ -135,12 +138,16 @@ class _Judge:
         self.rules: Rules = rules_of(target)
         self.shape = shape_of(graph)
         self.regions = Regions()
+        self.kept = KeptSteps(graph)
+        # Runs that were gone through in all orders, with how often accesses were compared in them.
+        self.decided: dict[tuple[tuple[Step, ...], ...], tuple[Explored, int]] = {}
         self.statements = statements_of(graph)
         self.rng = random.Random(limits.seed)
         self.proxies = self.rules.proxies and crosses_proxies(graph)
         self.meets = any(meets_all(point) for point in graph.points) or not graph.objects
         self.endless = ""
-        self.cost = 0
+        self.cost = 0  # against the limit; what was not done again, because it was known, is not in it
+        self.covered = 0  # the same with what was known, and with each point and comparison in full: is it enough?
         self.result = Judgement()
         self.found: dict[tuple[str, int, int], Finding] = {}
         self.clashes: dict[tuple[str, int, int], tuple[Clash, Configuration]] = {}
@@ -199,7 +206,7 @@ class _Judge:
         limits, seen = self.limits, self.seen
         if limits.first and self.found:
             return True
-        if self.cost < limits.enough:
+        if self.covered < limits.enough:
             return False
         if limits.sample and found.bounded:
             return True
@@ -234,6 +241,7 @@ class _Judge:
             found.candidates,
             found.differ,
             found.most_trips,
+            kept=self.kept,
         )
         for choices in self.ways():
             if self.cost > self.limits.steps:
@@ -248,16 +256,29 @@ class _Judge:
             except Endless as endless:
                 self.endless = self.endless or str(endless)
                 self.cost += MOST_POINTS
+                self.covered += MOST_POINTS
                 self.bound(f"{endless}: runs that do not end are not judged")
                 continue
-            self.cost += around.passed.points
+            self.cost += around.passed.points // POINTS_TO_A_STEP
+            self.covered += around.passed.points
             around.passed.points = 0
             if waves is None:
                 self.bound(f"runs in which all waves pass more than {most_points(self.limits):,} points are not judged")
                 continue
             self.result.runs += 1
-            self.meetings.look(waves)
-            self.judge_run(waves, configuration)
+            if not self.is_repeated(waves):
+                self.meetings.look(waves)
+                self.judge_run(waves, configuration)
+
+    def is_repeated(self, waves: list[tuple[Step, ...]]) -> bool:
+        """Whether another configuration has made the waves do the same: then all was found that there is to find."""
+        known = self.decided.get(tuple(waves))
+        if known is None or self.limits.count:
+            return False
+        explored, compared = known
+        self.result.orders, self.result.steps = self.result.orders + explored.orders, self.result.steps + explored.steps
+        self.covered += explored.cost + compared
+        return True
 
     def unrolled(
         self, around: Surroundings, choices: Choices, configuration: Configuration
@@ -287,13 +308,18 @@ class _Judge:
         verdicts = Verdicts(most=max(self.limits.steps, 0 if self.limits.few else MOST_COMPARED))
         if self.limits.count:
             self.count(waves)
+        explored = Explored()
         for explored in self.explored(waves, verdicts):
             self.result.orders += explored.orders
             self.result.steps += explored.steps
-            self.cost += explored.steps + STATE_COSTS * explored.states + COPY_COSTS * explored.copies
+            self.cost += explored.cost
+            self.covered += explored.cost
             if explored.hang is not None:
                 self.hang(explored.hang, configuration)
-        self.cost += verdicts.compared
+        self.cost += verdicts.compared // COMPARED_IN_A_STEP
+        self.covered += verdicts.compared
+        if self.result.all_orders:  # else other orders may be drawn in a run like it
+            self.decided[tuple(waves)] = (explored, verdicts.compared)
         if verdicts.cut:
             self.bound(f"accesses are compared {verdicts.most:,} times in one run, and not more often")
         else:  # what was not compared may show the other order

@@ -188,11 +188,16 @@ class Machine:
             moved = False
             for wave, state in enumerate(self.waves):
                 while not state.ended:
-                    # An access can always be taken, and is not open.
-                    is_access = type(state.source.step(state.place)) is Issue
-                    if not is_access and (not self.can_step(wave) or self.is_open(wave)):
+                    step = state.source.step(state.place)
+                    if type(step) is Issue and self.on_step is None:  # can always be taken, and is not open
+                        self.taken += 1
+                        state.place += 1
+                        self._issue(wave, step.touch)
+                        state.last = step.touch.key
+                    elif type(step) is not Issue and (not self.can_step(wave) or self.is_open(wave)):
                         break
-                    self.step(wave)
+                    else:
+                        self.step(wave)
                     moved = True
 
     def step(self, wave: int) -> None:

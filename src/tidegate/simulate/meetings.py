@@ -112,7 +112,7 @@ class Meetings:
     def _count(self, waves: Sequence[Sequence[Step]]) -> None:
         """Waves that come to the end of the program must have arrived as often as each other."""
         arrivals = [
-            [s for s in steps if isinstance(s, Arrive) and s.barrier == WORKGROUP and s.where not in self.divergent]
+            [s for s in steps if type(s) is Arrive and s.barrier == WORKGROUP and s.where not in self.divergent]
             for steps in waves
         ]
         stay = [
@@ -122,7 +122,9 @@ class Meetings:
         ]
         if self.leaves and stay:
             longest = max(stay, key=lambda number: len(arrivals[number]))
-            stay = [number for number in stay if not self._ends_early(waves[number], waves[longest])]
+            met = [sum(map(_arrives, steps)) for steps in waves]
+            early = (n for n in stay if met[n] < met[longest] and self._ends_early(waves[n], waves[longest]))
+            stay = sorted(set(stay).difference(early))
         for number in stay[1:]:
             self._compare(stay[0], arrivals[stay[0]], number, arrivals[number])
 
@@ -159,7 +161,7 @@ class Meetings:
 
 
 def _arrives(step: Step) -> bool:
-    return isinstance(step, Arrive) and step.barrier == WORKGROUP
+    return type(step) is Arrive and step.barrier == WORKGROUP
 
 
 def _where(step: Step) -> int:

@@ -24,7 +24,7 @@ class Overlaps(Watch):
     def copy(self) -> Overlaps:
         held = Watch.copy(self)
         facts = (held.regions, held.verdicts, held.proxies, held.varies, held.in_issue_order)
-        return Overlaps(*facts, held.records, held.limit, held.least, {}, set(self.flying))
+        return Overlaps(*facts, held.records, held.limit, held.least, held.count, {}, set(self.flying))
 
     def issue(self, party: Party, clock: Clock, now: Moment) -> None:
         Watch.issue(self, party, clock, now)

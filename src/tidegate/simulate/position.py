@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.graph.joins import find_joins
-from tidegate.graph.model import Branch, SyncGraph
+from tidegate.graph.model import Branch, Dispatch, SyncGraph
 from tidegate.simulate.program_order import Key, arm
 
 
@@ -25,6 +25,7 @@ class Shape:
     heads: tuple[int, ...]
     joins: tuple[int, ...]
     leaves_loop: frozenset[int]  # branches of which one successor lies outside the branch's loop
+    plain: frozenset[tuple[int, int]] = frozenset()  # edges that neither leave a region, nor enter one, nor go back
 
 
 def shape_of(graph: SyncGraph) -> Shape:
@@ -40,7 +41,14 @@ def shape_of(graph: SyncGraph) -> Shape:
         and any(point.loop not in chains[successor] for successor in point.successors)
     )
     joins = find_joins([point.successors for point in graph.points])
-    return Shape(chains, tuple(loop.head for loop in graph.loops), tuple(joins), leaving)
+    ends = {joins[number] for number, point in enumerate(graph.points) if isinstance(point.action, Branch | Dispatch)}
+    plain = frozenset(
+        (number, to)
+        for number, point in enumerate(graph.points)
+        for to in point.successors
+        if to > number and to not in ends and chains[to] == chains[number]
+    )
+    return Shape(chains, tuple(loop.head for loop in graph.loops), tuple(joins), leaving, plain)
 
 
 @dataclass(slots=True)
@@ -64,11 +72,17 @@ class Position:
     point: int
     regions: list[_Region] = field(default_factory=list)
     turns: int = 0  # edges that went back outside of every loop
+    known: Key | None = None  # the part of a key that the regions give, until one of them changes
 
     def __post_init__(self) -> None:
         self._enter(self.point, 0)
 
     def key(self) -> Key:
+        if self.known is None:
+            self.known = self._around()
+        return (*self.known, self.point)
+
+    def _around(self) -> Key:
         parts = [arm(self.program), self.turns]
         for region in self.regions:
             if region.join == LOOP:
@@ -77,7 +91,7 @@ class Position:
                 parts.append(region.number)
             else:
                 parts += (region.number, arm(region.part))
-        return (*parts, self.point)
+        return tuple(parts)
 
     def iterations(self) -> dict[int, int]:
         """The loops around, and which iteration of each this is."""
@@ -85,6 +99,10 @@ class Position:
 
     def move(self, to: int) -> None:
         """Along an edge inside one function."""
+        if (self.point, to) in self.shape.plain:
+            self.point = to
+            return
+        self.known = None
         bottom = self._frame()
         chain = self.shape.chains[to]
         for place in range(bottom, len(self.regions)):
@@ -100,15 +118,18 @@ class Position:
     def take(self, branch: int, which: int) -> None:
         """Into an arm of a branch or a dispatch; the move follows."""
         if branch not in self.shape.leaves_loop:
+            self.known = None
             self.regions.append(_Region(branch, which, self.shape.joins[branch]))
 
     def call(self, entry: int) -> None:
+        self.known = None
         self.regions.append(_Region(self.point, 0, CALL))
         self._enter(entry, len(self.regions))
 
     def come_back(self, call: int, to: int) -> None:
         """From a function to the point after its call."""
         del self.regions[self._frame() - 1 :]
+        self.known = None
         self.point = call
         self.move(to)
 

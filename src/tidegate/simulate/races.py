@@ -35,7 +35,7 @@ FORGET_AT = 48
 MOST_LEFT = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # as `Touch`, not frozen: runs make one for each access
 class Party:
     """One of two accesses: which, of which wave, and after how many departures from the workgroup's barrier."""
 
@@ -66,7 +66,7 @@ class Clash:
         return (self.first.phase + self.second.phase, self.second.wave, self.first.wave)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Moment:
     """Where a wave stands: its own time, its step, and the last step before which all that its lanes did is known to
     all of them; -1: there is none."""
@@ -192,6 +192,7 @@ class Watch:
     records: dict[str, dict[Region, RegionRecords]] = field(default_factory=dict)
     limit: int = FORGET_AT
     least: int = FORGET_AT  # the limit never falls below this
+    count: int = 0  # of all records
     newest: dict[tuple[int, int, Region, int | None], Id] = field(default_factory=dict)
 
     def copy(self) -> Watch:
@@ -199,7 +200,7 @@ class Watch:
             space: {region: group.copy() for region, group in held.items()} for space, held in self.records.items()
         }
         same = (self.regions, self.verdicts, self.proxies, self.varies, self.in_issue_order)
-        return Watch(*same, records, self.limit, self.least, dict(self.newest))
+        return Watch(*same, records, self.limit, self.least, self.count, dict(self.newest))
 
     def issue(self, party: Party, clock: Clock, now: Moment) -> None:
         """An access is issued by a wave that knows `clock`."""
@@ -219,6 +220,7 @@ class Watch:
             if not self.varies:
                 self._replace(group, party, region)
             group.add(Record(party, now))
+            self.count += 1
 
     def is_known(self, record: Record, party: Party) -> bool:
         """Whether two accesses of one wave can show nothing that an easier witness has not shown."""
@@ -239,6 +241,7 @@ class Watch:
             return
         if before in group.records and (not party.touch.is_async or group.records[before].performed is not None):
             del group.records[before]
+            self.count -= 1
         self.newest[key] = (party.wave, party.number)
 
     def performed(self, wave: int, number: int, touch: Touch, now: Moment) -> None:
@@ -261,7 +264,7 @@ class Watch:
 
     def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key], lanes_met: Sequence[int]) -> None:
         """Drops what can meet nobody any more. `clocks` are those of waves that have not ended."""
-        if self.varies or self._count() < self.limit:
+        if self.varies or self.count < self.limit:
             return
         for held in self.records.values():
             for region, group in list(held.items()):
@@ -271,10 +274,8 @@ class Watch:
                     held[region].add(each)
                 if not kept:
                     del held[region]
-        self.limit = max(self.least, 2 * self._count())
-
-    def _count(self) -> int:
-        return sum(len(group.records) for held in self.records.values() for group in held.values())
+        self.count = sum(len(group.records) for held in self.records.values() for group in held.values())
+        self.limit = max(self.least, 2 * self.count)
 
     def _is_over(
         self, record: Record, clocks: Sequence[Clock | None], last: Sequence[Key], lanes_met: Sequence[int]

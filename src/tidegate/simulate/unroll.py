@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tidegate.compiled import to_function
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
-from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index, evaluate, holds
+from tidegate.index import INDEX_TYPES, LANE, WAVE, Cond, Index
 from tidegate.language import ops
 from tidegate.language.types import BarrierObject
 from tidegate.simulate.barriers import WORKGROUP, Barrier
 from tidegate.simulate.choices import Choices
 from tidegate.simulate.graph_memory import GraphMemory, PlaceNow
+from tidegate.simulate.kept_steps import KeptSteps
 from tidegate.simulate.position import Position, Shape
 from tidegate.simulate.regions import Regions
 from tidegate.simulate.steps import (
@@ -39,6 +41,10 @@ from tidegate.simulate.steps import (
     Touch,
 )
 
+# Where a point leads depends on more than the point.
+TURNS = frozenset((g.Branch, g.Dispatch, g.Call, g.Return))
+# Without copies that they name, these are the same steps for all waves that come there in one iteration.
+MADE_ONCE = (ops.WorkgroupBarrier, ops.SharedMemoryBarrier, ops.Signal, ops.Wait, ops.WaitCount)
 # A wave that passes more points than this, or calls deeper than this, is taken not to end.
 MOST_POINTS, MOST_CALLS = 50_000, 64
 
@@ -79,6 +85,7 @@ class Surroundings:
     most_trips: int = 4  # of loops that only free choices end
     used: dict[int, Sequence[str]] = field(default_factory=dict)  # names in expressions, kept from wave to wave
     passed: Passed = field(default_factory=Passed)
+    kept: KeptSteps | None = None  # accesses of other waves and other runs, where these share their sizes' meaning
 
 
 def unroll(
@@ -108,17 +115,27 @@ class _Walker:
         self.position = Position(around.shape, number, program.entry)
         self.calls: list[tuple[int, dict[str, PlaceNow]]] = []  # where from, and the views of the caller
         self.visits: dict[int, int] = {}  # of free branches
+        self.kept = KeptSteps(self.graph) if around.kept is None else around.kept
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> list[Step]:
+        found: list[Step] = []
+        points, position = self.graph.points, self.position
         for _ in range(MOST_POINTS):
             self.around.passed.points += 1
-            number = self.position.point
-            point = self.graph.points[number]
+            number = position.point
+            point = points[number]
+            kind = type(point.action)
             try:
-                yield from self.point(point, number)
-                if isinstance(point.action, g.End):
-                    return
-                self.go_on(point, number)
+                if kind is g.Access:  # most of all points are one of these: runs pass hundreds of thousands
+                    found.append(self.kept_access(point, number, point.action))  # type: ignore[arg-type]
+                elif kind is not g.Compute or point.issues:
+                    found += self.point(point, number)
+                    if kind is g.End:
+                        return found
+                if kind in TURNS:
+                    self.go_on(point, number)
+                else:
+                    position.move(point.successors[0])
             except (ZeroDivisionError, KeyError) as reason:
                 raise Misstep(self.no_value(point, number, reason)) from None
         raise Endless(self.wave, f"passes more than {MOST_POINTS:,} points")
@@ -150,14 +167,13 @@ class _Walker:
                 self.position.come_back(call, self.graph.points[call].successors[0])
                 return
             case _:
-                self.position.move(point.successors[0])
-                return
+                raise AssertionError(point.action)
         self.position.take(number, which)
         self.position.move(point.successors[which])
 
     def decide(self, point: g.Point, number: int, cond: Cond | None) -> int:
         if cond is not None:
-            return 0 if holds(cond, self.env) else 1
+            return 0 if to_function(cond)(self.env) else 1
         self.visits[number] = self.visits.get(number, 0) + 1
         exits = self.exits(number)
         if exits is not None and self.rounds(point, number) > self.around.most_trips:
@@ -181,16 +197,14 @@ class _Walker:
     # --- points ---
 
     def point(self, point: g.Point, number: int) -> Iterator[Step]:
-        if point.issues and not isinstance(point.action, g.Access | g.Unknown | g.Sync):
+        if point.issues and not isinstance(point.action, g.Unknown | g.Sync):
             effect: Effect = "write" if point.role == "global_write" else "read"
             yield self.issue(Touch(number, effect, None, self.queues(point), key=self.position.key()))
         match point.action:
-            case g.Access():
-                yield self.issue(self.access(point, number, point.action))
             case g.Unknown(reaches):
                 yield from self.anything(point, number, reaches)
             case g.Sync(op):
-                yield from self.sync(point, number, op)
+                yield from self.kept_sync(point, number, op)
             case g.Assign(pairs):
                 self.assign(pairs)
             case g.Havoc(given):
@@ -208,7 +222,7 @@ class _Walker:
             if isinstance(value, g.Token):
                 new.append((name, self.tokens.get(value.name, frozenset()), False))
             elif isinstance(value, INDEX_TYPES):
-                new.append((name, evaluate(value, self.env), self.memory.is_unknown(value)))
+                new.append((name, to_function(value)(self.env), self.memory.is_unknown(value)))
             else:
                 new.append((name, self.memory.place(value), False))
         for name, found, unknown in new:
@@ -229,15 +243,27 @@ class _Walker:
 
     # --- accesses ---
 
-    def access(self, point: g.Point, number: int, access: g.Access) -> Touch:
-        regions, may, first = self.memory.touched(point, access.footprint)
-        reports = None
-        if access.mbarrier is not None and access.is_async:
-            reports = self.barrier(access.mbarrier.base, evaluate(access.mbarrier.slot, self.env), point)
+    def kept_access(self, point: g.Point, number: int, access: g.Access) -> Issue:
+        """An access, made once for all waves and runs in which the names that decide it have the same values."""
+        env, by = self.env, self.kept.names_at(number)
+        if by is None or not self.unknown.isdisjoint(by) or self.memory.live.get(access.footprint.place.base) is False:
+            found = Issue(self.access(point, number, access))
+        else:
+            key = (number, self.position.key(), *[env.get(name) for name in by])
+            kept = self.kept.issues.get(key)
+            found = self.kept.issues[key] = Issue(self.access(point, number, access)) if kept is None else kept
         if access.is_async:
             self.open_group[self.issued] = frozenset(each.counter for each in point.issues if not each.most)
             if access.token:
                 self.tokens[access.token] = frozenset((self.issued,))
+        self.issued += 1
+        return found
+
+    def access(self, point: g.Point, number: int, access: g.Access) -> Touch:
+        regions, may, first = self.memory.touched(point, access.footprint)
+        reports = None
+        if access.mbarrier is not None and access.is_async:
+            reports = self.barrier(access.mbarrier.base, to_function(access.mbarrier.slot)(self.env), point)
         size = access.footprint.width
         for extent in access.footprint.extents:
             size *= extent.count
@@ -293,6 +319,17 @@ class _Walker:
 
     # --- synchronization ---
 
+    def kept_sync(self, point: g.Point, number: int, op: object) -> Sequence[Step]:
+        """Synchronization; where nothing but its place decides what it is, made once for all waves and runs."""
+        names_copies = isinstance(op, ops.SharedMemoryBarrier | ops.WaitCount) and bool(op.async_deps)
+        if not isinstance(op, MADE_ONCE) or names_copies:
+            return tuple(self.sync(point, number, op))
+        key = (number, self.position.key())
+        found = self.kept.syncs.get(key)
+        if found is None:
+            found = self.kept.syncs[key] = tuple(self.sync(point, number, op))
+        return found
+
     def sync(self, point: g.Point, number: int, op: object) -> Iterator[Step]:
         key = self.position.key()
         match op:
@@ -328,7 +365,7 @@ class _Walker:
             case ops.MbarrierArrive(barrier=place, expect=expect):
                 yield Arrive(number, self.slot_of(place, point), expect, "mbarrier", key)
             case ops.MbarrierWait(barrier=place, parity=parity):
-                yield Await(number, self.slot_of(place, point), evaluate(parity, self.env), key)
+                yield Await(number, self.slot_of(place, point), to_function(parity)(self.env), key)
             case ops.NullAsyncDep(result=result):
                 self.tokens[result.name] = frozenset()
             case _:
@@ -347,7 +384,7 @@ class _Walker:
         return self.barrier(barrier.name, None, point)
 
     def slot_of(self, place: ops.Place, point: g.Point) -> Barrier:
-        return self.barrier(place.base.name, evaluate(place.slot, self.env), point)
+        return self.barrier(place.base.name, to_function(place.slot)(self.env), point)
 
     def barrier(self, name: str, slot: int | None, point: g.Point) -> Barrier:
         type_ = self.objects[name].type

@@ -43,7 +43,7 @@ from tidegate.placement.place import Options, Placed, find_slots, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
 from tidegate.session import Session, pick_target
-from tidegate.simulate.judge import AT_ONCE, Judgement, Limits, Progress, judge
+from tidegate.simulate.judge import AT_ONCE, WITH_OBJECTS, Judgement, Limits, Progress, judge
 from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.finish import (
@@ -64,8 +64,8 @@ from tidegate.targets import Target, default_target, known_targets
 from tidegate.verify.prover import Prover
 
 EXACT = "optimal"
-# Of a program with barrier objects before anything is inserted: further than what is judged afterwards.
-AS_GIVEN = Limits(steps=150_000)
+# Of a program with barrier objects before anything is inserted: as far as `check` goes, which has often done it.
+AS_GIVEN = WITH_OBJECTS
 
 
 def synchronize_graph(graph: g.SyncGraph, target: Target, options: SyncOptions | None = None) -> Placed:
@@ -164,6 +164,7 @@ def judge_result(
     if not result.options.judge:
         result.findings = run_stages(unit, print_after=None, stop_after="graph", show=show).findings
         return
+    result.unit.share_runs(unit)
     result.checked = run_stages(
         unit,
         print_after=print_after if print_after in names_of(LATE) else None,
@@ -243,10 +244,10 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
 
     Where it proves nothing, and where more is asked for than it demands, hazards alone decide, as placement sees them.
     """
-    target, prover, options = result.unit.target, result.unit.prover, result.options
+    prover, options = result.unit.prover, result.options
     taken = names_in(result.unit.kernel)
     if found.flow.graph.objects:  # asked here and afterwards: was it clean?
-        result.judged = judge(found.flow.graph, target, limits or AS_GIVEN)
+        result.judged = result.unit.judged(limits or AS_GIVEN)
         if bounded := [each for each in result.judged.bounded if each != NO_MORE_TRIPS]:
             note = (
                 f"barrier objects order accesses without a barrier; not all runs were simulated: {'; '.join(bounded)}"

@@ -37,7 +37,11 @@ class Waves:
             yield Compare(">=", name, ZERO)
             yield Compare("<", name, Const(count))
         yield Compare("==" if self.same else "!=", u, v)
-        for name, half in ((u, self.x), (v, self.y)):
+        yield from self.halves(count)
+
+    def halves(self, count: int) -> Iterator[Cond]:
+        """That each of them lies in its half."""
+        for name, half in ((Name(U), self.x), (Name(V), self.y)):
             if half:
                 yield Compare("<" if half == "low" else ">=", name, Const(count // 2))
 

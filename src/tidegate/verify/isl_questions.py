@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from tidegate.footprint.arithmetic import ANY, Range
 from tidegate.footprint.model import Footprints
 from tidegate.graph import model as g
-from tidegate.index import TRUE, WORKGROUP, Compare, Cond, Const, Name, names, why_not_affine
+from tidegate.index import TRUE, WORKGROUP, Compare, Cond, Const, Name, Truth, names, why_not_affine
 from tidegate.language.points import UNDECIDED, Undecided, find_point, may_have_point
 from tidegate.verify.paths import U, V
 
@@ -38,6 +38,8 @@ class Questions:
 
     def holds(self, conds: Sequence[Cond]) -> bool:
         """Whether there may be a point."""
+        if _contradict(conds):
+            return False
         self.count += 1
         found = may_have_point(self.ranged(conds))
         self.given_up += found is UNDECIDED
@@ -64,6 +66,26 @@ class Questions:
             return 0, None
         opaque = self.footprints.opaques.get(name.split("@")[0])
         return (opaque.low, opaque.high) if opaque is not None else ANY
+
+
+def _contradict(conds: Iterable[Cond]) -> bool:
+    """Whether bounds of one name leave no value, or a condition never holds: a look is enough, and isl is not asked."""
+    least: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for cond in conds:
+        match cond:
+            case Truth(False):
+                return True
+            case Compare("<" | "<=", Name(name), Const(value)):
+                bound = value - (cond.op == "<")
+                most[name] = min(bound, most.get(name, bound))
+            case Compare(">" | ">=", Name(name), Const(value)):
+                bound = value + (cond.op == ">")
+                least[name] = max(bound, least.get(name, bound))
+            case Compare("==", Name(name), Const(value)):
+                most[name] = min(value, most.get(name, value))
+                least[name] = max(value, least.get(name, value))
+    return any(name in most and most[name] < bound for name, bound in least.items())
 
 
 def _late(name: str) -> tuple[int, str]:

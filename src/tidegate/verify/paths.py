@@ -59,6 +59,7 @@ class Paths:
         self.where_it_lies: dict[str, set[int]] = {}  # base of an earlier iteration → that it is one
         self.eliminated: dict[tuple[Conds, str], Conds | None] = {}
         self.replaced: dict[tuple[int, str, Index], int] = {}
+        self.simplified: dict[tuple[tuple[Conds, ...], int], tuple[tuple[Conds, ...], bool]] = {}  # of searches
         self.book = CondBook()
         self.edges: dict[tuple[int, int, Iterations, Step | None, str | None], tuple[Iterations, Conds]] = {}
         self.math = Arithmetic(_Ranges({each.name: (1, None) for each in flow.graph.sizes}))

@@ -10,7 +10,7 @@ Cost    each node once for each state and iteration in which it is met; one that
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.footprint.values import iteration
@@ -79,16 +79,26 @@ class Search:
             waiting = self.waiting.pop(key, None)
             if waiting is None:
                 continue
-            ways, loose = _simplified(waiting.ways, self.paths.book, 1 if self.is_long() else MOST_WAYS)
+            ways, loose = self.simplified(tuple(waiting.ways), 1 if self.is_long() else MOST_WAYS)
             node, state, iterations = key
             known = self.done.setdefault((node, iterations), [])
             # Whoever knew less, and had less asked of it, has met all that is met from here.
             self.paths.effort += len(known) * len(ways) // COMPARISONS
             weaker = [way for other, way in known if is_weaker(other, state)]
-            ways = [way for way in ways if not any(each <= way for each in weaker)]
+            ways = tuple(way for way in ways if not any(map(way.issuperset, weaker)))
             if ways:
                 known += [(state, way) for way in ways]
-                self.visit(key, tuple(ways), waiting.loose or loose, turns)
+                self.visit(key, ways, waiting.loose or loose, turns)
+
+    def simplified(self, ways: tuple[Conds, ...], most: int) -> tuple[tuple[Conds, ...], bool]:
+        """Straight code asks for nothing: what comes to one node mostly comes to the next one as well."""
+        if len(ways) == 1:
+            return ways, False
+        known = self.paths.simplified.get((ways, most))
+        if known is None:
+            found, loose = _simplified(ways, self.paths.book, most)
+            known = self.paths.simplified[ways, most] = (tuple(found), loose)
+        return known
 
     def is_long(self) -> bool:
         return self.visits > (PATIENCE if self.paths.effort < MOST_EFFORT // 3 else LITTLE_PATIENCE)
@@ -208,19 +218,18 @@ def spend(paths: Paths, effort: int) -> None:
         raise TooMuch(f"the bound of {most:,} steps back along its paths was reached")
 
 
-def _simplified(ways: list[Conds], book: CondBook, most: int) -> tuple[list[Conds], bool]:
+def _simplified(ways: Sequence[Conds], book: CondBook, most: int) -> tuple[list[Conds], bool]:
     """Ways of which one holds if and only if one of the given ones does; or, if there are too many, what all ask."""
-    if len(ways) == 1:
-        return ways, False
     found: list[Conds] = list(dict.fromkeys(ways))
     changed = True
     while changed:
         changed = False
-        found = [way for way in found if not any(other < way for other in found)]
+        found = [way for way in found if not any(map(way.__gt__, found))]
         for place, one in enumerate(found):
             for other in found[place + 1 :]:
-                alone, theirs = one - other, other - one
-                if len(alone) == len(theirs) == 1 and book.negation(next(iter(alone))) == next(iter(theirs)):
+                if len(one) != len(other) or len(alone := one - other) != 1:
+                    continue
+                if book.negation(next(iter(alone))) == next(iter(other - one)):
                     found.append(one & other)
                     changed = True
                     break

@@ -38,7 +38,7 @@ from tidegate.verify.searching import OneWrong, SearchMode, Unordered
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
 
 HALVES = ("low", "high")
-MOST_SUSPECTS = 200
+MOST_SUSPECTS = 250
 
 
 def verify(
