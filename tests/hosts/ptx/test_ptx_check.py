@@ -380,6 +380,24 @@ def test_threads_that_do_not_copy_need_not_wait(change: dict[str, object], right
     assert proved(SOME_COPY.format(**{**SOME, **change}), (64,)) == right
 
 
+CHOSEN_WAIT = """ld.global.u32 %r6, [%rd1+64];
+  setp.gt.u32 %p3, %r6, 0;
+  @%p3 bra $L3;
+  cp.async.wait_group 0;
+  bra $L2;
+$L3:
+  cp.async.wait_all;"""
+
+
+@pytest.mark.parametrize(("wait", "certain"), [(CHOSEN_WAIT, False), ("", True)])
+def test_waits_that_each_thread_chooses_make_a_race_possible_only(wait: str, certain: bool) -> None:
+    """Every thread waits in one of two ways, which a graph of waves cannot say: this is right, but not proved."""
+    found = check(kernel(SOME_COPY.format(**{**SOME, "wait": wait}), size=8192), (64,))
+    assert not found.is_proved
+    assert found.findings
+    assert all((each.code != "TG106") == certain for each in found.findings)
+
+
 @pytest.mark.parametrize(
     ("value", "other", "right"),
     [

@@ -131,7 +131,9 @@ class _Build:
         name = self.maps.get(step.starts)
         if name is None:
             name = self.maps[step.starts] = self.builder.threads(f"%t{len(self.maps)}", step.starts)
-        foot = g.Footprint(g.Ref(self.buffers[step.array], ZERO, step.plus), (), step.bytes, step.may, name)
+        # Waits of some threads only are left out, so what races here may be ordered by them (test_ptx_check).
+        may = step.may or (self.explored.parts_wait and isinstance(touch, m.Touch) and touch.is_async)
+        foot = g.Footprint(g.Ref(self.buffers[step.array], ZERO, step.plus), (), step.bytes, may, name)
         if not isinstance(touch, m.Touch):  # of an operation without a description
             self.builder.add(g.Access("write", foot), label=label, role="other", at=step.op.at)
             return

@@ -366,7 +366,9 @@ class Effects:
         for op in find_endings(self.out.nodes, self.ends):
             self.problem(op, "threads that touch shared memory and end while others continue")
         for node in self.out.nodes:
-            node.steps = [step for step in node.steps if self.is_of_all_who_copy(step)]
+            certain = [step for step in node.steps if self.is_of_all_who_copy(step)]
+            self.out.parts_wait |= len(certain) < len(node.steps)
+            node.steps = certain
 
 
 def _all_or(mask: Mask) -> tuple[bool, ...] | None:
