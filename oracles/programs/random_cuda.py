@@ -9,6 +9,7 @@ Keeps   addresses and branches depend on thread numbers, constants and the argum
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 HEAD = "#include <cuda_pipeline.h>\n"
@@ -23,10 +24,15 @@ class Made:
 
 
 def make(seed: int) -> Made:
+    return made_of(seed, _PATTERNS, (1, 1, 2, 3))
+
+
+def made_of(seed: int, patterns: Sequence[Callable[[Maker], str]], parts: Sequence[int]) -> Made:
+    """A kernel of as many patterns as one of the numbers `parts` says."""
     rnd = random.Random(seed)
     maker = Maker(rnd)
-    parts = [rnd.choice(_PATTERNS)(maker) for _ in range(rnd.choice((1, 1, 2, 3)))]
-    body = "\n  BLOCK\n".join(parts)
+    chosen = [rnd.choice(patterns)(maker) for _ in range(rnd.choice(parts))]
+    body = "\n  BLOCK\n".join(chosen)
     body = weaken(rnd, body) if rnd.random() < 0.5 else body
     body = body.replace("BLOCK", BARRIER).replace("LANES", WARP)
     arrays = "".join(f"  {each}\n" for each in maker.arrays)

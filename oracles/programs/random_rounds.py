@@ -8,22 +8,11 @@ Keeps   about half of the kernels lack a barrier, or index another place. Small 
 
 from __future__ import annotations
 
-import random
-
-from oracles.programs.random_cuda import BARRIER, WARP, Made, Maker, weaken
+from oracles.programs.random_cuda import Made, Maker, made_of
 
 
 def make(seed: int) -> Made:
-    rnd = random.Random(seed)
-    maker = Maker(rnd)
-    parts = [rnd.choice(_PATTERNS)(maker) for _ in range(rnd.choice((1, 1, 2)))]
-    body = "\n  BLOCK\n".join(parts)
-    body = weaken(rnd, body) if rnd.random() < 0.5 else body
-    body = body.replace("BLOCK", BARRIER).replace("LANES", WARP)
-    arrays = "".join(f"  {each}\n" for each in maker.arrays)
-    head = f'extern "C" __global__ void k{seed}(float *out, const float *in, int n) {{\n'
-    shape = "  int t = threadIdx.x + blockDim.x * threadIdx.y;\n  float acc = 0;\n"
-    return Made(f"k{seed}", f"{head}{arrays}{shape}{body}\n  out[t] = acc;\n}}\n", maker.block)
+    return made_of(seed, _PATTERNS, (1, 1, 2))
 
 
 def _remainder(m: Maker) -> str:

@@ -21,9 +21,8 @@ from tidegate.verify.state import State, is_weaker
 
 MOST_ROUNDS = 80  # that are told apart while the state changes
 MOST_GUARDED = 4  # and while only conditions do
-MOST_TOLD = (
-    16  # trips of a loop, if that is all it runs, in which each iteration keeps its own count of what is behind it
-)
+# Trips of a loop, if that is all it runs, in which each iteration keeps its own count of what is behind it.
+MOST_TOLD = 16
 MOST_WAYS = 12  # conditions under which one node is met in one state
 MOST_EFFORT = 100_000  # visits of nodes in all searches of a flow, for each of so many nodes
 NODES = 1_500
