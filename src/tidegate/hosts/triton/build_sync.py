@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from math import prod
 
 from tidegate.diag import BadInput, Finding, Label
@@ -183,7 +184,7 @@ class Synchronization(Memory):
         left = self.counted.get(id(op)) if op.operands and self.counted is not None else None
         if effect.unit == "groups":
             found = count if not op.operands else None if left is None else left.count
-            larger = effect.wait == "async" and self.jumps_over_copies()
+            larger = effect.wait == "async" and self.jumps_over_copies
             larger |= not op.operands and self.calls_for_copies(effect.wait)
             none = found == 0 and (effect.wait == "tdm" or self.is_closed_at(op))
             return found if none or not larger else None
@@ -232,6 +233,7 @@ class Synchronization(Memory):
         rows = (self.effect(op) for each in others for op in walk(each))
         return any(queue in (row.queue, row.commit) for row in rows)
 
+    @cached_property
     def jumps_over_copies(self) -> bool:
         """Whether a wave may issue fewer instructions for a group than Triton counts for it.
 
