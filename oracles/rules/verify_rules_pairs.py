@@ -222,7 +222,6 @@ rule("different programs", "waves with different programs may arrive differently
     _without_reason("different programs")
 )
 rule("waves that disagree", "all waves come to every barrier")(_without_reason("waves disagree"))
-rule("waves that end", "a wave that has ended arrives no more")(_without_reason("end before others"))
 rule("other barriers", "a pair may belong to another barrier than the workgroup's")(
     _without_reason("other than the workgroup's")
 )

@@ -35,7 +35,7 @@ from tidegate.placement.pieces import Piece, find_pieces, removal_order
 from tidegate.placement.stores import find_stores, waits_for
 from tidegate.session import Session, sessions_of
 from tidegate.synchronize import SyncOptions, propose
-from tidegate.synchronize.redundant import REMOVED
+from tidegate.synchronize.redundant import can_go
 from tidegate.targets import Target
 from tidegate.verify.prover import Prover
 from tidegate.verify.verify import is_ordered, verify
@@ -111,7 +111,7 @@ class Pieces:
         """By the verifier: barriers that go one after the other."""
         gone: list[Piece] = []
         for piece in sorted(self.all, key=lambda each: removal_order(each, self.graph)):
-            if piece.kind in REMOVED and not piece.pinned and not self.stores(piece) and self.without(*gone, piece):
+            if can_go(piece, self.graph) and not self.stores(piece) and self.without(*gone, piece):
                 gone.append(piece)
         return {point for each in gone for point in each.points}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tidegate.footprint.model import Touch
 from tidegate.index import TRUE, WAVE, Binary, Compare, Cond, Const, Index, Name, why_not_affine
-from tidegate.language.points import _Text
+from tidegate.language.points import IslText
 
 
 def access_map(touch: Touch, counters: list[str], params: list[str]) -> str:
@@ -33,7 +33,7 @@ def access_map(touch: Touch, counters: list[str], params: list[str]) -> str:
                 place = Binary("+", place, Binary("*", Name(step), Const(span.stride)))
             conds += [Compare(">=", Name("b"), place), Compare("<", Name("b"), Binary("+", place, Const(touch.width)))]
             hidden += steps
-        text = _Text(variables)
+        text = IslText(variables)
         body = " and ".join(f"({text.cond(cond)})" for cond in conds) or "1 = 1"
         more = "".join(f" and ({each})" for each in text.defined)
         bound = [*hidden, *text.hidden]

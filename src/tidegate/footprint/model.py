@@ -95,6 +95,15 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectUse:
+    """Which slot of a barrier object an operation is about, and the parity of the phase that it waits for."""
+
+    object: str
+    slot: Index
+    parity: Index | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """What could not be said exactly, and where."""
 
@@ -116,6 +125,7 @@ class Footprints:
     branches: dict[int, tuple[Cond, ...]]  # node → when it goes to each of its successors
     notes: tuple[Note, ...]
     parting: frozenset[int]  # branches on what differs between waves or lanes, whatever stands around them
+    uses: Mapping[int, ObjectUse]  # node → of a barrier object with phases
 
     def class_of(self, node: int) -> int:
         """Equal for accesses that touch the same bytes in the same loop under the same conditions."""

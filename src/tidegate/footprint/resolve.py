@@ -12,9 +12,10 @@ Cost    near-linear in the nodes: one walk, then one look at each access
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tidegate.collecting import no_collecting
-from tidegate.footprint.model import Footprints, Note, Pieces, Shape, Span, Touch
+from tidegate.footprint.model import Footprints, Note, ObjectUse, Pieces, Shape, Span, Touch
 from tidegate.footprint.solve import Solver
 from tidegate.footprint.values import View
 from tidegate.footprint.walk import Facts, Raw, Walk
@@ -67,7 +68,12 @@ class _Finish:
             branches,
             tuple(self.notes),
             frozenset(self.walk.parting),
+            {node: self.use(each) for node, each in self.walk.uses.items()},
         )
+
+    def use(self, use: ObjectUse) -> ObjectUse:
+        slot = self.solver.close_index(use.slot)
+        return replace(use, slot=slot, parity=None if use.parity is None else self.solver.close_index(use.parity))
 
     def runs(self, loop: int, trips: Callable[[int], Index | None]) -> Index | None:
         """How often a loop runs, over canonical names."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from tidegate.footprint.arithmetic import both, negate
 from tidegate.footprint.environment import Environment, differences, levels_for
 from tidegate.footprint.expressions import MOST_SIZE, Env, Expressions
+from tidegate.footprint.model import ObjectUse
 from tidegate.footprint.names import set_by
 from tidegate.footprint.order import order_of
 from tidegate.footprint.sequences import kept_range
@@ -26,6 +27,7 @@ from tidegate.footprint.values import Spot, Value, View, size_of
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.index import INDEX_TYPES, TRUE, WAVE, ZERO, Cond, Const, Flag, Index, Name, names, show
+from tidegate.language import ops
 
 MOST_WAYS = 16  # edges into a join that are told apart
 
@@ -70,6 +72,7 @@ class Walk(Expressions):
         self.steering: list[set[str]] = [set() for _ in flow.loops]  # loop → names that decide where waves go in it
         self.parting: set[int] = set()  # branches on what differs between waves or lanes
         self.raw: dict[int, Raw] = {}
+        self.uses: dict[int, ObjectUse] = {}  # of barrier objects
         self.starting = frozenset(flow.entries)
         self.heads: dict[str, tuple[int, int]] = {}  # @ name → loop, name
         self.exit_value: Callable[[str, Value, int, int], Value]  # set by the solver of loops
@@ -279,13 +282,20 @@ class Walk(Expressions):
     def act(self, node: int, env: Env, facts: Facts | None) -> Env:
         action = self.flow.action(node)
         match action:
-            case g.Access(footprint=foot):
+            case g.Access(footprint=foot, mbarrier=told):
+                if told is not None:
+                    self.uses[node] = ObjectUse(told.base, self.value(told.slot, env, node))
                 limits = tuple(
                     None if each.limit is None else self.value(each.limit, env, node) for each in foot.extents
                 )
                 self.raw[node] = Raw(self.place(foot.place, env, node), limits, facts)
             case g.Unknown(reaches):
                 self.raw[node] = self.unknown(reaches, env, node, facts)
+            case g.Sync(ops.MbarrierArrive(barrier=at)):
+                self.uses[node] = ObjectUse(at.base.name, self.value(at.slot, env, node))
+            case g.Sync(ops.MbarrierWait(barrier=at, parity=parity)):
+                slot = self.value(at.slot, env, node)
+                self.uses[node] = ObjectUse(at.base.name, slot, self.value(parity, env, node))
             case g.Assign(pairs):
                 return env.put(self.assigned(pairs, env, node))
             case g.Havoc(given, agree):

@@ -87,7 +87,7 @@ def _question(conds: Sequence[Cond], order: Sequence[str]) -> tuple[str, list[st
     found: dict[str, None] = dict.fromkeys(order)
     for cond in conds:
         found.update(dict.fromkeys(names(cond)))
-    text = _Text({name: f"v{number}" for number, name in enumerate(found)})
+    text = IslText({name: f"v{number}" for number, name in enumerate(found)})
     body = " and ".join(f"({text.cond(cond)})" for cond in conds) or "1 = 1"
     outer = ", ".join(text.variables.values())
     hidden = f"exists {', '.join(text.hidden)} : " if text.hidden else ""
@@ -185,7 +185,7 @@ def _coordinates(point: Any, count: int) -> tuple[int, ...]:
     return tuple(int(point.get_coordinate_val(isl.dim_type.set, place).to_python()) for place in range(count))
 
 
-class _Text:
+class IslText:
     """Conditions in isl's notation. Hidden variables stand for the results of `select`, `min` and `max`."""
 
     def __init__(self, variables: dict[str, str]) -> None:

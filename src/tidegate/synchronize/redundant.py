@@ -2,9 +2,8 @@
 
 Needs   a plan, and the prover of its graph
 Gives   a plan without redundant barriers: those that stand in the program are deleted, those of the plan not inserted
-Keeps   after each step the program is proved; pinned barriers, barrier objects, staggers and waits for stores
-        stay. The order is that of
-        advice: the dearest first, of equal ones those that drain nothing, then the first in the text
+Keeps   after each step the program is proved; pinned barriers, staggers and waits for stores stay. The order is
+        that of advice: the dearest first, of equal ones those that drain nothing, then the first in the text
 Cost    a proof for each barrier, up to `MOST_POINTS` points in all of them
 """
 
@@ -16,9 +15,9 @@ from dataclasses import dataclass
 from tidegate.graph import model as g
 from tidegate.graph.barriers import weights_of
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
-from tidegate.language.ops import SharedMemoryBarrier, WorkgroupBarrier
-from tidegate.placement.groups import PAIR, SINGLE
-from tidegate.placement.pieces import find_pieces
+from tidegate.language.ops import SharedMemoryBarrier, Signal, Wait, WorkgroupBarrier
+from tidegate.placement.groups import OBJECT, PAIR, SINGLE
+from tidegate.placement.pieces import Piece, find_pieces
 from tidegate.placement.stores import find_stores, waits_for
 from tidegate.verify.prover import Prover
 
@@ -59,7 +58,7 @@ def _barriers(plan: Plan, graph: g.SyncGraph) -> Iterator[_Barrier]:
     changed = {edit.point: edit.op for edit in plan.edits if isinstance(edit, Change)}
     stores = find_stores(graph)
     for piece in find_pieces(graph):
-        if piece.kind in REMOVED and not piece.pinned and gone.isdisjoint(piece.points):
+        if can_go(piece, graph) and gone.isdisjoint(piece.points):
             actions = ((point, graph.points[point].action) for point in piece.points)
             ops = [changed.get(point, each.op) for point, each in actions if isinstance(each, g.Sync)]
             if not any(waits_for(op, stores) for op in ops):
@@ -68,6 +67,14 @@ def _barriers(plan: Plan, graph: g.SyncGraph) -> Iterator[_Barrier]:
     for edit in plan.edits:
         if isinstance(edit, Insert) and isinstance(edit.op, WHOLE):
             yield _Barrier((edit.before,), edit, weights[edit.before], isinstance(edit.op, SharedMemoryBarrier))
+
+
+def can_go(piece: Piece, graph: g.SyncGraph) -> bool:
+    """Whether a plan may delete it. An object that copies report to is left alone."""
+    if piece.pinned or piece.kind not in (*REMOVED, OBJECT):
+        return False
+    ops = [action.op for point in piece.points if isinstance(action := graph.points[point].action, g.Sync)]
+    return piece.kind != OBJECT or all(isinstance(op, Signal | Wait) for op in ops)
 
 
 def _without(barrier: _Barrier, plan: Plan) -> Plan:

@@ -32,10 +32,14 @@ MOST_AHEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """`ahead`: how many more arrivals the low half has made than the high one, before each node."""
+    """`ahead`: how many more arrivals the low half has made than the high one, before each node.
+
+    `beyond`: there is more than barriers of one workgroup that runs one program.
+    """
 
     ahead: dict[int, int]
     undecided: tuple[str, ...] = ()
+    beyond: bool = False
     staggers: bool = False
     signalled: frozenset[int] = frozenset()  # nodes between a signal and its wait, on some path
 
@@ -45,7 +49,7 @@ def find_protocol(
 ) -> Protocol:
     reasons = tuple(_reasons(flow, events, parting))
     if reasons:
-        return Protocol({}, reasons)
+        return Protocol({}, reasons, beyond=True)
     turns = _Turns(flow, events, meet, reach)
     reasons = tuple(turns.mistakes())
     return Protocol({}, reasons) if reasons else _ahead(flow, events)
@@ -151,7 +155,7 @@ def _ahead(flow: Flow, events: dict[int, tuple[Event, ...]]) -> Protocol:
                 stack.append(successor)
             elif known[successor] != ahead:
                 return Protocol({}, ("conditional barriers that depend on the path",))
-    return Protocol(known, (), staggers, _signalled(flow, events))
+    return Protocol(known, staggers=staggers, signalled=_signalled(flow, events))
 
 
 def _signalled(flow: Flow, events: dict[int, tuple[Event, ...]]) -> frozenset[int]:

@@ -30,9 +30,11 @@ from tidegate.verify.asked import Point, Waves
 from tidegate.verify.events import Access, LaneFence, conflict
 from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
+from tidegate.verify.objects.model import Outside
+from tidegate.verify.objects.prove import Proof, fences_of, prove
 from tidegate.verify.parting import between
 from tidegate.verify.paths import WILD, Iterations
-from tidegate.verify.protocol import find_protocol
+from tidegate.verify.protocol import Protocol, find_protocol
 from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.searching import OneWrong, SearchMode, Unordered
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
@@ -109,6 +111,7 @@ class _Verifier:
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
         self.looked: set[int] = set()  # nodes whose events the searches of one stretch have asked for
+        self.proof: Proof | None = None  # of a program with barrier objects
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
         self.paths.effort = self.saved = 0  # steps of searches, and of those that an earlier proof has made
         self.before = (self.meet.asked, self.meet.isl.count)
@@ -117,9 +120,10 @@ class _Verifier:
     def verify(self, memory: bool, at_once_first: bool = False) -> Verification:
         try:
             self.protocol = find_protocol(self.flow, self.events, self.meet, self.parting, self.reach)
-            undecided = self.protocol.undecided or self.ground.contradiction(memory)
+            undecided = self.beyond_barriers() or self.ground.contradiction(memory)
             if undecided:
                 return Verification(undecided=undecided)
+            self.take_clashes()
             if at_once_first:  # a question for each access, where searches may take thousands of steps
                 self.at_once()
             cut_short = ""
@@ -150,6 +154,35 @@ class _Verifier:
             visits=self.paths.effort - self.saved,
             cut_short=cut_short,
         )
+
+    # --- barrier objects ---
+
+    def beyond_barriers(self) -> tuple[str, ...]:
+        """Why nothing can be said, if barriers of one workgroup that runs one program are not all there is."""
+        reasons = self.protocol.undecided
+        if not self.protocol.beyond:
+            return reasons
+        try:
+            self.proof = prove(self.flow, self.meet, self.events, self.rules, self.parting)
+        except Outside as why:
+            return (*reasons[:-1], f"{reasons[-1]}: {why}")
+        self.protocol = Protocol({node: 0 for role in self.proof.roles for node in role.arms})
+        self.events = {**self.events, **fences_of(self.flow, self.events, self.rules)}
+        self.edited = self.ground.edited(self.events)
+        return ()
+
+    def take_clashes(self) -> None:
+        """What the proof of barrier objects leaves unordered."""
+        for each in self.proof.clashes if self.proof is not None else ():
+            x, y = self.flow.origin[each.x], self.flow.origin[each.y]
+            if not self.witnesses:
+                raise OneWrong(x, y)
+            touches = self.footprints.accesses[each.x], self.footprints.accesses[each.y]
+            straight = each.exact and all(map(self.is_exact, touches))
+            iterations = self.meet.anywhere(touches[0])
+            self.suspects[x, y, each.within_a_wave] = Suspect(
+                x, y, each.why, each.within_a_wave, (each.x, each.y), iterations, each.point, straight
+            )
 
     # --- stretches of code ---
 
@@ -196,7 +229,9 @@ class _Verifier:
 
     def modes(self, head: int) -> Iterator[SearchMode]:
         ahead = self.protocol.ahead[head]
-        if not self.protocol.staggers:
+        if self.proof is not None:
+            pass  # of two waves everything is asked about there
+        elif not self.protocol.staggers:
             yield SearchMode(Waves(), 1)
         else:
             for x in HALVES:
@@ -293,7 +328,7 @@ class _Verifier:
 
     def unordered(self, met: Met) -> Unordered | None:
         x = self.access.get(met.node)
-        if x is None:
+        if x is None or (self.proof is not None and met.node in self.proof.reporting):
             return None
         if not is_performed(x, met.state, self.rules):
             why = "undrained" if met.state.arrived else "unmet"
@@ -413,7 +448,7 @@ class _Verifier:
 
     def at_once(self) -> None:
         """One statement in two waves, and arms of a condition that different waves take."""
-        for node in self.access:
+        for node in self.access if self.proof is None else ():
             if node in self.protocol.ahead and not self.access[node].as_one:
                 self.together(node, node, self.paths.start(node), Waves())
         for branch in self.parting.branches:
@@ -430,7 +465,8 @@ class _Verifier:
                 for x in sorted(one - other):
                     for y in sorted(other - one):
                         iterations = self.beside(x, y, common)
-                        self.together(x, y, iterations, Waves())
+                        if self.proof is None:
+                            self.together(x, y, iterations, Waves())
                         if divided:
                             self.together(x, y, iterations, Waves(same=True))
 

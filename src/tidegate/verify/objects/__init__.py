@@ -1,0 +1,1 @@
+"""Programs with barrier objects, and with roles, for all trip counts."""

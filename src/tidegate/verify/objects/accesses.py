@@ -1,0 +1,237 @@
+"""Whether accesses of different waves that touch the same bytes are ordered by barrier objects.
+
+Needs   the order of moments, in which iterations each role comes to each node, footprints
+Gives   pairs of accesses that nothing orders, with a point where they meet
+Keeps   every pair of conflicting accesses of two waves is asked about, in all iterations in which both are reached and
+        in which neither is over before the other one begins
+Cost    a difference of isl's sets for each pair that may meet, and a question about bytes for what is left
+
+    read of slot k mod 3  →  arrives %empty, generation k div 3  →  end of a wait for it  →  write of slot k mod 3 again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+from tidegate.footprint.values import iteration
+from tidegate.graph import model as g
+from tidegate.language import ops
+from tidegate.verify.asked import Point, Waves
+from tidegate.verify.events import Access, Event, Rules, conflict
+from tidegate.verify.meet import Meet
+from tidegate.verify.objects.conditions import one_of, relation_of, ways_of
+from tidegate.verify.objects.domains import Domains
+from tidegate.verify.objects.model import Moment, Role
+from tidegate.verify.objects.order import Order
+from tidegate.verify.objects.space import Space
+from tidegate.verify.objects.statements import COPIES
+from tidegate.verify.paths import Paths, U, V
+from tidegate.verify.search import Search
+from tidegate.verify.state import AT_ONCE, State, before, is_performed
+
+UNORDERED, UNFENCED = "unmet", "unfenced"
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two accesses that nothing orders, or that no fence between the proxies does."""
+
+    x: int
+    y: int
+    why: str
+    point: Point
+    within_a_wave: bool
+    exact: bool  # whether both are reached in all these iterations
+
+
+class Accesses:
+    """All accesses of all roles."""
+
+    def __init__(
+        self,
+        order: Order,
+        domains: Sequence[Domains],
+        meet: Meet,
+        events: Mapping[int, tuple[Event, ...]],
+        rules: Rules,
+    ) -> None:
+        self.order, self.meet, self.events, self.rules = order, meet, events, rules
+        self.domains = {each.role: each for each in domains}
+        self.flow, self.footprints = meet.flow, meet.footprints
+        self.access = {
+            node: each[0] for node in self.footprints.accesses if isinstance((each := events[node])[0], Access)
+        }
+        self.reporting = {each.node for each in order.relations.statements if each.kind == COPIES}
+        self.found: dict[tuple[object, ...], Any] = {}
+
+    @property
+    def space(self) -> Space:
+        return self.order.space
+
+    @property
+    def paths(self) -> Paths:
+        return self.meet.paths
+
+    def clashes(self) -> Iterator[Clash]:
+        for one, other in combinations_with_replacement(self.domains, 2):
+            for x in self.of(one):
+                for y in self.of(other):
+                    if one is not other or x <= y:
+                        yield from self.between(Moment(one, x), Moment(other, y))
+
+    def of(self, role: Role) -> list[int]:
+        return [node for node in self.access if node in role.arms]
+
+    def between(self, one: Moment, other: Moment) -> Iterator[Clash]:
+        """Two accesses of two waves; and of one if the first is a copy that reports, of which nothing else knows."""
+        if not conflict(self.access[one.node], self.access[other.node]):
+            return
+        if one.role is not other.role or len(one.role.waves) > 1:
+            yield from self.ask(one, other, self.apart(one, other), Waves(), UNORDERED)
+            yield from self.unfenced(one, other)
+        if one.role is other.role:
+            for x, y in {(one, other), (other, one)}:
+                if x.node in self.reporting:
+                    yield from self.ask(x, y, self.in_flight(x, y), Waves(same=True), UNORDERED)
+
+    # --- iterations ---
+
+    def both(self, one: Moment, other: Moment) -> Any:
+        """All iterations in which both are reached."""
+        pairs = self.space.pairs(one, other, every=True)
+        return pairs.intersect_domain(self.reached(one)).intersect_range(self.reached(other))
+
+    def reached(self, moment: Moment) -> Any:
+        points = self.domains[moment.role].found[moment.node].points
+        return self.space.moments(moment, points).intersect_params(self.order.relations.known)
+
+    def apart(self, one: Moment, other: Moment) -> Any:
+        """Iterations in which neither is over before the other one."""
+        rest = self.both(one, other)
+        if one.node == other.node and self.access[one.node].as_one:
+            rest = rest.subtract(self.together(one, other))
+        rest = rest.subtract(self.over(one, other))
+        return rest if rest.is_empty() else rest.subtract(self.over(other, one).reverse())
+
+    def together(self, one: Moment, other: Moment) -> Any:
+        count = len(self.paths.around[one.node])
+        same = " and ".join(f"i{place} = j{place}" for place in range(count)) or "1 = 1"
+        return self.space.read_map(f"{{ {self.space.named(one)} -> {self.space.named(other, 'j')} : {same} }}")
+
+    def in_flight(self, copy: Moment, other: Moment) -> Any:
+        """Iterations in which a wave comes from a copy to something of its own while the copy may be in flight."""
+        later = self.order.relations.order(copy, other)
+        if later is None:
+            return self.space.pairs(copy, other, every=False)
+        own = self.both(copy, other).intersect(later)
+        if copy.node == other.node:
+            own = own.subtract(self.together(copy, other))
+        return own.subtract(self.order.landed_before(copy, other))
+
+    def over(self, one: Moment, other: Moment) -> Any:
+        """Iterations in which the first is over, and seen to be, before the second begins."""
+        key = ("over", one, other)
+        if key not in self.found:
+            access = self.access[one.node]
+            if one.node in self.reporting:
+                self.found[key] = self.order.landed_before(one, other)
+            elif not access.is_async and self.rules.arrival_performs:
+                self.found[key] = self.order.before(one, other)
+            else:
+                self.found[key] = self.by_arrivals(one, other)
+        return self.found[key]
+
+    # --- arrivals that do not perform everything ---
+
+    def by_arrivals(self, one: Moment, other: Moment) -> Any:
+        """By way of arrivals of its own role at which the first is performed."""
+        found = self.space.pairs(one, other, every=False)
+        for at in self.order.sources:
+            later = self.order.relations.order(one, at) if at.role is one.role else None
+            if later is None or self.order.relations.stretch(at) > self.order.relations.stretch(other):
+                continue
+            sooner = later.intersect_range(self.reached(at)).intersect_domain(self.reached(one))
+            pending = self.pending(at).get(one.node)
+            sooner = sooner if pending is None else sooner.subtract(pending)
+            if not sooner.is_empty():
+                found = found.union(self.order.released(one, at, sooner, other))
+        return found.coalesce()
+
+    def pending(self, at: Moment) -> dict[int, Any]:
+        """What may not be performed when an arrival is: from its iterations to those of the arrival."""
+        key = ("pending", at)
+        if key not in self.found:
+            self.found[key] = self.search_back(at)
+        return self.found[key]  # type: ignore[no-any-return]
+
+    def search_back(self, at: Moment) -> dict[int, Any]:
+        start = self.step(at.node, AT_ONCE)
+        search = Search(self.paths, lambda node, state: self.step(node, state) if node in at.role.arms else None)
+        search.run(at.node, start)
+        found: dict[int, Any] = {}
+        for met in search.met:
+            x = self.access.get(met.node)
+            if x is None or met.node not in at.role.arms or is_performed(x, met.state, self.rules):
+                continue
+            part = relation_of(self.space, self.paths, met, at)
+            found[met.node] = found[met.node].union(part) if met.node in found else part
+        return found
+
+    def step(self, node: int, state: State) -> State:
+        for event in reversed(self.events.get(node, ())):
+            state = before(state, event, self.rules, "")
+        return state
+
+    # --- fences between the proxies ---
+
+    def unfenced(self, one: Moment, other: Moment) -> Iterator[Clash]:
+        for x, y in ((one, other), (other, one)):
+            generic = self.access[x.node].proxy == "generic" != self.access[y.node].proxy
+            if self.rules.proxies and generic:
+                rest = self.both(x, y).intersect(self.over(x, y)).subtract(self.over_behind_fence(x, y))
+                yield from self.ask(x, y, rest, Waves(), UNFENCED)
+
+    def over_behind_fence(self, one: Moment, other: Moment) -> Any:
+        """By way of a fence behind the first, or before the second."""
+        found, order = self.space.pairs(one, other, every=False), self.order.relations.order
+        for fence in self.fences(one.role):
+            later = order(one, fence)
+            if later is not None:
+                after = later.intersect_range(self.reached(fence))
+                found = found.union(after.apply_range(self.order.before(fence, other)))
+        for fence in self.fences(other.role):
+            sooner = order(fence, other)
+            if sooner is not None:
+                found = found.union(self.over(one, fence).intersect_range(self.reached(fence)).apply_range(sooner))
+        return found
+
+    def fences(self, role: Role) -> Iterator[Moment]:
+        for node in role.arms:
+            match self.flow.action(node):
+                case g.Sync(ops.Fence(kind="proxy_async")) if self.domains[role].found[node].exact:
+                    yield Moment(role, node)
+
+    # --- bytes ---
+
+    def ask(self, one: Moment, other: Moment, apart: Any, waves: Waves, why: str) -> Iterator[Clash]:
+        """Whether two accesses meet in one of these iterations."""
+        if apart.is_empty():
+            return
+        x, y = self.footprints.accesses[one.node], self.footprints.accesses[other.node]
+        if not self.meet.ever_meet(x, y, waves):
+            return
+        iterations = self.meet.anywhere(x)
+        first = [base for base, _ in iterations]
+        second = [iteration(loop) for loop in self.paths.around[other.node]]
+        members = [one_of(U, one.role.waves), one_of(V, other.role.waves)]
+        ways = [
+            frozenset(map(self.paths.book.number, [*way, *members]))
+            for way in ways_of(self.space, apart.coalesce(), first, second)
+        ]
+        point = self.meet.find(x, y, iterations, ways, waves)
+        if point is not None:
+            exact = self.domains[one.role].found[one.node].exact and self.domains[other.role].found[other.node].exact
+            yield Clash(one.node, other.node, why, point, waves.same, exact)

@@ -1,0 +1,185 @@
+"""What must hold of the phases of barrier objects, so that every wait ends and ends for what it is meant for.
+
+Needs   relations
+Gives   the first obligation that does not hold, in words; nothing if all do
+Keeps   arrivals and bytes of each generation are those that it counts, one generation is behind the other, waits come
+        when the generation before theirs is over and end before the next one is, and no waits form a circle
+Cost    a few questions to isl for each object
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tidegate.verify.objects.model import Moment
+from tidegate.verify.objects.order import Order
+from tidegate.verify.objects.space import union
+from tidegate.verify.objects.statements import ARRIVES, COPIES, WAITS, Barrier, Statement
+
+MOST_CELLS = 64
+
+
+def find_broken(order: Order) -> str:
+    """The first obligation that is not met; empty if all are."""
+    return next(_broken(order), "")
+
+
+def _broken(order: Order) -> Iterator[str]:
+    by_barrier: dict[Barrier, list[Statement]] = {}
+    for each in order.relations.counted:
+        by_barrier.setdefault(each.barrier, []).append(each)
+    objects = [_Object(order, barrier, here) for barrier, here in by_barrier.items()]
+    for one in objects:
+        yield from one.slots()
+        yield from one.parities()
+        yield from one.counts()
+    for one in objects:
+        yield from one.one_after_the_other()
+        yield from one.no_miss_before()
+    for one in objects:
+        yield from one.no_miss_behind()
+    if order.has_circle:
+        yield "waits may wait for each other in a circle"
+    if not order.is_closed:
+        yield "the order of waits and arrivals was not found within the bound"
+
+
+class _Object:
+    """The obligations of one barrier object."""
+
+    def __init__(self, order: Order, barrier: Barrier, statements: Sequence[Statement]) -> None:
+        self.order, self.relations, self.barrier = order, order.relations, barrier
+        self.arrivals = [each for each in statements if each.kind == ARRIVES]
+        self.copies = [each for each in statements if each.kind == COPIES]
+        self.waits = [each for each in statements if each.kind == WAITS]
+
+    def phase(self, each: Statement, *, end: int = 0) -> Any:
+        return self.relations.phase(each, end=end)
+
+    def phases(self, statements: Sequence[Statement]) -> Any:
+        return union(self.phase(each).range() for each in statements)
+
+    def map(self, text: str) -> Any:
+        return self.relations.space.read_map(text)
+
+    @property
+    def next(self) -> Any:
+        return self.map("{ [o, s, g] -> [o, s, g + 1] }")
+
+    # --- 1: arrivals and bytes ---
+
+    def slots(self) -> Iterator[str]:
+        inside = self.relations.space.read_set(f"{{ [o, s, g] : 0 <= s < {self.barrier.slots} }}")
+        for each in (*self.arrivals, *self.copies, *self.waits):
+            if not self.phase(each).range().is_subset(inside):
+                yield f"a slot of {self.barrier} that it does not have"
+
+    def parities(self) -> Iterator[str]:
+        space = self.relations.space
+        least = space.read_set(f"{{ [o, s, g] : g >= {-1 if self.barrier.by_parity else 0} }}")
+        for each in self.waits:
+            if not self.phase(each).range().is_subset(least):
+                yield f"a wait for a phase of {self.barrier} that there is not"
+            if not self.barrier.by_parity:
+                continue
+            text = space.text(space.paths.around[each.node])
+            parity = space.closed(text, f"(g - {text.index(each.parity)}) mod 2 = 0")
+            right = self.map(f"{{ {space.named(Moment(each.role, each.node))} -> [o, s, g] : {parity} }}")
+            if not self.phase(each).is_subset(right):
+                yield f"a wait for {self.barrier} whose parity is not that of the phase it comes to"
+
+    def needed(self) -> Any:
+        """Generations that are waited for, or that another one follows."""
+        filled = self.phases([*self.arrivals, *self.copies])
+        parts = []
+        if self.waits:
+            never = self.relations.space.read_set("{ [o, s, g] : g >= 0 }")
+            parts.append(self.phases(self.waits).intersect(never))
+        if filled is not None:
+            parts.append(filled.apply(self.map("{ [o, s, g] -> [o, s, h] : 0 <= h < g }")))
+        return union(parts)
+
+    def counts(self) -> Iterator[str]:
+        needed, barrier = self.needed(), self.barrier
+        for each in (*self.arrivals, *self.copies):
+            if not self.phase(each).is_injective():
+                yield f"one statement does several arrivals of one phase of {barrier}"
+                return
+        cells = self.cells(self.arrivals, lambda each: each.weight)
+        exact = union(cell for cell, number in cells if number == barrier.arrivals)
+        more = [cell for cell, number in cells if number > barrier.arrivals]
+        if more:
+            yield f"more arrivals in a phase of {barrier} than the {barrier.arrivals} that it counts"
+        if needed is not None and not (needed.is_empty() if exact is None else needed.is_subset(exact)):
+            yield f"a phase of {barrier} has fewer arrivals than the {barrier.arrivals} that it counts"
+        bytes_ = self.cells(
+            (*self.arrivals, *self.copies),
+            lambda each: each.weight * (each.bytes if each.kind == ARRIVES else -each.bytes),
+        )
+        for cell, number in bytes_:
+            if number and needed is not None and not cell.intersect(needed).is_empty():
+                yield f"the bytes that a phase of {barrier} expects are not those of its copies"
+
+    def cells(self, statements: Sequence[Statement], weigh: Any) -> list[tuple[Any, int]]:
+        """Phases that have the same statements, with what these add up to; only phases that have one."""
+        found: list[tuple[Any, int]] = []
+        for each in statements:
+            if not weigh(each):
+                continue
+            own = self.phase(each).range()
+            split: list[tuple[Any, int]] = []
+            for cell, number in found:
+                both = cell.intersect(own)
+                if both.is_empty():
+                    split.append((cell, number))
+                    continue
+                split.append((both.coalesce(), number + weigh(each)))
+                rest = cell.subtract(own)
+                if not rest.is_empty():
+                    split.append((rest.coalesce(), number))
+                own = own.subtract(cell)
+            if not own.is_empty():
+                split.append((own.coalesce(), weigh(each)))
+            found = split
+        return found
+
+    # --- 2: one generation behind the other ---
+
+    def one_after_the_other(self) -> Iterator[str]:
+        """All of a generation is over before anything of the next one begins."""
+        for one in (*self.arrivals, *self.copies):
+            for other in (*self.arrivals, *self.copies):
+                pairs = self.phase(one).apply_range(self.next).apply_range(self.phase(other).reverse())
+                if not pairs.is_empty() and not self.order.is_before(pairs, one, other):
+                    yield f"arrivals of one phase of {self.barrier} may come into the next one"
+                    return
+
+    # --- 3 and 5: waits that miss nothing ---
+
+    def no_miss_before(self) -> Iterator[str]:
+        """A wait by parity begins when the generation before its own is over."""
+        for wait in self.waits if self.barrier.by_parity else ():
+            for one in (*self.arrivals, *self.copies):
+                pairs = self.phase(one).apply_range(self.next).apply_range(self.phase(wait).reverse())
+                if not pairs.is_empty() and not self.order.is_before(pairs, one, wait):
+                    yield f"a wait for {self.barrier} may begin while the phase before is not over, and pass too early"
+                    return
+
+    def no_miss_behind(self) -> Iterator[str]:
+        """It ends before the generation behind its own is over, if that ever is."""
+        filled = union(
+            cell
+            for cell, number in self.cells(self.arrivals, lambda each: each.weight)
+            if number == self.barrier.arrivals
+        )
+        for wait in self.waits if self.barrier.by_parity and filled is not None else ():
+            phase = self.phase(wait, end=1).apply_range(self.next)
+            asked = phase.intersect_range(filled).domain()
+            met = union(
+                phase.apply_range(self.phase(each).reverse()).intersect(self.order.behind(wait, each)).domain()
+                for each in (*self.arrivals, *self.copies)
+            )
+            if not (asked.is_empty() if met is None else asked.is_subset(met)):
+                yield f"a wait for {self.barrier} may still wait when the phase behind it is over, and never end"
+                return

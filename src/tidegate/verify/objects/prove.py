@@ -1,0 +1,104 @@
+"""Programs with barrier objects and roles, decided for all trip counts.
+
+Needs   what a proof of the same program rests on: flow, footprints, paths, questions, events
+Gives   that all waits end, and end for what they are meant for; and the accesses of two waves that nothing orders
+Keeps   where the program is none of those that can be decided, or an obligation does not hold, `Outside` says why:
+        nothing is proved then
+Cost    some hundred questions to isl; given up after a number of its operations
+
+The proof is by induction over time: while every phase was as guessed so far, obligations see to it that the next step
+keeps to the guess. No circle of waits means that somebody can always go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tidegate.graph import model as g
+from tidegate.graph.flow import Flow
+from tidegate.language import ops
+from tidegate.verify.events import WORKGROUP, Event, LaneFence, Rules
+from tidegate.verify.meet import Meet
+from tidegate.verify.objects.accesses import Accesses, Clash
+from tidegate.verify.objects.domains import Domains
+from tidegate.verify.objects.generations import guess
+from tidegate.verify.objects.meetings import find_meetings
+from tidegate.verify.objects.model import Outside, Role
+from tidegate.verify.objects.obligations import find_broken
+from tidegate.verify.objects.order import in_memory, in_time
+from tidegate.verify.objects.relations import Relations
+from tidegate.verify.objects.roles import find_roles
+from tidegate.verify.objects.space import MAX_OPERATIONS, Space, context
+from tidegate.verify.objects.statements import Statement, barriers_of, statements_of
+from tidegate.verify.parting import Parting
+
+MOST_CLASHES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Every wait ends, for what it is meant for. `clashes`: what is unordered nevertheless."""
+
+    roles: tuple[Role, ...]
+    clashes: tuple[Clash, ...]
+    reporting: frozenset[int]  # copies that report to an object: these are asked about here, in one wave as well
+
+
+def prove(flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting) -> Proof:
+    """Raises `Outside` where nothing can be said."""
+    context().set_max_operations(MAX_OPERATIONS)
+    context().reset_operations()
+    try:
+        return _prove(flow, meet, events, rules, parting)
+    except isl.Error as error:
+        raise Outside("the questions about barrier objects are too hard for isl") from error
+    finally:
+        context().set_max_operations(0)
+
+
+def _prove(flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting) -> Proof:
+    paths, footprints = meet.paths, meet.footprints
+    if not parting.crossing.isdisjoint(events):
+        raise Outside("waves that diverge and whose paths cross before they meet again")
+    roles = find_roles(flow, footprints, paths)
+    depth = max((len(around) for around in paths.around), default=0)
+    space = Space(flow, footprints, paths, meet.isl, paths.rank, depth)
+    domains = [Domains(space, role) for role in roles]
+    barriers = barriers_of(flow.graph)
+    statements = [each for found in domains for each in statements_of(space, found, barriers)]
+    _come_with_all_lanes(statements, parting)
+    known = space.known()
+    meetings = find_meetings(space, roles, statements, known)
+    formulas = guess(space, [each for each in statements if each.barrier.name not in meetings.names], known)
+    relations = Relations(space, statements, formulas, meetings, space.known())
+    if broken := find_broken(in_time(relations)):
+        raise Outside(broken)
+    accesses = Accesses(in_memory(relations), domains, meet, events, rules)
+    clashes = []
+    for each in accesses.clashes():
+        clashes.append(each)
+        if len(clashes) >= MOST_CLASHES:
+            break
+    return Proof(roles, tuple(clashes), frozenset(accesses.reporting))
+
+
+def _come_with_all_lanes(statements: list[Statement], parting: Parting) -> None:
+    for each in statements:
+        if each.node in parting.divided:
+            raise Outside(f"some lanes of a wave come to {each.barrier} and others do not")
+
+
+def fences_of(flow: Flow, events: Mapping[int, tuple[Event, ...]], rules: Rules) -> dict[int, tuple[Event, ...]]:
+    """The lanes of a wave meet where it waits for others at a named barrier, right behind its own arrival."""
+    found = {}
+    for node in range(len(flow.origin)):
+        match flow.action(node):
+            case g.Sync(ops.Wait(barrier=barrier)) if barrier != WORKGROUP:
+                (*_, last) = flow.before[node] or (-1,)
+                match flow.action(last) if len(flow.before[node]) == 1 else None:
+                    case g.Sync(ops.Signal(barrier=other)) if other == barrier:
+                        found[node] = (*events.get(node, ()), LaneFence(rules.arrival_performs))
+    return found
