@@ -1,0 +1,579 @@
+"""Random pipelines that are right, and mutants of them.
+
+Needs   a seed
+Gives   `draw(seed)`: a program that its author believes to be right; `mutate(program, seed)`: one change to it
+Keeps   the same seed gives the same program, on every machine
+
+Shapes: a ring that copies fill or that waves fill, with a second ring for an epilogue; two consumers in ping-pong;
+persistent tiles, with a counter t * R + k or with a slot and a phase that are carried along; a ring of named barriers;
+one role that fetches ahead.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from oracles.rings.model import (
+    PART,
+    WORKGROUP,
+    Arrive,
+    Barrier,
+    Buffer,
+    Carried,
+    Copy,
+    Elected,
+    Expr,
+    Fence,
+    Guard,
+    Loop,
+    Program,
+    Read,
+    Role,
+    Signal,
+    Statement,
+    Sync,
+    Wait,
+    Write,
+    as_expr,
+    equal,
+    least,
+    less,
+    select,
+    statements,
+)
+
+N, T = Expr("N"), Expr("T")
+Body = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Where a ring stands: the slot, the parity of the generation, and the round itself where it is one number."""
+
+    slot: Expr
+    parity: Expr
+    round: Expr | None = None
+
+    @property
+    def before(self) -> Expr:
+        return (self.parity + 1) % 2
+
+
+def round_of(count: Expr, slots: int) -> Round:
+    if slots == 1:
+        return Round(as_expr(0), count % 2, count)
+    return Round(count % slots, (count // slots) % 2, count)
+
+
+class Counting:
+    """How the roles of one program count rounds: each makes its own loops, with the same counts."""
+
+    def __init__(self, kind: str, trips: int = 1, peel: bool = False) -> None:
+        self.kind, self.trips, self.peel = kind, trips, peel
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        return {"flat": ("N",), "constant": ("N",), "carried": ("T", "N")}[self.kind]
+
+    def loops(
+        self, name: str, slots: int, body: Callable[[Round], Body], per_tile: Callable[[Expr], Body] | None = None
+    ) -> Body:
+        k, t = Expr(f"k_{name}"), Expr(f"t_{name}")
+        after = per_tile(t) if per_tile else ()
+        if self.kind == "flat":
+            if self.peel:
+                first = Loop(f"f_{name}", as_expr(0), as_expr(1), body(round_of(Expr(f"f_{name}"), slots)))
+                return first, Loop(k.op, as_expr(1), N, body(round_of(k, slots)))
+            return (Loop(k.op, as_expr(0), N, body(round_of(k, slots))),)
+        if self.kind == "constant":
+            inner = Loop(k.op, as_expr(0), as_expr(self.trips), body(round_of(t * self.trips + k, slots)))
+            return (Loop(t.op, as_expr(0), N, (inner, *after)),)
+        return (self.carried(name, slots, body, after),)
+
+    def carried(self, name: str, slots: int, body: Callable[[Round], Body], after: Body) -> Loop:
+        """A slot and a phase, carried through both loops, as hand-written kernels have them."""
+        slot, phase = Expr(f"s_{name}"), Expr(f"p_{name}")
+        wraps = equal(slot + 1, slots)
+        inner = Loop(
+            f"k_{name}",
+            as_expr(0),
+            N,
+            body(Round(slot, phase)),
+            (
+                Carried(slot.op, Expr(f"so_{name}"), select(wraps, 0, slot + 1), f"se_{name}"),
+                Carried(phase.op, Expr(f"po_{name}"), select(wraps, as_expr(1) - phase, phase), f"pe_{name}"),
+            ),
+        )
+        return Loop(
+            f"t_{name}",
+            as_expr(0),
+            T,
+            (inner, *after),
+            (
+                Carried(f"so_{name}", as_expr(0), Expr(f"se_{name}"), f"sz_{name}"),
+                Carried(f"po_{name}", as_expr(0), Expr(f"pe_{name}"), f"pz_{name}"),
+            ),
+        )
+
+
+def draw(seed: int) -> Program:
+    rng = random.Random(f"ring {seed}")
+    shape = rng.choices(("ring", "pingpong", "named", "one"), (11, 3, 2, 1))[0]
+    return {"ring": draw_ring, "pingpong": draw_pingpong, "named": draw_named, "one": draw_one}[shape](rng, seed)
+
+
+# --- rings --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the roles of a ring have to agree on."""
+
+    slots: int
+    copied: bool
+    buffers: tuple[str, ...]
+    producers: int
+    writers: int
+    consumers: tuple[int, ...]  # waves of each consumer
+    empty: str  # how the first rounds pass: "parity", "guard", "prologue" or "credit"
+    split: bool  # a consumer arrives once for each buffer
+    fence: str  # who fences: "consumer" or "producer"
+    last: bool  # no arrival for slots that nobody fills again
+    late: bool  # copies are issued before their bytes are expected
+
+    @property
+    def waves(self) -> int:
+        return sum(self.consumers)
+
+
+def draw_choices(rng: random.Random, kind: str) -> Choices:
+    copied = rng.random() < 0.8
+    buffers = ("a", "b") if rng.random() < 0.5 else ("a",)
+    roles = rng.randint(1, 4)
+    consumers = tuple(rng.choice((1, 1, 2)) for _ in range(roles)) if rng.random() < 0.7 else (roles,)
+    flat = kind == "flat"
+    return Choices(
+        slots=rng.choice((2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)),
+        copied=copied,
+        buffers=buffers,
+        producers=2 if len(buffers) == 2 and rng.random() < 0.3 else 1,
+        writers=rng.choice((1, 2)) if not copied else 1,
+        consumers=consumers,
+        empty=rng.choice(("parity", "parity", "guard", "prologue", "credit") if flat else ("parity", "credit")),
+        split=len(buffers) == 2 and rng.random() < 0.3,
+        fence=rng.choice(("consumer", "producer")),
+        last=flat and rng.random() < 0.25,
+        late=rng.random() < 0.15,
+    )
+
+
+def draw_ring(rng: random.Random, seed: int) -> Program:
+    kind = rng.choice(("flat", "flat", "flat", "constant", "carried"))
+    counting = Counting(kind, rng.choice((1, 2, 3, 4, 5)), rng.random() < 0.15)
+    it = draw_choices(rng, kind)
+    epilogue = rng.choice((0, 0, 1, 2))
+    store = rng.choice((1, 2, 3)) if epilogue else 0
+    opening: Body = (Sync(WORKGROUP),) if rng.random() < 0.2 else ()
+    roles = [Role(*role[:2], (*opening, *role[2])) for role in producers(it, counting)]
+    roles += consumers(it, counting, opening, store)
+    buffers = [Buffer(each, it.slots, it.writers) for each in it.buffers]
+    full = it.producers if it.copied else it.writers * it.producers
+    barriers = [
+        Barrier("full", full, it.slots),
+        Barrier("empty", it.waves * (len(it.buffers) if it.split else 1), it.slots),
+    ]
+    if store:
+        roles.append(Role("e", epilogue, (*opening, *epilogue_body(counting, store))))
+        buffers.append(Buffer("c", store, it.waves))
+        barriers += [Barrier("cfull", it.waves, store), Barrier("cempty", epilogue, store)]
+    return Program(f"ring_{seed}", tuple(buffers), tuple(barriers), tuple(roles), counting.sizes)
+
+
+def producers(it: Choices, counting: Counting) -> list[tuple[str, int, Body]]:
+    names = it.buffers if it.producers == 2 else (it.buffers,)
+    found = []
+    for number, mine in enumerate(names):
+        name = f"w{number}"
+
+        def body(at: Round, mine: Sequence[str] = tuple(mine), wait: bool = True) -> Body:
+            return fill(it, at, mine, wait)
+
+        if it.empty == "prologue":
+            first, k = Expr(f"f_{name}"), Expr(f"k_{name}")
+            loops: Body = (
+                Loop(first.op, as_expr(0), least(it.slots, N), body(round_of(first, it.slots), wait=False)),
+                Loop(k.op, as_expr(it.slots), N, body(round_of(k, it.slots))),
+            )
+        else:
+            loops = counting.loops(name, it.slots, body)
+        found.append((name, it.writers, loops))
+    return found
+
+
+def fill(it: Choices, at: Round, mine: Sequence[str], wait: bool) -> Body:
+    """One slot: wait until it is empty, then copy into it or write it."""
+    parity = at.parity if it.empty == "credit" else at.before
+    waits: Body = (Wait("empty", at.slot, parity),) if wait else ()
+    if it.fence == "producer" and it.copied:
+        waits += (Fence(),)
+    if it.empty == "guard" and at.round is not None:
+        waits = (Guard(less(it.slots - 1, at.round), waits),)
+    if not it.copied:
+        writes = tuple(Write(each, at.slot, 0) for each in mine)
+        return (*waits, *writes, Arrive("full", at.slot))
+    copies = tuple(Copy(each, at.slot, "full", at.slot) for each in mine)
+    expect = Arrive("full", at.slot, PART * it.writers * len(mine))
+    return (*waits, *copies, expect) if it.late else (*waits, expect, *copies)
+
+
+def consumers(it: Choices, counting: Counting, opening: Body, store: int) -> list[Role]:
+    per_round = counting.kind == "flat"
+    found = []
+    for number, waves in enumerate(it.consumers):
+        name = f"r{number}"
+        part = sum(it.consumers[:number])
+
+        def body(at: Round, part: int = part) -> Body:
+            more = put(store, at.round, part) if store and per_round and at.round is not None else ()
+            return (*take(it, at), *more)
+
+        def per_tile(t: Expr, part: int = part) -> Body:
+            return put(store, t, part) if store else ()
+
+        credit: Body = ()
+        if it.empty == "credit":
+            count = len(it.buffers) if it.split else 1
+            slot = Expr(f"i_{name}")
+            credit = (Loop(slot.op, as_expr(0), as_expr(it.slots), (Arrive("empty", slot),) * count),)
+        loops = counting.loops(name, it.slots, body, None if per_round else per_tile)
+        found.append(Role(name, waves, (*opening, *credit, *loops)))
+    return found
+
+
+def take(it: Choices, at: Round) -> Body:
+    """One slot: wait until it is full, read it, and give it back."""
+    fence: Body = (Fence(),) if it.fence == "consumer" and it.copied else ()
+    back: Body = (*fence, Arrive("empty", at.slot))
+    if it.last and at.round is not None:
+        back = (Guard(less(at.round + it.slots, N), back),)
+    reads = [Read(each, at.slot) for each in it.buffers]
+    if it.split:
+        body = [part for each in reads for part in (each, *back)]
+    else:
+        body = [*reads, *back]
+    return (Wait("full", at.slot, at.parity), *body)
+
+
+def put(store: int, round: Expr, part: int) -> Body:
+    at = round_of(round, store)
+    return (Wait("cempty", at.slot, at.before), Write("c", at.slot, part), Arrive("cfull", at.slot))
+
+
+def epilogue_body(counting: Counting, store: int) -> Body:
+    counter = Expr("k_e")
+    at = round_of(counter, store)
+    trips = T if counting.kind == "carried" else N
+    body: Body = (Wait("cfull", at.slot, at.parity), Read("c", at.slot), Arrive("cempty", at.slot))
+    return (Loop(counter.op, as_expr(0), trips, body),)
+
+
+# --- other shapes -------------------------------------------------------------------------------------------------
+
+
+def draw_pingpong(rng: random.Random, seed: int) -> Program:
+    """Two consumers take slots in turn; a pair of barriers keeps their products from meeting."""
+    slots, waves = rng.choice((2, 2, 3, 4, 4, 5, 6)), rng.choice((1, 1, 2))
+    turns = rng.choice(("named", "mbarrier", "none"))
+    k = Expr("k_w0")
+    at = round_of(k, slots)
+    copy = (Arrive("full", at.slot, PART), Copy("a", at.slot, "full", at.slot))
+    fill = Loop(k.op, as_expr(0), N * 2, (Wait("empty", at.slot, at.before), *copy))
+    roles = [Role("w0", 1, (fill,))]
+    for mine in range(2):
+        j = Expr(f"j_r{mine}")
+        at = round_of(j * 2 + mine, slots)
+        work: Body = (Wait("full", at.slot, at.parity), Read("a", at.slot), Fence(), Arrive("empty", at.slot))
+        opening: Body = ()
+        if turns == "named":
+            work = (Sync(f"turn{mine}"), *work, Signal(f"turn{1 - mine}"))
+            opening = (Signal("turn0"),) if mine else ()
+        elif turns == "mbarrier":
+            parity = j % 2 if mine else (j + 1) % 2
+            work = (Wait("turn", as_expr(mine), parity), *work, Arrive("turn", as_expr(1 - mine)))
+        roles.append(Role(f"r{mine}", waves, (*opening, Loop(j.op, as_expr(0), N, work))))
+    barriers = [Barrier("full", 1, slots), Barrier("empty", waves, slots)]
+    if turns == "named":
+        barriers += [Barrier("turn0", 2 * waves), Barrier("turn1", 2 * waves)]
+    elif turns == "mbarrier":
+        barriers.append(Barrier("turn", waves, 2))
+    return Program(f"pingpong_{seed}", (Buffer("a", slots),), tuple(barriers), tuple(roles))
+
+
+def draw_named(rng: random.Random, seed: int) -> Program:
+    """A ring of named barriers, one pair for each slot: the slots of an iteration are written out."""
+    slots, writers, readers = rng.choice((1, 2, 2, 3, 4)), rng.choice((1, 2)), rng.choice((1, 2, 3))
+    fill: Body = ()
+    drain: Body = ()
+    for slot in range(slots):
+        where = as_expr(slot)
+        fill += (Sync(f"empty{slot}"), Write("a", where, 0), Signal(f"full{slot}"))
+        drain += (Sync(f"full{slot}"), Read("a", where), Signal(f"empty{slot}"))
+    opening = tuple(Signal(f"empty{slot}") for slot in range(slots))
+    roles = (
+        Role("w0", writers, (Loop("k_w0", as_expr(0), N, fill),)),
+        Role("r0", readers, (*opening, Loop("k_r0", as_expr(0), N, drain))),
+    )
+    names = [f"{kind}{slot}" for slot in range(slots) for kind in ("full", "empty")]
+    barriers = tuple(Barrier(name, writers + readers) for name in names)
+    return Program(f"named_{seed}", (Buffer("a", slots, writers),), barriers, roles)
+
+
+def draw_one(rng: random.Random, seed: int) -> Program:
+    """All waves run one program; one of them fetches ahead, behind the workgroup's barrier."""
+    slots, waves = rng.choice((2, 3, 4, 5)), rng.choice((2, 3, 4))
+    k, first = Expr("k_r0"), Expr("f_r0")
+    ahead = round_of(k + (slots - 1), slots)
+    start = round_of(first, slots)
+    at = round_of(k, slots)
+
+    def fetch(to: Round) -> Body:
+        return (Elected((Arrive("full", to.slot, PART), Copy("a", to.slot, "full", to.slot))),)
+
+    more = Guard(less(k + (slots - 1), N), (Sync(WORKGROUP), Fence(), *fetch(ahead)))
+    body = (
+        Loop(first.op, as_expr(0), least(slots - 1, N), fetch(start)),
+        Loop(k.op, as_expr(0), N, (more, Wait("full", at.slot, at.parity), Read("a", at.slot))),
+    )
+    return Program(f"one_{seed}", (Buffer("a", slots),), (Barrier("full", 1, slots),), (Role("r0", waves, body),))
+
+
+# --- mutants ------------------------------------------------------------------------------------------------------
+
+Path = tuple[int, ...]
+Edit = Callable[[random.Random, Program], Program | None]
+
+
+def edited(program: Program, role: int, path: Path, new: Callable[[Statement], Body]) -> Program:
+    """The statement at this path becomes these."""
+
+    def inside(body: Body, path: Path) -> Body:
+        at = path[0]
+        if len(path) == 1:
+            return (*body[:at], *new(body[at]), *body[at + 1 :])
+        outer = body[at]
+        assert isinstance(outer, Loop | Guard | Elected)
+        return (*body[:at], replace(outer, body=inside(outer.body, path[1:])), *body[at + 1 :])
+
+    it = program.roles[role]
+    changed = replace(it, body=inside(it.body, path))
+    return replace(program, roles=(*program.roles[:role], changed, *program.roles[role + 1 :]))
+
+
+def places(program: Program, kinds: type | tuple[type, ...]) -> list[tuple[int, Path, Statement]]:
+    return [
+        (number, path, each)
+        for number, role in enumerate(program.roles)
+        for path, each in statements(role.body)
+        if isinstance(each, kinds)
+    ]
+
+
+def pick(
+    rng: random.Random, program: Program, kinds: type | tuple[type, ...], new: Callable[[Statement], Body]
+) -> Program | None:
+    found = places(program, kinds)
+    if not found:
+        return None
+    role, path, _ = rng.choice(found)
+    return edited(program, role, path, new)
+
+
+def flip_parity(rng: random.Random, program: Program) -> Program | None:
+    def new(op: Statement) -> Body:
+        assert isinstance(op, Wait)
+        return (replace(op, parity=(op.parity + 1) % 2),)
+
+    return pick(rng, program, Wait, new)
+
+
+def lose_arrival(rng: random.Random, program: Program) -> Program | None:
+    return pick(rng, program, (Arrive, Signal, Sync), lambda op: ())
+
+
+def double_arrival(rng: random.Random, program: Program) -> Program | None:
+    return pick(rng, program, (Arrive, Signal, Sync), lambda op: (op, op))
+
+
+def lose_wait(rng: random.Random, program: Program) -> Program | None:
+    return pick(rng, program, Wait, lambda op: ())
+
+
+def lose_copy(rng: random.Random, program: Program) -> Program | None:
+    return pick(rng, program, Copy, lambda op: ())
+
+
+def lose_fence(rng: random.Random, program: Program) -> Program | None:
+    return pick(rng, program, Fence, lambda op: ())
+
+
+def wrong_count(rng: random.Random, program: Program) -> Program | None:
+    at = rng.randrange(len(program.barriers))
+    it = program.barriers[at]
+    count = it.count + rng.choice((1, -1))
+    changed = replace(it, count=count if count > 0 else 2)
+    return replace(program, barriers=(*program.barriers[:at], changed, *program.barriers[at + 1 :]))
+
+
+def wrong_bytes(rng: random.Random, program: Program) -> Program | None:
+    more = rng.choice((PART, -PART, PART // 2, -PART // 2))
+
+    def new(op: Statement) -> Body:
+        assert isinstance(op, Arrive)
+        return (replace(op, expect=max(op.expect + more, 0)),)
+
+    found = [each for each in places(program, Arrive) if isinstance(each[2], Arrive) and each[2].expect]
+    if not found:
+        return None
+    role, path, _ = rng.choice(found)
+    return edited(program, role, path, new)
+
+
+def swap(rng: random.Random, program: Program, kinds: type | tuple[type, ...], by: tuple[int, ...]) -> Program | None:
+    """Moves a statement over neighbours of its block."""
+    found = []
+    for role, path, _ in places(program, kinds):
+        length = len(block_of(program, role, path))
+        found += [(role, path, path[-1] + step) for step in by if 0 <= path[-1] + step < length]
+    if not found:
+        return None
+    role, path, to = rng.choice(found)
+    return moved(program, role, path, to)
+
+
+def block_of(program: Program, role: int, path: Path) -> Body:
+    body = program.roles[role].body
+    for at in path[:-1]:
+        outer = body[at]
+        assert isinstance(outer, Loop | Guard | Elected)
+        body = outer.body
+    return body
+
+
+def moved(program: Program, role: int, path: Path, to: int) -> Program:
+    block = list(block_of(program, role, path))
+    block.insert(to, block.pop(path[-1]))
+    if len(path) == 1:
+        it = replace(program.roles[role], body=tuple(block))
+        return replace(program, roles=(*program.roles[:role], it, *program.roles[role + 1 :]))
+
+    def new(outer: Statement) -> Body:
+        assert isinstance(outer, Loop | Guard | Elected)
+        return (replace(outer, body=tuple(block)),)
+
+    return edited(program, role, path[:-1], new)
+
+
+def early_release(rng: random.Random, program: Program) -> Program | None:
+    return swap(rng, program, (Arrive, Signal), (-1, -2, -3))
+
+
+def move_wait(rng: random.Random, program: Program) -> Program | None:
+    return swap(rng, program, (Wait, Sync), (1, 2, -1, -2))
+
+
+def shift_slot(rng: random.Random, program: Program) -> Program | None:
+    """Another slot than the round says; barriers and buffers of one slot have no other."""
+    slots = {each.name: each.slots for each in (*program.buffers, *program.barriers)}
+
+    def name_of(op: Statement) -> str:
+        assert isinstance(op, Arrive | Wait | Copy | Read | Write)
+        return op.barrier if isinstance(op, Arrive | Wait) else op.buffer
+
+    def new(op: Statement) -> Body:
+        assert isinstance(op, Arrive | Wait | Copy | Read | Write)
+        return (replace(op, slot=(op.slot + 1) % slots[name_of(op)]),)
+
+    found = [each for each in places(program, (Arrive, Wait, Copy, Read, Write)) if slots[name_of(each[2])] > 1]
+    if not found:
+        return None
+    role, path, _ = rng.choice(found)
+    return edited(program, role, path, new)
+
+
+def lose_phase(rng: random.Random, program: Program) -> Program | None:
+    """Phase or slot not carried over tiles: each tile starts again, or a counter forgets its tile."""
+    found = [each for each in places(program, (Loop, Wait)) if forgets(each[2], rng.randrange(2)) != each[2]]
+    if not found:
+        return None
+    role, path, op = rng.choice(found)
+    which = rng.randrange(2)
+    return edited(program, role, path, lambda _: (forgets(op, which),))
+
+
+def forgets(op: Statement, which: int) -> Statement:
+    if isinstance(op, Loop) and op.counter.startswith("t_") and op.carried:
+        carried = list(op.carried)
+        carried[which] = replace(carried[which], next=as_expr(0))
+        return replace(op, carried=tuple(carried))
+    if isinstance(op, Wait):
+        return replace(op, parity=without_tile(op.parity))
+    return op
+
+
+def without_tile(expr: Expr) -> Expr:
+    """t * R + k becomes k."""
+    if expr.op == "+" and expr.args[0].op[:2] in ("*", "t_") and expr.args[1].op.startswith("k_"):
+        return expr.args[1]
+    return Expr(expr.op, tuple(without_tile(each) for each in expr.args))
+
+
+def shift_guard(rng: random.Random, program: Program) -> Program | None:
+    by = rng.choice((1, -1))
+
+    def new(op: Statement) -> Body:
+        assert isinstance(op, Guard)
+        left, right = op.condition.args
+        return (replace(op, condition=less(left + by, right)),)
+
+    return pick(rng, program, Guard, new)
+
+
+def shift_trips(rng: random.Random, program: Program) -> Program | None:
+    by = rng.choice((1, -1))
+
+    def new(op: Statement) -> Body:
+        assert isinstance(op, Loop)
+        return (replace(op, stop=op.stop + by),)
+
+    return pick(rng, program, Loop, new)
+
+
+MUTATIONS: dict[str, Edit] = {
+    "parity flipped": flip_parity,
+    "arrive lost": lose_arrival,
+    "arrive doubled": double_arrival,
+    "wrong count": wrong_count,
+    "wrong bytes": wrong_bytes,
+    "early release": early_release,
+    "wait moved": move_wait,
+    "wait lost": lose_wait,
+    "copy lost": lose_copy,
+    "fence lost": lose_fence,
+    "slot shifted": shift_slot,
+    "phase not carried": lose_phase,
+    "guard shifted": shift_guard,
+    "trips shifted": shift_trips,
+}
+
+
+def mutate(program: Program, seed: int, kind: str | None = None) -> tuple[str, Program]:
+    """One change of this kind, or of a drawn kind that the program has a place for; `none` if it has no such place."""
+    rng = random.Random(f"mutant {seed} {program.name}")
+    kinds = [kind] if kind else rng.sample(sorted(MUTATIONS), len(MUTATIONS))
+    for each in kinds:
+        changed = MUTATIONS[each](rng, program)
+        if changed is not None and changed != program:
+            return each, replace(changed, name=f"{program.name}_{each.replace(' ', '_')}_{seed}")
+    return "none", program
