@@ -50,21 +50,20 @@ Body = tuple[Statement, ...]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Where a ring stands: the slot, the parity of the generation, and the round itself where it is one number."""
+    """Where a ring stands: the slot, the parity of the generation and of the one before, and the round if it is known.
+
+    Where slot and phase are carried along, no single number is the round.
+    """
 
     slot: Expr
     parity: Expr
+    before: Expr
     round: Expr | None = None
-
-    @property
-    def before(self) -> Expr:
-        return (self.parity + 1) % 2
 
 
 def round_of(count: Expr, slots: int) -> Round:
-    if slots == 1:
-        return Round(as_expr(0), count % 2, count)
-    return Round(count % slots, (count // slots) % 2, count)
+    generation = count // slots
+    return Round(count % slots if slots > 1 else as_expr(0), generation % 2, (generation + 1) % 2, count)
 
 
 class Counting:
@@ -100,7 +99,7 @@ class Counting:
             f"k_{name}",
             as_expr(0),
             N,
-            body(Round(slot, phase)),
+            body(Round(slot, phase, as_expr(1) - phase)),
             (
                 Carried(slot.op, Expr(f"so_{name}"), select(wraps, 0, slot + 1), f"se_{name}"),
                 Carried(phase.op, Expr(f"po_{name}"), select(wraps, as_expr(1) - phase, phase), f"pe_{name}"),
@@ -285,7 +284,8 @@ def epilogue_body(counting: Counting, store: int) -> Body:
 def draw_pingpong(rng: random.Random, seed: int) -> Program:
     """Two consumers take slots in turn; a pair of barriers keeps their products from meeting."""
     slots, waves = rng.choice((2, 2, 3, 4, 4, 5, 6)), rng.choice((1, 1, 2))
-    turns = rng.choice(("named", "mbarrier", "none"))
+    # With an odd number of slots each consumer sees every other generation of a slot: only turns keep parity apart.
+    turns = rng.choice(("named", "mbarrier", "none") if slots % 2 == 0 else ("named", "mbarrier"))
     k = Expr("k_w0")
     at = round_of(k, slots)
     copy = (Arrive("full", at.slot, PART), Copy("a", at.slot, "full", at.slot))
