@@ -545,7 +545,8 @@ def shift_trips(rng: random.Random, program: Program) -> Program | None:
 
     def new(op: Statement) -> Body:
         assert isinstance(op, Loop)
-        return (replace(op, stop=op.stop + by),)
+        over_slots = op.counter.startswith("i_")  # one slot more does not exist
+        return (replace(op, stop=op.stop + (-1 if over_slots else by)),)
 
     return pick(rng, program, Loop, new)
 
