@@ -18,6 +18,7 @@ belongs to is not looked at, only what comes of it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import lcm
@@ -45,9 +46,10 @@ from oracles.rings.model import (
 from oracles.rings.search import HANG, OVERRUN, RACE, RIGHT, UNKNOWN, Verdict
 
 SIZE = "N"
+FAR = 1 << 20  # an N beyond all that counters come to
 
 
-class NotFlat(Exception):  # noqa: N818 - a reason
+class NotFlat(Exception):
     """The quotient has no counters for this program."""
 
 
@@ -109,7 +111,7 @@ class State:
     is_decided: bool
 
 
-class Found(Exception):  # noqa: N818 - it carries a result
+class Found(Exception):
     def __init__(self, kind: str, says: str) -> None:
         super().__init__(says)
         self.kind, self.says = kind, says
@@ -151,7 +153,7 @@ def rates(body: tuple[Statement, ...]) -> Iterator[tuple[str, int]]:
     for each in body:
         if isinstance(each, Loop):
             if mentions(each.stop, SIZE):
-                far = [value_of(each.stop, {SIZE: size}) for size in (1000, 1001)]
+                far = [value_of(each.stop, {SIZE: size}) for size in (FAR, FAR + 1)]
                 if far[1] > far[0]:
                     yield each.counter, far[1] - far[0]
             yield from rates(each.body)
@@ -204,12 +206,13 @@ class Quotient:
         if state.is_decided or not mentions(condition, SIZE):
             yield state, bool(value_of(condition, env | {SIZE: state.size}))
             return
+        if not value_of(condition, env | {SIZE: FAR}):
+            yield state, False
+            return
         size = state.size
         while not value_of(condition, env | {SIZE: size}):
             yield replace(state, size=size, is_decided=True), False
             size += 1
-            if size > state.size + 1000:
-                return
         yield replace(state, size=size), True
 
     # --- steps ---
@@ -376,10 +379,10 @@ class Quotient:
 
     def run(self) -> Verdict:
         start = self.start()
-        seen, todo = {start}, [start]
+        seen, todo = {start}, deque([start])
         try:
             while todo:
-                state = todo.pop()
+                state = todo.popleft()  # the nearest first: a role that runs away must not hide a mistake
                 any_next = False
                 for after in self.successors(state):
                     any_next = True

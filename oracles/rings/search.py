@@ -85,7 +85,7 @@ class State:
         return State(self.at[:], dict(self.flying), objects, self.known[:], self.awaits[:], dict(self.cells))
 
 
-class Found(Exception):  # noqa: N818 - it carries a result
+class Found(Exception):
     def __init__(self, kind: str, says: str) -> None:
         super().__init__(says)
         self.kind, self.says = kind, says
@@ -109,8 +109,10 @@ class Frozen:
         for number in state.flying:
             if number != copy:
                 self.land(self.steps.all[number])
-        while any([self.advance(each) for each in self.waves]):
-            pass
+        waiting = True
+        while waiting:
+            moved = [self.advance(each) for each in self.waves]
+            waiting = any(moved)
 
     def land(self, step: Step) -> None:
         self.landing[step.object] = self.landing.get(step.object, 0) + step.amount
@@ -363,7 +365,7 @@ class Search:
 
 
 def search(program: Program, sizes: Mapping[str, int], most_states: int = 20_000, reduced: bool = True) -> Verdict:
-    """The verdict for these sizes; without reduction every order of the steps is followed, which tests the reduction."""
+    """The verdict for these sizes. Without the reduction every order of the steps is followed."""
     it = Search(expand(program, sizes), most_states, reduced).run()
     return Verdict(it.kind, it.says, tuple(sizes.items()), it.run, it.states)
 
