@@ -6,7 +6,7 @@ Keeps   Tidegate is asked through its public functions only, with the program as
 
     --prove-only       do not let Tidegate run what it does not prove: faster, and less is found
     --show NAME        print one program (its name is in the table), both verdicts, and the run of the search
-    --mutations        also every kind of mutation of each program, instead of one that is drawn
+    --mutations        every kind of mutation of each of `count` programs, instead of one that is drawn
     --undecided        name each program that is right and not proved, with the reason
 """
 
@@ -85,48 +85,72 @@ def compare(mutation: str, program: Program, simulate: bool = True) -> Case:
 
 @dataclass(slots=True)
 class Tally:
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    mutations: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
+    """Sums of many cases, which can be joined and written as JSON. Keys are words with tabs between."""
+
+    slices: list[tuple[int, int]] = field(default_factory=list)  # numbers of programs: from, up to
+    counts: Counter[str] = field(default_factory=Counter)  # mutation, shape, truth, answer
+    reasons: Counter[str] = field(default_factory=Counter)  # why right programs are not proved
     seconds: list[float] = field(default_factory=list)
-    cases: list[Case] = field(default_factory=list)  # false proofs and false alarms
+    false_proofs: list[str] = field(default_factory=list)
+    false_alarms: list[str] = field(default_factory=list)
 
     def add(self, case: Case) -> None:
-        self.counts[case.truth, case.answer.kind] += 1
-        self.mutations[case.mutation, case.truth, case.answer.kind] += 1
-        self.seconds.append(case.answer.seconds)
+        shape = case.program.name.partition("_")[0]
+        self.counts["\t".join((case.mutation, shape, case.truth, case.answer.kind))] += 1
+        self.seconds.append(round(case.answer.seconds, 3))
         if case.truth == RIGHT and case.answer.kind == UNDECIDED:
             self.reasons[case.answer.says] += 1
-        if case.is_false_proof or case.is_false_alarm:
-            self.cases.append(case)
+        if case.is_false_proof:
+            self.false_proofs.append(case.program.name)
+        if case.is_false_alarm:
+            self.false_alarms.append(case.program.name)
 
-    @property
-    def false_proofs(self) -> list[Case]:
-        return [each for each in self.cases if each.is_false_proof]
+    def join(self, other: Tally) -> None:
+        self.slices += [(first, end) for first, end in other.slices]
+        self.counts.update(other.counts)
+        self.reasons.update(other.reasons)
+        self.seconds += other.seconds
+        self.false_proofs += other.false_proofs
+        self.false_alarms += other.false_alarms
+
+    def count(self, column: int, name: str, truth: str, answer: str) -> int:
+        """Cases whose mutation (0) or shape (1) is this one, or all if the name is empty."""
+        keys = ((key.split("\t"), number) for key, number in self.counts.items())
+        return sum(number for key, number in keys if name in ("", key[column]) and key[2:] == [truth, answer])
+
+    def names(self, column: int) -> list[str]:
+        return sorted({key.split("\t")[column] for key in self.counts})
 
     def table(self) -> str:
         answers = (PROVED, FOUND, UNDECIDED)
-        lines = ["| search | " + " | ".join(answers) + " |", "|---|--:|--:|--:|"]
+        lines = [f"| search | {' | '.join(answers)} |", "|---|--:|--:|--:|"]
         for truth in TRUTHS:
-            row = [self.counts[truth, each] for each in answers]
+            row = [self.count(0, "", truth, each) for each in answers]
             if any(row):
                 lines.append(f"| {truth} | {' | '.join(map(str, row))} |")
         return "\n".join(lines)
 
-    def by_mutation(self) -> str:
-        lines = ["| mutation | wrong: found | wrong: undecided | wrong: proved | right: proved | right: undecided |"]
-        lines.append("|---|--:|--:|--:|--:|--:|")
-        columns = [("wrong", FOUND), ("wrong", UNDECIDED), ("wrong", PROVED), (RIGHT, PROVED), (RIGHT, UNDECIDED)]
-        for kind in ("none", *MUTATIONS):
-            row = [self.mutations[kind, *each] for each in columns]
-            if any(row):
-                lines.append(f"| {kind} | {' | '.join(map(str, row))} |")
+    def split(self, title: str, column: int) -> str:
+        """The same by mutation or by shape."""
+        columns = (("wrong", FOUND), ("wrong", UNDECIDED), ("wrong", PROVED), (RIGHT, PROVED), (RIGHT, UNDECIDED))
+        lines = [f"| {title} | {' | '.join(f'{truth}: {answer}' for truth, answer in columns)} |"]
+        lines.append("|---|" + "--:|" * len(columns))
+        for name in self.names(column):
+            row = [self.count(column, name, *each) for each in columns]
+            lines.append(f"| {name} | {' | '.join(map(str, row))} |")
         return "\n".join(lines)
 
     def times(self) -> str:
         ordered = sorted(self.seconds) or [0.0]
         at = {name: ordered[min(len(ordered) * share // 100, len(ordered) - 1)] for name, share in SHARES}
-        return "check: " + ", ".join(f"{name} {value:.2f} s" for name, value in at.items())
+        return "time of `check`: " + ", ".join(f"{name} {value:.2f} s" for name, value in at.items())
+
+    def show(self) -> str:
+        parts = [self.table(), self.split("mutation", 0), self.split("shape", 1), self.times()]
+        if self.reasons:
+            whys = "; ".join(f"{count} × {why}" for why, count in self.reasons.most_common(12))
+            parts.append(f"right, not proved: {whys}")
+        return "\n\n".join(parts)
 
 
 SHARES = (("median", 50), ("p90", 90), ("p99", 99), ("most", 100))
@@ -162,7 +186,7 @@ def main() -> int:
         return 0
     tally = Tally()
     for number, (mutation, program) in enumerate(programs(range(args.seed, args.seed + args.count), args.mutations)):
-        if number == args.count:
+        if number == args.count and not args.mutations:
             break
         case = compare(mutation, program, not args.prove_only)
         tally.add(case)
@@ -170,9 +194,7 @@ def main() -> int:
             print(explain(case), flush=True)
         elif args.undecided and case.truth == RIGHT and case.answer.kind == UNDECIDED:
             print(f"{program.name}: {case.answer.says} ({case.answer.seconds:.2f} s)", flush=True)
-    print(tally.table(), tally.by_mutation(), tally.times(), sep="\n\n")
-    if tally.reasons:
-        print("\nright, not proved: " + "; ".join(f"{count} × {why}" for why, count in tally.reasons.most_common(12)))
+    print(tally.show())
     return 1 if tally.false_proofs else 0
 
 

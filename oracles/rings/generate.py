@@ -176,7 +176,7 @@ def draw_ring(rng: random.Random, seed: int) -> Program:
     store = rng.choice((1, 2, 3)) if epilogue else 0
     opening: Body = (Sync(WORKGROUP),) if rng.random() < 0.2 else ()
     roles = [Role(*role[:2], (*opening, *role[2])) for role in producers(it, counting)]
-    roles += consumers(it, counting, opening, store)
+    roles += consumers_of(it, counting, opening, store)
     buffers = [Buffer(each, it.slots, it.writers) for each in it.buffers]
     full = it.producers if it.copied else it.writers * it.producers
     barriers = [
@@ -188,6 +188,15 @@ def draw_ring(rng: random.Random, seed: int) -> Program:
         buffers.append(Buffer("c", store, it.waves))
         barriers += [Barrier("cfull", it.waves, store), Barrier("cempty", epilogue, store)]
     return Program(f"ring_{seed}", tuple(buffers), tuple(barriers), tuple(roles), counting.sizes)
+
+
+def plain_ring(slots: int, consumers: int) -> Program:
+    """A ring that copies fill, as large as it is asked for."""
+    counting = Counting("flat")
+    it = Choices(slots, True, ("a",), 1, 1, (1,) * consumers, "parity", False, "consumer", False, False)
+    roles = [Role(*each) for each in producers(it, counting)] + consumers_of(it, counting, (), 0)
+    barriers = (Barrier("full", 1, slots), Barrier("empty", consumers, slots))
+    return Program(f"ring_{slots}x{consumers}", (Buffer("a", slots),), barriers, tuple(roles))
 
 
 def producers(it: Choices, counting: Counting) -> list[tuple[str, int, Body]]:
@@ -227,7 +236,7 @@ def fill(it: Choices, at: Round, mine: Sequence[str], wait: bool) -> Body:
     return (*waits, *copies, expect) if it.late else (*waits, expect, *copies)
 
 
-def consumers(it: Choices, counting: Counting, opening: Body, store: int) -> list[Role]:
+def consumers_of(it: Choices, counting: Counting, opening: Body, store: int) -> list[Role]:
     per_round = counting.kind == "flat"
     found = []
     for number, waves in enumerate(it.consumers):
