@@ -23,6 +23,7 @@ from oracles.rings.model import (
     Buffer,
     Carried,
     Copy,
+    Drain,
     Elected,
     Expr,
     Fence,
@@ -33,6 +34,7 @@ from oracles.rings.model import (
     Role,
     Signal,
     Statement,
+    Store,
     Sync,
     Wait,
     Write,
@@ -141,10 +143,32 @@ class Choices:
     fence: str  # who fences: "consumer" or "producer"
     last: bool  # no arrival for slots that nobody fills again
     late: bool  # copies are issued before their bytes are expected
+    twice: bool  # each copy has an arrival of its own
+    elected: bool  # one wave of each consumer gives a slot back, behind a named barrier of its waves
+    deferred: bool  # a slot is given back a round later
 
     @property
     def waves(self) -> int:
         return sum(self.consumers)
+
+    @property
+    def arrivals(self) -> int:
+        """Arrivals that fill a slot."""
+        return self.producers * self.writers * (2 if self.doubles else 1)
+
+    @property
+    def doubles(self) -> bool:
+        return self.twice and self.copied and self.producers == 1 and len(self.buffers) == 2
+
+    @property
+    def releases(self) -> int:
+        """Arrivals that give a slot back."""
+        arrivals = len(self.consumers) if self.elected else self.waves
+        return arrivals * (2 if self.splits else 1)
+
+    @property
+    def splits(self) -> bool:
+        return self.split and not self.deferred and not self.elected
 
 
 def draw_choices(rng: random.Random, kind: str) -> Choices:
@@ -165,6 +189,9 @@ def draw_choices(rng: random.Random, kind: str) -> Choices:
         fence=rng.choice(("consumer", "producer")),
         last=flat and rng.random() < 0.25,
         late=rng.random() < 0.15,
+        twice=rng.random() < 0.3,
+        elected=rng.random() < 0.25,
+        deferred=kind != "carried" and rng.random() < 0.2,
     )
 
 
@@ -174,17 +201,16 @@ def draw_ring(rng: random.Random, seed: int) -> Program:
     it = draw_choices(rng, kind)
     epilogue = rng.choice((0, 0, 1, 2))
     store = rng.choice((1, 2, 3)) if epilogue else 0
+    copies_out = epilogue == 1 and rng.random() < 0.5
     opening: Body = (Sync(WORKGROUP),) if rng.random() < 0.2 else ()
     roles = [Role(*role[:2], (*opening, *role[2])) for role in producers(it, counting)]
     roles += consumers_of(it, counting, opening, store)
     buffers = [Buffer(each, it.slots, it.writers) for each in it.buffers]
-    full = it.producers if it.copied else it.writers * it.producers
-    barriers = [
-        Barrier("full", full, it.slots),
-        Barrier("empty", it.waves * (len(it.buffers) if it.split else 1), it.slots),
-    ]
+    barriers = [Barrier("full", it.arrivals, it.slots), Barrier("empty", it.releases, it.slots)]
+    if it.elected:
+        barriers += [Barrier(f"group{number}", waves) for number, waves in enumerate(it.consumers) if waves > 1]
     if store:
-        roles.append(Role("e", epilogue, (*opening, *epilogue_body(counting, store))))
+        roles.append(Role("e", epilogue, (*opening, *epilogue_body(counting, store, copies_out))))
         buffers.append(Buffer("c", store, it.waves))
         barriers += [Barrier("cfull", it.waves, store), Barrier("cempty", epilogue, store)]
     return Program(f"ring_{seed}", tuple(buffers), tuple(barriers), tuple(roles), counting.sizes)
@@ -193,7 +219,7 @@ def draw_ring(rng: random.Random, seed: int) -> Program:
 def plain_ring(slots: int, consumers: int) -> Program:
     """A ring that copies fill, as large as it is asked for."""
     counting = Counting("flat")
-    it = Choices(slots, True, ("a",), 1, 1, (1,) * consumers, "parity", False, "consumer", False, False)
+    it = Choices(slots, True, ("a",), 1, 1, (1,) * consumers, "parity", False, "consumer", *[False] * 5)
     roles = [Role(*each) for each in producers(it, counting)] + consumers_of(it, counting, (), 0)
     barriers = (Barrier("full", 1, slots), Barrier("empty", consumers, slots))
     return Program(f"ring_{slots}x{consumers}", (Buffer("a", slots),), barriers, tuple(roles))
@@ -231,6 +257,10 @@ def fill(it: Choices, at: Round, mine: Sequence[str], wait: bool) -> Body:
     if not it.copied:
         writes = tuple(Write(each, at.slot, 0) for each in mine)
         return (*waits, *writes, Arrive("full", at.slot))
+    if it.doubles:
+        one = Arrive("full", at.slot, PART * it.writers)
+        pairs = [(one, Copy(each, at.slot, "full", at.slot)) for each in mine]
+        return (*waits, *(each for pair in pairs for each in (reversed(pair) if it.late else pair)))
     copies = tuple(Copy(each, at.slot, "full", at.slot) for each in mine)
     expect = Arrive("full", at.slot, PART * it.writers * len(mine))
     return (*waits, *copies, expect) if it.late else (*waits, expect, *copies)
@@ -243,34 +273,41 @@ def consumers_of(it: Choices, counting: Counting, opening: Body, store: int) -> 
         name = f"r{number}"
         part = sum(it.consumers[:number])
 
-        def body(at: Round, part: int = part) -> Body:
+        def body(at: Round, part: int = part, number: int = number) -> Body:
             more = put(store, at.round, part) if store and per_round and at.round is not None else ()
-            return (*take(it, at), *more)
+            return (*take(it, at, number), *more)
 
         def per_tile(t: Expr, part: int = part) -> Body:
             return put(store, t, part) if store else ()
 
         credit: Body = ()
         if it.empty == "credit":
-            count = len(it.buffers) if it.split else 1
             slot = Expr(f"i_{name}")
-            credit = (Loop(slot.op, as_expr(0), as_expr(it.slots), (Arrive("empty", slot),) * count),)
+            arrivals: Body = (Arrive("empty", slot),) * (2 if it.splits else 1)
+            if it.elected:
+                arrivals = (Elected(arrivals),)
+            credit = (Loop(slot.op, as_expr(0), as_expr(it.slots), arrivals),)
         loops = counting.loops(name, it.slots, body, None if per_round else per_tile)
         found.append(Role(name, waves, (*opening, *credit, *loops)))
     return found
 
 
-def take(it: Choices, at: Round) -> Body:
-    """One slot: wait until it is full, read it, and give it back."""
-    fence: Body = (Fence(),) if it.fence == "consumer" and it.copied else ()
-    back: Body = (*fence, Arrive("empty", at.slot))
-    if it.last and at.round is not None:
-        back = (Guard(less(at.round + it.slots, N), back),)
+def take(it: Choices, at: Round, number: int) -> Body:
+    """One slot: wait until it is full, read it, and give it (or the one before) back."""
     reads = [Read(each, at.slot) for each in it.buffers]
-    if it.split:
-        body = [part for each in reads for part in (each, *back)]
-    else:
-        body = [*reads, *back]
+    fence: Body = (Fence(),) if it.fence == "consumer" and it.copied else ()
+    slot = at.slot
+    if it.deferred and at.round is not None:
+        slot = (at.round - 1) % it.slots
+    back: Body = (*fence, Arrive("empty", slot))
+    if it.elected:
+        group: Body = (Sync(f"group{number}"),) if it.consumers[number] > 1 else ()
+        back = (*group, Elected(back))
+    if it.deferred and at.round is not None:
+        back = (Guard(less(0, at.round), back),)
+    elif it.last and at.round is not None:
+        back = (Guard(less(at.round + it.slots, N), back),)
+    body = [part for each in reads for part in (each, *back)] if it.splits else [*reads, *back]
     return (Wait("full", at.slot, at.parity), *body)
 
 
@@ -279,11 +316,12 @@ def put(store: int, round: Expr, part: int) -> Body:
     return (Wait("cempty", at.slot, at.before), Write("c", at.slot, part), Arrive("cfull", at.slot))
 
 
-def epilogue_body(counting: Counting, store: int) -> Body:
+def epilogue_body(counting: Counting, store: int, copies_out: bool) -> Body:
     counter = Expr("k_e")
     at = round_of(counter, store)
     trips = T if counting.kind == "carried" else N
-    body: Body = (Wait("cfull", at.slot, at.parity), Read("c", at.slot), Arrive("cempty", at.slot))
+    out: Body = (Fence(), Store("c", at.slot), Drain()) if copies_out else (Read("c", at.slot),)
+    body: Body = (Wait("cfull", at.slot, at.parity), *out, Arrive("cempty", at.slot))
     return (Loop(counter.op, as_expr(0), trips, body),)
 
 
@@ -423,6 +461,10 @@ def lose_copy(rng: random.Random, program: Program) -> Program | None:
     return pick(rng, program, Copy, lambda op: ())
 
 
+def lose_drain(rng: random.Random, program: Program) -> Program | None:
+    return pick(rng, program, Drain, lambda op: ())
+
+
 def lose_fence(rng: random.Random, program: Program) -> Program | None:
     return pick(rng, program, Fence, lambda op: ())
 
@@ -497,14 +539,14 @@ def shift_slot(rng: random.Random, program: Program) -> Program | None:
     slots = {each.name: each.slots for each in (*program.buffers, *program.barriers)}
 
     def name_of(op: Statement) -> str:
-        assert isinstance(op, Arrive | Wait | Copy | Read | Write)
+        assert isinstance(op, Arrive | Wait | Copy | Read | Write | Store)
         return op.barrier if isinstance(op, Arrive | Wait) else op.buffer
 
     def new(op: Statement) -> Body:
-        assert isinstance(op, Arrive | Wait | Copy | Read | Write)
+        assert isinstance(op, Arrive | Wait | Copy | Read | Write | Store)
         return (replace(op, slot=(op.slot + 1) % slots[name_of(op)]),)
 
-    found = [each for each in places(program, (Arrive, Wait, Copy, Read, Write)) if slots[name_of(each[2])] > 1]
+    found = [each for each in places(program, (Arrive, Wait, Copy, Read, Write, Store)) if slots[name_of(each[2])] > 1]
     if not found:
         return None
     role, path, _ = rng.choice(found)
@@ -571,6 +613,7 @@ MUTATIONS: dict[str, Edit] = {
     "wait lost": lose_wait,
     "copy lost": lose_copy,
     "fence lost": lose_fence,
+    "drain lost": lose_drain,
     "slot shifted": shift_slot,
     "phase not carried": lose_phase,
     "guard shifted": shift_guard,

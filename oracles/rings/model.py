@@ -112,13 +112,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An asynchronous copy into a slot (or a part of it), which reports its bytes to an mbarrier."""
+    """An asynchronous copy into a whole slot, which reports its bytes to an mbarrier."""
 
     buffer: str
     slot: Expr
     barrier: str
     at: Expr
-    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +134,19 @@ class Write:
     buffer: str
     slot: Expr
     part: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An asynchronous copy of a whole slot to global memory: it reads the slot until the wave drains its stores."""
+
+    buffer: str
+    slot: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """All stores of the wave have read their slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +202,7 @@ class Elected:
     body: tuple[Statement, ...]
 
 
-Statement = Arrive | Wait | Copy | Read | Write | Fence | Signal | Sync | Loop | Guard | Elected
+Statement = Arrive | Wait | Copy | Read | Write | Store | Drain | Fence | Signal | Sync | Loop | Guard | Elected
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +243,7 @@ class Program:
 
 # --- steps --------------------------------------------------------------------------------------------------------
 
-ARRIVE, WAIT, SIGNAL, AWAIT, COPY, READ, WRITE, FENCE = range(8)
-NAMES = ("arrive", "wait", "signal", "await", "copy", "read", "write", "fence")
+ARRIVE, WAIT, SIGNAL, AWAIT, COPY, READ, WRITE, FENCE, STORE, DRAIN = range(10)
 
 
 @dataclass(slots=True)
@@ -306,8 +317,8 @@ class Expansion:
             case Wait(name, slot, parity):
                 at, phase = value_of(slot, env), value_of(parity, env)
                 self.add(WAIT, (name, at), phase, (), f"wait {name}[{at}] parity {phase} at {where}")
-            case Copy(buffer, slot, name, at_, part):
-                cells = self.touched(buffer, value_of(slot, env), part)
+            case Copy(buffer, slot, name, at_):
+                cells = self.touched(buffer, value_of(slot, env), None)
                 at = value_of(at_, env)
                 says = f"copy to {buffer}[{value_of(slot, env)}] reports {name}[{at}] at {where}"
                 self.add(COPY, (name, at), PART * len(cells), cells, says)
@@ -315,7 +326,13 @@ class Expansion:
                 mine = None if part is None else part + self.index
                 cells = self.touched(buffer, value_of(slot, env), mine)
                 kind = READ if isinstance(op, Read) else WRITE
-                self.add(kind, None, 0, cells, f"{NAMES[kind]} {buffer}[{value_of(slot, env)}] at {where}")
+                says = "read" if kind == READ else "write"
+                self.add(kind, None, 0, cells, f"{says} {buffer}[{value_of(slot, env)}] at {where}")
+            case Store(buffer, slot):
+                cells = self.touched(buffer, value_of(slot, env), None)
+                self.add(STORE, None, 0, cells, f"store from {buffer}[{value_of(slot, env)}] at {where}")
+            case Drain():
+                self.add(DRAIN, None, 0, (), f"drain at {where}")
             case Fence():
                 self.add(FENCE, None, 0, (), f"fence at {where}")
             case Signal(name):

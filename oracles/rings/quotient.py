@@ -29,6 +29,7 @@ from oracles.rings.model import (
     WORKGROUP,
     Arrive,
     Copy,
+    Drain,
     Elected,
     Expr,
     Fence,
@@ -38,6 +39,7 @@ from oracles.rings.model import (
     Read,
     Signal,
     Statement,
+    Store,
     Sync,
     Wait,
     Write,
@@ -267,8 +269,11 @@ class Quotient:
                 yield self.arrive(state, wave, self.things[name, 0], 0)
             case Fence():
                 yield self.put(state, wave, replace(it, at=it.at + 1, known=(it.known[0], it.known[0])))
-            case Copy() | Read() | Write():
+            case Copy() | Read() | Write() | Store():
                 yield self.access(state, wave, line)
+            case Drain():
+                mine = frozenset(each for each in state.tokens if each[3:] == (wave, 0))
+                yield self.put(state, wave, replace(it, at=it.at + 1, known=both(it.known, (mine, mine))))
             case _:
                 raise AssertionError(line)
 
@@ -310,35 +315,29 @@ class Quotient:
 
     # --- memory ---
 
-    def access(self, state: State, wave: int, op: Copy | Read | Write) -> State:
+    def access(self, state: State, wave: int, op: Copy | Read | Write | Store) -> State:
         buffer = self.program.buffers[self.buffers[op.buffer]]
         cell = (self.buffers[op.buffer], self.value(op.slot, state, wave))
-        mine = op.part if op.part is None or isinstance(op, Copy) else op.part + self.role[wave][1]
-        parts = range(buffer.parts) if mine is None else range(mine, mine + 1)
-        it = state.waves[wave]
-        gone: set[tuple[int, ...]] = set()
-        new = set()
-        for part in parts:
-            for token in state.tokens:
-                if token[:3] == (*cell, part) and (token[3] == -1 or not isinstance(op, Read)):
-                    known = it.known[1] if isinstance(op, Copy) and token[4] else it.known[0]
-                    if token not in known:
-                        raise Found(RACE, f"{self.role[wave]}: {op} meets an access that it does not know of")
-                    if not isinstance(op, Read):
-                        gone.add(token)
-            own = wave if isinstance(op, Read) else -1
-            new.add((*cell, part, own, 0 if isinstance(op, Copy) else 1))
-        # The earlier read of this wave is replaced by this one.
-        gone |= new & state.tokens
-        state = self.without(state, frozenset(gone))
+        part = op.part if isinstance(op, Read | Write) else None
+        parts = range(buffer.parts) if part is None else (part + self.role[wave][1],)
+        reads, is_async = isinstance(op, Read | Store), isinstance(op, Copy | Store)
+        known, fenced = state.waves[wave].known
+        met = {each for each in state.tokens if each[:2] == cell and each[2] in parts and (each[3] == -1 or not reads)}
+        for token in met:
+            if token not in (fenced if is_async and token[4] else known):
+                raise Found(RACE, f"{self.role[wave]}: {op} meets an access that it does not know of")
+        new = {(*cell, each, wave if reads else -1, 0 if is_async else 1) for each in parts}
+        # A write takes the place of all that it knows of, a read that of the wave's read before.
+        state = self.without(state, frozenset((set() if reads else met) | new) & state.tokens)
         it = state.waves[wave]
         state = replace(state, tokens=state.tokens | new)
         if isinstance(op, Copy):
             thing = self.things[op.barrier, self.value(op.at, state, wave)]
             flight = Flight(thing, cell, len(parts), PART * len(parts), it.known)
             state = replace(state, flying=tuple(sorted((*state.flying, flight), key=order)))
-            return self.put(state, wave, replace(it, at=it.at + 1))
-        return self.put(state, wave, replace(it, at=it.at + 1, known=(it.known[0] | new, it.known[1])))
+        elif not is_async:
+            it = replace(it, known=(it.known[0] | new, it.known[1]))
+        return self.put(state, wave, replace(it, at=it.at + 1))
 
     def without(self, state: State, gone: frozenset[tuple[int, ...]]) -> State:
         if not gone:

@@ -26,9 +26,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from oracles.rings.model import ARRIVE, AWAIT, COPY, FENCE, READ, SIGNAL, WAIT, WRITE, Program, Step, Steps, expand
+from oracles.rings.model import (
+    ARRIVE,
+    AWAIT,
+    COPY,
+    DRAIN,
+    FENCE,
+    READ,
+    SIGNAL,
+    STORE,
+    WAIT,
+    WRITE,
+    Program,
+    Step,
+    Steps,
+    expand,
+)
 
 RIGHT, RACE, OVERRUN, HANG, PHASE, UNKNOWN = "right", "race", "overrun", "hang", "phase", "unknown"
+LOCAL = (READ, WRITE, FENCE, COPY, STORE, DRAIN)
 WRONG = (RACE, OVERRUN, HANG)
 
 
@@ -162,6 +178,8 @@ class Search:
         self.unclear_run: list[tuple[bool, int]] = []
         self.states = 0
         self.generic = sum(1 << each.number for each in steps.all if each.kind in (READ, WRITE))
+        # Of each wave, the stores among its steps.
+        self.stores = [[1 << each.number if each.kind == STORE else 0 for each in mine] for mine in steps.waves]
 
     # --- steps ---
 
@@ -203,6 +221,11 @@ class Search:
                 it = state.objects[step.object]
                 self.note(step, False, it.done - 1 if step.kind == WAIT else state.awaits[wave])
                 state.known[wave] = joined(state.known[wave], it.past)
+            case 8:  # STORE
+                self.touch(state, step)
+            case 9:  # DRAIN
+                done = sum(self.stores[wave][: state.at[wave]])
+                state.known[wave] = joined(state.known[wave], (done, done))
             case 4:  # COPY
                 self.touch(state, step)
                 state.flying[step.number] = state.known[wave]
@@ -233,8 +256,8 @@ class Search:
     def touch(self, state: State, step: Step) -> None:
         """Every earlier access that conflicts must be known, and be the same in all runs."""
         known, fenced = state.known[step.wave]
-        writes = step.kind != READ
-        if step.kind == COPY:  # what the generic proxy did must be fenced as well
+        writes = step.kind not in (READ, STORE)
+        if step.kind in (COPY, STORE):  # what the generic proxy did must be fenced as well
             known &= fenced | ~self.generic
         bit = 1 << step.number
         for cell in step.cells:
@@ -267,7 +290,7 @@ class Search:
         for wave, at in enumerate(state.at):
             if at < len(self.steps.waves[wave]):
                 step = self.steps.waves[wave][at]
-                if self.reduced and step.kind in (READ, WRITE, FENCE, COPY):
+                if self.reduced and step.kind in LOCAL:
                     return [(False, wave)]
                 if self.is_enabled(state, step):
                     if self.reduced and step.kind == AWAIT:

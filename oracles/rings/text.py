@@ -15,6 +15,7 @@ from oracles.rings.model import (
     WORKGROUP,
     Arrive,
     Copy,
+    Drain,
     Elected,
     Expr,
     Fence,
@@ -25,6 +26,7 @@ from oracles.rings.model import (
     Role,
     Signal,
     Statement,
+    Store,
     Sync,
     Wait,
     Write,
@@ -62,7 +64,8 @@ class Writer:
         program = self.program
         sizes = ", ".join(f"{each} = {3 + at}" for at, each in enumerate(program.sizes))
         self.put(0, "target sm_90\n")
-        self.put(0, f"kernel @{program.name}(%X: global<{self.widest()}x{ELEMENTS}xf32>)")
+        array = f"global<{self.widest()}x{ELEMENTS}xf32>"
+        self.put(0, f"kernel @{program.name}(%X: {array}, %Y: {array})")
         self.put(2, f"sizes({sizes})")
         self.put(2, f"waves {sum(each.waves for each in program.roles)} {{")
         for buffer in program.buffers:
@@ -123,7 +126,7 @@ class Writer:
                 self.put(depth, f"mbarrier_arrive {self.place(name, slot)}{more}")
             case Wait(name, slot, parity):
                 self.put(depth, f"mbarrier_wait {self.place(name, slot)} parity {self.index(parity)}")
-            case Copy(buffer, slot, name, at, _):
+            case Copy(buffer, slot, name, at):
                 to, tile = self.place(buffer, slot), shape(self.buffers[buffer].parts)
                 source = "%X[0, 0]"
                 says = f"tensor_load_to_lds {source} to {to} reports {self.place(name, at)} : tile<{tile}xf32>"
@@ -134,6 +137,12 @@ class Writer:
             case Write():
                 place, tile = self.access(role, op)
                 self.put(depth, f"local_write {self.filled(depth, tile)}, {place}")
+            case Store(buffer, slot):
+                tile = shape(self.buffers[buffer].parts)
+                self.put(depth, f"lds_to_global {self.place(buffer, slot)} to %Y[0, 0] : tile<{tile}xf32>")
+                self.put(depth, "commit_group")
+            case Drain():
+                self.put(depth, "wait_count bulk_group(0)")
             case Fence():
                 self.put(depth, "fence proxy_async")
             case Signal(name):
