@@ -1,7 +1,8 @@
 """Search against Tidegate's verdict, over random programs: `python -m oracles.rings.compare --count 300 --seed 0`.
 
 Needs   a count and a first seed; each seed gives two programs, one that is right and a mutant of it
-Gives   a table of verdicts; every false proof and every false alarm, with the program and the witness of the search
+Gives   a table of verdicts (proved; an error found; neither); every false proof and every false alarm, with the program
+        and the witness of the search
 Keeps   Tidegate is asked through its public functions only, with the program as text
 
     --prove-only       do not let Tidegate run what it does not prove: faster, and less is found
@@ -69,11 +70,15 @@ def ask(program: Program, simulate: bool) -> Answer:
 
 
 def programs(seeds: Iterable[int], all_mutations: bool = False) -> Iterator[tuple[str, Program]]:
-    """A right program of each seed, and mutants of it."""
+    """A right program of each seed and a mutant of it (of every fifth seed with two changes), or all its mutants."""
     for seed in seeds:
         program = draw(seed)
         yield "none", program
-        for kind in MUTATIONS if all_mutations else (None,):
+        if not all_mutations:
+            mutation, mutant = mutate(program, seed)
+            yield (mutation, mutant) if seed % 5 else ("two", mutate(mutant, seed + 1)[1])
+            continue
+        for kind in MUTATIONS:
             mutation, mutant = mutate(program, seed, kind)
             if mutation != "none":
                 yield mutation, mutant
@@ -157,7 +162,8 @@ SHARES = (("median", 50), ("p90", 90), ("p99", 99), ("most", 100))
 
 
 def explain(case: Case) -> str:
-    kind = "FALSE PROOF" if case.is_false_proof else "FALSE ALARM" if case.is_false_alarm else "case"
+    proof = "FALSE PROOF" if case.truth == "wrong" else "PROVED, though the order decides which phase is which"
+    kind = proof if case.is_false_proof else "FALSE ALARM" if case.is_false_alarm else "case"
     head = f"--- {kind}: {case.program.name}\nsearch: {case.verdict}\ncheck: {case.answer.kind} {case.answer.says}"
     codes = f" {', '.join(case.answer.codes)}" if case.answer.codes else ""
     run = "\n".join(f"  {each}" for each in case.verdict.run)
@@ -167,7 +173,7 @@ def explain(case: Case) -> str:
 def named(name: str) -> tuple[str, Program]:
     """The program of this name, as the table prints it: shape_seed, or shape_seed_mutation_seed."""
     seed = int(name.split("_")[1])
-    for mutation, program in programs([seed], all_mutations=True):
+    for mutation, program in (*programs([seed]), *programs([seed], all_mutations=True)):
         if program.name == name:
             return mutation, program
     raise SystemExit(f"no program `{name}`")

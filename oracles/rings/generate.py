@@ -122,7 +122,9 @@ class Counting:
 def draw(seed: int) -> Program:
     rng = random.Random(f"ring {seed}")
     shape = rng.choices(("ring", "pingpong", "named", "one"), (11, 3, 2, 1))[0]
-    return {"ring": draw_ring, "pingpong": draw_pingpong, "named": draw_named, "one": draw_one}[shape](rng, seed)
+    makers = {"ring": draw_ring, "pingpong": draw_pingpong, "named": draw_named, "one": draw_one}
+    program = makers[shape](rng, seed)
+    return replace(program, given_by=rng.choices(("size", "argument", "workgroup"), (8, 1, 1))[0])
 
 
 # --- rings --------------------------------------------------------------------------------------------------------

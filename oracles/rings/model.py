@@ -235,6 +235,7 @@ class Program:
     barriers: tuple[Barrier, ...]
     roles: tuple[Role, ...]
     sizes: tuple[str, ...] = ("N",)
+    given_by: str = "size"  # where the kernel has its sizes from: "size", "argument", or "workgroup" (and its number)
 
     @property
     def stages(self) -> int:

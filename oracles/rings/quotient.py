@@ -221,7 +221,14 @@ class Quotient:
 
     def start(self) -> State:
         things = tuple(Thing(0, 0, 0, NOTHING, NOTHING) for _ in self.counts)
-        return State(tuple(Wave(0, (), NOTHING) for _ in self.lines), things, (), frozenset(), 1, False)
+        return State(
+            tuple(Wave(0, (), NOTHING) for _ in self.lines),
+            things,
+            (),
+            frozenset(),
+            0 if self.program.given_by == "argument" else 1,
+            False,
+        )
 
     def is_local(self, wave: int, at: int) -> bool:
         """Commutes with all steps of others, and no run goes on for ever with such steps only."""

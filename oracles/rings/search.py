@@ -397,10 +397,11 @@ def sizes_to_try(program: Program) -> list[dict[str, int]]:
     """Rounds up to 3S + 4, and 13: some mistakes first show at 13."""
     stages = program.stages
     most = max(3 * stages + 4, 13)
+    least = 0 if program.given_by == "argument" else 1  # a size is at least 1
     if program.sizes == ("N",):
-        return [{"N": each} for each in range(1, most + 1)]
+        return [{"N": each} for each in range(least, most + 1)]
     tiles, rounds = program.sizes
-    pairs = sorted((t * n, t, n) for t in range(1, 6) for n in range(1, most + 1) if t * n <= most + stages)
+    pairs = sorted((t * n, t, n) for t in range(least, 6) for n in range(least, most + 1) if t * n <= most + stages)
     return [{tiles: t, rounds: n} for _, t, n in pairs]
 
 

@@ -7,6 +7,7 @@ Keeps   each statement becomes the operations of the same meaning, in the same o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from typing import assert_never
 
@@ -37,15 +38,22 @@ LOOSE, SUM, PRODUCT, ATOM = range(4)
 LEVELS = {"<": LOOSE, "==": LOOSE, "+": SUM, "-": SUM, "*": PRODUCT, "//": PRODUCT, "mod": PRODUCT}
 
 
-def expression(expr: Expr, sizes: tuple[str, ...], level: int = LOOSE) -> str:
+def expression(expr: Expr, names: Mapping[str, str], level: int = LOOSE) -> str:
+    """As the language writes it; `names` says how sizes are written, all other names are values."""
     if not expr.args:
-        return expr.op if expr.op.lstrip("-").isdigit() or expr.op in sizes else f"%{expr.op}"
+        return names.get(expr.op) or (expr.op if expr.op.lstrip("-").isdigit() else f"%{expr.op}")
     if expr.op in ("select", "min"):
-        return f"{expr.op}({', '.join(expression(each, sizes) for each in expr.args)})"
+        return f"{expr.op}({', '.join(expression(each, names) for each in expr.args)})"
     mine = LEVELS[expr.op]
     left, right = expr.args
-    text = f"{expression(left, sizes, mine)} {expr.op} {expression(right, sizes, mine + 1)}"
+    text = f"{expression(left, names, mine)} {expr.op} {expression(right, names, mine + 1)}"
     return f"({text})" if mine < level else text
+
+
+def names_of(program: Program) -> dict[str, str]:
+    """Sizes as the roles write them: all roles say the same, in whichever way."""
+    forms = {"size": "{0}", "argument": "%{1}", "workgroup": "({0} + wg0)"}
+    return {each: forms[program.given_by].format(each, each.lower()) for each in program.sizes}
 
 
 class Writer:
@@ -54,6 +62,7 @@ class Writer:
         self.buffers = {each.name: each for each in program.buffers}
         self.barriers = {each.name: each for each in program.barriers}
         self.lines: list[str] = []
+        self.names = names_of(program)
         self.numbers = count()
         self.first = 0  # wave of the role
 
@@ -62,11 +71,16 @@ class Writer:
 
     def write(self) -> str:
         program = self.program
-        sizes = ", ".join(f"{each} = {3 + at}" for at, each in enumerate(program.sizes))
         self.put(0, "target sm_90\n")
         array = f"global<{self.widest()}x{ELEMENTS}xf32>"
-        self.put(0, f"kernel @{program.name}(%X: {array}, %Y: {array})")
-        self.put(2, f"sizes({sizes})")
+        arguments = [f"%X: {array}", f"%Y: {array}"]
+        if program.given_by == "argument":
+            arguments += [f"{each}: index" for each in self.names.values()]
+        self.put(0, f"kernel @{program.name}({', '.join(arguments)})")
+        if program.given_by != "argument":
+            self.put(2, f"sizes({', '.join(f'{each} = {3 + at}' for at, each in enumerate(program.sizes))})")
+        if program.given_by == "workgroup":
+            self.put(2, "grid(3)")
         self.put(2, f"waves {sum(each.waves for each in program.roles)} {{")
         for buffer in program.buffers:
             slots = f", slots = {buffer.slots}" if buffer.slots > 1 else ""
@@ -100,7 +114,7 @@ class Writer:
             self.statement(role, depth, each)
 
     def index(self, expr: Expr) -> str:
-        return expression(expr, self.program.sizes)
+        return expression(expr, self.names)
 
     def place(self, name: str, slot: Expr, row: str = "") -> str:
         """A slot, and a row of it; the bracket of the slot is there if there are several."""
