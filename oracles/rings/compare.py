@@ -6,6 +6,7 @@ Gives   a table of verdicts (proved; an error found; neither); every false proof
 Keeps   Tidegate is asked through its public functions only, with the program as text
 
     --prove-only       do not let Tidegate run what it does not prove: faster, and less is found
+    --quotient         also ask the quotient about all sizes, where the search finds nothing wrong: slower
     --show NAME        print one program (its name is in the table), both verdicts, and the run of the search
     --mutations        every kind of mutation of each of `count` programs, instead of one that is drawn
     --undecided        name each program that is right and not proved, with the reason
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 import tidegate as tg
 from oracles.rings.generate import MUTATIONS, draw, mutate
 from oracles.rings.model import Program
+from oracles.rings.quotient import quotient
 from oracles.rings.search import PHASE, RIGHT, UNKNOWN, Verdict, search_all
 from oracles.rings.text import to_tide
 
@@ -84,8 +86,13 @@ def programs(seeds: Iterable[int], all_mutations: bool = False) -> Iterator[tupl
                 yield mutation, mutant
 
 
-def compare(mutation: str, program: Program, simulate: bool = True) -> Case:
-    return Case(program, mutation, search_all(program), ask(program, simulate))
+def compare(mutation: str, program: Program, simulate: bool = True, for_all: bool = False) -> Case:
+    """`for_all`: what the search finds right, the quotient judges for all sizes."""
+    verdict = search_all(program)
+    if for_all and verdict.kind == RIGHT:
+        beyond = quotient(program)
+        verdict = beyond if beyond.is_wrong else verdict
+    return Case(program, mutation, verdict, ask(program, simulate))
 
 
 @dataclass(slots=True)
@@ -183,7 +190,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="oracles.rings.compare")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    for flag in ("--prove-only", "--mutations", "--undecided"):
+    for flag in ("--prove-only", "--quotient", "--mutations", "--undecided"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--show")
     args = parser.parse_args()
@@ -194,7 +201,7 @@ def main() -> int:
     for number, (mutation, program) in enumerate(programs(range(args.seed, args.seed + args.count), args.mutations)):
         if number == args.count and not args.mutations:
             break
-        case = compare(mutation, program, not args.prove_only)
+        case = compare(mutation, program, not args.prove_only, args.quotient)
         tally.add(case)
         if case.is_false_proof or case.is_false_alarm:
             print(explain(case), flush=True)
