@@ -163,6 +163,28 @@ def rates(body: tuple[Statement, ...]) -> Iterator[tuple[str, int]]:
             yield from rates(each.body)
 
 
+def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
+    """All of them, with those of inner statements."""
+    for each in body:
+        yield from (value for name in type(each).__slots__ if isinstance(value := getattr(each, name), Expr))
+        if isinstance(each, Loop | Guard | Elected):
+            yield from expressions(each.body)
+
+
+def numbers_in(expr: Expr) -> Iterator[int]:
+    if expr.op.lstrip("-").isdigit():
+        yield abs(int(expr.op))
+    for each in expr.args:
+        yield from numbers_in(each)
+
+
+def divisors_in(expr: Expr) -> Iterator[int]:
+    if expr.op in ("//", "mod"):
+        yield int(expr.args[1].op)
+    for each in expr.args:
+        yield from divisors_in(each)
+
+
 def waits_in(lines: list[Line], start: int, stop: int) -> bool:
     return any(isinstance(each, Wait | Sync | Arrive | Signal) for each in lines[start:stop])
 
@@ -181,8 +203,10 @@ class Quotient:
                 self.role.append((role.name, index))
         self.rates = dict(pair for role in program.roles for pair in rates(role.body))
         slots = [max(each.slots, 1) for each in (*program.buffers, *program.barriers)]
-        self.period = 2 * lcm(*slots)
-        self.first = 2 * max(slots) + 2  # from here on guards about the first rounds say the same
+        exprs = [each for role in program.roles for each in expressions(role.body)]
+        numbers = [number for each in exprs for number in numbers_in(each)]
+        self.period = 2 * lcm(*slots, *(number for each in exprs for number in divisors_in(each)))
+        self.first = 2 * max(slots + numbers) + 2  # from here on comparisons with numbers say the same
         self.things: dict[tuple[str, int], int] = {}
         self.counts: list[int] = []
         for name, count, number in [(each.name, each.count, each.slots) for each in program.barriers] + [
