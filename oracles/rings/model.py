@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 PART = 256
-WORKGROUP = "workgroup"  # the barrier of all waves is an object of this name
+# The barrier of all waves is an object of this name. It no longer counts a wave that has ended; what that wave did is
+# taken as known to those that meet there.
+WORKGROUP = "workgroup"
 
 # --- expressions --------------------------------------------------------------------------------------------------
 
@@ -244,7 +246,7 @@ class Program:
 
 # --- steps --------------------------------------------------------------------------------------------------------
 
-ARRIVE, WAIT, SIGNAL, AWAIT, COPY, READ, WRITE, FENCE, STORE, DRAIN = range(10)
+ARRIVE, WAIT, SIGNAL, AWAIT, COPY, READ, WRITE, FENCE, STORE, DRAIN, LEAVE = range(11)
 
 
 @dataclass(slots=True)
@@ -286,6 +288,7 @@ class Expansion:
                 self.objects[each.name, slot] = len(self.steps.counts)
                 self.steps.counts.append(each.count)
                 self.steps.names.append(f"{each.name}[{slot}]" if each.slots else each.name)
+        meets = any(isinstance(op, Sync) and op.barrier == WORKGROUP for op in all_statements(program))
         for role in program.roles:
             for index in range(role.waves):
                 self.role, self.index = role, index
@@ -293,6 +296,8 @@ class Expansion:
                 self.steps.waves.append(self.mine)
                 self.steps.of_role.append(f"{role.name}.{index}" if role.waves > 1 else role.name)
                 self.walk(role.body, dict(sizes))
+                if meets:
+                    self.add(LEAVE, (WORKGROUP, 0), 0, (), "ends")
 
     def add(self, kind: int, barrier: tuple[str, int] | None, amount: int, cells: tuple[int, ...], says: str) -> None:
         number = -1 if barrier is None else self.objects[barrier]
@@ -363,6 +368,11 @@ class Expansion:
 
 def expand(program: Program, sizes: Mapping[str, int]) -> Steps:
     return Expansion(program, sizes).steps
+
+
+def all_statements(program: Program) -> Iterator[Statement]:
+    for role in program.roles:
+        yield from (each for _, each in statements(role.body))
 
 
 def statements(body: tuple[Statement, ...], path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Statement]]:

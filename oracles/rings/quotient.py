@@ -43,6 +43,7 @@ from oracles.rings.model import (
     Sync,
     Wait,
     Write,
+    all_statements,
     value_of,
 )
 from oracles.rings.search import HANG, OVERRUN, RACE, RIGHT, UNKNOWN, Verdict
@@ -215,6 +216,7 @@ class Quotient:
             for slot in range(max(number, 1)):
                 self.things[name, slot] = len(self.counts)
                 self.counts.append(count)
+        self.meets = any(isinstance(each, Sync) and each.barrier == WORKGROUP for each in all_statements(program))
         self.buffers = {each.name: number for number, each in enumerate(program.buffers)}
 
     # --- values ---
@@ -309,9 +311,17 @@ class Quotient:
                 raise AssertionError(line)
 
     def put(self, state: State, wave: int, it: Wave) -> State:
-        if it.at == len(self.lines[wave]):
+        known = it.known
+        ends = it.at == len(self.lines[wave])
+        if ends:
             it = Wave(it.at, (), NOTHING)
-        return replace(state, waves=(*state.waves[:wave], it, *state.waves[wave + 1 :]))
+        state = replace(state, waves=(*state.waves[:wave], it, *state.waves[wave + 1 :]))
+        if not ends:
+            return state
+        # The barrier of all waves no longer counts this one.
+        number = self.things[WORKGROUP, 0]
+        thing = state.things[number]
+        return self.complete(state, number, thing._replace(now=both(thing.now, known)) if self.meets else thing)
 
     def arrive(self, state: State, wave: int, number: int, expect: int) -> State:
         it, thing = state.waves[wave], state.things[number]
@@ -323,7 +333,7 @@ class Quotient:
 
     def complete(self, state: State, number: int, thing: Thing) -> State:
         waves = state.waves
-        if thing.arrived == self.counts[number] and thing.bytes == 0:
+        if thing.arrived and thing.arrived == self.needed(state, number) and thing.bytes == 0:
             thing = Thing(1 - thing.parity, 0, 0, both(thing.past, thing.now), NOTHING)
             waves = tuple(
                 replace(each, passes=True) if self.awaits(wave, each) == number else each
@@ -331,6 +341,11 @@ class Quotient:
             )
         things = (*state.things[:number], thing, *state.things[number + 1 :])
         return replace(state, waves=waves, things=things)
+
+    def needed(self, state: State, number: int) -> int:
+        if number != self.things[WORKGROUP, 0]:
+            return self.counts[number]
+        return sum(each.at < len(lines) for each, lines in zip(state.waves, self.lines, strict=True))
 
     def awaits(self, wave: int, it: Wave) -> int:
         line = self.lines[wave][it.at] if it.at < len(self.lines[wave]) else None

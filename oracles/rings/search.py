@@ -32,6 +32,7 @@ from oracles.rings.model import (
     COPY,
     DRAIN,
     FENCE,
+    LEAVE,
     READ,
     SIGNAL,
     STORE,
@@ -74,12 +75,13 @@ class Object:
     bytes: int
     past: tuple[int, int]
     now: tuple[int, int]
+    left: int = 0  # waves that it no longer counts
 
     def key(self) -> tuple[object, ...]:
-        return (self.done, self.arrived, self.bytes, self.past, self.now)
+        return (self.done, self.arrived, self.bytes, self.past, self.now, self.left)
 
     def copy(self) -> Object:
-        return Object(self.done, self.arrived, self.bytes, self.past, self.now)
+        return Object(self.done, self.arrived, self.bytes, self.past, self.now, self.left)
 
 
 @dataclass(slots=True)
@@ -135,18 +137,19 @@ class Frozen:
 
     def completions(self, number: int) -> int:
         """How many generations may complete, at most."""
-        it, count = self.state.objects[number], self.steps.counts[number]
+        it = self.state.objects[number]
+        count = self.steps.counts[number] - it.left
         more = self.arrivals.get(number, 0) - (count - it.arrived)
         if more < 0 or it.bytes > self.landing.get(number, 0):
             return 0
-        return 1 + more // count
+        return 1 + more // max(count, 1)
 
     def advance(self, wave: int) -> bool:
         mine, start = self.steps.waves[wave], self.reach[wave]
         at = start
         while at < len(mine) and self.may_pass(mine[at], at == self.state.at[wave]):
             step = mine[at]
-            if step.kind in (ARRIVE, SIGNAL):
+            if step.kind in (ARRIVE, SIGNAL, LEAVE):  # to leave is to arrive, once and ever after
                 self.arrivals[step.object] = self.arrivals.get(step.object, 0) + 1
                 self.expected[step.object] = self.expected.get(step.object, 0) + step.amount
             elif step.kind == COPY:
@@ -217,6 +220,11 @@ class Search:
                 if it.arrived > self.steps.counts[step.object]:
                     raise Found(OVERRUN, f"{step.says}: generation {it.done} has all of its arrivals")
                 self.complete(step.object, it)
+            case 10:  # LEAVE
+                it = state.objects[step.object]
+                it.now = joined(it.now, state.known[wave])
+                it.left += 1
+                self.complete(step.object, it)
             case 1 | 3:  # WAIT, AWAIT
                 it = state.objects[step.object]
                 self.note(step, False, it.done - 1 if step.kind == WAIT else state.awaits[wave])
@@ -248,7 +256,7 @@ class Search:
         self.complete(step.object, it)
 
     def complete(self, number: int, it: Object) -> None:
-        if it.arrived == self.steps.counts[number] and it.bytes == 0:
+        if it.arrived and it.arrived == self.steps.counts[number] - it.left and it.bytes == 0:
             it.past = joined(it.past, it.now)
             it.now, it.arrived = (0, 0), 0
             it.done += 1
@@ -312,7 +320,7 @@ class Search:
             return frozen.completions(step.object) == 0
         it = state.objects[step.object]
         arrivals = it.arrived + frozen.arrivals.get(step.object, 0) + (not lands)
-        missing = self.steps.counts[step.object] - arrivals
+        missing = self.steps.counts[step.object] - it.left - arrivals
         if missing > 0:  # the generation stays incomplete: all before and behind this step belong to it
             return True
         awaited = it.bytes + frozen.expected.get(step.object, 0) + (0 if lands else step.amount)
