@@ -5,8 +5,8 @@ Gives   `draw(seed)`: a program that its author believes to be right; `mutate(pr
 Keeps   the same seed gives the same program, on every machine
 
 Shapes: a ring that copies fill or that waves fill, with a second ring for an epilogue; two consumers in ping-pong;
-persistent tiles, with a counter t * R + k or with a slot and a phase that are carried along; a ring of named barriers;
-one role that fetches ahead.
+persistent tiles, with a counter t * R + k, a carried counter, or a carried slot and phase; a ring of named barriers; one
+role that fetches ahead.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Counting:
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        return {"flat": ("N",), "constant": ("N",), "carried": ("T", "N")}[self.kind]
+        return ("N",) if self.kind in ("flat", "constant") else ("T", "N")
 
     def loops(
         self, name: str, slots: int, body: Callable[[Round], Body], per_tile: Callable[[Expr], Body] | None = None
@@ -91,7 +91,16 @@ class Counting:
         if self.kind == "constant":
             inner = Loop(k.op, as_expr(0), as_expr(self.trips), body(round_of(t * self.trips + k, slots)))
             return (Loop(t.op, as_expr(0), N, (inner, *after)),)
+        if self.kind == "counted":
+            return (self.counted(name, body(round_of(Expr(f"n_{name}"), slots)), after),)
         return (self.carried(name, slots, body, after),)
+
+    def counted(self, name: str, body: Body, after: Body) -> Loop:
+        """One number of the round, carried through both loops."""
+        inside = Carried(f"n_{name}", Expr(f"no_{name}"), Expr(f"n_{name}") + 1, f"ne_{name}")
+        outside = Carried(f"no_{name}", as_expr(0), Expr(f"ne_{name}"), f"nz_{name}")
+        inner = Loop(f"k_{name}", as_expr(0), N, body, (inside,))
+        return Loop(f"t_{name}", as_expr(0), T, (inner, *after), (outside,))
 
     def carried(self, name: str, slots: int, body: Callable[[Round], Body], after: Body) -> Loop:
         """A slot and a phase, carried through both loops, as hand-written kernels have them."""
@@ -179,6 +188,7 @@ def draw_choices(rng: random.Random, kind: str) -> Choices:
     roles = rng.randint(1, 4)
     consumers = tuple(rng.choice((1, 1, 2)) for _ in range(roles)) if rng.random() < 0.7 else (roles,)
     flat = kind == "flat"
+    empty = ("parity", "credit") if kind == "carried" else ("parity", "parity", "guard", "credit")
     return Choices(
         slots=rng.choice((2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)),
         copied=copied,
@@ -186,7 +196,7 @@ def draw_choices(rng: random.Random, kind: str) -> Choices:
         producers=2 if len(buffers) == 2 and rng.random() < 0.3 else 1,
         writers=rng.choice((1, 2)) if not copied else 1,
         consumers=consumers,
-        empty=rng.choice(("parity", "parity", "guard", "prologue", "credit") if flat else ("parity", "credit")),
+        empty=rng.choice((*empty, "prologue") if flat else empty),
         split=len(buffers) == 2 and rng.random() < 0.3,
         fence=rng.choice(("consumer", "producer")),
         last=flat and rng.random() < 0.25,
@@ -198,7 +208,7 @@ def draw_choices(rng: random.Random, kind: str) -> Choices:
 
 
 def draw_ring(rng: random.Random, seed: int) -> Program:
-    kind = rng.choice(("flat", "flat", "flat", "constant", "carried"))
+    kind = rng.choice(("flat", "flat", "flat", "constant", "carried", "counted"))
     counting = Counting(kind, rng.choice((1, 2, 3, 4, 5)), rng.random() < 0.15)
     it = draw_choices(rng, kind)
     epilogue = rng.choice((0, 0, 1, 2))
@@ -321,7 +331,7 @@ def put(store: int, round: Expr, part: int) -> Body:
 def epilogue_body(counting: Counting, store: int, copies_out: bool) -> Body:
     counter = Expr("k_e")
     at = round_of(counter, store)
-    trips = T if counting.kind == "carried" else N
+    trips = T if "T" in counting.sizes else N
     out: Body = (Fence(), Store("c", at.slot), Drain()) if copies_out else (Read("c", at.slot),)
     body: Body = (Wait("cfull", at.slot, at.parity), *out, Arrive("cempty", at.slot))
     return (Loop(counter.op, as_expr(0), trips, body),)
@@ -568,7 +578,8 @@ def lose_phase(rng: random.Random, program: Program) -> Program | None:
 def forgets(op: Statement, which: int) -> Statement:
     if isinstance(op, Loop) and op.counter.startswith("t_") and op.carried:
         carried = list(op.carried)
-        carried[which] = replace(carried[which], next=as_expr(0))
+        at = which % len(carried)
+        carried[at] = replace(carried[at], next=as_expr(0))
         return replace(op, carried=tuple(carried))
     if isinstance(op, Wait):
         return replace(op, parity=without_tile(op.parity))
