@@ -195,17 +195,17 @@ class Accesses:
                 yield from self.ask(x, y, rest, Waves(), UNFENCED)
 
     def over_behind_fence(self, one: Moment, other: Moment) -> Any:
-        """By way of a fence behind the first, or before the second."""
-        found, order = self.space.pairs(one, other, every=False), self.order.relations.order
-        for fence in self.fences(one.role):
-            later = order(one, fence)
-            if later is not None:
-                after = later.intersect_range(self.reached(fence))
-                found = found.union(after.apply_range(self.order.before(fence, other)))
-        for fence in self.fences(other.role):
-            sooner = order(fence, other)
-            if sooner is not None:
-                found = found.union(self.over(one, fence).intersect_range(self.reached(fence)).apply_range(sooner))
+        """By way of a fence, whoever executes it: behind the first, and before the second."""
+        found = self.space.pairs(one, other, every=False)
+        for fence in (each for role in self.domains for each in self.fences(role)):
+            here = self.reached(fence)
+            own, met = self.order.relations.order(one, fence), self.over(one, fence).intersect_range(here)
+            later, own_later = self.order.before(fence, other), self.order.relations.order(fence, other)
+            found = found.union(met.apply_range(later))
+            if own is not None:
+                found = found.union(own.intersect_range(here).apply_range(later))
+            if own_later is not None:
+                found = found.union(met.apply_range(own_later))
         return found
 
     def fences(self, role: Role) -> Iterator[Moment]:

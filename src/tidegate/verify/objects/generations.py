@@ -5,9 +5,8 @@ Gives   for each statement a map from its iterations to the generation, in isl's
 Keeps   nothing: a wrong guess proves nothing, since every obligation is asked about it
 Cost    the steps of a run of some rounds, of every role by itself
 
-Roles run by themselves, since no object decides what they do. The arrivals of a role at an object are counted, and its
-share of each generation is what all of its arrivals are among those of all. A wait is for the generation of the last
-wait of its role or, if its parity is another one, for the next. Then a formula is fitted to these numbers.
+Roles take turns in a run of some rounds, each as far as it gets; copies land at once. Then a formula is fitted to the
+generations of each statement.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from tidegate.index import evaluate
 from tidegate.verify.objects.model import Outside
 from tidegate.verify.objects.space import Space, context
-from tidegate.verify.objects.statements import ARRIVES, COPIES, WAITS, Barrier, Statement
+from tidegate.verify.objects.statements import ARRIVES, MEETS, WAITS, Barrier, Statement
 
 MOST_POINTS = 6_000  # of one run
 MOST_PERIOD = 64
@@ -41,18 +39,17 @@ class Step:
     parity: int
 
 
-def guess(space: Space, statements: Sequence[Statement], known: Any) -> dict[Statement, str]:
-    """Conditions on `g` and the iterations `i0`, `i1`, ..., for statements of objects with phases."""
-    counted = [each for each in statements if each.barrier.arrivals]
+def guess(
+    space: Space, counted: Sequence[Statement], meeting: Sequence[Statement], known: Any
+) -> dict[Statement, str]:
+    """Conditions on `g` and the iterations `i0`, `i1`, ..., for statements of objects whose phases are counted.
+
+    `meeting`: those at other barriers, which the run comes to as well.
+    """
     rounds = 3 * max((each.barrier.slots for each in counted), default=1) + 5
     values = sample(space, counted, known, rounds)
-    steps = sorted(_steps(space, counted, values), key=lambda each: each.moment)
-    numbers: dict[Statement, Numbers] = defaultdict(dict)
-    objects: dict[tuple[Barrier, int], list[Step]] = defaultdict(list)
-    for step in steps:
-        objects[step.statement.barrier, step.slot].append(step)
-    for (barrier, _), here in objects.items():
-        _number(barrier, here, numbers)
+    steps = sorted(_steps(space, [*counted, *meeting], values), key=lambda each: each.moment)
+    numbers = _Run(steps).run()
     return {each: _formula(space, each, numbers[each]) for each in counted}
 
 
@@ -128,68 +125,92 @@ def _steps(space: Space, statements: Sequence[Statement], values: Mapping[str, i
 # --- numbers ------------------------------------------------------------------------------------------------------
 
 
-def _number(barrier: Barrier, steps: Sequence[Step], numbers: dict[Statement, Numbers]) -> None:
-    """Generations of one slot of an object, from the steps of all roles there."""
-    arriving = [each for each in steps if each.statement.kind == ARRIVES]
-    shares = _shares(barrier, arriving, lambda each: each.statement.weight, barrier.arrivals)
-    generations = Fraction(sum(each.statement.weight for each in arriving), barrier.arrivals)
-    arrived = _counted(arriving, shares, lambda each: each.statement.weight, numbers)
-    expected = sum(each.statement.bytes * each.statement.weight for each in arriving)
-    copying = [each for each in steps if each.statement.kind == COPIES]
-    if copying:
-        whole = -(-generations.numerator // generations.denominator) or 1
-        size = expected // whole if expected else 0
-        parts = _shares(barrier, copying, lambda each: each.statement.weight * each.statement.bytes, size)
-        _counted(copying, parts, lambda each: each.statement.weight * each.statement.bytes, numbers)
-    _waits([each for each in steps if each.statement.kind == WAITS], barrier, numbers, arrived)
+@dataclass(slots=True)
+class _Slot:
+    """One slot of an object in the run: its phase, what it waits for, and whether a wait for a phase may pass."""
+
+    barrier: Barrier
+    generation: int = 0
+    missing: int = 0
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.missing = self.barrier.arrivals
+
+    def take(self, each: Statement) -> int:
+        """The generation of an arrival, or of a copy, which lands at once."""
+        generation = self.generation
+        self.missing -= each.weight if each.kind == ARRIVES else 0
+        self.bytes += each.weight * (each.bytes if each.kind == ARRIVES else -each.bytes)
+        if self.missing < 0:
+            raise Outside(f"more arrivals in a phase of {self.barrier} than the {self.barrier.arrivals} that it counts")
+        if not self.missing and not self.bytes:
+            self.generation, self.missing = generation + 1, self.barrier.arrivals
+        return generation
 
 
-def _shares(barrier: Barrier, steps: Sequence[Step], weigh: Any, whole: int) -> dict[int, int]:
-    """How much of each generation comes from each role."""
-    totals: dict[int, int] = defaultdict(int)
-    for each in steps:
-        totals[each.statement.role.number] += weigh(each)
-    total = sum(totals.values())
-    found = {role: round(Fraction(part * whole, total)) if total else 0 for role, part in totals.items()}
-    if sum(found.values()) != whole or not all(found.values()):
-        raise Outside(f"what each role adds to a phase of {barrier} is not the same in all phases")
-    return found
+class _Run:
+    """All roles take turns, each as far as it gets."""
 
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.left: dict[int, list[Step]] = defaultdict(list)
+        for step in reversed(steps):
+            self.left[step.statement.role.number].append(step)
+        self.slots: dict[tuple[Barrier, int], _Slot] = {}
+        self.arrived: dict[tuple[int, Barrier], int] = {}  # what a role has arrived for last, or how often it has
+        self.waited: dict[tuple[int, Barrier], int] = defaultdict(int)
+        self.coming: dict[Barrier, set[int]] = defaultdict(set)  # to barriers without phases
+        for step in steps:
+            if not step.statement.barrier.arrivals:
+                self.coming[step.statement.barrier].add(step.statement.role.number)
+        self.numbers: dict[Statement, Numbers] = defaultdict(dict)
 
-def _counted(
-    steps: Sequence[Step], shares: Mapping[int, int], weigh: Any, numbers: dict[Statement, Numbers]
-) -> dict[int, list[tuple[tuple[int, ...], int]]]:
-    """Numbers steps by what came before them from their role. Gives these numbers by role, in its order."""
-    so_far: dict[int, int] = defaultdict(int)
-    found: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)
-    for each in steps:
-        role = each.statement.role.number
-        generation = so_far[role] // shares[role]
-        numbers[each.statement][each.iterations] = generation
-        found[role].append((each.moment, generation))
-        so_far[role] += weigh(each)
-    return found
+    def run(self) -> dict[Statement, Numbers]:
+        while any(self.left.values()):
+            if not any([self.advance(steps) for steps in self.left.values()]):
+                stuck = next(steps[-1].statement.barrier for steps in self.left.values() if steps)
+                raise Outside(f"where roles take turns, a wait for {stuck} never ends")
+        return self.numbers
 
+    def advance(self, steps: list[Step]) -> bool:
+        """Whether a role gets any further."""
+        count = len(steps)
+        while steps and self.take(steps[-1]):
+            steps.pop()
+        return len(steps) < count
 
-def _waits(
-    steps: Sequence[Step],
-    barrier: Barrier,
-    numbers: dict[Statement, Numbers],
-    arrived: Mapping[int, list[tuple[tuple[int, ...], int]]],
-) -> None:
-    last: dict[int, int] = {}
-    for each in steps:
-        role = each.statement.role.number
-        if barrier.by_parity:
-            known = last.get(role, -1)
-            generation = known if known % 2 == each.parity % 2 else known + 1
+    def take(self, step: Step) -> bool:
+        each, role = step.statement, step.statement.role.number
+        key = (role, each.barrier)
+        if not each.barrier.arrivals:
+            return self.meet(step, key)
+        slot = self.slots.setdefault((each.barrier, step.slot), _Slot(each.barrier))
+        if each.kind != WAITS:
+            self.numbers[each][step.iterations] = self.arrived[key] = slot.take(each)
+            return True
+        if each.barrier.by_parity:
+            known = slot.generation - 1  # the last that is over
+            if known % 2 != step.parity % 2:
+                return False
         else:  # the phase that it has arrived for
-            before = [number for moment, number in arrived.get(role, ()) if moment < each.moment]
-            if not before:
-                raise Outside(f"a wait for {barrier} without an arrival of its own")
-            generation = before[-1]
-        last[role] = generation
-        numbers[each.statement][each.iterations] = generation
+            if key not in self.arrived:
+                raise Outside(f"a wait for {each.barrier} without an arrival of its own")
+            known = self.arrived[key]
+            if known >= slot.generation:
+                return False
+        self.numbers[each][step.iterations] = known
+        return True
+
+    def meet(self, step: Step, key: tuple[int, Barrier]) -> bool:
+        """A barrier of all waves: the n-th arrival of each role is for the n-th wait of all."""
+        kind, barrier = step.statement.kind, step.statement.barrier
+        if kind == ARRIVES or (kind == MEETS and self.arrived.get(key, 0) == self.waited[key]):
+            self.arrived[key] = self.arrived.get(key, 0) + 1
+            if kind == ARRIVES:
+                return True
+        over = all(self.arrived.get((role, barrier), 0) > self.waited[key] for role in self.coming[barrier])
+        self.waited[key] += over
+        return over
 
 
 # --- formulas -----------------------------------------------------------------------------------------------------

@@ -72,7 +72,8 @@ def _prove(flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rule
     _come_with_all_lanes(statements, parting)
     known = space.known()
     meetings = find_meetings(space, roles, statements, known)
-    formulas = guess(space, [each for each in statements if each.barrier.name not in meetings.names], known)
+    counted = [each for each in statements if each.barrier.name not in meetings.names]
+    formulas = guess(space, counted, [each for each in statements if each not in counted], known)
     relations = Relations(space, statements, formulas, meetings, space.known())
     if broken := find_broken(in_time(relations)):
         raise Outside(broken)
