@@ -1,0 +1,161 @@
+"""Barrier objects for all trip counts: known answers, obligations left out, random programs of another author."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oracles.rings.cases import CASES, J, K, crossed, loop
+from oracles.rings.compare import PROVED, compare, programs
+from oracles.rings.generate import draw
+from oracles.rings.model import Arrive, Barrier, Program, Role, Wait, as_expr, less, select
+from oracles.rings.search import RIGHT, search_all
+from oracles.rings.text import to_tide
+from tidegate.files import load_text
+from tidegate.session import sessions_of
+from tidegate.verify.model import Verification
+from tidegate.verify.objects import accesses, obligations, order, prove
+from tidegate.verify.objects.statements import WAITS, Statement
+from tidegate.verify.verify import verify
+
+ZERO = as_expr(0)
+LATE = 40  # the round from which on something is wrong: beyond those that are tried for a guess
+
+
+def proof_of(program: Program) -> Verification:
+    (session,) = sessions_of(load_text(to_tide(program), f"{program.name}.tide"), None)
+    return verify(session.graph, session.target)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_known_answers(name: str) -> None:
+    program, kind = CASES[name]
+    assert proof_of(program).is_proved == (kind == RIGHT)
+
+
+# --- every obligation is needed -----------------------------------------------------------------------------------
+
+
+def late(*roles: Role, **counts: int) -> Program:
+    return Program("late", (), tuple(Barrier(name, count, 1) for name, count in counts.items()), roles)
+
+
+def parity_late() -> Program:
+    """The reader asks for the other parity from some round on."""
+    parity = select(less(J, LATE), J % 2, (J + 1) % 2)
+    there, back = Arrive("full", ZERO), Wait("empty", ZERO, K % 2)
+    one = Role("one", 1, (loop(K, there, back),))
+    return late(one, Role("two", 1, (loop(J, Wait("full", ZERO, parity), Arrive("empty", ZERO)),)), full=1, empty=1)
+
+
+Off = Callable[[pytest.MonkeyPatch], None]
+
+
+def without(owner: Any, name: str, value: Any) -> Off:
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+def nothing(_: object) -> Any:
+    return iter(())
+
+
+OF_ONE = obligations._Object
+# A program that is wrong, what is said of it, and the obligation without which it would be proved.
+NEEDED: dict[str, tuple[Program, str, Off]] = {
+    "parities": (parity_late(), "parity is not that of the phase", without(OF_ONE, "parities", nothing)),
+    "one after the other": (
+        CASES["an arrival too many while bytes are out"][0],
+        "may come into the next one",
+        without(OF_ONE, "one_after_the_other", nothing),
+    ),
+    "no miss before": (
+        CASES["every other generation"][0],
+        "and pass too early",
+        without(OF_ONE, "no_miss_before", nothing),
+    ),
+    "no miss behind": (
+        CASES["an observer that nobody waits for"][0],
+        "and never end",
+        without(OF_ONE, "no_miss_behind", nothing),
+    ),
+}
+# The same, of programs that hang in every run, where a guess is made without one.
+NEEDED_WITHOUT_A_RUN: dict[str, tuple[Program, str, Off]] = {
+    "counts": (
+        CASES["count too large"][0],
+        "has fewer arrivals than the 2",
+        without(OF_ONE, "counts", nothing),
+    ),
+    "bytes": (
+        CASES["bytes too many"][0],
+        "are not those of its copies",
+        without(OF_ONE, "counts", nothing),
+    ),
+    "no circle": (crossed(), "in a circle", without(order.Order, "has_circle", False)),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_an_obligation_left_out_is_noticed(name: str) -> None:
+    program, said, off = NEEDED[name]
+    found = proof_of(program)
+    assert said in found.undecided[0]
+    with pytest.MonkeyPatch.context() as patch:
+        off(patch)
+        assert proof_of(program).is_proved
+
+
+@pytest.mark.parametrize("name", NEEDED_WITHOUT_A_RUN)
+def test_an_obligation_left_out_is_noticed_without_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def guess(_: object, counted: list[Statement], *__: object) -> dict[Statement, str]:
+        slots = {each: each.barrier.slots for each in counted}
+        early = {each: each.barrier.name == "%empty" and each.kind == WAITS for each in counted}
+        return {each: f"g = floor(i0/{slots[each]}) - {int(early[each])}" for each in counted}
+
+    monkeypatch.setattr(prove, "guess", guess)
+    program, said, off = NEEDED_WITHOUT_A_RUN[name]
+    assert said in proof_of(program).undecided[0]
+    with pytest.MonkeyPatch.context() as patch:
+        off(patch)
+        assert proof_of(program).is_proved
+
+
+def test_accesses_are_asked_about() -> None:
+    program, _ = CASES["early release"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accesses.Accesses, "clashes", nothing)
+        assert proof_of(program).is_proved
+    (suspect,) = proof_of(program).suspects
+    assert (suspect.why, suspect.exact) == ("unmet", True)
+
+
+def test_waits_that_cross_are_seen_by_a_run() -> None:
+    assert "a wait for `%here` never ends" in proof_of(crossed()).undecided[0]
+
+
+# --- random programs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_no_false_proof(first: int) -> None:
+    found = [compare(kind, program, simulate=False) for kind, program in programs(range(first, first + 10))]
+    assert not [each.program.name for each in found if each.is_false_proof]
+    assert not [each.program.name for each in found if each.is_false_alarm]
+    assert sum(each.answer.kind == PROVED for each in found) >= 5
+
+
+def test_a_ring_that_is_filled_in_turn_is_proved() -> None:
+    """Two consumers release the slots of one ring in turn, so that phases of a slot come from either."""
+    program = draw(28)
+    assert program.name == "pingpong_28"
+    assert search_all(program).kind == RIGHT
+    assert proof_of(program).is_proved
+
+
+def test_a_fence_of_another_wave_counts() -> None:
+    """All waves of a group have read when one of them fences and releases."""
+    program = draw(6)
+    assert search_all(program).kind == RIGHT
+    assert proof_of(program).is_proved
