@@ -32,7 +32,7 @@ from tidegate.graph.build import KernelGraph, build_graph
 from tidegate.graph.drafts import Path
 from tidegate.graph.flow import flow_of
 from tidegate.graph.plan import Change, Edit, Insert
-from tidegate.hazards.find import Hazards, find_hazards
+from tidegate.hazards.find import Hazards
 from tidegate.hazards.model import Hazard, Kind
 from tidegate.hazards.regions import find_regions
 from tidegate.hazards.show import loop_name, name_hazard
@@ -44,7 +44,8 @@ from tidegate.language.trace import CapturedTrace, KernelFunction
 from tidegate.passes import NOT_THERE
 from tidegate.placement.place import Options, place
 from tidegate.programs import WaveTrace, trace_of
-from tidegate.synchronize import trust
+from tidegate.session import Session
+from tidegate.synchronize import racing_in, trust
 from tidegate.targets import Target, load_target
 
 if TYPE_CHECKING:
@@ -213,11 +214,17 @@ def handle_hazard(
     built, facts = _graph_of(trace, target, constraints, subs)
     flow = flow_of(built.graph)
     if points is None:
-        found, _ = trust(find_hazards(flow, facts), facts, None)
+        found, _ = _trusted(built.graph, facts)
     else:
-        some, _ = trust(find_hazards(flow_of(_only(built.graph, frozenset(points))), facts), facts, None)
+        some, _ = _trusted(_only(built.graph, frozenset(points)), facts)
         found = replace(some, flow=flow, regions=find_regions(flow))
     return list(_episodes(Analysis(built, facts, found)))
+
+
+def _trusted(graph: g.SyncGraph, target: Target) -> tuple[Hazards, int]:
+    """Hazards that no barrier object orders."""
+    session = Session(graph.name, target, None, graph)
+    return trust(session.hazards(), target, racing_in(session, None))
 
 
 def _graph_of(

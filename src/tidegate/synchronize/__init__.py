@@ -2,7 +2,16 @@
 
 from tidegate.synchronize.model import Synchronized, SyncOptions
 from tidegate.synchronize.readback import Written, read_back
-from tidegate.synchronize.stages import SYNC, judge_result, place_in, propose, synchronize, synchronize_graph, trust
+from tidegate.synchronize.stages import (
+    SYNC,
+    judge_result,
+    place_in,
+    propose,
+    racing_in,
+    synchronize,
+    synchronize_graph,
+    trust,
+)
 from tidegate.synchronize.written import write_programs
 
 __all__ = [
@@ -13,6 +22,7 @@ __all__ = [
     "judge_result",
     "place_in",
     "propose",
+    "racing_in",
     "read_back",
     "synchronize",
     "synchronize_graph",

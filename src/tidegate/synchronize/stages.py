@@ -43,7 +43,7 @@ from tidegate.placement.place import Options, Placed, find_slots, place
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walks
 from tidegate.session import Session, pick_target
-from tidegate.simulate.judge import AT_ONCE, WITH_OBJECTS, Judgement, Limits, Progress, judge
+from tidegate.simulate.judge import AT_ONCE, WITH_OBJECTS, Limits, Progress, judge
 from tidegate.synchronize.choose import choose_plan
 from tidegate.synchronize.deps import with_deps
 from tidegate.synchronize.finish import (
@@ -64,6 +64,7 @@ from tidegate.targets import Target, default_target, known_targets
 from tidegate.verify.prover import Prover
 
 EXACT = "optimal"
+Pairs = frozenset[tuple[int, int]]  # of points
 # Of a program with barrier objects before anything is inserted: as far as `check` goes, which has often done it.
 AS_GIVEN = WITH_OBJECTS
 
@@ -77,7 +78,8 @@ def place_in(session: Session, options: SyncOptions) -> Placed:
     """The same for a session, whose hazards other options share."""
     with no_collecting():
         found = session.hazards(options.atomics, options.stagger)
-        return with_loose_counts(_place(found, session.prover, options, None, None), session.prover, options)
+        placed = _place(found, session.prover, options, racing_in(session, None))
+        return with_loose_counts(placed, session.prover, options)
 
 
 def synchronize(
@@ -246,24 +248,25 @@ def _place_without_redundant(result: Synchronized, found: Hazards, limits: Limit
     """
     prover, options = result.unit.prover, result.options
     taken = names_in(result.unit.kernel)
-    if found.flow.graph.objects:  # asked here and afterwards: was it clean?
+    if found.flow.graph.objects and result.unit.verification.undecided:  # asked here and afterwards: was it clean?
         result.judged = result.unit.judged(limits or AS_GIVEN)
         if bounded := [each for each in result.judged.bounded if each != NO_MORE_TRIPS]:
             note = (
                 f"barrier objects order accesses without a barrier; not all runs were simulated: {'; '.join(bounded)}"
             )
             result.notes = (*result.notes, note)
+    racing = racing_in(result.unit, limits)
     by_proof = asks_what_is_proved(options, found.flow.graph) and result.unit.origin is None
     finish = partial(finish_plan, prover=prover, options=options, by_proof=by_proof)
     if by_proof and options.remove_redundant:
         kept = replace(options, remove_redundant=False)
-        placed = _place(found, prover, kept, result.judged, limits, taken)
+        placed = _place(found, prover, kept, racing, taken)
         plan = without_inserts(placed.plan, prover) if prover.is_ordered(Plan()) else placed.plan
         less = remove_redundant(plan, prover)
         if less is not None:
             placed = with_loose_counts(replace(placed, plan=less), prover, options)
             return placed, placed.plan
-    placed = _place(found, prover, options, result.judged, limits, taken, finish)
+    placed = _place(found, prover, options, racing, taken, finish)
     placed = placed if placed.is_final else finish(placed)
     return placed, placed.plan
 
@@ -277,13 +280,12 @@ def _place(
     found: Hazards,
     prover: Prover,
     options: SyncOptions,
-    judged: Judgement | None,
-    limits: Limits | None,
+    racing: Pairs,
     taken: frozenset[str] = frozenset(),
     finish: Finish | None = None,
 ) -> Placed:
     target = prover.target
-    found, trusted = trust(found, target, limits, judged)
+    found, trusted = trust(found, target, racing)
     asked = Options(
         options.strategy, options.remove_redundant, options.seconds, taken=taken, tighten_waits=options.tighten_waits
     )
@@ -307,18 +309,25 @@ def _by_optimum(found: Hazards, target: Target, asked: Options, placed: Placed) 
     return other
 
 
-def trust(
-    hazards: Hazards, target: Target, limits: Limits | None, judged: Judgement | None = None
-) -> tuple[Hazards, int]:
-    """Without the hazards that barrier objects order: each walk passes one, and the judge finds no race as it is.
+def racing_in(session: Session, limits: Limits | None) -> Pairs:
+    """Pairs of a program with barrier objects that race as it is: by proof, and where nothing is proved in runs."""
+    if not session.graph.objects:
+        return frozenset()
+    found = session.verification
+    if found.undecided:
+        return frozenset(session.judged(limits or AS_GIVEN).pairs)
+    return frozenset(pair for each in found.suspects for pair in ((each.x, each.y), (each.y, each.x)))
+
+
+def trust(hazards: Hazards, target: Target, racing: Pairs) -> tuple[Hazards, int]:
+    """Without the hazards that barrier objects order: each walk passes one, and the pair does not race as it is.
 
     What other barriers order is not theirs. A pair that is left out hides no other one: hazards are found anew.
-    `judged`: what came of the program as it is, where that is known.
     """
     flow = hazards.flow
     if not flow.graph.objects:
         return hazards, 0
-    walks, racing = Walks(flow, target, hazards.stagger), (judged or judge(flow.graph, target, limits)).pairs
+    walks = Walks(flow, target, hazards.stagger)
     ordered: frozenset[tuple[int, int]] = frozenset()
     while True:
         passing = by_objects(hazards, target)

@@ -39,9 +39,7 @@ class Step:
     parity: int
 
 
-def guess(
-    space: Space, counted: Sequence[Statement], meeting: Sequence[Statement], known: Any
-) -> dict[Statement, str]:
+def guess(space: Space, counted: Sequence[Statement], meeting: Sequence[Statement], known: Any) -> dict[Statement, str]:
     """Conditions on `g` and the iterations `i0`, `i1`, ..., for statements of objects whose phases are counted.
 
     `meeting`: those at other barriers, which the run comes to as well.
@@ -167,7 +165,7 @@ class _Run:
 
     def run(self) -> dict[Statement, Numbers]:
         while any(self.left.values()):
-            if not any([self.advance(steps) for steps in self.left.values()]):
+            if not any(self.advance(steps) for steps in self.left.values()):
                 stuck = next(steps[-1].statement.barrier for steps in self.left.values() if steps)
                 raise Outside(f"where roles take turns, a wait for {stuck} never ends")
         return self.numbers

@@ -35,7 +35,7 @@ from tidegate.verify.objects.space import MAX_OPERATIONS, Space, context
 from tidegate.verify.objects.statements import Statement, barriers_of, statements_of
 from tidegate.verify.parting import Parting
 
-MOST_CLASHES = 20
+MOST_CLASHES = 250
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,8 +135,6 @@ def count_barriers(text: str, kernel: str) -> int:
 
 def _unknown(program: TritonProgram) -> str:
     """What is taken for worse than it may be: its own barriers, if it has any, are not known."""
-    if program.built.graph.objects:
-        return "barrier objects, which the verifier does not decide"
     found = program.findings()
     return f"{found[0].message} ({source_of(program, found[0].at)})" if found else ""
 
