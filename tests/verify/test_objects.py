@@ -131,6 +131,54 @@ def test_accesses_are_asked_about() -> None:
     assert (suspect.why, suspect.exact) == ("unmet", True)
 
 
+ACROSS_A_WALL = """target gfx1250
+kernel @across() waves 2 {
+  %p = new_barrier : named_barrier<2>
+  specialize {
+    waves 0 .. 1 {
+      signal %p
+      wait %p
+      workgroup_barrier
+    }
+    waves 1 .. 2 {
+      workgroup_barrier
+      signal %p
+      wait %p
+    }
+  }
+}
+"""
+
+
+def test_a_circle_by_way_of_a_barrier_of_all_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prove, "guess", lambda *_: {})
+    (session,) = sessions_of(load_text(ACROSS_A_WALL, "across.tide"), None)
+    assert "in a circle" in verify(session.graph, session.target).undecided[-1]
+
+
+WITHOUT_AN_ARRIVAL = """target gfx1250
+kernel @without_an_arrival() waves 2 {
+  %p = new_barrier : named_barrier<1>
+  specialize {
+    waves 0 .. 1 {
+      signal %p
+    }
+    waves 1 .. 2 {
+      wait %p
+    }
+  }
+}
+"""
+
+
+def test_a_wait_without_a_parity_is_for_an_arrival_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prove, "guess", lambda _, counted, *__: dict.fromkeys(counted, "g = 0"))
+    (session,) = sessions_of(load_text(WITHOUT_AN_ARRIVAL, "alone.tide"), None)
+    assert "without an arrival of its own" in verify(session.graph, session.target).undecided[0]
+    monkeypatch.setattr(OF_ONE, "own_arrivals", nothing)
+    assert verify(session.graph, session.target).is_proved
+
+
 def test_waits_that_cross_are_seen_by_a_run() -> None:
     assert "a wait for `%here` never ends" in proof_of(crossed()).undecided[0]
 

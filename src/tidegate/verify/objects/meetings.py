@@ -25,12 +25,12 @@ from tidegate.verify.objects.statements import ARRIVES, MEETS, WAITS, Barrier, S
 
 @dataclass(slots=True)
 class Meetings:
-    """`edges`: from arrivals to ends, in one stretch between walls. `names`: of the barriers that are decided by these.
+    """`edges`: from arrivals to ends, but for walls. `names`: of the barriers that are decided by these.
 
     `walls`: for each role the places outside all loops at which all waves meet, in their order.
     """
 
-    edges: list[Any] = field(default_factory=list)
+    edges: list[tuple[Moment, Moment, Any]] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     walls: dict[int, list[int]] = field(default_factory=dict)
 
@@ -89,8 +89,8 @@ class _Meeting:
         if any(not each.is_equal(parts[0]) for each in parts):
             raise Outside(f"waves come to {self.barrier} in different loops, or under different conditions")
 
-    def edges(self, walls: dict[int, set[int]]) -> list[Any]:
-        """From arrivals to ends; walls are none, and between others of two stretches there is nothing to say."""
+    def edges(self, walls: dict[int, set[int]]) -> list[tuple[Moment, Moment, Any]]:
+        """From arrivals to ends; of walls everybody knows."""
         found = []
         for ones in self.arriving.values():
             for others in self.leaving.values():
@@ -98,14 +98,15 @@ class _Meeting:
                     for other, there in others:
                         if any(self.space.outermost(x.node) in walls.get(x.role.number, ()) for x in (one, other)):
                             continue
-                        edge = self.name(one, here, 0).apply_range(self.name(other, there, 1).reverse())
+                        first, second = Moment(one.role, one.node), Moment(other.role, other.node, 1)
+                        edge = self.name(first, here).apply_range(self.name(second, there).reverse())
                         if not edge.is_empty():
-                            found.append(edge.coalesce())
+                            found.append((first, second, edge.coalesce()))
         return found
 
-    def name(self, each: Statement, places: Any, end: int) -> Any:
+    def name(self, moment: Moment, places: Any) -> Any:
         """From moments to places."""
-        return places.set_tuple_name(isl.dim_type.in_, self.space.name(Moment(each.role, each.node, end)))
+        return places.set_tuple_name(isl.dim_type.in_, self.space.name(moment))
 
     def walls(self) -> dict[int, list[int]]:
         """Where all waves meet outside all loops, whatever happens."""

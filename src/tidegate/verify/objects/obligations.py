@@ -31,8 +31,10 @@ def _broken(order: Order) -> Iterator[str]:
         by_barrier.setdefault(each.barrier, []).append(each)
     objects = [_Object(order, barrier, here) for barrier, here in by_barrier.items()]
     for one in objects:
+        yield from one.totals()
         yield from one.slots()
         yield from one.parities()
+        yield from one.own_arrivals()
         yield from one.counts()
     for one in objects:
         yield from one.one_after_the_other()
@@ -69,6 +71,15 @@ class _Object:
 
     # --- 1: arrivals and bytes ---
 
+    def totals(self) -> Iterator[str]:
+        """Each statement is about one phase, whenever it is executed."""
+        for each in (*self.arrivals, *self.copies, *self.waits):
+            phase = self.phase(each)
+            reached = self.relations.space.moments(Moment(each.role, each.node), each.domain)
+            everywhere = reached.intersect_params(self.relations.known).is_subset(phase.domain())
+            if not (everywhere and phase.is_single_valued()):
+                yield f"no formula was found for the phases of {self.barrier}"
+
     def slots(self) -> Iterator[str]:
         inside = self.relations.space.read_set(f"{{ [o, s, g] : 0 <= s < {self.barrier.slots} }}")
         for each in (*self.arrivals, *self.copies, *self.waits):
@@ -88,6 +99,23 @@ class _Object:
             right = self.map(f"{{ {space.named(Moment(each.role, each.node))} -> [o, s, g] : {parity} }}")
             if not self.phase(each).is_subset(right):
                 yield f"a wait for {self.barrier} whose parity is not that of the phase it comes to"
+
+    def own_arrivals(self) -> Iterator[str]:
+        """Without a parity, a wait is for the phase that its own wave has arrived for last."""
+        later = self.map("{ [o, s, g] -> [o, s, h] : h > g }")
+        for wait in self.waits if not self.barrier.by_parity else ():
+            phase, own = self.phase(wait), [each for each in self.arrivals if each.role is wait.role]
+            same = union(self.arrived(wait, each, phase).domain() for each in own)
+            if same is None or not phase.domain().is_subset(same):
+                yield f"a wait for {self.barrier} without an arrival of its own"
+            if any(not self.arrived(wait, each, phase.apply_range(later)).is_empty() for each in own):
+                yield f"a wait for {self.barrier} behind an arrival for a later phase"
+
+    def arrived(self, wait: Statement, each: Statement, phase: Any) -> Any:
+        """From a wait to arrivals before it that are for these phases."""
+        order = self.relations.order(Moment(each.role, each.node), Moment(wait.role, wait.node))
+        pairs = phase.apply_range(self.phase(each).reverse())
+        return pairs.intersect(order.reverse()) if order is not None else pairs.subtract(pairs)
 
     def needed(self) -> Any:
         """Generations that are waited for, or that another one follows."""

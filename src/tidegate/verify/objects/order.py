@@ -47,7 +47,7 @@ class Order:
     @cached_property
     def edges(self) -> Any:
         """From statements to the ends of waits, within one stretch."""
-        parts = [*self.relations.meetings.edges]
+        parts = [edge for _, _, edge in self.relations.meetings.edges]
         for kind in self.kinds:
             parts += self.relations.joined(kind)
         return several(parts)
