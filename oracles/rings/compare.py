@@ -15,10 +15,12 @@ Keeps   Tidegate is asked through its public functions only, with the program as
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import tidegate as tg
 from oracles.rings.generate import MUTATIONS, draw, mutate
@@ -198,17 +200,24 @@ def main() -> int:
         print(explain(compare(*named(args.show), simulate=not args.prove_only)))
         return 0
     tally = Tally()
-    for number, (mutation, program) in enumerate(programs(range(args.seed, args.seed + args.count), args.mutations)):
-        if number == args.count and not args.mutations:
-            break
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `timeout` gets the table as well
+    try:
+        compare_many(args, tally)
+    except KeyboardInterrupt:
+        print(f"stopped after {len(tally.seconds)} programs")
+    print(tally.show())
+    return 1 if tally.false_proofs else 0
+
+
+def compare_many(args: argparse.Namespace, tally: Tally) -> None:
+    drawn = programs(range(args.seed, args.seed + args.count), args.mutations)
+    for mutation, program in drawn if args.mutations else islice(drawn, args.count):
         case = compare(mutation, program, not args.prove_only, args.quotient)
         tally.add(case)
         if case.is_false_proof or case.is_false_alarm:
             print(explain(case), flush=True)
         elif args.undecided and case.truth == RIGHT and case.answer.kind == UNDECIDED:
             print(f"{program.name}: {case.answer.says} ({case.answer.seconds:.2f} s)", flush=True)
-    print(tally.show())
-    return 1 if tally.false_proofs else 0
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ Gives   `draw(seed)`: a program that its author believes to be right; `mutate(pr
 Keeps   the same seed gives the same program, on every machine
 
 Shapes: a ring that copies fill or that waves fill, with a second ring for an epilogue; two consumers in ping-pong;
-persistent tiles, with a counter t * R + k, a carried counter, or a carried slot and phase; a ring of named barriers; one
-role that fetches ahead.
+persistent tiles, with a counter t * R + k, a carried counter, or a carried slot and phase; a ring of named barriers;
+one role that fetches ahead.
 """
 
 from __future__ import annotations
