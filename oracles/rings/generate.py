@@ -548,7 +548,7 @@ def move_wait(rng: random.Random, program: Program) -> Program | None:
 
 def shift_slot(rng: random.Random, program: Program) -> Program | None:
     """Another slot than the round says; barriers and buffers of one slot have no other."""
-    slots = {each.name: each.slots for each in (*program.buffers, *program.barriers)}
+    slots = program.slots
 
     def name_of(op: Statement) -> str:
         assert isinstance(op, Arrive | Wait | Copy | Read | Write | Store)

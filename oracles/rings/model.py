@@ -240,8 +240,14 @@ class Program:
     given_by: str = "size"  # where the kernel has its sizes from: "size", "argument", or "workgroup" (and its number)
 
     @property
+    def slots(self) -> dict[str, int]:
+        """Of each buffer and barrier; a named barrier has none."""
+        both: tuple[Buffer | Barrier, ...] = (*self.buffers, *self.barriers)
+        return {each.name: each.slots for each in both}
+
+    @property
     def stages(self) -> int:
-        return max((each.slots for each in (*self.buffers, *self.barriers)), default=1) or 1
+        return max(1, *self.slots.values())
 
 
 # --- steps --------------------------------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ class Quotient:
                 lines_of(role.body, index == 0, self.lines[-1])
                 self.role.append((role.name, index))
         self.rates = dict(pair for role in program.roles for pair in rates(role.body))
-        slots = [max(each.slots, 1) for each in (*program.buffers, *program.barriers)]
+        slots = [max(each, 1) for each in program.slots.values()]
         exprs = [each for role in program.roles for each in expressions(role.body)]
         numbers = [number for each in exprs for number in numbers_in(each)]
         self.period = 2 * lcm(*slots, *(number for each in exprs for number in divisors_in(each)))
