@@ -23,6 +23,7 @@ from oracles.rings.model import (
     Buffer,
     Carried,
     Copy,
+    Depart,
     Drain,
     Elected,
     Expr,
@@ -371,22 +372,32 @@ def draw_pingpong(rng: random.Random, seed: int) -> Program:
 
 
 def draw_named(rng: random.Random, seed: int) -> Program:
-    """A ring of named barriers, one pair for each slot: the slots of an iteration are written out."""
+    """A ring of named barriers, one pair for each slot: the slots of an iteration are written out.
+
+    On gfx1250 an arrival performs nothing, so a drain stands before it; and a wait may stand apart from its signal.
+    """
     slots, writers, readers = rng.choice((1, 2, 2, 3, 4)), rng.choice((1, 2)), rng.choice((1, 2, 3))
+    target = rng.choice(("sm_90", "gfx1250"))
+    drain: Body = (Drain(),) if target == "gfx1250" else ()
+    apart = target == "gfx1250" and rng.random() < 0.5
     fill: Body = ()
-    drain: Body = ()
+    empty: Body = ()
     for slot in range(slots):
         where = as_expr(slot)
-        fill += (Sync(f"empty{slot}"), Write("a", where, 0), Signal(f"full{slot}"))
-        drain += (Sync(f"full{slot}"), Read("a", where), Signal(f"empty{slot}"))
+        free: Body = (Sync(f"empty{slot}"),)
+        if apart:  # the arrivals of all slots come first
+            fill = (*fill[:slot], Signal(f"empty{slot}"), *fill[slot:])
+            free = (Depart(f"empty{slot}"),)
+        fill += (*free, Write("a", where, 0), *drain, Signal(f"full{slot}"))
+        empty += (Sync(f"full{slot}"), Read("a", where), *drain, Signal(f"empty{slot}"))
     opening = tuple(Signal(f"empty{slot}") for slot in range(slots))
     roles = (
         Role("w0", writers, (Loop("k_w0", as_expr(0), N, fill),)),
-        Role("r0", readers, (*opening, Loop("k_r0", as_expr(0), N, drain))),
+        Role("r0", readers, (*opening, Loop("k_r0", as_expr(0), N, empty))),
     )
     names = [f"{kind}{slot}" for slot in range(slots) for kind in ("full", "empty")]
     barriers = tuple(Barrier(name, writers + readers) for name in names)
-    return Program(f"named_{seed}", (Buffer("a", slots, writers),), barriers, roles)
+    return Program(f"named_{seed}", (Buffer("a", slots, writers),), barriers, roles, target=target)
 
 
 def draw_one(rng: random.Random, seed: int) -> Program:
@@ -466,7 +477,7 @@ def double_arrival(rng: random.Random, program: Program) -> Program | None:
 
 
 def lose_wait(rng: random.Random, program: Program) -> Program | None:
-    return pick(rng, program, Wait, lambda op: ())
+    return pick(rng, program, (Wait, Depart), lambda op: ())
 
 
 def lose_copy(rng: random.Random, program: Program) -> Program | None:
@@ -543,7 +554,7 @@ def early_release(rng: random.Random, program: Program) -> Program | None:
 
 
 def move_wait(rng: random.Random, program: Program) -> Program | None:
-    return swap(rng, program, (Wait, Sync), (1, 2, -1, -2))
+    return swap(rng, program, (Wait, Sync, Depart), (1, 2, -1, -2))
 
 
 def shift_slot(rng: random.Random, program: Program) -> Program | None:
