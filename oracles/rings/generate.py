@@ -131,9 +131,9 @@ class Counting:
 
 def draw(seed: int) -> Program:
     rng = random.Random(f"ring {seed}")
-    shape = rng.choices(("ring", "pingpong", "named", "one"), (11, 3, 2, 1))[0]
-    makers = {"ring": draw_ring, "pingpong": draw_pingpong, "named": draw_named, "one": draw_one}
-    program = makers[shape](rng, seed)
+    shapes = {draw_ring: 22, draw_pingpong: 5, draw_tiles: 1, draw_named: 4, draw_one: 2}
+    make = rng.choices(list(shapes), list(shapes.values()))[0]
+    program = make(rng, seed)
     return replace(program, given_by=rng.choices(("size", "argument", "workgroup"), (8, 1, 1))[0])
 
 
@@ -369,6 +369,31 @@ def draw_pingpong(rng: random.Random, seed: int) -> Program:
     elif turns == "mbarrier":
         barriers.append(Barrier("turn", waves, 2))
     return Program(f"pingpong_{seed}", (Buffer("a", slots),), tuple(barriers), tuple(roles))
+
+
+def draw_tiles(rng: random.Random, seed: int) -> Program:
+    """Two consumers take whole tiles in turn, each N rounds of one ring: the other's rounds are skipped.
+
+    A consumer does not see the generations of the other's rounds: only the turns keep parity apart.
+    """
+    slots, waves = rng.choice((2, 3, 4, 5)), rng.choice((1, 2))
+    at = round_of(Expr("n_w0"), slots)
+    copy = (Arrive("full", at.slot, PART), Copy("a", at.slot, "full", at.slot))
+    fill = Counting("counted").counted("w0", (Wait("empty", at.slot, at.before), *copy), ())
+    roles = [Role("w0", 1, (replace(fill, stop=T * 2),))]
+    for mine in range(2):
+        name = f"r{mine}"
+        at = round_of(Expr(f"n_{name}"), slots)
+        work: Body = (Wait("full", at.slot, at.parity), Read("a", at.slot), Fence(), Arrive("empty", at.slot))
+        loop = Counting("counted").counted(name, work, ())
+        (outer,) = loop.carried
+        outer = replace(outer, first=N if mine else as_expr(0), next=outer.next + N)
+        j = Expr(loop.counter)
+        mine_comes = Wait("turn", as_expr(mine), j % 2 if mine else (j + 1) % 2)
+        body = (mine_comes, *loop.body, Arrive("turn", as_expr(1 - mine)))
+        roles.append(Role(name, waves, (replace(loop, body=body, carried=(outer,)),)))
+    barriers = (Barrier("full", 1, slots), Barrier("empty", waves, slots), Barrier("turn", waves, 2))
+    return Program(f"tiles_{seed}", (Buffer("a", slots),), barriers, tuple(roles), ("T", "N"))
 
 
 def draw_named(rng: random.Random, seed: int) -> Program:

@@ -316,8 +316,8 @@ class Quotient:
                     if (wave, number) not in self.alone:
                         del ahead[number]
                     known = both(it.known, state.things[number].past)
-                    after = replace(it, at=it.at + 1, known=known, ahead=tuple(sorted(ahead.items())))
-                    yield self.put(state, wave, after)
+                    gone = replace(it, at=it.at + 1, known=known, ahead=tuple(sorted(ahead.items())))
+                    yield self.put(state, wave, gone)
             case Arrive(name, slot, expect):
                 yield self.arrive(state, wave, self.things[name, self.value(slot, state, wave)], expect)
             case Signal(name):
