@@ -672,10 +672,10 @@ MUTATIONS: dict[str, Edit] = {
 
 def mutate(program: Program, seed: int, kind: str | None = None) -> tuple[str, Program]:
     """One change of this kind, or of a drawn kind that the program has a place for; `none` if it has no such place."""
-    rng = random.Random(f"mutant {seed} {program.name}")
-    kinds = [kind] if kind else rng.sample(sorted(MUTATIONS), len(MUTATIONS))
-    for each in kinds:
-        changed = MUTATIONS[each](rng, program)
+    order = random.Random(f"mutant {seed} {program.name}").sample(sorted(MUTATIONS), len(MUTATIONS))
+    for each in [kind] if kind else order:
+        # The name says all: program, kind, seed.
+        changed = MUTATIONS[each](random.Random(f"{each} {seed} {program.name}"), program)
         if changed is not None and changed != program:
             return each, replace(changed, name=f"{program.name}_{each.replace(' ', '_')}_{seed}")
     return "none", program
