@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import tidegate as tg
-from oracles.rings.generate import MUTATIONS, draw, mutate
+from oracles.rings.generate import draw
 from oracles.rings.model import Program
+from oracles.rings.mutants import MUTATIONS, mutate
 from oracles.rings.quotient import quotient
 from oracles.rings.search import PHASE, RIGHT, UNKNOWN, Verdict, search_all
 from oracles.rings.text import to_tide

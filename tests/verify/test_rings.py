@@ -16,8 +16,9 @@ import pytest
 import tidegate as tg
 from oracles.rings.cases import CASES
 from oracles.rings.compare import FOUND, PROVED, UNDECIDED, Answer, Case, Tally, compare, named
-from oracles.rings.generate import MUTATIONS, draw, mutate
+from oracles.rings.generate import draw
 from oracles.rings.model import Program, expand
+from oracles.rings.mutants import MUTATIONS, mutate
 from oracles.rings.quotient import quotient
 from oracles.rings.search import HANG, OVERRUN, RACE, RIGHT, UNKNOWN, Verdict, search, search_all
 from oracles.rings.text import to_tide
