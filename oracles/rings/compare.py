@@ -30,7 +30,7 @@ from oracles.rings.quotient import quotient
 from oracles.rings.search import PHASE, RIGHT, UNKNOWN, Verdict, search_all
 from oracles.rings.text import to_tide
 
-PROVED, FOUND, UNDECIDED = "proved", "found", "undecided"
+PROVED, FOUND, UNDECIDED, CRASHED = "proved", "found", "undecided", "crashed"
 TRUTHS = ("right", "wrong", PHASE, UNKNOWN)
 
 
@@ -67,7 +67,10 @@ class Case:
 def ask(program: Program, simulate: bool) -> Answer:
     module = tg.parse(to_tide(program), f"{program.name}.tide")
     start = time.perf_counter()
-    result = tg.check(module, simulate=simulate)
+    try:
+        result = tg.check(module, simulate=simulate)
+    except Exception as error:  # a crash of what is compared is a result, and the other programs go on
+        return Answer(CRASHED, (), f"{type(error).__name__}: {error}", time.perf_counter() - start)
     seconds = time.perf_counter() - start
     codes = tuple(sorted({each.code for each in result.findings if each.severity == "error"}))
     kind = FOUND if codes else PROVED if result.is_proved else UNDECIDED
@@ -113,7 +116,7 @@ class Tally:
         shape = case.program.name.partition("_")[0]
         self.counts["\t".join((case.mutation, shape, case.truth, case.answer.kind))] += 1
         self.seconds.append(round(case.answer.seconds, 3))
-        if case.truth == RIGHT and case.answer.kind == UNDECIDED:
+        if case.answer.kind == CRASHED or (case.truth == RIGHT and case.answer.kind == UNDECIDED):
             self.reasons[case.answer.says] += 1
         if case.is_false_proof:
             self.false_proofs.append(case.program.name)
@@ -137,8 +140,8 @@ class Tally:
         return sorted({key.split("\t")[column] for key in self.counts})
 
     def table(self) -> str:
-        answers = (PROVED, FOUND, UNDECIDED)
-        lines = [f"| search | {' | '.join(answers)} |", "|---|--:|--:|--:|"]
+        answers = (PROVED, FOUND, UNDECIDED, CRASHED)
+        lines = [f"| search | {' | '.join(answers)} |", "|---|--:|--:|--:|--:|"]
         for truth in TRUTHS:
             row = [self.count(0, "", truth, each) for each in answers]
             if any(row):
@@ -215,7 +218,7 @@ def compare_many(args: argparse.Namespace, tally: Tally) -> None:
     for mutation, program in drawn if args.mutations else islice(drawn, args.count):
         case = compare(mutation, program, not args.prove_only, args.quotient)
         tally.add(case)
-        if case.is_false_proof or case.is_false_alarm:
+        if case.is_false_proof or case.is_false_alarm or case.answer.kind == CRASHED:
             print(explain(case), flush=True)
         elif args.undecided and case.truth == RIGHT and case.answer.kind == UNDECIDED:
             print(f"{program.name}: {case.answer.says} ({case.answer.seconds:.2f} s)", flush=True)

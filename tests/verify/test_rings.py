@@ -152,13 +152,13 @@ def test_false_proofs_and_false_alarms_are_counted() -> None:
     for kind, answer in ((RACE, PROVED), (HANG, FOUND), (RIGHT, FOUND), (RIGHT, PROVED), (RIGHT, UNDECIDED)):
         tally.add(case(kind, answer))
     assert (len(tally.false_proofs), len(tally.false_alarms)) == (1, 1)
-    assert "| wrong | 1 | 1 | 0 |" in tally.table()
-    assert "| right | 1 | 1 | 1 |" in tally.table()
+    assert "| wrong | 1 | 1 | 0 | 0 |" in tally.table()
+    assert "| right | 1 | 1 | 1 | 0 |" in tally.table()
     both = Tally()
     written = json.dumps({each.name: getattr(tally, each.name) for each in fields(tally)})
     both.join(Tally(**json.loads(written)))
     both.join(tally)
-    assert "| wrong | 2 | 2 | 0 |" in both.table()
+    assert "| wrong | 2 | 2 | 0 | 0 |" in both.table()
     assert len(both.false_proofs) == 2
 
 
