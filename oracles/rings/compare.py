@@ -6,6 +6,7 @@ Gives   a table of verdicts (proved; an error found; neither); every false proof
 Keeps   Tidegate is asked through its public functions only, with the program as text
 
     --prove-only       do not let Tidegate run what it does not prove: faster, and less is found
+    --graph            ask about the kernel's graph, written and read as `.sync` text
     --quotient         also ask the quotient about all sizes, where the search finds nothing wrong: slower
     --show NAME        print one program (its name is in the table), both verdicts, and the run of the search
     --mutations        every kind of mutation of each of `count` programs, instead of one that is drawn
@@ -64,11 +65,15 @@ class Case:
         return self.answer.kind == FOUND and self.truth == RIGHT
 
 
-def ask(program: Program, simulate: bool) -> Answer:
-    module = tg.parse(to_tide(program), f"{program.name}.tide")
+def ask(program: Program, simulate: bool, as_graph: bool = False) -> Answer:
+    """The verdict about the kernel's text, or about the text of its graph."""
+    given: tg.Kernel | tg.SyncGraph
+    (given,) = tg.parse(to_tide(program), f"{program.name}.tide").kernels
+    if as_graph:
+        given = tg.parse_graph(tg.show_graph(tg.build_graph(given, program.target).graph))
     start = time.perf_counter()
     try:
-        result = tg.check(module, simulate=simulate)
+        result = tg.check(given, simulate=simulate)
     except Exception as error:  # a crash of what is compared is a result, and the other programs go on
         return Answer(CRASHED, (), f"{type(error).__name__}: {error}", time.perf_counter() - start)
     seconds = time.perf_counter() - start
@@ -92,13 +97,15 @@ def programs(seeds: Iterable[int], all_mutations: bool = False) -> Iterator[tupl
                 yield mutation, mutant
 
 
-def compare(mutation: str, program: Program, simulate: bool = True, for_all: bool = False) -> Case:
+def compare(
+    mutation: str, program: Program, simulate: bool = True, for_all: bool = False, as_graph: bool = False
+) -> Case:
     """`for_all`: what the search finds right, the quotient judges for all sizes."""
     verdict = search_all(program)
     if for_all and verdict.kind == RIGHT:
         beyond = quotient(program)
         verdict = beyond if beyond.is_wrong else verdict
-    return Case(program, mutation, verdict, ask(program, simulate))
+    return Case(program, mutation, verdict, ask(program, simulate, as_graph))
 
 
 @dataclass(slots=True)
@@ -196,7 +203,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="oracles.rings.compare")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    for flag in ("--prove-only", "--quotient", "--mutations", "--undecided"):
+    for flag in ("--prove-only", "--graph", "--quotient", "--mutations", "--undecided"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--show")
     args = parser.parse_args()
@@ -216,7 +223,7 @@ def main() -> int:
 def compare_many(args: argparse.Namespace, tally: Tally) -> None:
     drawn = programs(range(args.seed, args.seed + args.count), args.mutations)
     for mutation, program in drawn if args.mutations else islice(drawn, args.count):
-        case = compare(mutation, program, not args.prove_only, args.quotient)
+        case = compare(mutation, program, not args.prove_only, args.quotient, args.graph)
         tally.add(case)
         if case.is_false_proof or case.is_false_alarm or case.answer.kind == CRASHED:
             print(explain(case), flush=True)
