@@ -28,7 +28,8 @@ def chunk(limits: tuple[int, int]) -> Tally:
 
 
 def table(tally: Tally) -> str:
-    lines = [f"Seeds, two programs each: {numbers(tally.slices)}", "", tally.show()]
+    pairs = numbers(tally.slices).replace(" programs", " pairs")
+    lines = [f"A right program and a mutant by seed, {pairs}.", "", tally.show()]
     for says, names in (("**false proofs**", tally.false_proofs), ("false alarms", tally.false_alarms)):
         lines += ["", f"{says}: {', '.join(names) or 'none'}"]
     return "\n".join(lines)

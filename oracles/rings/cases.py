@@ -66,7 +66,7 @@ def consume(wait: Wait = WAIT_FULL, read: Read = READ) -> Program:
 
 
 def observer() -> Role:
-    """Waits for each generation, and nobody waits for it."""
+    """Waits for each generation and arrives nowhere: nothing keeps a generation open until it has looked."""
     at = Expr("o")
     return Role("observer", 1, (loop(at, Wait("full", at % 2, at // 2 % 2)),))
 
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Program, str]] = {
     "no bytes": (ring((WAIT_EMPTY, Arrive("full", K % 2), COPY)), RACE),  # T1
     "arrivals in no order": (unordered_arrivals(), HANG),  # B
     "every other generation": (two_of_three(), RACE),  # C1
-    "an observer that nobody waits for": (ring(PRODUCER, CONSUMER, observer()), HANG),  # C2
+    "an observer that arrives nowhere": (ring(PRODUCER, CONSUMER, observer()), HANG),  # C2
     "early release": (ring(consumer=(WAIT_FULL, RELEASE, READ, Fence())), RACE),  # order
     "early release of a named barrier": (named(Sync("full"), Signal("empty"), Read("a", ZERO)), RACE),  # order
     "waits that cross": (crossed(), HANG),  # rank

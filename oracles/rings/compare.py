@@ -6,6 +6,7 @@ Gives   a table of verdicts (proved; an error found; neither); every false proof
 Keeps   Tidegate is asked through its public functions only, with the program as text
 
     --prove-only       do not let Tidegate run what it does not prove: faster, and less is found
+    --graph            ask about the kernel's graph, written and read as `.sync` text
     --quotient         also ask the quotient about all sizes, where the search finds nothing wrong: slower
     --show NAME        print one program (its name is in the table), both verdicts, and the run of the search
     --mutations        every kind of mutation of each of `count` programs, instead of one that is drawn
@@ -15,19 +16,22 @@ Keeps   Tidegate is asked through its public functions only, with the program as
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import tidegate as tg
-from oracles.rings.generate import MUTATIONS, draw, mutate
+from oracles.rings.generate import draw
 from oracles.rings.model import Program
+from oracles.rings.mutants import MUTATIONS, mutate
 from oracles.rings.quotient import quotient
 from oracles.rings.search import PHASE, RIGHT, UNKNOWN, Verdict, search_all
 from oracles.rings.text import to_tide
 
-PROVED, FOUND, UNDECIDED = "proved", "found", "undecided"
+PROVED, FOUND, UNDECIDED, CRASHED = "proved", "found", "undecided", "crashed"
 TRUTHS = ("right", "wrong", PHASE, UNKNOWN)
 
 
@@ -61,10 +65,17 @@ class Case:
         return self.answer.kind == FOUND and self.truth == RIGHT
 
 
-def ask(program: Program, simulate: bool) -> Answer:
-    module = tg.parse(to_tide(program), f"{program.name}.tide")
+def ask(program: Program, simulate: bool, as_graph: bool = False) -> Answer:
+    """The verdict about the kernel's text, or about the text of its graph."""
+    given: tg.Kernel | tg.SyncGraph
+    (given,) = tg.parse(to_tide(program), f"{program.name}.tide").kernels
+    if as_graph:
+        given = tg.parse_graph(tg.show_graph(tg.build_graph(given, program.target).graph))
     start = time.perf_counter()
-    result = tg.check(module, simulate=simulate)
+    try:
+        result = tg.check(given, simulate=simulate)
+    except Exception as error:  # a crash of what is compared is a result, and the other programs go on
+        return Answer(CRASHED, (), f"{type(error).__name__}: {error}", time.perf_counter() - start)
     seconds = time.perf_counter() - start
     codes = tuple(sorted({each.code for each in result.findings if each.severity == "error"}))
     kind = FOUND if codes else PROVED if result.is_proved else UNDECIDED
@@ -86,13 +97,15 @@ def programs(seeds: Iterable[int], all_mutations: bool = False) -> Iterator[tupl
                 yield mutation, mutant
 
 
-def compare(mutation: str, program: Program, simulate: bool = True, for_all: bool = False) -> Case:
+def compare(
+    mutation: str, program: Program, simulate: bool = True, for_all: bool = False, as_graph: bool = False
+) -> Case:
     """`for_all`: what the search finds right, the quotient judges for all sizes."""
     verdict = search_all(program)
     if for_all and verdict.kind == RIGHT:
         beyond = quotient(program)
         verdict = beyond if beyond.is_wrong else verdict
-    return Case(program, mutation, verdict, ask(program, simulate))
+    return Case(program, mutation, verdict, ask(program, simulate, as_graph))
 
 
 @dataclass(slots=True)
@@ -110,7 +123,7 @@ class Tally:
         shape = case.program.name.partition("_")[0]
         self.counts["\t".join((case.mutation, shape, case.truth, case.answer.kind))] += 1
         self.seconds.append(round(case.answer.seconds, 3))
-        if case.truth == RIGHT and case.answer.kind == UNDECIDED:
+        if case.answer.kind == CRASHED or (case.truth == RIGHT and case.answer.kind == UNDECIDED):
             self.reasons[case.answer.says] += 1
         if case.is_false_proof:
             self.false_proofs.append(case.program.name)
@@ -134,8 +147,8 @@ class Tally:
         return sorted({key.split("\t")[column] for key in self.counts})
 
     def table(self) -> str:
-        answers = (PROVED, FOUND, UNDECIDED)
-        lines = [f"| search | {' | '.join(answers)} |", "|---|--:|--:|--:|"]
+        answers = (PROVED, FOUND, UNDECIDED, CRASHED)
+        lines = [f"| search | {' | '.join(answers)} |", "|---|--:|--:|--:|--:|"]
         for truth in TRUTHS:
             row = [self.count(0, "", truth, each) for each in answers]
             if any(row):
@@ -190,7 +203,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="oracles.rings.compare")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    for flag in ("--prove-only", "--quotient", "--mutations", "--undecided"):
+    for flag in ("--prove-only", "--graph", "--quotient", "--mutations", "--undecided"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--show")
     args = parser.parse_args()
@@ -198,17 +211,24 @@ def main() -> int:
         print(explain(compare(*named(args.show), simulate=not args.prove_only)))
         return 0
     tally = Tally()
-    for number, (mutation, program) in enumerate(programs(range(args.seed, args.seed + args.count), args.mutations)):
-        if number == args.count and not args.mutations:
-            break
-        case = compare(mutation, program, not args.prove_only, args.quotient)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `timeout` gets the table as well
+    try:
+        compare_many(args, tally)
+    except KeyboardInterrupt:
+        print(f"stopped after {len(tally.seconds)} programs")
+    print(tally.show())
+    return 1 if tally.false_proofs else 0
+
+
+def compare_many(args: argparse.Namespace, tally: Tally) -> None:
+    drawn = programs(range(args.seed, args.seed + args.count), args.mutations)
+    for mutation, program in drawn if args.mutations else islice(drawn, args.count):
+        case = compare(mutation, program, not args.prove_only, args.quotient, args.graph)
         tally.add(case)
-        if case.is_false_proof or case.is_false_alarm:
+        if case.is_false_proof or case.is_false_alarm or case.answer.kind == CRASHED:
             print(explain(case), flush=True)
         elif args.undecided and case.truth == RIGHT and case.answer.kind == UNDECIDED:
             print(f"{program.name}: {case.answer.says} ({case.answer.seconds:.2f} s)", flush=True)
-    print(tally.show())
-    return 1 if tally.false_proofs else 0
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Random pipelines that are right, and mutants of them.
+"""Random pipelines that are right.
 
 Needs   a seed
-Gives   `draw(seed)`: a program that its author believes to be right; `mutate(program, seed)`: one change to it
+Gives   `draw(seed)`: a program that its author believes to be right
 Keeps   the same seed gives the same program, on every machine
 
 Shapes: a ring that copies fill or that waves fill, with a second ring for an epilogue; two consumers in ping-pong;
-persistent tiles, with a counter t * R + k, a carried counter, or a carried slot and phase; a ring of named barriers; one
-role that fetches ahead.
+persistent tiles, with a counter t * R + k, a carried counter, or a carried slot and phase; a ring of named barriers;
+one role that fetches ahead.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from oracles.rings.model import (
     Buffer,
     Carried,
     Copy,
+    Depart,
     Drain,
     Elected,
     Expr,
@@ -43,7 +44,6 @@ from oracles.rings.model import (
     least,
     less,
     select,
-    statements,
 )
 
 N, T = Expr("N"), Expr("T")
@@ -130,9 +130,9 @@ class Counting:
 
 def draw(seed: int) -> Program:
     rng = random.Random(f"ring {seed}")
-    shape = rng.choices(("ring", "pingpong", "named", "one"), (11, 3, 2, 1))[0]
-    makers = {"ring": draw_ring, "pingpong": draw_pingpong, "named": draw_named, "one": draw_one}
-    program = makers[shape](rng, seed)
+    shapes = {draw_ring: 22, draw_pingpong: 5, draw_tiles: 1, draw_named: 4, draw_one: 2}
+    make = rng.choices(list(shapes), list(shapes.values()))[0]
+    program = make(rng, seed)
     return replace(program, given_by=rng.choices(("size", "argument", "workgroup"), (8, 1, 1))[0])
 
 
@@ -370,23 +370,58 @@ def draw_pingpong(rng: random.Random, seed: int) -> Program:
     return Program(f"pingpong_{seed}", (Buffer("a", slots),), tuple(barriers), tuple(roles))
 
 
+def draw_tiles(rng: random.Random, seed: int) -> Program:
+    """Two consumers take whole tiles in turn, each N rounds of one ring: the other's rounds are skipped.
+
+    A consumer does not see the generations of the other's rounds: only the turns keep parity apart.
+    """
+    slots, waves = rng.choice((2, 3, 4, 5)), rng.choice((1, 2))
+    at = round_of(Expr("n_w0"), slots)
+    copy = (Arrive("full", at.slot, PART), Copy("a", at.slot, "full", at.slot))
+    fill = Counting("counted").counted("w0", (Wait("empty", at.slot, at.before), *copy), ())
+    roles = [Role("w0", 1, (replace(fill, stop=T * 2),))]
+    for mine in range(2):
+        name = f"r{mine}"
+        at = round_of(Expr(f"n_{name}"), slots)
+        work: Body = (Wait("full", at.slot, at.parity), Read("a", at.slot), Fence(), Arrive("empty", at.slot))
+        loop = Counting("counted").counted(name, work, ())
+        (outer,) = loop.carried
+        outer = replace(outer, first=N if mine else as_expr(0), next=outer.next + N)
+        j = Expr(loop.counter)
+        mine_comes = Wait("turn", as_expr(mine), j % 2 if mine else (j + 1) % 2)
+        body = (mine_comes, *loop.body, Arrive("turn", as_expr(1 - mine)))
+        roles.append(Role(name, waves, (replace(loop, body=body, carried=(outer,)),)))
+    barriers = (Barrier("full", 1, slots), Barrier("empty", waves, slots), Barrier("turn", waves, 2))
+    return Program(f"tiles_{seed}", (Buffer("a", slots),), barriers, tuple(roles), ("T", "N"))
+
+
 def draw_named(rng: random.Random, seed: int) -> Program:
-    """A ring of named barriers, one pair for each slot: the slots of an iteration are written out."""
+    """A ring of named barriers, one pair for each slot: the slots of an iteration are written out.
+
+    On gfx1250 an arrival performs nothing, so a drain stands before it; and a wait may stand apart from its signal.
+    """
     slots, writers, readers = rng.choice((1, 2, 2, 3, 4)), rng.choice((1, 2)), rng.choice((1, 2, 3))
+    target = rng.choice(("sm_90", "gfx1250"))
+    drain: Body = (Drain(),) if target == "gfx1250" else ()
+    apart = target == "gfx1250" and rng.random() < 0.5
     fill: Body = ()
-    drain: Body = ()
+    empty: Body = ()
     for slot in range(slots):
         where = as_expr(slot)
-        fill += (Sync(f"empty{slot}"), Write("a", where, 0), Signal(f"full{slot}"))
-        drain += (Sync(f"full{slot}"), Read("a", where), Signal(f"empty{slot}"))
+        free: Body = (Sync(f"empty{slot}"),)
+        if apart:  # the arrivals of all slots come first
+            fill = (*fill[:slot], Signal(f"empty{slot}"), *fill[slot:])
+            free = (Depart(f"empty{slot}"),)
+        fill += (*free, Write("a", where, 0), *drain, Signal(f"full{slot}"))
+        empty += (Sync(f"full{slot}"), Read("a", where), *drain, Signal(f"empty{slot}"))
     opening = tuple(Signal(f"empty{slot}") for slot in range(slots))
     roles = (
         Role("w0", writers, (Loop("k_w0", as_expr(0), N, fill),)),
-        Role("r0", readers, (*opening, Loop("k_r0", as_expr(0), N, drain))),
+        Role("r0", readers, (*opening, Loop("k_r0", as_expr(0), N, empty))),
     )
     names = [f"{kind}{slot}" for slot in range(slots) for kind in ("full", "empty")]
     barriers = tuple(Barrier(name, writers + readers) for name in names)
-    return Program(f"named_{seed}", (Buffer("a", slots, writers),), barriers, roles)
+    return Program(f"named_{seed}", (Buffer("a", slots, writers),), barriers, roles, target=target)
 
 
 def draw_one(rng: random.Random, seed: int) -> Program:
@@ -406,240 +441,3 @@ def draw_one(rng: random.Random, seed: int) -> Program:
         Loop(k.op, as_expr(0), N, (more, Wait("full", at.slot, at.parity), Read("a", at.slot))),
     )
     return Program(f"one_{seed}", (Buffer("a", slots),), (Barrier("full", 1, slots),), (Role("r0", waves, body),))
-
-
-# --- mutants ------------------------------------------------------------------------------------------------------
-
-Path = tuple[int, ...]
-Edit = Callable[[random.Random, Program], Program | None]
-
-
-def edited(program: Program, role: int, path: Path, new: Callable[[Statement], Body]) -> Program:
-    """The statement at this path becomes these."""
-
-    def inside(body: Body, path: Path) -> Body:
-        at = path[0]
-        if len(path) == 1:
-            return (*body[:at], *new(body[at]), *body[at + 1 :])
-        outer = body[at]
-        assert isinstance(outer, Loop | Guard | Elected)
-        return (*body[:at], replace(outer, body=inside(outer.body, path[1:])), *body[at + 1 :])
-
-    it = program.roles[role]
-    changed = replace(it, body=inside(it.body, path))
-    return replace(program, roles=(*program.roles[:role], changed, *program.roles[role + 1 :]))
-
-
-def places(program: Program, kinds: type | tuple[type, ...]) -> list[tuple[int, Path, Statement]]:
-    return [
-        (number, path, each)
-        for number, role in enumerate(program.roles)
-        for path, each in statements(role.body)
-        if isinstance(each, kinds)
-    ]
-
-
-def pick(
-    rng: random.Random, program: Program, kinds: type | tuple[type, ...], new: Callable[[Statement], Body]
-) -> Program | None:
-    found = places(program, kinds)
-    if not found:
-        return None
-    role, path, _ = rng.choice(found)
-    return edited(program, role, path, new)
-
-
-def flip_parity(rng: random.Random, program: Program) -> Program | None:
-    def new(op: Statement) -> Body:
-        assert isinstance(op, Wait)
-        return (replace(op, parity=(op.parity + 1) % 2),)
-
-    return pick(rng, program, Wait, new)
-
-
-def lose_arrival(rng: random.Random, program: Program) -> Program | None:
-    return pick(rng, program, (Arrive, Signal, Sync), lambda op: ())
-
-
-def double_arrival(rng: random.Random, program: Program) -> Program | None:
-    return pick(rng, program, (Arrive, Signal, Sync), lambda op: (op, op))
-
-
-def lose_wait(rng: random.Random, program: Program) -> Program | None:
-    return pick(rng, program, Wait, lambda op: ())
-
-
-def lose_copy(rng: random.Random, program: Program) -> Program | None:
-    return pick(rng, program, Copy, lambda op: ())
-
-
-def lose_drain(rng: random.Random, program: Program) -> Program | None:
-    return pick(rng, program, Drain, lambda op: ())
-
-
-def lose_fence(rng: random.Random, program: Program) -> Program | None:
-    return pick(rng, program, Fence, lambda op: ())
-
-
-def wrong_count(rng: random.Random, program: Program) -> Program | None:
-    at = rng.randrange(len(program.barriers))
-    it = program.barriers[at]
-    count = it.count + rng.choice((1, -1))
-    changed = replace(it, count=count if count > 0 else 2)
-    return replace(program, barriers=(*program.barriers[:at], changed, *program.barriers[at + 1 :]))
-
-
-def wrong_bytes(rng: random.Random, program: Program) -> Program | None:
-    more = rng.choice((PART, -PART, PART // 2, -PART // 2))
-
-    def new(op: Statement) -> Body:
-        assert isinstance(op, Arrive)
-        return (replace(op, expect=max(op.expect + more, 0)),)
-
-    found = [each for each in places(program, Arrive) if isinstance(each[2], Arrive) and each[2].expect]
-    if not found:
-        return None
-    role, path, _ = rng.choice(found)
-    return edited(program, role, path, new)
-
-
-def swap(rng: random.Random, program: Program, kinds: type | tuple[type, ...], by: tuple[int, ...]) -> Program | None:
-    """Moves a statement over neighbours of its block."""
-    found = []
-    for role, path, _ in places(program, kinds):
-        length = len(block_of(program, role, path))
-        found += [(role, path, path[-1] + step) for step in by if 0 <= path[-1] + step < length]
-    if not found:
-        return None
-    role, path, to = rng.choice(found)
-    return moved(program, role, path, to)
-
-
-def block_of(program: Program, role: int, path: Path) -> Body:
-    body = program.roles[role].body
-    for at in path[:-1]:
-        outer = body[at]
-        assert isinstance(outer, Loop | Guard | Elected)
-        body = outer.body
-    return body
-
-
-def moved(program: Program, role: int, path: Path, to: int) -> Program:
-    block = list(block_of(program, role, path))
-    block.insert(to, block.pop(path[-1]))
-    if len(path) == 1:
-        it = replace(program.roles[role], body=tuple(block))
-        return replace(program, roles=(*program.roles[:role], it, *program.roles[role + 1 :]))
-
-    def new(outer: Statement) -> Body:
-        assert isinstance(outer, Loop | Guard | Elected)
-        return (replace(outer, body=tuple(block)),)
-
-    return edited(program, role, path[:-1], new)
-
-
-def early_release(rng: random.Random, program: Program) -> Program | None:
-    return swap(rng, program, (Arrive, Signal), (-1, -2, -3))
-
-
-def move_wait(rng: random.Random, program: Program) -> Program | None:
-    return swap(rng, program, (Wait, Sync), (1, 2, -1, -2))
-
-
-def shift_slot(rng: random.Random, program: Program) -> Program | None:
-    """Another slot than the round says; barriers and buffers of one slot have no other."""
-    slots = {each.name: each.slots for each in (*program.buffers, *program.barriers)}
-
-    def name_of(op: Statement) -> str:
-        assert isinstance(op, Arrive | Wait | Copy | Read | Write | Store)
-        return op.barrier if isinstance(op, Arrive | Wait) else op.buffer
-
-    def new(op: Statement) -> Body:
-        assert isinstance(op, Arrive | Wait | Copy | Read | Write | Store)
-        return (replace(op, slot=(op.slot + 1) % slots[name_of(op)]),)
-
-    found = [each for each in places(program, (Arrive, Wait, Copy, Read, Write, Store)) if slots[name_of(each[2])] > 1]
-    if not found:
-        return None
-    role, path, _ = rng.choice(found)
-    return edited(program, role, path, new)
-
-
-def lose_phase(rng: random.Random, program: Program) -> Program | None:
-    """Phase or slot not carried over tiles: each tile starts again, or a counter forgets its tile."""
-    found = [each for each in places(program, (Loop, Wait)) if forgets(each[2], rng.randrange(2)) != each[2]]
-    if not found:
-        return None
-    role, path, op = rng.choice(found)
-    which = rng.randrange(2)
-    return edited(program, role, path, lambda _: (forgets(op, which),))
-
-
-def forgets(op: Statement, which: int) -> Statement:
-    if isinstance(op, Loop) and op.counter.startswith("t_") and op.carried:
-        carried = list(op.carried)
-        at = which % len(carried)
-        carried[at] = replace(carried[at], next=as_expr(0))
-        return replace(op, carried=tuple(carried))
-    if isinstance(op, Wait):
-        return replace(op, parity=without_tile(op.parity))
-    return op
-
-
-def without_tile(expr: Expr) -> Expr:
-    """t * R + k becomes k."""
-    if expr.op == "+" and expr.args[0].op[:2] in ("*", "t_") and expr.args[1].op.startswith("k_"):
-        return expr.args[1]
-    return Expr(expr.op, tuple(without_tile(each) for each in expr.args))
-
-
-def shift_guard(rng: random.Random, program: Program) -> Program | None:
-    by = rng.choice((1, -1))
-
-    def new(op: Statement) -> Body:
-        assert isinstance(op, Guard)
-        left, right = op.condition.args
-        return (replace(op, condition=less(left + by, right)),)
-
-    return pick(rng, program, Guard, new)
-
-
-def shift_trips(rng: random.Random, program: Program) -> Program | None:
-    by = rng.choice((1, -1))
-
-    def new(op: Statement) -> Body:
-        assert isinstance(op, Loop)
-        over_slots = op.counter.startswith("i_")  # one slot more does not exist
-        return (replace(op, stop=op.stop + (-1 if over_slots else by)),)
-
-    return pick(rng, program, Loop, new)
-
-
-MUTATIONS: dict[str, Edit] = {
-    "parity flipped": flip_parity,
-    "arrive lost": lose_arrival,
-    "arrive doubled": double_arrival,
-    "wrong count": wrong_count,
-    "wrong bytes": wrong_bytes,
-    "early release": early_release,
-    "wait moved": move_wait,
-    "wait lost": lose_wait,
-    "copy lost": lose_copy,
-    "fence lost": lose_fence,
-    "drain lost": lose_drain,
-    "slot shifted": shift_slot,
-    "phase not carried": lose_phase,
-    "guard shifted": shift_guard,
-    "trips shifted": shift_trips,
-}
-
-
-def mutate(program: Program, seed: int, kind: str | None = None) -> tuple[str, Program]:
-    """One change of this kind, or of a drawn kind that the program has a place for; `none` if it has no such place."""
-    rng = random.Random(f"mutant {seed} {program.name}")
-    kinds = [kind] if kind else rng.sample(sorted(MUTATIONS), len(MUTATIONS))
-    for each in kinds:
-        changed = MUTATIONS[each](rng, program)
-        if changed is not None and changed != program:
-            return each, replace(changed, name=f"{program.name}_{each.replace(' ', '_')}_{seed}")
-    return "none", program

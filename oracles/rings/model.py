@@ -1,6 +1,6 @@
 """A small model of programs with roles, rings of slots, mbarriers and named barriers.
 
-Needs   nothing of Tidegate: the rules are those of docs/machine-model.md for sm_90
+Needs   nothing of Tidegate: the rules are those of docs/machine-model.md for sm_90, and for named barriers of gfx1250
 Gives   `Program`, a value; `expand(program, sizes)`: the steps of each wave for given sizes, in program order
 Keeps   control never depends on data or on other waves, so for given sizes each wave has one finite list of steps
 
@@ -148,7 +148,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """All stores of the wave have read their slots."""
+    """All stores of the wave have read their slots; on gfx1250, its reads and writes are performed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,13 @@ class Signal:
 @dataclass(frozen=True, slots=True)
 class Sync:
     """An arrival at a named barrier, then a wait for the generation of that arrival."""
+
+    barrier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Depart:
+    """A wait for the generation of the last arrival at a named barrier, on targets where the two may stand apart."""
 
     barrier: str
 
@@ -204,7 +211,9 @@ class Elected:
     body: tuple[Statement, ...]
 
 
-Statement = Arrive | Wait | Copy | Read | Write | Store | Drain | Fence | Signal | Sync | Loop | Guard | Elected
+Statement = (
+    Arrive | Wait | Copy | Read | Write | Store | Drain | Fence | Signal | Sync | Depart | Loop | Guard | Elected
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +246,18 @@ class Program:
     barriers: tuple[Barrier, ...]
     roles: tuple[Role, ...]
     sizes: tuple[str, ...] = ("N",)
+    target: str = "sm_90"  # or gfx1250: an arrival there performs nothing by itself
     given_by: str = "size"  # where the kernel has its sizes from: "size", "argument", or "workgroup" (and its number)
 
     @property
+    def slots(self) -> dict[str, int]:
+        """Of each buffer and barrier; a named barrier has none."""
+        both: tuple[Buffer | Barrier, ...] = (*self.buffers, *self.barriers)
+        return {each.name: each.slots for each in both}
+
+    @property
     def stages(self) -> int:
-        return max((each.slots for each in (*self.buffers, *self.barriers)), default=1) or 1
+        return max(1, *self.slots.values())
 
 
 # --- steps --------------------------------------------------------------------------------------------------------
@@ -271,6 +287,7 @@ class Steps:
     counts: list[int]
     names: list[str]
     of_role: list[str]
+    arrivals_perform: bool
 
 
 class Expansion:
@@ -282,7 +299,7 @@ class Expansion:
         self.cells: dict[tuple[str, int, int], int] = {}
         self.buffers = {each.name: each for each in program.buffers}
         waves = sum(each.waves for each in program.roles)
-        self.steps = Steps([], [], [], [], [])
+        self.steps = Steps([], [], [], [], [], program.target == "sm_90")
         for each in (*program.barriers, Barrier(WORKGROUP, waves)):
             for slot in range(max(each.slots, 1)):
                 self.objects[each.name, slot] = len(self.steps.counts)
@@ -345,6 +362,8 @@ class Expansion:
                 self.add(SIGNAL, (name, 0), 0, (), f"signal {name} at {where}")
             case Sync(name):
                 self.add(SIGNAL, (name, 0), 0, (), f"signal {name} at {where}")
+                self.add(AWAIT, (name, 0), 0, (), f"await {name} at {where}")
+            case Depart(name):
                 self.add(AWAIT, (name, 0), 0, (), f"await {name} at {where}")
             case Loop():
                 self.loop(op, env)

@@ -29,6 +29,7 @@ from oracles.rings.model import (
     WORKGROUP,
     Arrive,
     Copy,
+    Depart,
     Drain,
     Elected,
     Expr,
@@ -93,7 +94,8 @@ class Wave:
     at: int
     counters: tuple[tuple[str, int], ...]
     known: Pair
-    passes: bool = False  # at a named barrier: the generation of the last arrival is complete
+    # Of named barriers: how many generations are complete from the one on that the next wait is for.
+    ahead: tuple[tuple[int, int], ...] = ()
 
 
 class Flight(NamedTuple):
@@ -109,7 +111,7 @@ class State:
     waves: tuple[Wave, ...]
     things: tuple[Thing, ...]
     flying: tuple[Flight, ...]
-    tokens: frozenset[tuple[int, ...]]  # (cell, part, wave or -1 for a write, is generic)
+    tokens: frozenset[tuple[int, ...]]  # (buffer, slot, part, wave, is generic); of a write -1 - wave, of a copy -1
     size: int
     is_decided: bool
 
@@ -124,7 +126,7 @@ def lines_of(body: tuple[Statement, ...], is_first: bool, lines: list[Line]) -> 
     for each in body:
         match each:
             case Sync(name):
-                lines += [Signal(name), each]
+                lines += [Signal(name), Depart(name)]
             case Guard(condition, inner):
                 at = len(lines)
                 lines.append(Jump(condition, 0))
@@ -187,7 +189,7 @@ def divisors_in(expr: Expr) -> Iterator[int]:
 
 
 def waits_in(lines: list[Line], start: int, stop: int) -> bool:
-    return any(isinstance(each, Wait | Sync | Arrive | Signal) for each in lines[start:stop])
+    return any(isinstance(each, Wait | Depart | Arrive | Signal) for each in lines[start:stop])
 
 
 class Quotient:
@@ -203,20 +205,24 @@ class Quotient:
                 lines_of(role.body, index == 0, self.lines[-1])
                 self.role.append((role.name, index))
         self.rates = dict(pair for role in program.roles for pair in rates(role.body))
-        slots = [max(each.slots, 1) for each in (*program.buffers, *program.barriers)]
+        slots = [max(each, 1) for each in program.slots.values()]
         exprs = [each for role in program.roles for each in expressions(role.body)]
         numbers = [number for each in exprs for number in numbers_in(each)]
         self.period = 2 * lcm(*slots, *(number for each in exprs for number in divisors_in(each)))
         self.first = 2 * max(slots + numbers) + 2  # from here on comparisons with numbers say the same
         self.things: dict[tuple[str, int], int] = {}
         self.counts: list[int] = []
+        self.named: set[int] = set()
+        self.performs = program.target == "sm_90"
         for name, count, number in [(each.name, each.count, each.slots) for each in program.barriers] + [
             (WORKGROUP, len(self.lines), 0)
         ]:
             for slot in range(max(number, 1)):
                 self.things[name, slot] = len(self.counts)
+                self.named |= set() if number else {len(self.counts)}
                 self.counts.append(count)
         self.meets = any(isinstance(each, Sync) and each.barrier == WORKGROUP for each in all_statements(program))
+        self.alone = set(self.waits_alone())
         self.buffers = {each.name: number for number, each in enumerate(program.buffers)}
 
     # --- values ---
@@ -245,6 +251,13 @@ class Quotient:
 
     # --- steps ---
 
+    def waits_alone(self) -> Iterator[tuple[int, int]]:
+        """Waves that may wait at a named barrier without an arrival of theirs just before."""
+        for wave, lines in enumerate(self.lines):
+            for at, line in enumerate(lines):
+                if isinstance(line, Depart) and (at == 0 or lines[at - 1] != Signal(line.barrier)):
+                    yield wave, self.things[line.barrier, 0]
+
     def start(self) -> State:
         things = tuple(Thing(0, 0, 0, NOTHING, NOTHING) for _ in self.counts)
         return State(
@@ -256,12 +269,15 @@ class Quotient:
             False,
         )
 
+    def first_of(self, wave: int) -> Wave:
+        return Wave(0, (), NOTHING, tuple(sorted((number, 0) for who, number in self.alone if who == wave)))
+
     def is_local(self, wave: int, at: int) -> bool:
         """Commutes with all steps of others, and no run goes on for ever with such steps only."""
         line = self.lines[wave][at]
         if isinstance(line, Next):
             return waits_in(self.lines[wave], line.target, at)
-        return not isinstance(line, Arrive | Wait | Signal | Sync)
+        return not isinstance(line, Arrive | Wait | Signal | Depart)
 
     def successors(self, state: State) -> Iterator[State]:
         for wave, it in enumerate(state.waves):
@@ -292,10 +308,16 @@ class Quotient:
                 thing = state.things[self.things[name, self.value(slot, state, wave)]]
                 if thing.parity != self.value(parity, state, wave):
                     yield self.put(state, wave, replace(it, at=it.at + 1, known=both(it.known, thing.past)))
-            case Sync(name):
-                if it.passes:
-                    known = both(it.known, state.things[self.things[name, 0]].past)
-                    yield self.put(state, wave, replace(it, at=it.at + 1, known=known, passes=False))
+            case Depart(name):
+                number = self.things[name, 0]
+                ahead = dict(it.ahead)
+                if ahead.get(number, 0) > 0:
+                    ahead[number] -= 1
+                    if (wave, number) not in self.alone:
+                        del ahead[number]
+                    known = both(it.known, state.things[number].past)
+                    gone = replace(it, at=it.at + 1, known=known, ahead=tuple(sorted(ahead.items())))
+                    yield self.put(state, wave, gone)
             case Arrive(name, slot, expect):
                 yield self.arrive(state, wave, self.things[name, self.value(slot, state, wave)], expect)
             case Signal(name):
@@ -305,7 +327,7 @@ class Quotient:
             case Copy() | Read() | Write() | Store():
                 yield self.access(state, wave, line)
             case Drain():
-                mine = frozenset(each for each in state.tokens if each[3:] == (wave, 0))
+                mine = frozenset(each for each in state.tokens if self.is_late(each, wave))
                 yield self.put(state, wave, replace(it, at=it.at + 1, known=both(it.known, (mine, mine))))
             case _:
                 raise AssertionError(line)
@@ -328,28 +350,27 @@ class Quotient:
         if thing.arrived == self.counts[number]:
             raise Found(OVERRUN, f"{self.role[wave]}: one arrival more than the count of its barrier")
         thing = thing._replace(arrived=thing.arrived + 1, bytes=thing.bytes + expect, now=both(thing.now, it.known))
-        after = self.put(state, wave, replace(it, at=it.at + 1, passes=False))
+        ahead = dict(it.ahead) | ({number: 0} if number in self.named else {})
+        after = self.put(state, wave, replace(it, at=it.at + 1, ahead=tuple(sorted(ahead.items()))))
         return self.complete(after, number, thing)
 
     def complete(self, state: State, number: int, thing: Thing) -> State:
         waves = state.waves
         if thing.arrived and thing.arrived == self.needed(state, number) and thing.bytes == 0:
             thing = Thing(1 - thing.parity, 0, 0, both(thing.past, thing.now), NOTHING)
-            waves = tuple(
-                replace(each, passes=True) if self.awaits(wave, each) == number else each
-                for wave, each in enumerate(waves)
-            )
+            waves = tuple(replace(each, ahead=self.moved(wave, number, each)) for wave, each in enumerate(waves))
         things = (*state.things[:number], thing, *state.things[number + 1 :])
         return replace(state, waves=waves, things=things)
+
+    def moved(self, wave: int, number: int, it: Wave) -> tuple[tuple[int, int], ...]:
+        """A generation more is complete; where each wait follows its arrival, only the first one matters."""
+        most = 1 << 30 if (wave, number) in self.alone else 1
+        return tuple((name, min(count + 1, most) if name == number else count) for name, count in it.ahead)
 
     def needed(self, state: State, number: int) -> int:
         if number != self.things[WORKGROUP, 0]:
             return self.counts[number]
         return sum(each.at < len(lines) for each, lines in zip(state.waves, self.lines, strict=True))
-
-    def awaits(self, wave: int, it: Wave) -> int:
-        line = self.lines[wave][it.at] if it.at < len(self.lines[wave]) else None
-        return self.things[line.barrier, 0] if isinstance(line, Sync) else -1
 
     def land(self, state: State, number: int) -> State:
         flight = state.flying[number]
@@ -361,6 +382,12 @@ class Quotient:
 
     # --- memory ---
 
+    def is_late(self, token: tuple[int, ...], wave: int) -> bool:
+        """An access of this wave that only a drain performs: a store, and where arrivals perform nothing, any."""
+        if token[4]:
+            return not self.performs and token[3] in (wave, -1 - wave)
+        return token[3] == wave
+
     def access(self, state: State, wave: int, op: Copy | Read | Write | Store) -> State:
         buffer = self.program.buffers[self.buffers[op.buffer]]
         cell = (self.buffers[op.buffer], self.value(op.slot, state, wave))
@@ -368,11 +395,13 @@ class Quotient:
         parts = range(buffer.parts) if part is None else (part + self.role[wave][1],)
         reads, is_async = isinstance(op, Read | Store), isinstance(op, Copy | Store)
         known, fenced = state.waves[wave].known
-        met = {each for each in state.tokens if each[:2] == cell and each[2] in parts and (each[3] == -1 or not reads)}
+        met = {each for each in state.tokens if each[:2] == cell and each[2] in parts and (each[3] < 0 or not reads)}
         for token in met:
-            if token not in (fenced if is_async and token[4] else known):
+            is_own = not is_async and token[4] and token[3] in (wave, -1 - wave)  # in order, as one wave issues them
+            if not is_own and token not in (fenced if is_async and token[4] else known):
                 raise Found(RACE, f"{self.role[wave]}: {op} meets an access that it does not know of")
-        new = {(*cell, each, wave if reads else -1, 0 if is_async else 1) for each in parts}
+        owner = wave if reads else -1 if is_async else -1 - wave
+        new = {(*cell, each, owner, 0 if is_async else 1) for each in parts}
         # A write takes the place of all that it knows of, a read that of the wave's read before.
         state = self.without(state, frozenset((set() if reads else met) | new) & state.tokens)
         it = state.waves[wave]
@@ -381,7 +410,7 @@ class Quotient:
             thing = self.things[op.barrier, self.value(op.at, state, wave)]
             flight = Flight(thing, cell, len(parts), PART * len(parts), it.known)
             state = replace(state, flying=tuple(sorted((*state.flying, flight), key=order)))
-        elif not is_async:
+        elif not is_async and self.performs:
             it = replace(it, known=(it.known[0] | new, it.known[1]))
         return self.put(state, wave, replace(it, at=it.at + 1))
 

@@ -90,17 +90,23 @@ class State:
     flying: dict[int, tuple[int, int]]  # copies in flight: what their waves knew when they were issued
     objects: list[Object]
     known: list[tuple[int, int]]
-    awaits: list[int]  # the generation of the last arrival of each wave at a named barrier
+    awaits: dict[tuple[int, int], int]  # of a wave at a named barrier: the generation that its next wait is for
     cells: dict[int, tuple[int, int]]  # of each cell, the reads and writes so far
 
     def key(self) -> tuple[object, ...]:
         # Cells follow from the places of the waves, except for copies, which count when they are issued.
         objects = tuple(each.key() for each in self.objects)
-        return tuple(self.at), tuple(sorted(self.flying)), objects, tuple(self.known), tuple(self.awaits)
+        return (
+            tuple(self.at),
+            tuple(sorted(self.flying)),
+            objects,
+            tuple(self.known),
+            tuple(sorted(self.awaits.items())),
+        )
 
     def copy(self) -> State:
         objects = [each.copy() for each in self.objects]
-        return State(self.at[:], dict(self.flying), objects, self.known[:], self.awaits[:], dict(self.cells))
+        return State(self.at[:], dict(self.flying), objects, self.known[:], dict(self.awaits), dict(self.cells))
 
 
 class Found(Exception):
@@ -147,7 +153,7 @@ class Frozen:
     def advance(self, wave: int) -> bool:
         mine, start = self.steps.waves[wave], self.reach[wave]
         at = start
-        while at < len(mine) and self.may_pass(mine[at], at == self.state.at[wave]):
+        while at < len(mine) and self.may_pass(mine[at]):
             step = mine[at]
             if step.kind in (ARRIVE, SIGNAL, LEAVE):  # to leave is to arrive, once and ever after
                 self.arrivals[step.object] = self.arrivals.get(step.object, 0) + 1
@@ -160,15 +166,13 @@ class Frozen:
         self.reach[wave] = at
         return at > start
 
-    def may_pass(self, step: Step, is_next: bool) -> bool:
+    def may_pass(self, step: Step) -> bool:
         if step.kind == WAIT:
             return self.state.objects[step.object].done % 2 != step.amount or self.completions(step.object) > 0
         if step.kind == AWAIT:
-            # Its arrival is either made already, or may fall into a generation that is complete by then.
-            it = self.state.objects[step.object]
-            if is_next and it.done > self.state.awaits[step.wave]:
-                return True
-            return self.completions(step.object) > 0
+            # It may be for another generation by then, never for an earlier one.
+            awaited = self.state.awaits.get((step.wave, step.object), 0)
+            return self.state.objects[step.object].done > awaited or self.completions(step.object) > 0
         return True
 
 
@@ -181,21 +185,24 @@ class Search:
         self.unclear_run: list[tuple[bool, int]] = []
         self.states = 0
         self.generic = sum(1 << each.number for each in steps.all if each.kind in (READ, WRITE))
-        # Of each wave, the stores among its steps.
-        self.stores = [[1 << each.number if each.kind == STORE else 0 for each in mine] for mine in steps.waves]
+        # Of each wave, the steps that only a drain performs.
+        late = (STORE,) if steps.arrivals_perform else (STORE, READ, WRITE)
+        self.late = [[1 << each.number if each.kind in late else 0 for each in mine] for mine in steps.waves]
+        # The accesses of one wave are in order among themselves, except for those of the async proxy.
+        self.own = [sum(1 << each.number for each in mine) & self.generic for mine in steps.waves]
 
     # --- steps ---
 
     def start(self) -> State:
         waves = len(self.steps.waves)
         objects = [Object(0, 0, 0, (0, 0), (0, 0)) for _ in self.steps.counts]
-        return State([0] * waves, {}, objects, [(0, 0)] * waves, [-1] * waves, {})
+        return State([0] * waves, {}, objects, [(0, 0)] * waves, {}, {})
 
     def is_enabled(self, state: State, step: Step) -> bool:
         if step.kind == WAIT:
             return state.objects[step.object].done % 2 != step.amount
         if step.kind == AWAIT:
-            return state.objects[step.object].done > state.awaits[step.wave]
+            return state.objects[step.object].done > state.awaits.get((step.wave, step.object), 0)
         return True
 
     def note(self, step: Step, landing: bool, generation: int) -> None:
@@ -213,7 +220,7 @@ class Search:
                 it = state.objects[step.object]
                 self.note(step, False, it.done)
                 if step.kind == SIGNAL:
-                    state.awaits[wave] = it.done
+                    state.awaits[wave, step.object] = it.done
                 it.now = joined(it.now, state.known[wave])
                 it.bytes += step.amount
                 it.arrived += 1
@@ -227,20 +234,26 @@ class Search:
                 self.complete(step.object, it)
             case 1 | 3:  # WAIT, AWAIT
                 it = state.objects[step.object]
-                self.note(step, False, it.done - 1 if step.kind == WAIT else state.awaits[wave])
+                if step.kind == WAIT:
+                    self.note(step, False, it.done - 1)
+                else:
+                    generation = state.awaits.get((wave, step.object), 0)
+                    self.note(step, False, generation)
+                    state.awaits[wave, step.object] = generation + 1  # unless the wave arrives there again before
                 state.known[wave] = joined(state.known[wave], it.past)
             case 8:  # STORE
                 self.touch(state, step)
             case 9:  # DRAIN
-                done = sum(self.stores[wave][: state.at[wave]])
+                done = sum(self.late[wave][: state.at[wave]])
                 state.known[wave] = joined(state.known[wave], (done, done))
             case 4:  # COPY
                 self.touch(state, step)
                 state.flying[step.number] = state.known[wave]
             case 5 | 6:  # READ, WRITE
                 self.touch(state, step)
-                known, fenced = state.known[wave]
-                state.known[wave] = known | 1 << step.number, fenced
+                if self.steps.arrivals_perform:
+                    known, fenced = state.known[wave]
+                    state.known[wave] = known | 1 << step.number, fenced
             case 7:  # FENCE
                 known, _ = state.known[wave]
                 state.known[wave] = known, known
@@ -267,6 +280,8 @@ class Search:
         writes = step.kind not in (READ, STORE)
         if step.kind in (COPY, STORE):  # what the generic proxy did must be fenced as well
             known &= fenced | ~self.generic
+        else:
+            known |= self.own[step.wave]
         bit = 1 << step.number
         for cell in step.cells:
             reads, written = state.cells.get(cell, (0, 0))

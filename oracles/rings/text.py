@@ -1,7 +1,7 @@
 """A program of the model as a kernel in the text form of Tidegate's language.
 
 Needs   a Program
-Gives   a `.tide` text for sm_90: roles are groups of waves, a part of a slot is a row of `PART` bytes
+Gives   a `.tide` text for its target: roles are groups of waves, a part of a slot is a row of `PART` bytes
 Keeps   each statement becomes the operations of the same meaning, in the same order
 """
 
@@ -16,6 +16,7 @@ from oracles.rings.model import (
     WORKGROUP,
     Arrive,
     Copy,
+    Depart,
     Drain,
     Elected,
     Expr,
@@ -71,7 +72,7 @@ class Writer:
 
     def write(self) -> str:
         program = self.program
-        self.put(0, "target sm_90\n")
+        self.put(0, f"target {program.target}\n")
         array = f"global<{self.widest()}x{ELEMENTS}xf32>"
         arguments = [f"%X: {array}", f"%Y: {array}"]
         if program.given_by == "argument":
@@ -156,7 +157,10 @@ class Writer:
                 self.put(depth, f"lds_to_global {self.place(buffer, slot)} to %Y[0, 0] : tile<{tile}xf32>")
                 self.put(depth, "commit_group")
             case Drain():
-                self.put(depth, "wait_count bulk_group(0)")
+                counter = "bulk_group" if self.program.target == "sm_90" else "dscnt"
+                self.put(depth, f"wait_count {counter}(0)")
+            case Depart(name):
+                self.put(depth, f"wait %{name}")
             case Fence():
                 self.put(depth, "fence proxy_async")
             case Signal(name):

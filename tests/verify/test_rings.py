@@ -5,16 +5,20 @@ The proof for all trip counts is held against these searches (`bench/rings.py`),
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields
 from itertools import islice
 
 import pytest
 
 import tidegate as tg
 from oracles.rings.cases import CASES
-from oracles.rings.generate import MUTATIONS, draw, mutate
+from oracles.rings.compare import FOUND, PROVED, UNDECIDED, Answer, Case, Tally, compare, named
+from oracles.rings.generate import draw
 from oracles.rings.model import Program, expand
+from oracles.rings.mutants import MUTATIONS, mutate
 from oracles.rings.quotient import quotient
 from oracles.rings.search import HANG, OVERRUN, RACE, RIGHT, UNKNOWN, Verdict, search, search_all
 from oracles.rings.text import to_tide
@@ -134,3 +138,32 @@ def test_programs_are_valid_kernels() -> None:
 @pytest.mark.parametrize("seed", [6, 8, 10])
 def test_a_right_program_gets_no_finding(seed: int) -> None:
     assert list(tg.check(tg.parse(to_tide(draw(seed))))) == []
+
+
+# --- the comparison -----------------------------------------------------------------------------------------------
+
+
+def case(kind: str, answer: str) -> Case:
+    return Case(CASES["a ring"][0], "none", Verdict(kind), Answer(answer, (), "", 0.5))
+
+
+def test_false_proofs_and_false_alarms_are_counted() -> None:
+    tally = Tally()
+    for kind, answer in ((RACE, PROVED), (HANG, FOUND), (RIGHT, FOUND), (RIGHT, PROVED), (RIGHT, UNDECIDED)):
+        tally.add(case(kind, answer))
+    assert (len(tally.false_proofs), len(tally.false_alarms)) == (1, 1)
+    assert "| wrong | 1 | 1 | 0 | 0 |" in tally.table()
+    assert "| right | 1 | 1 | 1 | 0 |" in tally.table()
+    both = Tally()
+    written = json.dumps({each.name: getattr(tally, each.name) for each in fields(tally)})
+    both.join(Tally(**json.loads(written)))
+    both.join(tally)
+    assert "| wrong | 2 | 2 | 0 | 0 |" in both.table()
+    assert len(both.false_proofs) == 2
+
+
+def test_a_mistake_that_the_runs_find() -> None:
+    """The whole way: a mutant as text through `check`, and the name that prints it again."""
+    mutant = mutate(draw(10), 10)[1]
+    found = compare(*named(mutant.name))
+    assert (found.program, found.truth, found.answer.kind) == (mutant, "wrong", FOUND)
