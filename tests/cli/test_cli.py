@@ -422,8 +422,7 @@ def test_json_counts_orders_where_asked(command: Command) -> None:
     (ran,) = json.loads(command("check", "pair.tide", "--json", "--explore")[1])["judged"]
     assert 1 <= ran["orders"] < ran["possible_orders"]
     assert str(ran["orders"]) in ran["covered"][-1]
-    (plain,) = json.loads(command("check", "pair.tide", "--json")[1])["judged"]
-    assert (plain["orders"], plain["possible_orders"]) == (ran["orders"], None)
+    assert not json.loads(command("check", "pair.tide", "--json")[1])["judged"]  # it is proved
 
 
 @pytest.mark.parametrize("stage", ["kernel", "graph"])

@@ -381,19 +381,28 @@ def test_other_versions_are_refused(installed: bool, version: str, words: str, m
 
 
 def test_what_is_not_proved_keeps_triton_barriers_and_says_so_once() -> None:
-    own = llir_of("gluon-matmul-tma", "sm_90")
+    own = llir_of("matmul-specialized", "sm_90")
     with tidegate.triton.enabled():
         with pytest.warns(
-            FallbackWarning, match=r"@matmul_tma on cuda:90 keeps Triton's own barriers: barrier objects"
+            FallbackWarning, match=r"@matmul_specialized on cuda:90 keeps Triton's own barriers: the verifier does not"
         ):
-            assert llir_of("gluon-matmul-tma", "sm_90") == own
+            assert llir_of("matmul-specialized", "sm_90") == own
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            llir_of("gluon-matmul-tma", "sm_90")
+            llir_of("matmul-specialized", "sm_90")
     entries = tidegate.triton.report().entries
     assert [each.after for each in entries] == [each.before for each in entries]
     assert "Triton's own" in str(tidegate.triton.report())
-    assert "since barrier objects" in str(tidegate.triton.report())
+    assert "since the verifier does not decide it" in str(tidegate.triton.report())
+
+
+def test_a_kernel_with_copies_that_report_gets_fewer_barriers() -> None:
+    with tidegate.triton.enabled(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        llir_of("gluon-matmul-tma", "sm_90")
+    (entry,) = tidegate.triton.report()
+    assert entry.before is not None
+    assert entry.put < entry.before
 
 
 def test_a_mistake_of_ours_ends_no_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,7 +431,7 @@ def test_what_was_written_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_verify_proves_triton_own_barriers() -> None:
     with tidegate.triton.enabled(verify=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
-        llir_of("gluon-matmul-tma", "sm_90")
+        llir_of("matmul-specialized", "sm_90")
     (entry,) = tidegate.triton.report()
     assert entry.proved is False
     assert "barrier objects" in entry.doubt

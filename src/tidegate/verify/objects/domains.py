@@ -116,14 +116,21 @@ class Domains:
         if tuple(around) == tuple(chain):
             return self.found[node]
         if len(around) > len(chain) and tuple(around[: len(chain)]) == tuple(chain):
-            return self.left(around[len(chain)])
+            return self.left(around[len(chain)])  # wherever that leads, it goes on to the node
         return None
 
     def left(self, loop: int) -> Domain:
-        """Where one goes on behind a loop. A loop that is left from its head alone is left once each time."""
-        if loop not in self.space.footprints.ends_at_head:
-            raise Outside("a loop that is left from its middle")
-        return self.around[loop]
+        """Where one goes on behind a loop, which is left once each time: as often, if all its ways out lead there."""
+        around = self.space.paths.around
+        ways_out = {
+            each
+            for inside, following in self.role.arms.items()
+            if loop in around[inside]
+            for each in following
+            if loop not in around[each]
+        }
+        found = self.around[loop]
+        return found if len(ways_out) == 1 else Domain(found.points, False)
 
     def along(self, before: int, node: int, chain: Sequence[int]) -> Domain:
         around = self.space.paths.around[before]
