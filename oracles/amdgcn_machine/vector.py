@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,10 @@ OTHER_NAMES = {
     "add_co_u32": "add_co_u32",
 }
 TABLE = {**INTEGERS, **FLOATS}
+SATURATING: dict[str, tuple[str, Callable[..., Any]]] = {
+    "add_u32": ("u32:u32,u32", lambda a, b: np.where(a + b < a, np.uint32(0xFFFFFFFF), a + b)),
+    "sub_u32": ("u32:u32,u32", lambda a, b: np.where(b > a, np.uint32(0), a - b)),
+}
 COMPARE = re.compile(r"^(cmpx?)_(\w+?)_([uif]\d\d)$")
 RELATIONS: dict[str, Callable[..., Any]] = {
     "lt": lambda a, b: a < b,
@@ -119,6 +123,8 @@ def _meaning(one: Instruction, base: str) -> tuple[str, Callable[..., Any]]:
     if base in ("fmamk_f32", "fmaak_f32", "madak_f32", "madmk_f32"):
         mul, add = FLOATS["fma_f32"]
         return (mul, add) if base.endswith("ak_f32") else (mul, lambda a, k, b: add(a, k, b))
+    if "clamp" in one.modifiers and base in SATURATING:
+        return SATURATING[base]
     if base not in TABLE:
         raise NotUnderstood(f"line {one.line}: `{one.text}`: the machine has no instruction `{one.name}`")
     return TABLE[base]
@@ -130,6 +136,8 @@ def _apply(one: Instruction, function: Callable[..., Any], reads: list[Read], re
     if unknown:
         raise NotUnderstood(f"line {one.line}: `{one.text}`: modifier `{sorted(unknown)[0]}`")
     if "clamp" in one.modifiers or "mul" in one.modifiers or "div" in one.modifiers:
+        if base_name(one.name) in SATURATING:
+            return _apply(replace(one, modifiers={}), function, reads, results)
         if not results[0].startswith("f"):
             raise NotUnderstood(f"line {one.line}: `{one.text}`: clamp of an integer")
         function = _scaled(function, one.modifiers)

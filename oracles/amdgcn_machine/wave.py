@@ -41,6 +41,8 @@ class Wave:
         self.is_full = True
         self.outstanding: dict[str, list[Any]] = {}
         self.pending: dict[int, Any] = {}  # a register, and the access that will write it
+        self.scratch = np.zeros((0, lanes), np.uint8)
+        self.known: list[int] = []  # of each wave, up to which of its times everything is known to have happened
         self.set_exec((1 << lanes) - 1)
 
     def set_exec(self, value: int) -> None:
