@@ -94,7 +94,7 @@ def waits_of(one: Instruction, target: str) -> dict[str, int] | None:
         return {}
     if one.name == "s_wait_idle":
         return dict.fromkeys((LOAD, STORE, DS, KM, ASYNC, TENSOR), 0)
-    found = re.match(r"^s_wait_(\w+cnt)(?:_(dscnt))?$", one.name)
+    found = re.match(r"^s_wait_(\w+?cnt)(?:_(dscnt))?$", one.name)
     if not found:
         return None
     if found[2]:

@@ -122,6 +122,8 @@ H2 = "u16:u16,u16"
 INTEGERS: Table = {
     "mov_b32": ("u32:u32", lambda a: a),
     "mov_b16": ("u16:u16", lambda a: a),
+    "cvt_u32_u16": ("u32:u16", low),
+    "cvt_i32_i16": ("i32:i16", lambda a: np.asarray(a).astype(np.int32)),
     "mov_b64": ("u64:u64", lambda a: a),
     "accvgpr_read_b32": ("u32:u32", lambda a: a),
     "accvgpr_write_b32": ("u32:u32", lambda a: a),

@@ -75,7 +75,7 @@ class Workgroup:
         memory: Memory,
         how: Hostility,
         watches: bool = True,
-        max_steps: int = 3_000_000,
+        max_steps: int = 600_000,
     ) -> None:
         self.program, self.waves, self.how, self.max_steps = program, waves, how, max_steps
         self.place = Place(program.target, Memory(lds), memory)

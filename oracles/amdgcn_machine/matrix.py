@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ def compile_matrix(one: Instruction, target: str) -> tuple[Run, list[Operand]] |
     if not found:
         return None
     kind, scale, result, m, n, k, formats = found.groups()
+    if formats == "f8f6f4" and not scale:
+        formats, one = _eight_bits(one)
     if scale or formats not in FIRST_FORMATS or one.modifiers.keys() - {"matrix_a_reuse", "matrix_b_reuse"}:
         raise NotUnderstood(f"line {one.line}: `{one.text}`: the machine has no instruction `{one.name}` of this form")
     if result not in ("f32", "i32"):
@@ -72,6 +75,16 @@ def compile_matrix(one: Instruction, target: str) -> tuple[Run, list[Operand]] |
         wave.v[to.at : to.at + len(rows)] = (product[rows, cols] + start).astype(dtype).view(np.uint32)
 
     return run, operands
+
+
+def _eight_bits(one: Instruction) -> tuple[str, Instruction]:
+    """The formats of the factors, if both have 8 bits."""
+    codes = [int(one.modifiers.get(each, "0"), 0) for each in ("cbsz", "blgp")]
+    if max(codes) > 1:
+        raise NotUnderstood(f"line {one.line}: `{one.text}`: factors of 4 or 6 bits")
+    kinds = "_".join(("fp8", "bf8")[code] for code in codes)
+    modifiers = {key: value for key, value in one.modifiers.items() if key not in ("cbsz", "blgp")}
+    return kinds, replace(one, modifiers=modifiers)
 
 
 def _places_mfma(shape: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:

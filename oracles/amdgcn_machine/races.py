@@ -2,7 +2,7 @@
 
 Needs   each access at its issue, the moment at which a wait made it certain, arrivals and departures as clocks
 Gives   `Watch.issue`: the races of an access with all before it; each pair of lines once
-Keeps   two accesses are ordered if the first was certain before its wave arrived at a barrier that the second's wave
+Keeps   two ordinary writes of equal bytes are no race; otherwise two accesses are ordered if the first was certain before its wave arrived at a barrier that the second's wave
         had left when it issued; within a wave if the first was certain, or both go through the LDS unit, whose order is
         that of issue
 Cost    one indexing by accesses: the last read, write and copy of each wave at each byte are kept
@@ -47,6 +47,7 @@ class Watch:
 
     def __init__(self, size: int, waves: int) -> None:
         self.last = np.zeros((waves * 5, size), np.int32)  # numbers of accesses; 0: none
+        self.values = np.zeros((waves, size), np.uint8)  # that a wave's last ordinary write put there
         self.certain = np.array([-1], np.int64)  # of an access, the time of its wave at which it was certain
         self.lines = [0]
         self.count = 1
@@ -64,6 +65,8 @@ class Watch:
             if touch.is_write and not touch.is_atomic:
                 self._look_among_lanes(wave, access, touch)
             places = np.unique(touch.bytes)
+            if kind == WRITE and touch.values is not None:
+                self.values[wave.number, touch.bytes] = touch.values
             self._look(wave, access, kind, places)
             self.last[wave.number * 5 + kind, places] = number
 
@@ -87,6 +90,9 @@ class Watch:
         before = self.last[:, places]
         ordered = self.certain[before] <= self._horizon(wave, kind)[:, None]
         conflicts = ~ordered & (before > 0) & CONFLICTS[kind][np.arange(len(before)) % 5][:, None]
+        if kind == WRITE:  # where a layout holds a value twice, two waves write the same
+            same = self.values[:, places] == self.values[wave.number, places]
+            conflicts[WRITE::5] &= ~same
         if not conflicts.any():
             return
         for row, column in zip(*np.nonzero(conflicts), strict=True):

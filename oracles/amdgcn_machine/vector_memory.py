@@ -41,7 +41,7 @@ from oracles.amdgcn_machine.wave import M0, Wave
 CACHES = re.compile(r"^(buffer|global)_(inv|wbl2|wb|wbinv|wbinvl1|wbinvl1_vol|gl0_inv|gl1_inv)$")
 NAME = re.compile(r"^(buffer|global|scratch)_(load|store|atomic)_(\w+)$")
 ASYNC = re.compile(r"^global_(load_async_to|store_async_from)_lds_(b8|b32|b64|b128)$")
-HINTS = {"glc", "slc", "dlc", "nt", "sc0", "sc1", "nv", "scope", "th", "offset", "offen", "lds"}
+HINTS = {"scale_offset", "glc", "slc", "dlc", "nt", "sc0", "sc1", "nv", "scope", "th", "offset", "offen", "lds"}
 
 # For each wave: active lanes, which of them are inside, and their addresses.
 Where = Callable[[Wave], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -95,6 +95,7 @@ def _in_global(one: Instruction, texts: tuple[str, ...], offset: int) -> Where:
     if len(texts) != 2:
         raise unknown(one)
     vector, base = parse(texts[0]), None if texts[1] == "off" else parse(texts[1])
+    unit = _bytes_of(one) if "scale_offset" in one.modifiers else 1
 
     def where(wave: Wave) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         lanes = active(wave)
@@ -102,10 +103,17 @@ def _in_global(one: Instruction, texts: tuple[str, ...], offset: int) -> Where:
             low, high = wave.v[vector.at, lanes].astype(np.int64), wave.v[vector.at + 1, lanes].astype(np.int64)
             address = low | high << 32
         else:
-            address = wave.v[vector.at, lanes].astype(np.int64) + wave.scalar64(base.scalar)
+            address = wave.v[vector.at, lanes].astype(np.int64) * unit + wave.scalar64(base.scalar)
         return lanes, np.ones(len(lanes), bool), address + offset
 
     return where
+
+
+def _bytes_of(one: Instruction) -> int:
+    found = size_of(one.name.split("_", 2)[2]) or size_of(one.name.rsplit("_", 1)[1])
+    if found is None:
+        raise unknown(one)
+    return found.bytes
 
 
 def _in_buffer(one: Instruction, texts: tuple[str, ...], offset: int, target: str) -> Where:
