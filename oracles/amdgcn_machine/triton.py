@@ -41,8 +41,11 @@ class Kernel:
         shape = Shape(self.launch.grid, self.waves)
         return Shape(self.launch.grid, self.waves, tuple(shape.all()[:workgroups])) if workgroups else shape
 
-    def run(self, how: Hostility, workgroups: int = 0, watches: bool = True, program: Program | None = None) -> Ran:
-        return run(program or self.program(), self.text, self.launch.args, self.shape(workgroups), how, watches)
+    def run(
+        self, how: Hostility, workgroups: int = 0, program: Program | None = None, max_steps: int = 600_000
+    ) -> Ran:
+        chosen = program or self.program()
+        return run(chosen, self.text, self.launch.args, self.shape(workgroups), how, max_steps=max_steps)
 
     def compare(self, ran: Ran) -> list[str]:
         """Of a whole run."""
