@@ -2,8 +2,8 @@
 
 Needs   the waves
 Gives   `Barriers.step`: whether the wave may go on; `is_held`: whether it waits
-Keeps   -1, and -3 of a cluster of one workgroup: all waves that have not ended; a named barrier: as many as its first
-        joiner says in M0, or all; a departure carries what each arrival knew
+Keeps   -1, and -3 of a cluster of one workgroup, take all waves that have not ended; another number raises
+        `NotUnderstood`; a departure carries what each arrival knew
 Cost    a few clocks for each barrier
 
 Clocks: a wave knows of another the time up to which all that is certain there happened before now. An arrival brings
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from oracles.amdgcn_machine.text import NotUnderstood
-from oracles.amdgcn_machine.wave import M0, Wave
+from oracles.amdgcn_machine.wave import Wave
 
 WORKGROUP = ("-1", "-3")
 

@@ -104,7 +104,8 @@ class Workgroup:
         ready = [each for each in self.alive if not self.barriers.is_held(each)]
         if not ready:
             lines = sorted({self.program.steps[each.pc].line for each in self.alive})
-            self.found.hang = f"hang: waves wait at a barrier (lines {', '.join(map(str, lines))}) that others never reach"
+            places = ", ".join(map(str, lines))
+            self.found.hang = f"hang: waves wait at a barrier (lines {places}) that others never reach"
             return
         wave, count = self._choose(ready)
         for _ in range(count):

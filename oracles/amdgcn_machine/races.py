@@ -2,9 +2,9 @@
 
 Needs   each access at its issue, the moment at which a wait made it certain, arrivals and departures as clocks
 Gives   `Watch.issue`: the races of an access with all before it; each pair of lines once
-Keeps   two ordinary writes of equal bytes are no race; otherwise two accesses are ordered if the first was certain before its wave arrived at a barrier that the second's wave
+Keeps   two accesses are ordered if the first was certain before its wave arrived at a barrier that the second's wave
         had left when it issued; within a wave if the first was certain, or both go through the LDS unit, whose order is
-        that of issue
+        that of issue; two ordinary writes of equal bytes are no race: layouts hold a value in several waves
 Cost    one indexing by accesses: the last read, write and copy of each wave at each byte are kept
 
 That the last of each kind is enough: a wave's accesses of one kind become certain in order, so whatever is ordered

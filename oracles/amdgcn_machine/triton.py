@@ -41,9 +41,7 @@ class Kernel:
         shape = Shape(self.launch.grid, self.waves)
         return Shape(self.launch.grid, self.waves, tuple(shape.all()[:workgroups])) if workgroups else shape
 
-    def run(
-        self, how: Hostility, workgroups: int = 0, program: Program | None = None, max_steps: int = 600_000
-    ) -> Ran:
+    def run(self, how: Hostility, workgroups: int = 0, program: Program | None = None, max_steps: int = 600_000) -> Ran:
         chosen = program or self.program()
         return run(chosen, self.text, self.launch.args, self.shape(workgroups), how, max_steps=max_steps)
 

@@ -49,9 +49,9 @@ def reader(operand: Operand, kind: str, permute: Permute | None = None, select: 
         return lambda wave: wave.scalar_mask(at)
     if operand.at < 0:
         return _constant(operand, kind)
-    if operand.is_vector and not (permute or select or operand.half or high):
-        if kind in ("u32", "i32", "f32"):
-            return _signed(_view(operand.at, kind), operand, kind)
+    is_whole = operand.is_vector and not (permute or select or operand.half or high)
+    if is_whole and kind in ("u32", "i32", "f32"):
+        return _signed(_view(operand.at, kind), operand, kind)
     raw = _raw64(operand) if kind in WORDS else _raw32(operand)
     if permute:
         raw = _permuted(raw, permute)
