@@ -132,7 +132,14 @@ def _turned(one: Instruction, operands: list[Operand], found: re.Match) -> Issue
     size = Size(int(found[1] or found[4]) // 8)
     count = size.bytes // element
     lane, number = np.arange(16)[:, None], np.arange(count)[None, :]
-    from_lane, from_element = 16 // count * number + lane // count, np.broadcast_to(lane % count, (16, count))
+    # Which lane holds a row's piece differs: seen in the addresses that Triton makes, confirmed by its results.
+    if found[2]:  # gfx950: pieces of a row in lanes side by side
+        from_lane = 16 // count * number + lane // count
+    elif element == 2:  # gfx1250, 16 bits: the second pieces in the upper half of the group
+        from_lane = number + 8 * (lane // 8)
+    else:  # gfx1250, 8 bits: four rows, their second pieces, four rows
+        from_lane = 8 * (number // 4) + number % 4 + 4 * (lane // 8)
+    from_element = np.broadcast_to(lane % count, (16, count))
     where = _address(address, int(one.modifiers.get("offset", "0"), 0))
 
     def issue(wave: Wave, place: Place) -> Access:
