@@ -1,0 +1,84 @@
+"""Triton's kernels on the machine: numbers equal the references on every AMD target, and nothing is found in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import amdgcn_mutants as bench
+from oracles.amdgcn_machine.machine import Hostility
+from oracles.amdgcn_machine.mutate import KINDS, Mutant, mutants
+from oracles.amdgcn_machine.program import load
+from oracles.amdgcn_machine.triton import TARGETS, Kernel, kernel
+from tidegate.hosts.triton import libtriton
+
+pytestmark = pytest.mark.skipif(
+    not libtriton.is_installed(),
+    reason="NOT TESTED: Triton is not installed, and there is nothing to compile; `pip install tidegate[triton]`",
+)
+SMALL = ("softmax", "transpose", "gluon-alternate", "matmul-64-s3-w2")
+MORE = ("cumsum-w2", "layer-norm", "histogram", "route-tokens", "matmul-s3-w4", "attention-32-w2", "sort", "sum-last")
+HOWS = (Hostility("late", "ahead"), Hostility("random", "random", 7))
+
+
+def agree(one: Kernel, how: Hostility) -> None:
+    ran = one.run(how)
+    assert ran.lines() == []
+    assert one.compare(ran) == []
+
+
+def targets_of(name: str) -> tuple[str, ...]:
+    """Gluon's kernels name layouts of the targets that they are for."""
+    return tuple(each for each in TARGETS if not name.startswith("gluon") or each not in ("gfx90a", "gfx1100"))
+
+
+@pytest.mark.parametrize(("name", "target"), [(name, target) for name in SMALL for target in targets_of(name)])
+def test_small_kernels_compute_what_they_should(name: str, target: str) -> None:
+    agree(kernel(name, target), Hostility("late", "ahead"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", HOWS, ids=str)
+@pytest.mark.parametrize(("name", "target"), [(name, target) for name in MORE for target in targets_of(name)])
+def test_more_kernels_compute_what_they_should(name: str, target: str, how: Hostility) -> None:
+    agree(kernel(name, target), how)
+
+
+def test_copies_to_shared_memory_run_with_numbers() -> None:
+    """gfx950 copies by way of M0, gfx1250 from addresses of lanes, both three steps ahead."""
+    for target, copy in (("gfx950", "offen lds"), ("gfx1250", "async_to_lds")):
+        one = kernel("matmul-64-s3-w2", target)
+        assert copy in one.text or target == "gfx1250"
+        agree(one, Hostility("random", "random", 3))
+
+
+# --- mutants ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def one() -> Kernel:
+    return kernel("gluon-alternate", "gfx942")
+
+
+def test_each_kind_of_mistake_races_in_a_real_kernel(one: Kernel) -> None:
+    right = one.run(Hostility("early", "in step"), workgroups=1)
+    assert right.is_good
+    seen: dict[str, set[str]] = {kind: set() for kind in KINDS}
+    for mutant in mutants(one.text):
+        if "race" not in seen[mutant.kind]:
+            seen[mutant.kind].add(bench.watch(one, load(mutant.text), right)[0])
+    assert [kind for kind in KINDS if "race" not in seen[kind]] == []
+
+
+def test_the_bench_counts_what_both_sides_say() -> None:
+    table = bench.Table()
+    mutant = Mutant("barrier", 3, "", "without `s_barrier`")
+    table.add("k.gfx942", mutant, "race", "finding", "")
+    assert table.wrong == []
+    table.add("k.gfx942", mutant, "race", "proved", "write-read")
+    table.add("k.gfx942", mutant, "nothing", "undecided", "")
+    table.unsupported = "TG007: unknown file type `.s`"
+    shown = table.show()
+    assert "WRONG: k.gfx942 line 3, barrier" in shown
+    assert "3 mutants, 2 with a race or a hang on the machine" in shown
+    assert "TIDEGATE WAS NOT ASKED" in shown
+    assert "not proved, though the machine sees no race: k.gfx942" in shown
