@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from oracles.amdgcn_machine.counters import Access, counters_of
-from oracles.amdgcn_machine.memory import Memory
+from oracles.amdgcn_machine.memory import Memory, Shared
 from oracles.amdgcn_machine.operands import Operand
 from oracles.amdgcn_machine.text import Instruction, NotUnderstood
 from oracles.amdgcn_machine.wave import Wave
@@ -43,7 +43,7 @@ class Place:
     """What the accesses of a workgroup reach."""
 
     target: str
-    lds: Memory
+    lds: Shared
     memory: Memory
 
 

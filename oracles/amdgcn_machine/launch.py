@@ -90,7 +90,7 @@ def run(
         waves = [_start(program, each, kernarg_at, kernargs, workgroup, rng) for each in range(shape.waves)]
         each_how = Hostility(how.timing, how.order, how.seed + 1000 * number)
         group = Workgroup(program, waves, lds, memory, each_how, watches, max_steps)
-        group.place.lds.bytes[:] = rng.integers(0, 256, lds, np.uint8)
+        group.place.lds.bytes[:lds] = rng.integers(0, 256, lds, np.uint8)
         ran.found.append(group.run())
         if ran.found[-1].hang or ran.found[-1].fault:
             break
@@ -140,6 +140,8 @@ def _start(
 ) -> Wave:
     """A wave as the hardware starts it."""
     facts = program.listing.facts
+    if facts.get("user_sgpr_private_segment_buffer") == "1" and facts.get("private_segment_fixed_size", "0") != "0":
+        raise NotUnderstood("memory of lanes by way of a buffer (`.amdhsa_user_sgpr_private_segment_buffer`)")
     wave = Wave(number, program.lanes)
     wave.v[:512] = rng.integers(0, 1 << 32, (512, wave.lanes), np.uint32)
     wave.v[0] = wave.lane + number * wave.lanes  # x, with y and z in the bits above; blocks here have one dimension

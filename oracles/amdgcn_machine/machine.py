@@ -25,7 +25,7 @@ import numpy as np
 from oracles.amdgcn_machine.access import Place
 from oracles.amdgcn_machine.barriers import Barriers
 from oracles.amdgcn_machine.counters import Access, certain
-from oracles.amdgcn_machine.memory import Fault, Memory
+from oracles.amdgcn_machine.memory import Fault, Memory, Shared
 from oracles.amdgcn_machine.program import ACCESS, BARRIER, END, JUMP, RUN, WAIT, Program, Step
 from oracles.amdgcn_machine.races import Race, Watch
 from oracles.amdgcn_machine.wave import SCALARS, Wave
@@ -78,12 +78,13 @@ class Workgroup:
         max_steps: int = 600_000,
     ) -> None:
         self.program, self.waves, self.how, self.max_steps = program, waves, how, max_steps
-        self.place = Place(program.target, Memory(lds), memory)
+        self.place = Place(program.target, Shared(lds), memory)
         self.watch = Watch(lds, len(waves)) if watches else None
         self.barriers = Barriers(waves)
         self.rng = random.Random(how.seed)
         self.found = Found()
         self.alive = list(waves)
+        self.at = waves[0]  # the wave that steps
         self.manner: dict[tuple[int, str], str] = {}
         for wave in waves:
             wave.known = [-1] * len(waves)
@@ -95,7 +96,8 @@ class Workgroup:
                 while self.alive and not self.found.hang:
                     self._turn()
         except Fault as fault:
-            self.found.fault = f"{fault}"
+            step = self.program.steps[self.at.pc]
+            self.found.fault = f"line {step.line} (wave {self.at.number}), `{step.text}`: {fault}"
         if self.watch:
             self.found.races = sorted(self.watch.races.values())
         return self.found
@@ -129,6 +131,7 @@ class Workgroup:
 
     def _step(self, wave: Wave) -> bool:
         """One instruction; False if the wave cannot go on now."""
+        self.at = wave
         step = self.program.steps[wave.pc]
         wave.time += 1
         if wave.pending and not wave.pending.keys().isdisjoint(step.registers):
@@ -214,6 +217,7 @@ class Workgroup:
         if not access.is_done:
             access.is_done = True
             access.perform()
+            self.place.lds.settle()
 
     def _wait(self, wave: Wave, counter: str, count: int) -> None:
         queue = wave.outstanding.get(counter, [])

@@ -37,6 +37,25 @@ class Memory:
         return found
 
 
+class Shared(Memory):
+    """Shared memory: outside of it a read gives zero and a write is dropped (CDNA 3 ISA §11.2); Triton relies on it."""
+
+    ROOM = 16
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size + self.ROOM)
+        self.size = size
+
+    def places(self, addresses: np.ndarray, width: int) -> np.ndarray:
+        """Those outside are the room behind the memory."""
+        outside = (addresses < 0) | (addresses + width > self.size)
+        return np.where(outside, self.size, addresses)[:, None] + np.arange(width)
+
+    def settle(self) -> None:
+        """What was written outside is gone."""
+        self.bytes[self.size :] = 0
+
+
 class Global(Memory):
     """Arrays one after another, with gaps."""
 

@@ -52,7 +52,7 @@ class Watch:
         self.lines = [0]
         self.count = 1
         self.races: dict[tuple[int, int, str], Race] = {}
-        self.waves = waves
+        self.waves, self.size = waves, size
         self.numbers: dict[int, int] = {}
 
     def issue(self, wave: Wave, access: Access) -> None:
@@ -65,8 +65,10 @@ class Watch:
             if touch.is_write and not touch.is_atomic:
                 self._look_among_lanes(wave, access, touch)
             places = np.unique(touch.bytes)
+            places = places[places < self.size]
             if kind == WRITE and touch.values is not None:
-                self.values[wave.number, touch.bytes] = touch.values
+                inside = touch.bytes < self.size
+                self.values[wave.number, touch.bytes[inside]] = touch.values[inside]
             self._look(wave, access, kind, places)
             self.last[wave.number * 5 + kind, places] = number
 
@@ -115,7 +117,8 @@ class Watch:
         """Two lanes that write different values to one byte."""
         if touch.values is None:
             return
-        flat, values = touch.bytes.reshape(-1), touch.values.reshape(-1)
+        inside = touch.bytes < self.size
+        flat, values = touch.bytes[inside], touch.values[inside]
         order = np.argsort(flat, kind="stable")
         same = flat[order][1:] == flat[order][:-1]
         different = same & (values[order][1:] != values[order][:-1])

@@ -282,8 +282,10 @@ def _asynchronous(one: Instruction, size: Size, is_load: bool) -> Issue:
 
     def issue(wave: Wave, place: Place) -> Access:
         lanes, _, addresses = where(wave)
-        outer = place.memory.places(addresses, size.bytes)
         inner = place.lds.places(wave.v[shared.at, lanes].astype(np.int64) + offset, size.bytes)
+        # Triton masks a lane by a place outside of shared memory; where it would load from may be anywhere.
+        inside = inner[:, 0] < place.lds.size
+        inner, outer = inner[inside], place.memory.places(addresses[inside], size.bytes)
 
         def perform() -> None:
             if is_load:

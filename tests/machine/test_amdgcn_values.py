@@ -244,8 +244,19 @@ def test_a_turned_load_gives_each_lane_a_column() -> None:
     assert (ran.v(4)[5], ran.v(5)[5]) == (5 | 21 << 16, 37 | 53 << 16)
 
 
-def test_an_address_outside_of_memory_is_a_fault() -> None:
-    assert "outside of memory" in run("v_mov_b32_e32 v2, 0x10000\nds_read_b32 v3, v2").found.fault
+def test_shared_memory_outside_of_itself_reads_zero_and_drops_writes() -> None:
+    """Triton sends lanes that are masked to an address far outside (gfx1250)."""
+    far = "v_mov_b32_e32 v2, 0x7fffffff\nv_mov_b32_e32 v3, 9\nds_write_b32 v2, v0\nds_read_b32 v3, v2"
+    ran = run(f"{far}\ns_waitcnt lgkmcnt(0)")
+    assert ran.found.is_good
+    assert set(ran.v(3)) == {0}
+    assert not ran.lds.any()
+
+
+def test_a_global_address_of_no_array_is_a_fault() -> None:
+    fault = run("v_mov_b32_e32 v2, 0x10000\nglobal_load_dword v3, v2, s[0:1]").found.fault
+    assert fault.startswith("line 5 (wave 0), `global_load_dword v3, v2, s[0:1]`: address ")
+    assert fault.endswith("belongs to no array")
 
 
 # --- what is not understood ---------------------------------------------------------------------------------------
