@@ -22,6 +22,7 @@ from oracles.amdgcn_machine.operands import Operand
 from oracles.amdgcn_machine.scalar import compile_scalar
 from oracles.amdgcn_machine.scalar_memory import compile_scalar_memory
 from oracles.amdgcn_machine.shared import compile_shared
+from oracles.amdgcn_machine.tensor import compile_tensor
 from oracles.amdgcn_machine.text import Instruction, Listing, NotUnderstood, read
 from oracles.amdgcn_machine.vector import Vector, compile_vector
 from oracles.amdgcn_machine.vector_memory import compile_vector_memory
@@ -101,6 +102,8 @@ def compile_one(one: Instruction, program: Program) -> Step:
         return _access(one, *compile_shared(one))
     if name.startswith(("buffer_", "global_", "scratch_")):
         return _access(one, *compile_vector_memory(one, target))
+    if name.startswith("tensor_"):
+        return _access(one, *compile_tensor(one))
     if name.startswith("s_load_"):
         return _access(one, *compile_scalar_memory(one))
     if found := BRANCH.match(name):
