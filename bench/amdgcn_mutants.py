@@ -1,6 +1,6 @@
 """Mutated AMD assembly: what an instruction-level machine sees beside what `tidegate check` says.
 
-`python -m bench.amdgcn_mutants [COUNT] [--seed=S] [--targets=gfx942,…] [--only=KERNEL,…]`: small kernels of
+`python -m bench.amdgcn_mutants [COUNT] [--seed=S] [--targets=gfx942,…] [--only=KERNEL,…] [--list]`: small kernels of
 `oracles/triton_kernels`, compiled by Triton for each of AMD's targets without a GPU, with one mistake each
 (`oracles/amdgcn_machine/mutate.py`), drawn at random. For each the machine runs a workgroup under several timings and
 says what it saw:
@@ -71,12 +71,14 @@ class Table:
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # kind, seen, said
     wrong: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
+    all: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     unsupported: str = ""
 
     def add(self, name: str, mutant: Mutant, seen: str, said: str, why: str) -> None:
         self.counts[mutant.kind, seen, said] += 1
         sentence = f"{name} line {mutant.line}, {mutant.kind} ({mutant.change}): machine {seen}, Tidegate {said}"
+        self.all.append(f"{sentence}: {why}")
         if seen in ("race", "hang") and said == "proved":
             self.wrong.append(f"{sentence}: {why}")
         if seen in ("registers", "nothing") and said in ("finding", "undecided"):
@@ -180,11 +182,13 @@ def _compare(one: Kernel, chosen: list[Mutant], folder: Path, table: Table) -> N
 def main() -> int:
     warnings.simplefilter("ignore")
     given = [each for each in sys.argv[1:] if not each.startswith("--")]
-    options = dict(each.removeprefix("--").split("=", 1) for each in sys.argv[1:] if each.startswith("--"))
+    options = dict(f"{each}=".removeprefix("--").split("=", 2)[:2] for each in sys.argv[1:] if each.startswith("--"))
     targets = tuple(options["targets"].split(",")) if "targets" in options else TARGETS
     names = tuple(options["only"].split(",")) if "only" in options else KERNELS
     table = Table()
     draw(int(given[0]) if given else 100, int(options.get("seed", "0")), targets, names, table)
+    if "list" in options:
+        print("\n".join(table.all))
     print(table.show())
     return 1 if table.wrong else 0
 
