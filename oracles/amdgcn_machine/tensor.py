@@ -9,7 +9,7 @@ The descriptor, as Triton fills it (`third_party/amd/lib/TritonAMDGPUToLLVM/TDMU
 
     group 0   0: predicate; 1: shared address; 2, 3: global address, 57 bits
     group 1   0: size of an element (log2) at 16, padding at 20, its interval (log2 of 8-byte units) at 22, its amount
-              in words less one at 25; 1-3: extents of the tensor from bit 48 on; 3, 4: those of the tile from bit 112 on;
+              in words less one at 25; extents of the tensor from bit 48 on, those of the tile from bit 112 on;
               5, 6: elements from row to row, 48 bits
 """
 

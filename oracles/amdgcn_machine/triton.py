@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from oracles.amdgcn_machine.program import Program, load
 
 LIKE = {"gfx90a": "gfx942", "gfx1100": "gfx1201"}  # sources that choose by target choose as for these
 LANES = {"gfx90a": 64, "gfx1100": 32}
+# gfx942 takes the bits of fp8e4nv for numbers with one more of bias: each factor is half of what the reference has.
+SCALED = {("matmul-fp8e4", "gfx942"): 0.25}
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 
 
@@ -60,10 +62,6 @@ class Kernel:
         return said
 
 
-def has_launch(case: corpus.Case) -> bool:
-    return case.launch is not None
-
-
 def kernel(name: str, target: str, scale: int = 1, seed: int = 0) -> Kernel:
     """A case of the corpus by its name."""
     case = next(each for each in corpus.cases() if each.name == name)
@@ -72,6 +70,8 @@ def kernel(name: str, target: str, scale: int = 1, seed: int = 0) -> Kernel:
     with _more_targets():
         made, metadata = corpus.compile_to(case, target, "amdgcn")
     launch = case.launch(np.random.default_rng(seed), scale)
+    factor = SCALED.get((name, target), 1.0)
+    launch = replace(launch, expected=tuple(factor * each for each in launch.expected))
     return Kernel(f"{name}.{target}", made["amdgcn"], launch, int(metadata["num_warps"]))
 
 

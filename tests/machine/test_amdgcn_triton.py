@@ -26,19 +26,14 @@ def agree(one: Kernel, how: Hostility) -> None:
     assert one.compare(ran) == []
 
 
-def targets_of(name: str) -> tuple[str, ...]:
-    """Gluon's kernels name layouts of the targets that they are for."""
-    return tuple(each for each in TARGETS if not name.startswith("gluon") or each not in ("gfx90a", "gfx1100"))
-
-
-@pytest.mark.parametrize(("name", "target"), [(name, target) for name in SMALL for target in targets_of(name)])
+@pytest.mark.parametrize(("name", "target"), [(name, target) for name in SMALL for target in TARGETS])
 def test_small_kernels_compute_what_they_should(name: str, target: str) -> None:
     agree(kernel(name, target), Hostility("late", "ahead"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS, ids=str)
-@pytest.mark.parametrize(("name", "target"), [(name, target) for name in MORE for target in targets_of(name)])
+@pytest.mark.parametrize(("name", "target"), [(name, target) for name in MORE for target in TARGETS])
 def test_more_kernels_compute_what_they_should(name: str, target: str, how: Hostility) -> None:
     agree(kernel(name, target), how)
 
