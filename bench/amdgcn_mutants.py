@@ -62,6 +62,7 @@ RUNS = (
 SEEN = ("race", "hang", "registers", "numbers", "nothing")
 SAID = ("proved", "finding", "undecided", "not asked")
 MAX_STEPS = 200_000
+UNKNOWN_FILE = "unknown file type"  # what `tg.check` says of a suffix that it does not take
 
 
 @dataclass(slots=True)
@@ -136,7 +137,8 @@ def ask(text: str, folder: Path) -> tuple[str, str]:
     try:
         result = tg.check(str(path))
     except tg.TidegateError as error:
-        return "not asked", str(error).split("\n")[0]
+        words = str(error).split("\n")[0]
+        return ("not asked", words) if UNKNOWN_FILE in words else ("undecided", "")
     if result:
         return "proved", ""
     errors = [each for each in result.findings if each.severity == "error"]
