@@ -82,6 +82,7 @@ class Barrier:
     instead: tuple[int, ...]  # points that order what it serves if it is not there
     too_weak: tuple[Hazard, ...] = ()  # it stands between their ends and does not order them
     more_slots: MoreSlots | None = None  # None: it is for something else, or nobody can say
+    held: bool = False  # it may order what no graph says: accesses to global memory
 
     @property
     def without(self) -> Trial:
@@ -175,7 +176,11 @@ class Explained:
     def tally(self) -> Tally:
         """Of all its barriers."""
         assert self.graph is not None
-        return tally(self.graph)
+        found = tally(self.graph)
+        if not self.graph.maps:
+            return found
+        own = [each.tally for each in self.barriers]  # an instruction stands at several points
+        return Tally(sum(each.barriers for each in own), sum(each.in_loops for each in own), found.weight)
 
     def line(self, point: int) -> int:
         assert self.graph is not None

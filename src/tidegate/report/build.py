@@ -126,7 +126,7 @@ def build_report(
         "target": unit.target.name or "no target",
         "about": unit.target.title,
         "programs": views,
-        "animations": _animations(before or unit, sources),
+        "animations": [] if unit.graph.maps else _animations(before or unit, sources),
     }
     return Report(unit.name, data)
 
@@ -197,7 +197,8 @@ def _view(version_: _Version, explained: Explained, checked: Checked, asked: Ask
     # The sizes that were asked for, else those that show what is wrong.
     known = {each.name for each in graph.sizes}
     shown = {name: value for name, value in sizes_of(checked.findings).items() if name in known}
-    run = hostile_timeline(graph, target, {**shown, **asked.sizes})
+    # The simulator knows waves, and no threads: what it calls a race there need not be one.
+    run = None if graph.maps else hostile_timeline(graph, target, {**shown, **asked.sizes})
     view["timelines"] = [*timelines, *([run] if run is not None else [])]
     view["no_cost"] = why_not
     view["figures"] = _figures(explained, checked, view, _cost(graph, target, found))
