@@ -176,11 +176,7 @@ class Explained:
     def tally(self) -> Tally:
         """Of all its barriers."""
         assert self.graph is not None
-        found = tally(self.graph)
-        if not self.graph.maps:
-            return found
-        own = [each.tally for each in self.barriers]  # an instruction stands at several points
-        return Tally(sum(each.barriers for each in own), sum(each.in_loops for each in own), found.weight)
+        return tally(self.graph)
 
     def line(self, point: int) -> int:
         assert self.graph is not None

@@ -20,7 +20,7 @@ from tidegate.explanation.model import Barrier, Explained, Trial, Verdict
 from tidegate.explanation.pairs import PairFinder
 from tidegate.explanation.slots import SlotTrials
 from tidegate.explanation.trials import MOST_STEPS, Trials
-from tidegate.graph.barriers import Tally, tally
+from tidegate.graph.barriers import tally
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
 from tidegate.hazards.find import Hazards, no_hazards
@@ -143,12 +143,6 @@ class _Explainer:
             return find_barriers(self.flow, self.found.stagger)
         return [BarrierGroup(each.kind, each.points, each.pinned) for each in find_pieces(self.graph)]
 
-    def tally(self, group: BarrierGroup) -> Tally:
-        found = tally(self.graph, group.points)
-        if self.graph.maps:
-            return Tally(min(1, found.barriers), min(1, found.in_loops), found.weight)
-        return found
-
     def is_held(self, group: BarrierGroup) -> bool:
         origin = self.result.unit.origin
         return origin is not None and any(self.graph.points[each].at in origin.held for each in group.points)
@@ -169,7 +163,7 @@ class _Explainer:
             group.kind,
             group.points,
             count_runs(self.flow, nodes),
-            self.tally(group),
+            tally(self.graph, group.points),
             self.loop_around(nodes),
             group.pinned,
             tuple(serves),

@@ -9,7 +9,7 @@ Cost    that of exploring each kernel
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -26,9 +26,9 @@ from tidegate.assumptions import (
     UNIFORM,
     Assumption,
 )
-from tidegate.diag import BadInput, Finding, Label, Span, closest
+from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span, closest
 from tidegate.graph.model import SyncGraph
-from tidegate.graph.plan import Plan
+from tidegate.graph.plan import Change, Delete, Edit, Plan
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
@@ -39,7 +39,9 @@ from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.global_order import find_global_order
 from tidegate.hosts.ptx.launched import full, given_by
 from tidegate.hosts.ptx.lower import lower
+from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.places import Place, find_places
+from tidegate.hosts.ptx.write import MEETINGS, TextEdit, is_synchronization, write_ptx
 from tidegate.targets import Target, known_targets, load_target
 
 MOST_THREADS = 1024
@@ -150,8 +152,37 @@ class PtxProgram:
         """Barriers that may order global memory, of which no graph knows."""
         return find_global_order(self.function, {each.name: each.space for each in self.ptx.module.variables})
 
+    @cached_property
+    def instructions(self) -> dict[Span, p.Instruction]:
+        """By their places. In CUDA source several stand in one."""
+        return {each.at: each for each in self.function.body if isinstance(each, p.Instruction)}
+
     def possible(self, plan: Plan) -> Plan:
-        return plan
+        """Without edits of barriers that give a result, that may order global memory, or that bring lanes together
+        for instructions which ask for that; without waits that go: how copies end that nobody waits for is not said."""
+
+        def stays(edit: Edit) -> bool:
+            at = self.graph.points[edit.point].at if isinstance(edit, Delete | Change) else NOWHERE
+            item = self.instructions.get(at)
+            if item is None or at in self.held or not is_synchronization(item):
+                return True
+            if isinstance(edit, Delete):
+                return item.opcode == "cp" or ("warp" in item.modifiers and self.needs_lanes)
+            return "wait_group" not in item.modifiers
+
+        return Plan(tuple(each for each in plan.edits if not stays(each)))
+
+    @cached_property
+    def needs_lanes(self) -> bool:
+        """Whether some instruction asks that the lanes of a warp come to it together, or who is there."""
+        found = (each for each in self.function.body if isinstance(each, p.Instruction) and each.opcode not in MEETINGS)
+        return any("aligned" in each.modifiers or each.opcode == "activemask" for each in found)
+
+    def rewritten(self, edits: Sequence[TextEdit]) -> PtxProgram:
+        """This kernel, as it is read from the text with these edits."""
+        text = write_ptx(self.ptx.text, edits)
+        ptx = replace(self.ptx, text=text, module=parse_ptx(text, self.ptx.file), chosen=self.function.name)
+        return next(iter(programs_of(ptx, self.target.name)))
 
     def with_sources(self, finding: Finding) -> Finding:
         """With the lines of the PTX, if it stands in the source, or of the source, if it stands in the PTX."""
@@ -164,17 +195,18 @@ class PtxProgram:
 
     def beside(self, at: Span) -> str:
         """The statement of the kernel, whatever functions were inlined there."""
-        place = self._place(at)
+        place = self.place_of(at)
         outer = place.chain[-1] if place is not None else None
         return f"{PurePath(outer.file).name}:{outer.line}" if outer is not None and outer.line else ""
 
-    def _place(self, at: Span) -> Place | None:
+    def place_of(self, at: Span) -> Place | None:
+        """Where an instruction comes from, as its compiler notes in PTX that was given as such."""
         is_own = not self.ptx.notes and 0 < at.line < len(self._places)
         return self._places[at.line] if is_own else None
 
     def _source_of(self, at: Span) -> str:
         """Where a line of PTX comes from, as its compiler notes."""
-        place = self._place(at)
+        place = self.place_of(at)
         if place is None:
             return ""
         calls = "".join(f", inlined at {each.file}:{each.line}" for each in place.chain[1:MOST_CALLS])
