@@ -127,7 +127,7 @@ def _judged(result: Synchronized, most: int, printed: str | None) -> list[str]:
         return [f"{AS_WRITTEN}: {result.doubt}"]
     if result.checked is None:
         return [f"not judged: {result.why_not or '`--no-judge`'}"]
-    if not result.checked.is_decided:
+    if not (result.checked.is_decided or result.unit.graph.maps):
         return [f"not judged: {result.checked.why_not}"]
     errors = [each for each in result.checked.findings if each.severity == "error"]
     return [

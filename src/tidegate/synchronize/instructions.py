@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from tidegate.diag import Span
@@ -74,11 +75,16 @@ def rewrite(unit: Session, program: PtxProgram, most: int | None = None) -> Rewr
         return Rewritten(program, notes=(f"left as it is: {program.unmodelled[0]}",))
     inserted = _Inserter(program, _Inserting(program, unit.verification)).run()
     if inserted.refused:
-        return inserted
-    own = unit if inserted.program is program else session_of(inserted.program)
-    composed = _composed(program, inserted, list(_less(own, inserted.program)))
+        return replace(inserted, notes=tuple(starmap(_refusal, inserted.refused.items())))
+    composed = _composed(program, inserted, list(_less(program, inserted, unit)))
     edits = tuple(sorted(composed, key=lambda each: (each.at.line, each.at.column)))[:most]
     return Rewritten(program.rewritten(edits) if edits else program, edits, notes=_said(program, edits))
+
+
+def _refusal(ends: frozenset[Span], why: str) -> str:
+    lines = sorted(at.line for at in ends)
+    between = f" between lines {lines[0]} and {lines[-1]}" if lines else ""
+    return f"no barrier is inserted{between}: {why}"
 
 
 def _said(program: PtxProgram, edits: Sequence[TextEdit]) -> tuple[str, ...]:
@@ -122,7 +128,7 @@ class _Inserter:
             step = AT_ONCE if suspect.why == "parallel" else self.order(suspect)
             if isinstance(step, str) or len(step.edits) > MOST_INSERTED:
                 why = step if isinstance(step, str) else f"more than {MOST_INSERTED} barriers are missing"
-                return Rewritten(self.given, refused={self.pair(suspect, self.now): why})
+                return Rewritten(self.given, refused={frozenset(self.pair(suspect, self.now)): why})
             self.now = step
         return Rewritten(self.now.program, self.now.edits)
 
@@ -131,11 +137,11 @@ class _Inserter:
         points = self.now.program.graph.points
         return points[suspect.y].at.line, points[suspect.x].at.line
 
-    def pair(self, suspect: Suspect, state: _Inserting) -> frozenset[Span]:
-        """The places of both accesses in the text that was given."""
+    def pair(self, suspect: Suspect, state: _Inserting) -> tuple[Span, ...]:
+        """The places of both accesses in the text that was given: one before the other, which may race both ways."""
         points, known = state.program.graph.points, align(self.given, state.program, state.edits)
         ends = (known[points[each].at] for each in (suspect.x, suspect.y))
-        return frozenset(each for each in ends if isinstance(each, Span))
+        return tuple(each for each in ends if isinstance(each, Span))
 
     def order(self, suspect: Suspect) -> _Inserting | str:
         """With a barrier, or a wait, that orders it; or why there is none."""
@@ -197,12 +203,14 @@ def _writes(action: g.Action) -> bool:
 # --- what nobody needs --------------------------------------------------------------------------------------------
 
 
-def _less(unit: Session, program: PtxProgram) -> Iterator[TextEdit]:
+def _less(given: PtxProgram, inserted: Rewritten, unit: Session) -> Iterator[TextEdit]:
     """Barriers that go, and counts that grow, of a program that is proved."""
     from tidegate.hosts.ptx.write import TextEdit, own_text, with_count
 
-    text, graph = program.ptx.text, unit.graph
-    less = _Less(unit, program)
+    program = inserted.program
+    own = {at for at, old in align(given, program, inserted.edits).items() if not isinstance(old, Span)}
+    text, graph = program.ptx.text, program.graph
+    less = _Less(unit if program is given else session_of(program), program, frozenset(own))
     for piece in less.gone():
         at = graph.points[piece.points[0]].at
         yield TextEdit("delete", at, own_text(text, at), "proved without it")
@@ -214,7 +222,10 @@ def _less(unit: Session, program: PtxProgram) -> Iterator[TextEdit]:
 
 
 class _Less:
-    def __init__(self, unit: Session, program: PtxProgram) -> None:
+    """`own`: what was put in, and may go again."""
+
+    def __init__(self, unit: Session, program: PtxProgram, own: frozenset[Span]) -> None:
+        self.own = own
         self.graph, self.target, self.program = unit.graph, unit.target, program
         self.prover = Prover(unit.graph, unit.target, unit.ground)
         self.pieces = sorted(find_pieces(unit.graph), key=lambda each: removal_order(each, unit.graph))
@@ -234,7 +245,8 @@ class _Less:
     def gone(self) -> Iterator[Piece]:
         for piece in self.pieces:
             edits = [Delete(point) for point in piece.points]
-            if self.is_possible(edits) and self.is_proved(edits):
+            is_own = all(self.graph.points[point].at in self.own for point in piece.points)
+            if (is_own or self.is_possible(edits)) and self.is_proved(edits):
                 self.plan = Plan((*self.plan.edits, *edits))
                 yield piece
 
