@@ -89,9 +89,9 @@ def load(
         return _from_ttgir(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), as_compiled)
     elif suffix in (".ptx", *CUDA):
         if not takes_ptx:
-            help = f"`tidegate check {file} --block 256`; with `--advice` it says which barriers could go"
+            help = "`check`, `explain`, `draw` and `sync` take it, as in `tidegate check kernel.ptx --block 256`"
             what = "PTX" if suffix == ".ptx" else "CUDA source"
-            _fail(file, f"{what} is only checked: this command does not take it", help)
+            _fail(file, f"{what} has no operations to run or to reorder: this command does not take it", help)
         if suffix in CUDA:
             return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, cuda, (block, grid, arguments))
         return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), (block, grid, arguments))

@@ -22,6 +22,7 @@ from tidegate.explanation import Explained, explain
 from tidegate.files import Loaded, load, load_text
 from tidegate.graph.fit import find_graph_misfits
 from tidegate.graph.model import SyncGraph
+from tidegate.hosts.ptx.program import PtxProgram
 from tidegate.language.ops import Fence, Module, WaitCount
 from tidegate.language.show import show
 from tidegate.passes import Checked, check_session
@@ -151,7 +152,10 @@ def _versions(unit: Session, before: Session, sources: Sources, asked: Asked, pr
     yield _Version("as given", unit, sources)
     progress("synchronizing", 0, 1)
     result = propose(before)
-    if result.made is not None and (result.plan.edits or before is not unit):
+    if result.edits and result.made is not None and isinstance(result.made.origin, PtxProgram):
+        ptx = result.made.origin.ptx
+        yield _Version("synchronized", result.made, Sources({ptx.file: ptx.text}))
+    elif result.made is not None and (result.plan.edits or before is not unit):
         file, text = _written_as(unit)
         known = sources.texts.get(file, "")
         written = write_programs([result], known if text else "", file)

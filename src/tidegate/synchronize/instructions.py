@@ -71,6 +71,8 @@ def session_of(program: PtxProgram) -> Session:
 
 def rewrite(unit: Session, program: PtxProgram, most: int | None = None) -> Rewritten:
     """`most`: only the first edits are carried out."""
+    if program.ptx.by:
+        return Rewritten(program, notes=("CUDA source is not rewritten",))
     if program.unmodelled:
         return Rewritten(program, notes=(f"left as it is: {program.unmodelled[0]}",))
     inserted = _Inserter(program, _Inserting(program, unit.verification)).run()
@@ -92,8 +94,8 @@ def _said(program: PtxProgram, edits: Sequence[TextEdit]) -> tuple[str, ...]:
     notes = []
     if inserted:
         places = dict.fromkeys(filter(None, (program.beside(each.at) for each in inserted)))
-        where = f"; in the source it belongs before {', '.join(places)}" if places else ""
-        notes.append(f"compiled without the barrier, the code may have dropped loads that a barrier calls for{where}")
+        where = f"in the source it belongs before {', '.join(places)}" if places else "no `.loc` says where it belongs"
+        notes.append(f"compiled without a barrier, loads may have been dropped or moved that it calls for; {where}")
     held = len({point.at for point in program.graph.points if point.at in program.held})
     if held:
         some = f"{held} barrier{'s' * (held != 1)} or wait{'s' * (held != 1)}"

@@ -146,7 +146,8 @@ class Synchronized:
 
         if self.made is None:
             return paragraph(self.why_not) + findings_to_html(self.findings)
-        before = show(self.unit.kernel) if self.unit.kernel is not None else show_graph(self.unit.graph)
+        own = show(self.unit.kernel) if self.unit.kernel is not None else show_graph(self.unit.graph)
+        before = (self.given or own) if self.edits else own
         block = text_block(self.text, new_lines(before, self.text))
         if self.doubt:
             return block + paragraph(f"{AS_WRITTEN}: {self.doubt}", "error")
