@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from tidegate.diag import Span
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph
 from tidegate.graph.plan import Change, Delete, Edit, Plan
 from tidegate.language.ops import CommitGroup, WaitCount
 from tidegate.placement.pieces import Piece, find_pieces, removal_order
@@ -253,13 +252,14 @@ class _Less:
                 yield piece
 
     def loosened(self) -> Iterator[tuple[Piece, int]]:
-        for piece in self.pieces:
+        """The first wait first: what it leaves in flight is left to those behind it."""
+        before = in_flight(self.graph)
+        for piece in sorted(self.pieces, key=lambda each: each.points):
             ops = {action.op for action in self.actions(piece) if isinstance(action, g.Sync)}
             if len(ops) != 1 or not isinstance(op := ops.pop(), WaitCount) or len(op.counts) != 1:
                 continue
             ((counter, count),) = op.counts
-            known = self.target.counters.get(counter)
-            most = self.largest(piece, op, counter, count, known.largest if known is not None else count)
+            most = self.largest(piece, op, counter, count, max(before[point] for point in piece.points))
             if most > count:
                 self.plan = Plan((*self.plan.edits, *_with_count(piece, op, counter, most)))
                 yield piece, most
@@ -281,17 +281,21 @@ class _Less:
     def is_enough(self, edits: list[Edit]) -> bool:
         if not self.is_possible(edits):
             return False
-        after = apply_to_graph(Plan(tuple(edits)), self.graph)
-        before = in_flight(self.graph)
-        return all(count <= before[end] for end, count in in_flight(after).items()) and self.is_proved(edits)
+        points = list(self.graph.points)
+        for edit in (*self.plan.edits, *edits):
+            if isinstance(edit, Change):
+                points[edit.point] = replace(points[edit.point], action=g.Sync(edit.op))
+        before, after = in_flight(self.graph), in_flight(replace(self.graph, points=tuple(points)))
+        ends = [number for number, point in enumerate(points) if not point.successors]
+        return all(after[end] <= before[end] for end in ends) and self.is_proved(edits)
 
 
 def _with_count(piece: Piece, op: WaitCount, counter: str, count: int) -> list[Edit]:
     return [Change(point, replace(op, counts=((counter, count),))) for point in piece.points]
 
 
-def in_flight(graph: g.SyncGraph) -> dict[int, int]:
-    """The most groups of copies that a thread may have in flight at each end of a program."""
+def in_flight(graph: g.SyncGraph) -> list[int]:
+    """The most groups of copies that a thread may have in flight when it comes to each point; -1: none comes there."""
     at = [-1] * len(graph.points)
     stack = [(each.entry, 0) for each in graph.programs]
     while stack:
@@ -306,7 +310,7 @@ def in_flight(graph: g.SyncGraph) -> dict[int, int]:
         elif isinstance(op, WaitCount) and op.counts:
             count = min(count, *(most for _, most in op.counts), MOST_GROUPS)
         stack += [(each, count) for each in point.successors]
-    return {number: at[number] for number, point in enumerate(graph.points) if not point.successors}
+    return at
 
 
 # --- both together ------------------------------------------------------------------------------------------------

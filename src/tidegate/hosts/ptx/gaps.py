@@ -1,8 +1,8 @@
 """Where a barrier can be put between two instructions of compiled code, and whether that is safe.
 
 Needs   a program, and two instructions of which the first must be over before the second
-Gives   the instructions before which a barrier orders the two on every way; why none does, or why it would not be safe
-Keeps   all threads of the block come to such a place together, as far as exploring shows. No register that is used
+Gives   the instructions and labels before which a barrier orders the two on every way; why it would not be safe there
+Keeps   all threads of the block come to such a place, and none has ended, as far as exploring shows. No register that is used
         behind it holds what was loaded from the array before it, or was stored there if others write the same bytes:
         compiled without a barrier, the code need not look again. By `.loc`, the two stand in the order of the source
 Cost    a search for each place that is tried; once for a program the ways of its values
@@ -15,12 +15,12 @@ Cost    a search for each place that is tried; once for a program the ways of it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from tidegate.diag import Span
 from tidegate.graph.model import invert
+from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import Blocks, find_blocks
 from tidegate.hosts.ptx import model as p
@@ -73,19 +73,19 @@ class Gaps:
         return self.program.explored.apart.get(self.block_of[op]) is False
 
     def places(self, first: Span, second: Span) -> list[Span]:
-        """Instructions before which a barrier stands on every way from one to the other, the best first: outside of
-        loops, then the last."""
+        """Instructions and labels before which a barrier stands on every way from one to the other, the best first:
+        outside of loops, then the last. Before a label, only who comes from above meets it."""
         start, end = self.first[first], self.first[second]
-        found = [each for each in self._candidates(end) if self.is_shared_by_all(each) and self._cuts(start, end, each)]
-        return [self.program.code.ops[each].at for each in sorted(found, key=self._repeats)]
-
-    def _candidates(self, end: int) -> Iterator[int]:
-        """Before the second instruction, and before the jumps that every way to it passes."""
-        yield end
+        found = [(end, second)] if self.is_shared_by_all(end) else []
         blocks, block = self.blocks.blocks, self.block_of[end]
         while (block := self.above[block]) >= 0:
             last = blocks[block].last - 1
-            yield self.first[self.program.code.ops[last].at]
+            at = self.program.code.ops[last].at
+            jumps = len(blocks[block].successors) != 1 or isinstance(self.program.code.ops[last].action, m.Jump)
+            gap = self.first[at] if jumps else last
+            if self.is_shared_by_all(gap) and ((gap == start and not jumps) or self._cuts(start, end, gap)):
+                found.append((gap, at if jumps else self.body[self.number[at] + 1].at))
+        return [at for _, at in sorted(found, key=lambda each: self._repeats(each[0]))]
 
     @cached_property
     def above(self) -> list[int]:
@@ -108,7 +108,7 @@ class Gaps:
 
     def _cuts(self, start: int, end: int, gap: int) -> bool:
         """Whether every way from one to the other passes the gap."""
-        return gap == end or end not in self._reached(start, gap)
+        return end not in self._reached(start, gap)
 
     def _reached(self, start: int, without: int = -1) -> set[int]:
         seen: set[int] = {without}
@@ -128,12 +128,8 @@ class Gaps:
     def why_unsafe(self, place: Span, first: Span, second: Span, *, both_write: bool) -> str:
         """Why code that was compiled without a barrier need not do there what its source says; empty: nothing is known
         to speak against it."""
-        one, other = self.program.place_of(first), self.program.place_of(second)
-        in_turn = self.first[first] < self.first[second] and first not in self.behind(second)
-        if one is not None and other is not None and one.file == other.file and in_turn and one.line > other.line:
-            return (
-                f"the compiler has moved line {first.line} or {second.line}: in the source they stand in another order"
-            )
+        if self.is_moved(first, second):
+            return f"the compiler has moved line {first.line} or {second.line}: the source has them in another order"
         at, arrays = self.number[place], self.touched[first] & self.touched[second]
         for register in sorted(self.live[at]):
             held = self.held[at].get(register)
@@ -145,6 +141,13 @@ class Gaps:
                 "with a barrier the compiler might load it again"
             )
         return ""
+
+    def is_moved(self, first: Span, second: Span) -> bool:
+        """By the statements of the kernel, whatever was inlined there; round a loop any order is right."""
+        places = [place.chain[-1] for each in (first, second) if (place := self.program.place_of(each)) is not None]
+        if len(places) < 2 or places[0].file != places[1].file or places[0].line <= places[1].line:
+            return False
+        return self.first[first] < self.first[second] and first not in self.behind(second)
 
     def behind(self, at: Span) -> set[Span]:
         return {self.program.code.ops[each].at for each in self._reached(self.first[at])}
