@@ -2,9 +2,10 @@
 
 Needs   a program, and two instructions of which the first must be over before the second
 Gives   the instructions and labels before which a barrier orders the two on every way; why it would not be safe there
-Keeps   all threads of the block come to such a place, and none has ended, as far as exploring shows. No register that is used
-        behind it holds what was loaded from the array before it, or was stored there if others write the same bytes:
-        compiled without a barrier, the code need not look again. By `.loc`, the two stand in the order of the source
+Keeps   all threads of the block come to such a place, and none has ended, as far as exploring shows. No register that
+        is used behind it holds what was loaded from the array before it, or was stored there if others write the same
+        bytes: compiled without a barrier, the code need not look again. By `.loc`, the two stand in the order of the
+        source
 Cost    a search for each place that is tried; once for a program the ways of its values
 
     st.shared [a], x
