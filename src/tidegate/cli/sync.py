@@ -189,6 +189,7 @@ class _SyncedFile:
         from tidegate.synchronize import propose
 
         try:
+            _check_kind(self.file)
             loaded = self.launch.load(self.file, as_compiled=False)
             self.check(loaded)
             units = sessions_of(loaded, target)
@@ -218,13 +219,6 @@ class _SyncedFile:
         """Final instructions are edited where they stand: nothing is placed, nor are waits merged or named."""
         if loaded.ptx is None:
             return
-        if loaded.ptx.by:
-            name = Path(loaded.file).with_suffix(".ptx").name
-            stop(
-                "`sync` does not rewrite CUDA source",
-                "`tidegate check --advice` names the statements that are missing or redundant; or write the PTX with "
-                f"`tidegate check ... --keep-ptx {name}` and run `tidegate sync {name}`",
-            )
         given = self.options
         from tidegate.synchronize import SyncOptions
 
@@ -314,6 +308,19 @@ def _findings(result: Synchronized) -> list[Finding]:
     from tidegate.synchronize.said import find_widened
 
     return [*(result.checked.findings if result.checked else result.findings), *find_widened(result)]
+
+
+def _check_kind(file: str) -> None:
+    from tidegate.files import CUDA
+
+    path = Path(file.partition("::")[0])
+    if path.suffix.lower() in CUDA:
+        name = path.with_suffix(".ptx").name
+        stop(
+            "`sync` does not rewrite CUDA source",
+            "`tidegate check --advice` names redundant statements; or write the PTX with "
+            f"`tidegate check ... --keep-ptx {name}`, and run `tidegate sync {name}`",
+        )
 
 
 def _check_output(output: Path | None, loaded: Loaded) -> None:
