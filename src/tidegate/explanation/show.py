@@ -17,6 +17,7 @@ from tidegate.explanation.ways import other_ways
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
+from tidegate.hints import ptx_words
 from tidegate.placement.groups import OBJECT, STAGGER, how_often
 
 MOST = 6  # of one list
@@ -142,14 +143,17 @@ class Sayings:
 
     def title(self, barrier: Barrier) -> str:
         if len(barrier.points) == 1:
-            return f"{self.lines(barrier.points)}: {show_sync(self.graph, barrier.points[0])}"
+            return f"{self.lines(barrier.points)}: {self.op(barrier.points[0])}"
         if self.graph.maps:  # one instruction, at a point for each state of the program
             return f"{self.lines(barrier.points)}: {' or '.join(dict.fromkeys(map(self.op, barrier.points)))}"
         parts = ", ".join(f"{show_sync(self.graph, each)} ({self.line(each)})" for each in barrier.points)
         return f"{self.lines(barrier.points)}: {barrier.kind}: {parts}"
 
     def op(self, point: int) -> str:
-        return show_sync(self.graph, point)
+        return self.words(show_sync(self.graph, point))
+
+    def words(self, text: str) -> str:
+        return ptx_words(text) if self.graph.maps else text
 
     def pairs_without(self, barrier: Barrier) -> list[str]:
         """The pairs of accesses that race without it, of a program whose threads are known one by one."""
@@ -261,13 +265,13 @@ class Sayings:
             loosened = "(" in trial.tried and following is not None and following.verdict is Verdict.HOLDS
             match trial.verdict:
                 case Verdict.UNJUDGED if self.graph.maps:
-                    yield f"{part}{trial.tried}: not decided"
+                    yield f"{part}{self.words(trial.tried)}: not decided"
                 case Verdict.HOLDS | Verdict.UNJUDGED:
                     if not loosened:
                         said = "" if trial.verdict is Verdict.HOLDS else " (by windows; not judged)"
-                        yield f"{part}could be {trial.tried}{said}"
+                        yield f"{part}could be {self.words(trial.tried)}{said}"
                 case Verdict.BREAKS:
-                    yield f"{part}not {trial.tried}: {self.short(trial.findings[0])}"
+                    yield f"{part}not {self.words(trial.tried)}: {self.short(trial.findings[0])}"
                 case Verdict.UNORDERED:
                     lost = self.lost(trial) if trial.hazards else self.pair(trial)
                     yield f"{part}not {trial.tried}: {lost} (not run)"

@@ -225,7 +225,8 @@ class _Explainer:
             count = self.trials.count
             done = f"judged {count} modified program{'s' * (count != 1)}"
             bound = f"the bound of {self.trials.bound} was reached"
-            notes.append(f"{bound}: {done}; {self.trials.left_out} more by windows only")
+            rest = "not decided" if self.graph.maps else "by windows only"
+            notes.append(f"{bound}: {done}; {self.trials.left_out} more {rest}")
         if cut_short:
             notes.append(cut_short)
         if self.found.stagger.assumed:

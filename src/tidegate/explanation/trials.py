@@ -32,6 +32,8 @@ from tidegate.verify.verify import MOST_SUSPECTS, verify
 
 # Judgements of changed programs, and steps of all of them (as `Checked.work` counts), after which windows alone decide.
 MOST_TRIALS, MOST_STEPS = 400, 250_000
+# Questions about threads take less time than those that isl answers, and nothing is run.
+BY_THREAD = 8
 # Steps after which a changed program is run only where the verifier cannot say what is different.
 SHOWN_STEPS = 40_000
 # Of the program as it is, which `tidegate check` looks at for longer.
@@ -60,7 +62,7 @@ class Trials:
         most_steps: int = MOST_STEPS,
     ) -> None:
         self.graph, self.target, self.walks, self.served = session.graph, session.target, walks, served
-        self.most_steps = most_steps
+        self.most_steps = most_steps * (BY_THREAD if self.graph.maps else 1)
         self.prover = Prover(self.graph, self.target)
         self.base = self._base(session)
         self.known = {_key(each) for each in self.base.findings}

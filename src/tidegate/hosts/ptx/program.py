@@ -29,6 +29,7 @@ from tidegate.assumptions import (
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span, closest
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Change, Delete, Edit, Plan
+from tidegate.hints import in_ptx
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
@@ -191,6 +192,7 @@ class PtxProgram:
             more = dict.fromkeys(note for at in places for note in self.ptx.notes.get((self.function.name, at), ()))
         else:
             more = dict.fromkeys(filter(None, map(self._source_of, places)))
+        finding = in_ptx(finding)
         return replace(finding, notes=(*finding.notes, *more)) if more else finding
 
     def beside(self, at: Span) -> str:
@@ -209,7 +211,10 @@ class PtxProgram:
         place = self.place_of(at)
         if place is None:
             return ""
-        calls = "".join(f", inlined at {each.file}:{each.line}" for each in place.chain[1:MOST_CALLS])
+        chain = place.chain
+        if len(chain) > MOST_CALLS:  # the kernel's own statement is the last
+            chain = [*chain[: MOST_CALLS - 1], chain[-1]]
+        calls = "".join(f", inlined at {each.file}:{each.line}" for each in chain[1:])
         return f"line {at.line} comes from {place.file}:{place.line}{calls}"
 
     @cached_property
