@@ -211,7 +211,7 @@ def _less(given: PtxProgram, inserted: Rewritten, unit: Session) -> Iterator[Tex
     program = inserted.program
     own = {at for at, old in align(given, program, inserted.edits).items() if not isinstance(old, Span)}
     text, graph = program.ptx.text, program.graph
-    less = _Less(unit if program is given else session_of(program), program, frozenset(own))
+    less = _Reducer(unit if program is given else session_of(program), program, frozenset(own))
     for piece in less.gone():
         at = graph.points[piece.points[0]].at
         yield TextEdit("delete", at, own_text(text, at), "proved without it")
@@ -222,7 +222,7 @@ def _less(given: PtxProgram, inserted: Rewritten, unit: Session) -> Iterator[Tex
             yield TextEdit("change", at, new, "proved with this count")
 
 
-class _Less:
+class _Reducer:
     """`own`: what was put in, and may go again."""
 
     def __init__(self, unit: Session, program: PtxProgram, own: frozenset[Span]) -> None:

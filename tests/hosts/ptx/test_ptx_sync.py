@@ -404,7 +404,7 @@ def test_explain_names_the_threads_that_race_without_a_barrier(folder: Path, typ
     assert done.returncode == 0
     assert "2 barriers, 1 needed" in done.stdout
     assert "serves   TG101  %tile  18 → 20  threads 0 and 32" in done.stdout
-    assert "line 21: workgroup_barrier, weight 1\n  without  redundant for memory\n" in done.stdout
+    assert "line 21: bar.sync 0, weight 1\n  without  redundant for memory\n" in done.stdout
 
 
 def test_explain_says_what_may_order_global_memory(folder: Path, typed: Typed) -> None:
