@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tidegate.hosts.ptx.write import TextEdit
 
 MOST_INSERTED = 32
-MOST_TRIALS, MOST_POINTS = 400, 200_000  # of programs without some barrier, and points of all of them
+MOST_TRIALS, MOST_POINTS = 400, 100_000  # of programs without some barrier, and points of all of them
 MOST_GROUPS = 64  # in flight, that are told apart
 
 BARRIER, LANES = "bar.sync 0;", "bar.warp.sync -1;"
@@ -77,9 +77,14 @@ def rewrite(unit: Session, program: PtxProgram, most: int | None = None) -> Rewr
     inserted = _Inserter(program, _Inserting(program, unit.verification)).run()
     if inserted.refused:
         return replace(inserted, notes=tuple(starmap(_refusal, inserted.refused.items())))
-    composed = _composed(program, inserted, list(_less(program, inserted, unit)))
+    own = {at for at, old in align(program, inserted.program, inserted.edits).items() if not isinstance(old, Span)}
+    made = inserted.program
+    less = _Reducer(unit if made is program else session_of(made), made, frozenset(own))
+    composed = _composed(program, inserted, list(_less(less, made)))
     edits = tuple(sorted(composed, key=lambda each: (each.at.line, each.at.column)))[:most]
-    return Rewritten(program.rewritten(edits) if edits else program, edits, notes=_said(program, edits))
+    return Rewritten(
+        program.rewritten(edits) if edits else program, edits, notes=(*_said(program, edits), *less.said())
+    )
 
 
 def _refusal(ends: frozenset[Span], why: str) -> str:
@@ -204,14 +209,11 @@ def _writes(action: g.Action) -> bool:
 # --- what nobody needs --------------------------------------------------------------------------------------------
 
 
-def _less(given: PtxProgram, inserted: Rewritten, unit: Session) -> Iterator[TextEdit]:
+def _less(less: _Reducer, program: PtxProgram) -> Iterator[TextEdit]:
     """Barriers that go, and counts that grow, of a program that is proved."""
     from tidegate.hosts.ptx.write import TextEdit, own_text, with_count
 
-    program = inserted.program
-    own = {at for at, old in align(given, program, inserted.edits).items() if not isinstance(old, Span)}
     text, graph = program.ptx.text, program.graph
-    less = _Reducer(unit if program is given else session_of(program), program, frozenset(own))
     for piece in less.gone():
         at = graph.points[piece.points[0]].at
         yield TextEdit("delete", at, own_text(text, at), "proved without it")
@@ -236,10 +238,17 @@ class _Reducer:
     def is_possible(self, edits: Sequence[Edit]) -> bool:
         return self.program.possible(Plan(tuple(edits))).edits == tuple(edits)
 
+    @property
+    def is_spent(self) -> bool:
+        return self.trials > MOST_TRIALS or self.trials * len(self.graph.points) > MOST_POINTS
+
+    def said(self) -> tuple[str, ...]:
+        return ("a bound on proofs was reached: more may be redundant, run it again",) if self.is_spent else ()
+
     def is_proved(self, edits: Sequence[Edit]) -> bool:
         """Together with what was found so far, which then counts as found."""
         self.trials += 1
-        if self.trials > MOST_TRIALS or self.trials * len(self.graph.points) > MOST_POINTS:
+        if self.is_spent:
             return False
         return self.prover.is_ordered(Plan((*self.plan.edits, *edits)))
 
