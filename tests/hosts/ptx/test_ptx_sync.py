@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from oracles.programs.ptx_kernels import kernel, program
+from oracles.ptx_more import MoreMaker
+from oracles.ptx_threads import Maker
 from tests.cli.test_robust import Typed, assert_refused, folder, typed
+from tests.hosts.ptx.test_ptx_random import SHAPES, wrong_with
 from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.write import TextEdit, find_difference, write_ptx
 from tidegate.session import Session
@@ -298,6 +303,36 @@ def test_one_instruction_that_races_with_itself() -> None:
 def test_what_is_not_modelled_stays_as_it_is() -> None:
     text = of(SWAP.replace("BETWEEN", "mbarrier.init.shared.b64 [tile], 1;") + "  bar.sync 0;\n")
     assert "left as it is: `mbarrier.init.shared.b64` is not modelled" in refused(text)
+
+
+# --- random kernels -----------------------------------------------------------------------------------------------
+
+
+def of_random(seeds: range) -> Counter[str]:
+    """What is proved afterwards is right in a run of all threads, and has nothing left to do."""
+    found: Counter[str] = Counter()
+    for seed in seeds:
+        threads, wide = SHAPES[seed % len(SHAPES)]
+        for text, width in ((Maker(seed, threads).text(), 0), (MoreMaker(seed, threads, wide).text(), wide)):
+            result, new = synced(text)
+            assert synced(new)[1] == new, f"seed {seed}"
+            if result:
+                wrong = wrong_with(re.sub("  // orders .*", "", new), threads, width)
+                assert wrong in ("", "endless"), f"seed {seed}: {wrong}"
+            found.update({each.what for each in result.edits} or {"nothing"})
+    return found
+
+
+def test_random_kernels_are_right_afterwards() -> None:
+    found = of_random(range(14))
+    assert found["delete"] > 3
+    assert found["insert"] > 0
+    assert found["nothing"] > 3
+
+
+@pytest.mark.slow
+def test_many_random_kernels_are_right_afterwards() -> None:
+    assert of_random(range(1000, 1030))["insert"] > 2
 
 
 # --- the text that is written -------------------------------------------------------------------------------------
