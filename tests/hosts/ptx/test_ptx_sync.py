@@ -269,6 +269,18 @@ def test_a_register_that_holds_what_was_loaded() -> None:
     assert mended(text.replace("add.f32 %f3, %f4", "add.f32 %f3, %f1")) == [("insert", "bar.sync 0;")]
 
 
+def test_above_a_load_whose_value_is_stored_behind_it() -> None:
+    """`tile[t] = tile[other]` reads behind the barrier: it stands before the load, not between load and store."""
+    text = of("""  st.shared.f32 [%r5], %f1;
+  mov.f32 %f9, %f1;
+  ld.shared.f32 %f2, [%r4+512];
+  st.shared.f32 [%r4], %f2;
+""")
+    result, new = synced(text)
+    assert result
+    assert new.index("bar.sync 0;") < new.index("ld.shared.f32 %f2")
+
+
 def test_a_register_that_holds_what_was_stored_and_others_overwrite() -> None:
     text = of("""  st.shared.f32 [%r4], %f1;
   st.shared.f32 [%r5], %f5;

@@ -77,8 +77,8 @@ class Gaps:
         """Instructions and labels before which a barrier stands on every way from one to the other, the best first:
         outside of loops, then the last. Before a label, only who comes from above meets it."""
         start, end = self.first[first], self.first[second]
-        found = [(end, second)] if self.is_shared_by_all(end) else []
         blocks, block = self.blocks.blocks, self.block_of[end]
+        found = self.places_beside(start, end) if self.is_shared_by_all(end) else []
         while (block := self.above[block]) >= 0:
             last = blocks[block].last - 1
             at = self.program.code.ops[last].at
@@ -87,6 +87,13 @@ class Gaps:
             if self.is_shared_by_all(gap) and ((gap == start and not jumps) or self._cuts(start, end, gap)):
                 found.append((gap, at if jumps else self.body[self.number[at] + 1].at))
         return [at for _, at in sorted(found, key=lambda each: self._repeats(each[0]))]
+
+    def places_beside(self, start: int, end: int) -> list[tuple[int, Span]]:
+        """Before the second instruction, and before accesses above it in its block."""
+        ops = self.program.code.ops
+        above = range(end - 1, self.blocks.blocks[self.block_of[end]].first - 1, -1)
+        accesses = [each for each in above if isinstance(ops[each].action, m.Touch) and self._cuts(start, end, each)]
+        return [(each, ops[each].at) for each in (end, *accesses) if self.first[ops[each].at] == each]
 
     @cached_property
     def above(self) -> list[int]:
