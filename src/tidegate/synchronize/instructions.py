@@ -252,11 +252,14 @@ class _Reducer:
             return False
         return self.prover.is_ordered(Plan((*self.plan.edits, *edits)))
 
+    def is_own(self, piece: Piece) -> bool:
+        return all(self.graph.points[point].at in self.own for point in piece.points)
+
     def gone(self) -> Iterator[Piece]:
-        for piece in self.pieces:
+        """What was put in goes first: what stands there is left alone if it can be."""
+        for piece in sorted(self.pieces, key=lambda each: not self.is_own(each)):
             edits = [Delete(point) for point in piece.points]
-            is_own = all(self.graph.points[point].at in self.own for point in piece.points)
-            if (is_own or self.is_possible(edits)) and self.is_proved(edits):
+            if (self.is_own(piece) or self.is_possible(edits)) and self.is_proved(edits):
                 self.plan = Plan((*self.plan.edits, *edits))
                 yield piece
 
