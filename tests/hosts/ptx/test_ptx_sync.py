@@ -105,6 +105,14 @@ def test_lines_end_as_they_did(line: str) -> None:
     assert find_difference(parse_ptx(text), parse_ptx(new)) == ""
 
 
+def test_lines_that_go_on() -> None:
+    """A backslash at the end of a line did not count as one: what stands behind it was sought a line too early."""
+    text = of("  add.s32 %r9, \\\n    %r1, 1;\n" + SWAP.replace("BETWEEN", "bar.sync 0;") + "  bar.sync 0;\n")
+    result, new = synced(text)
+    assert result
+    assert new == text.replace("%f2, [%r5];\n  bar.sync 0;\n", "%f2, [%r5];\n")
+
+
 def test_two_instructions_in_a_line() -> None:
     text = of(
         SWAP.replace("BETWEEN", "bar.sync 0; mov.u32 %r9, 1;") + "  mov.u32 %r8, 2; bar.sync 0; mov.u32 %r9, 3;\n"
