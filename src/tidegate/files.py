@@ -63,12 +63,13 @@ def load(
     *,
     as_compiled: bool = True,
     block: str | None = None,
+    grid: str | None = None,
     takes_ptx: bool = False,
     cuda: CudaOptions | None = None,
     arguments: Sequence[str] = (),
 ) -> Loaded:
-    """Reads a file; `FILE::name` picks one kernel of it. `block` and `arguments`: the shape of blocks and values of
-    parameters, for final instructions; `cuda`: how CUDA source is compiled to those.
+    """Reads a file; `FILE::name` picks one kernel of it. `block`, `grid` and `arguments`: the shape of blocks, how many
+    there are, and values of parameters, for final instructions; `cuda`: how CUDA source is compiled to those.
 
     `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
     is taken for one that is going to be edited. `takes_ptx`: whether the command says what of PTX is not modelled.
@@ -88,12 +89,12 @@ def load(
         return _from_ttgir(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), as_compiled)
     elif suffix in (".ptx", *CUDA):
         if not takes_ptx:
-            help = f"`tidegate check {file} --block 256`; with `--advice` it says which barriers could go"
+            help = "`check`, `explain`, `draw` and `sync` take it, as in `tidegate check kernel.ptx --block 256`"
             what = "PTX" if suffix == ".ptx" else "CUDA source"
-            _fail(file, f"{what} is only checked: this command does not take it", help)
+            _fail(file, f"{what} has no operations to run or to reorder: this command does not take it", help)
         if suffix in CUDA:
-            return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, block, cuda, arguments)
-        return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), block, arguments)
+            return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, cuda, (block, grid, arguments))
+        return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), (block, grid, arguments))
     elif suffix == ".ttir":
         _fail(file, "`.ttir` is Triton's IR before it has layouts", "give the `.ttgir` that is made of it")
     else:
@@ -162,14 +163,19 @@ def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
     return Loaded(file, (), None, Sources({file: ttgir.text}), ttgir=ttgir.only(name) if name else ttgir)
 
 
-def _from_ptx(text: str, file: str, name: str, block: str | None, arguments: Sequence[str]) -> Loaded:
+# Of final instructions: the shape of blocks, of the grid, and arguments, as they were typed.
+LaunchText = tuple[str | None, str | None, Sequence[str]]
+
+
+def _from_ptx(text: str, file: str, name: str, launch: LaunchText) -> Loaded:
     from dataclasses import replace
 
+    from tidegate.hosts.ptx.launched import parse_launch
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.ptx.program import Ptx, parse_arguments, parse_block, pick
+    from tidegate.hosts.ptx.program import Ptx, pick
 
-    shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
-    ptx = Ptx(file, text, parse_ptx(text, file), block=shape, arguments=given)
+    launched = parse_launch(*launch)
+    ptx = Ptx(file, text, parse_ptx(text, file), "", launched.block, launched.grid, arguments=launched.arguments)
     if not ptx.module.entries:
         _fail(file, "the file has no kernel", "a kernel of PTX starts with `.entry`")
     ptx = replace(ptx, chosen=pick(ptx, name)) if name else ptx
@@ -177,24 +183,23 @@ def _from_ptx(text: str, file: str, name: str, block: str | None, arguments: Seq
     return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
 
 
-def _from_cuda(
-    text: str, file: str, name: str, block: str | None, options: CudaOptions | None, arguments: Sequence[str]
-) -> Loaded:
+def _from_cuda(text: str, file: str, name: str, options: CudaOptions | None, launch: LaunchText) -> Loaded:
     """An instance of a template, `kernel<float, 4>`, is compiled because it is named; other kernels are picked."""
     from dataclasses import replace
 
     from tidegate.hosts.cuda.compile import compile_cuda
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.cuda.sourced import with_source_places
+    from tidegate.hosts.ptx.launched import parse_launch
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.ptx.program import Ptx, parse_arguments, parse_block, pick
+    from tidegate.hosts.ptx.program import Ptx, pick
 
-    shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
+    launched = parse_launch(*launch)
     instance = name if "<" in name else ""
     made = compile_cuda(text, file, options or CudaOptions(), instance)
     sources = Sources({file: text})
     module, notes = with_source_places(parse_ptx(made.ptx, f"{file}.ptx"), made.ptx, file, made.toolkit, sources)
-    ptx = Ptx(file, made.ptx, module, block=shape, notes=notes, by=made.by, arguments=given)
+    ptx = Ptx(file, made.ptx, module, "", launched.block, launched.grid, notes, made.by, launched.arguments)
     if not ptx.module.entries:
         help = "a kernel is a `__global__` function; an instance of a template is named: `FILE::kernel<float, 4>`"
         _fail(file, "the file has no kernel", help)

@@ -25,6 +25,13 @@ TTGIR = {
     "fence wave": "ttg.barrier local",
     "expect": "ttng.barrier_expect",
 }
+# Of PTX, whose words stand in sentences, too.
+PTX = (
+    (re.compile(r"\bwait_count group\((\d+)\)"), r"cp.async.wait_group \1"),
+    (re.compile(r"\bgroup\((\d+)\)"), r"wait_group \1"),
+    (re.compile(r"\bworkgroup_barrier\b"), "bar.sync 0"),
+    (re.compile(r"\bfence wave\b"), "bar.warp.sync"),
+)
 QUOTED = re.compile("`([^`]+)`")
 
 
@@ -32,3 +39,17 @@ def in_ttgir(finding: Finding) -> Finding:
     """The finding with a help that names operations of TTGIR."""
     help = QUOTED.sub(lambda found: f"`{TTGIR.get(found[1], found[1])}`", finding.help)
     return finding if help == finding.help else replace(finding, help=help)
+
+
+def ptx_words(text: str) -> str:
+    """A text with instructions of PTX in place of operations."""
+    for word, instead in PTX:
+        text = word.sub(instead, text)
+    return text
+
+
+def in_ptx(finding: Finding) -> Finding:
+    """A finding whose sentences name instructions of PTX."""
+    labels = tuple(replace(each, text=ptx_words(each.text)) for each in finding.labels)
+    notes = tuple(map(ptx_words, finding.notes))
+    return replace(finding, labels=labels, notes=notes, help=ptx_words(finding.help))

@@ -95,6 +95,7 @@ def sync(
     judge: bool = True,
     time_limit: float = 20.0,
     limits: Limits | None = None,
+    block: str | None = None,
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> Synchronized:
@@ -103,6 +104,7 @@ def sync(
     Gives `.kernel` (for a graph `.after`), `.text` with a reason beside each edit, `.plan`, `.placed` with hazards and
     weight, and `.checked` with what the judge says. The program itself is not changed, except a trace of Wave, which
     is synchronized in place, or stays as it was if the result is not proved; `.text` then lists what was inserted.
+    PTX (with the `block` of its launch) keeps every byte that is no barrier or wait; `.edits` lists what is done.
     Raises `BadInput` for what has no meaning, or if the target does not have what the program uses.
     """
     from tidegate.synchronize import SyncOptions, synchronize
@@ -121,7 +123,11 @@ def sync(
         time_limit,
     )
     options.check()
-    opened = open_program(program, target, as_compiled=False, constraints=constraints, subs=subs)
+    opened = open_program(
+        program, target, as_compiled=False, takes_ptx=True, block=block, constraints=constraints, subs=subs
+    )
+    if opened.loaded is not None and opened.loaded.ptx is not None and opened.loaded.ptx.by:
+        refuse("`sync` does not rewrite CUDA source", "`tg.check(..., advice=True)` names the statements to change")
     if opened.wave is not None:
         from tidegate.hosts.wave.dropin.in_place import synchronize_in_place
 
@@ -138,6 +144,8 @@ def explain(
     *,
     atomics: str = "commute",
     stagger: int = 0,
+    block: str | None = None,
+    cuda: CudaOptions | None = None,
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> Explained:
@@ -149,7 +157,7 @@ def explain(
     """
     from tidegate.explanation import explain as explain_unit
 
-    opened = open_program(program, target, constraints=constraints, subs=subs)
+    opened = open_program(program, target, takes_ptx=True, block=block, cuda=cuda, constraints=constraints, subs=subs)
     result = explain_unit(opened.session, atomics=atomics, stagger=stagger)
     if result.graph is None:
         raise BadInput(*result.findings)
@@ -195,6 +203,8 @@ def draw(
     strategy: str = "",
     prefetch: bool = False,
     cached: bool = False,
+    block: str | None = None,
+    cuda: CudaOptions | None = None,
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> Report:
@@ -206,7 +216,7 @@ def draw(
     """
     from tidegate.report.build import Asked, as_written, build_report
 
-    opened = open_program(program, target, constraints=constraints, subs=subs)
+    opened = open_program(program, target, takes_ptx=True, block=block, cuda=cuda, constraints=constraints, subs=subs)
     if opened.wave is not None:
         if opened.wave.unmodelled:  # a graph alone would not tell
             refuse(f"the trace has {opened.wave.unmodelled[0]}", "`tg.check` says what holds of it")

@@ -61,6 +61,9 @@ class Origin(Protocol):
     def with_sources(self, finding: Finding) -> Finding:
         """A finding with the places of the source that it comes from."""
 
+    def beside(self, at: Span) -> str:
+        """What stands beside a line of the program where it is quoted: the place of the source that it comes from."""
+
 
 @dataclass(frozen=True, eq=False)
 class Session:

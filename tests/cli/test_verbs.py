@@ -156,8 +156,12 @@ def test_ptx_is_checked_and_nothing_else(tmp_path: Path) -> None:
     found = tg.check(bad, block="64")
     assert not found
     assert {each.code for each in found} == {"TG101", "TG108"}
-    for verb in (tg.sync, tg.explain, tg.draw, tg.run, tg.schedule):
-        with pytest.raises(tg.TidegateError, match="PTX is only checked"):
+    assert tg.explain(good, block="64").barriers[0].is_needed
+    assert tg.sync(good, block="64").text == Path(good).read_text()
+    assert tg.sync(bad, block="64")
+    assert str(tg.draw(bad, block="64")).count("proved: no race") == 1
+    for verb in (tg.run, tg.schedule):
+        with pytest.raises(tg.TidegateError, match="PTX has no operations to run"):
             verb(good)
 
 

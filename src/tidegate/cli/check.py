@@ -12,12 +12,14 @@ import typer
 
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, Grouped, count_all, group
+from tidegate.cli.launch import LaunchAsked, launch_of
 from tidegate.cli.options import (
     ArchOption,
     ArgOption,
     BlockOption,
     DefineOption,
     FilesArg,
+    GridOption,
     IncludeOption,
     JsonOption,
     KeepPtxOption,
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from tidegate.advice import Advice
     from tidegate.cli.sarif import Reported
     from tidegate.diag import Finding, Sources
-    from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.passes import Checked, Show
     from tidegate.session import Session
     from tidegate.simulate.judge import Limits
@@ -71,6 +72,7 @@ def check_command(
     ] = False,
     max_findings: MaxFindings = MOST_FINDINGS,
     block: BlockOption = None,
+    grid: GridOption = None,
     arg: ArgOption = None,
     include: IncludeOption = None,
     define: DefineOption = None,
@@ -101,8 +103,19 @@ def check_command(
     if as_json and as_sarif:
         stop("`--json` and `--sarif` cannot be combined", "give one of the two")
     as_text = not (as_json or as_sarif)
-    cuda = _cuda_options(files, target, include or (), define or (), arch or "", std or "", keep_ptx)
-    checks = [_Check(file, len(files) > 1, block, arg or (), cuda, keep_ptx) for file in files]
+    launch = launch_of(
+        files,
+        target,
+        block=block,
+        grid=grid,
+        arg=arg,
+        include=include,
+        define=define,
+        arch=arch,
+        std=std,
+        keep_ptx=keep_ptx,
+    )
+    checks = [_Check(file, len(files) > 1, launch, keep_ptx) for file in files]
     refused: Sequence[Finding] = ()
     try:
         check_stage(print_after, CHECK)
@@ -131,28 +144,6 @@ def check_command(
     if as_sarif:
         _say_sarif(checks, refused, status, max_findings)
     raise typer.Exit(status)
-
-
-def _cuda_options(
-    files: Sequence[str],
-    target: str | None,
-    include: Sequence[str],
-    define: Sequence[str],
-    arch: str,
-    std: str,
-    keep_ptx: Path | None,
-) -> CudaOptions:
-    """What is said of CUDA source must have some to be about; the architecture is that of the target."""
-    from tidegate.files import CUDA
-    from tidegate.hosts.cuda.options import CudaOptions
-
-    sources = [each for each in files if Path(each.partition("::")[0]).suffix.lower() in CUDA]
-    if (include or define or arch or std or keep_ptx is not None) and not sources:
-        stop("`-I`, `-D`, `--arch`, `--std` and `--keep-ptx` are for CUDA source", "give a `.cu` file")
-    if keep_ptx is not None and len(sources) > 1:
-        stop("`--keep-ptx` names one file, and there are several sources", "check them one by one")
-    named = target if target and target.startswith("sm_") else ""
-    return CudaOptions(tuple(include), tuple(define), arch or named, std)
 
 
 def _say_json(checks: list[_Check], most: int) -> None:
@@ -198,17 +189,8 @@ def _decided(checks: list[_Check]) -> list[str]:
 class _Check:
     """What `check` finds out about one file; without sources, no program could be made of it."""
 
-    def __init__(
-        self,
-        file: str,
-        among_others: bool,
-        block: str | None,
-        arguments: Sequence[str],
-        cuda: CudaOptions,
-        keep_ptx: Path | None,
-    ) -> None:
-        self.file, self.among_others, self.block, self.arguments = file, among_others, block, arguments
-        self.cuda, self.keep_ptx = cuda, keep_ptx
+    def __init__(self, file: str, among_others: bool, launch: LaunchAsked, keep_ptx: Path | None) -> None:
+        self.file, self.among_others, self.launch, self.keep_ptx = file, among_others, launch, keep_ptx
         self.bad: list[Finding] = []
         self.units: list[Session] = []
         self.results: list[Checked] = []
@@ -229,13 +211,12 @@ class _Check:
         self, target: str | None, print_after: str | None, stop_after: str | None, show: Show | None, limits: Limits
     ) -> None:
         from tidegate.diag import BadInput
-        from tidegate.files import load
         from tidegate.passes import run_stages
         from tidegate.session import sessions_of
 
         self.shown = print_after
         try:
-            loaded = load(self.file, block=self.block, takes_ptx=True, cuda=self.cuda, arguments=self.arguments)
+            loaded = self.launch.load(self.file)
             if self.keep_ptx is not None and loaded.ptx is not None:
                 write(self.keep_ptx, loaded.ptx.text)
             units = sessions_of(loaded, target)

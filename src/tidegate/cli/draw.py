@@ -9,7 +9,18 @@ import typer
 
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_schedule_strategy
-from tidegate.cli.options import FileArg, TargetOption
+from tidegate.cli.launch import launch_of
+from tidegate.cli.options import (
+    ArchOption,
+    ArgOption,
+    BlockOption,
+    DefineOption,
+    FileArg,
+    GridOption,
+    IncludeOption,
+    StdOption,
+    TargetOption,
+)
 from tidegate.cli.say import fill_sizes, print_findings, read_sizes, say, say_notes, stop, write
 from tidegate.diag import visible
 
@@ -60,6 +71,13 @@ def draw_command(
     prefetch: Annotated[
         bool, typer.Option("--prefetch", help="With `--strategy`: prefetch the loop's tiles one iteration ahead.")
     ] = False,
+    block: BlockOption = None,
+    grid: GridOption = None,
+    arg: ArgOption = None,
+    include: IncludeOption = None,
+    define: DefineOption = None,
+    arch: ArchOption = None,
+    std: StdOption = None,
 ) -> None:
     """Draw a program: an interactive page (`-o OUT.html`), or its waves over time for a paper (`-o OUT.svg`).
 
@@ -76,11 +94,13 @@ def draw_command(
     `tidegate draw examples/gemm_pingpong.tide --size K=1024 --cached -o pingpong.svg`,
     `tidegate draw gemm.tide --prefetch --strategy two-pp-cluster -o both.html`
     """
-    from tidegate.files import load
     from tidegate.session import sessions_of
 
     _check_output(output, trace)
-    loaded = load(file)
+    launch = launch_of(
+        [file], target, block=block, grid=grid, arg=arg, include=include, define=define, arch=arch, std=std
+    )
+    loaded = launch.load(file)
     units = sessions_of(loaded, target)
     if len(units) > 1:
         stop("`draw` takes one program, and the file has several", f"pick one: `{file}::{units[0].name}`")

@@ -8,7 +8,22 @@ import typer
 
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, count_all, group
-from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, MaxFindings, StaggerOption, TargetOption
+from tidegate.cli.launch import launch_of
+from tidegate.cli.options import (
+    ArchOption,
+    ArgOption,
+    AtomicsOption,
+    BlockOption,
+    DefineOption,
+    FileArg,
+    GridOption,
+    IncludeOption,
+    JsonOption,
+    MaxFindings,
+    StaggerOption,
+    StdOption,
+    TargetOption,
+)
 from tidegate.cli.say import emit_json, print_findings, say, say_notes
 
 if TYPE_CHECKING:
@@ -24,6 +39,13 @@ def explain_command(
     atomics: AtomicsOption = "commute",
     stagger: StaggerOption = 0,
     max_findings: MaxFindings = MOST_FINDINGS,
+    block: BlockOption = None,
+    grid: GridOption = None,
+    arg: ArgOption = None,
+    include: IncludeOption = None,
+    define: DefineOption = None,
+    arch: ArchOption = None,
+    std: StdOption = None,
 ) -> None:
     """Explain what each barrier orders, what breaks without it, and why other accesses need none.
 
@@ -32,12 +54,12 @@ def explain_command(
 
     Exit status: 0, or 2 for bad input; use `check` to find errors.
 
-    Examples: `tidegate explain gemm.tide`, `tidegate explain gemm.py::gemm --target gfx1201 --json`
+    Examples: `tidegate explain gemm.tide`, `tidegate explain gemm.py::gemm --target gfx1201 --json`,
+    `tidegate explain kernel.ptx --block 256`
     """
     from tidegate.diag import BadInput, findings_to_json
     from tidegate.explanation import explain
     from tidegate.explanation.show import show_explained
-    from tidegate.files import load
     from tidegate.limits import check_explained
     from tidegate.session import sessions_of
     from tidegate.synchronize import SyncOptions
@@ -45,7 +67,10 @@ def explain_command(
     SyncOptions(atomics=atomics, stagger=stagger).check()
     results: list[Explained] = []
     try:
-        loaded = load(file)
+        launch = launch_of(
+            [file], target, block=block, grid=grid, arg=arg, include=include, define=define, arch=arch, std=std
+        )
+        loaded = launch.load(file)
         units = sessions_of(loaded, target)
         if not as_json:
             say_notes(units)
@@ -119,6 +144,7 @@ def _barrier(barrier: Barrier, result: Explained, numbers: dict[int, int]) -> di
         "pinned": barrier.pinned,
         "needed": barrier.is_needed,
         "serves": [numbers[id(each)] for each in barrier.serves],
+        "held": barrier.held,
         "instead": list(barrier.instead),
         "too_weak": [numbers[id(each)] for each in barrier.too_weak],
         "trials": [_trial(each, numbers) for each in barrier.trials],

@@ -74,6 +74,10 @@ BlockOption = Annotated[
     str | None,
     typer.Option("--block", metavar="N|NxM|NxMxK", help="Threads per block of a PTX or CUDA kernel."),
 ]
+GridOption = Annotated[
+    str | None,
+    typer.Option("--grid", metavar="N|NxM|NxMxK", help="PTX, CUDA: blocks of the launch; default: any number."),
+]
 ArgOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -186,7 +186,9 @@ def verification_to_json(checked: Checked) -> dict[str, object]:
 
     found = checked.verification
     assert found is not None
+    origin = checked.session.origin if checked.session is not None else None
     return {
+        **({"taken": list(origin.said)} if origin is not None else {}),
         "proved": found.is_proved,
         "by_path": found.by_path,
         "undecided": list(found.undecided),

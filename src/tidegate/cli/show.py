@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli.complete import complete_show_stage, complete_target
-from tidegate.cli.options import ArgOption, BlockOption, FileArg, JsonOption, OutOption, TargetOption
+from tidegate.cli.launch import launch_of
+from tidegate.cli.options import ArgOption, BlockOption, FileArg, GridOption, JsonOption, OutOption, TargetOption
 from tidegate.cli.say import emit, emit_json, print_findings, say, say_notes, say_program, say_table, write
 
 if TYPE_CHECKING:
@@ -57,18 +58,18 @@ def show_command(
     ] = "kernel",
     output: OutOption = None,
     block: BlockOption = None,
+    grid: GridOption = None,
     arg: ArgOption = None,
 ) -> None:
     """Print a program as text: the kernel language (default), or its SyncGraph.
 
     Examples: `tidegate show gemm.py -o gemm.tide`, `tidegate show gemm.tide --print-after graph`
     """
-    from tidegate.files import load
     from tidegate.passes import SHOW, check_stage, run_stages
     from tidegate.session import sessions_of
 
     check_stage(print_after, SHOW)
-    loaded = load(file, block=block, takes_ptx=True, arguments=arg or ())
+    loaded = launch_of([file], target, block=block, grid=grid, arg=arg).load(file)
     shown: list[str] = []
     units = sessions_of(loaded, target)
     say_notes(units)

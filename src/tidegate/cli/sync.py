@@ -11,7 +11,19 @@ import typer
 from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_sync_stage, complete_sync_strategy, complete_words
 from tidegate.cli.grouping import MOST_FINDINGS, group
-from tidegate.cli.options import AtomicsOption, FileArg, JsonOption, MaxFindings, OutOption, StaggerOption, TargetOption
+from tidegate.cli.launch import LaunchAsked, launch_of
+from tidegate.cli.options import (
+    ArgOption,
+    AtomicsOption,
+    BlockOption,
+    FileArg,
+    GridOption,
+    JsonOption,
+    MaxFindings,
+    OutOption,
+    StaggerOption,
+    TargetOption,
+)
 from tidegate.cli.say import emit_json, print_findings, print_stage, say, say_diff, say_program, status_of, stop, write
 from tidegate.diag import visible
 
@@ -99,6 +111,9 @@ def sync_command(
         typer.Option(metavar="SECONDS", help="Time limit for `--strategy optimal`; 20 by default."),
     ] = None,
     max_findings: MaxFindings = MOST_FINDINGS,
+    block: BlockOption = None,
+    grid: GridOption = None,
+    arg: ArgOption = None,
 ) -> None:
     """Insert the barriers and waits that a program needs, and prove the result.
 
@@ -110,7 +125,7 @@ def sync_command(
 
     Examples: `tidegate sync gemm.tide -o gemm.tide`, `tidegate sync gemm.py::gemm --target gfx1201 > gemm.tide`,
     `tidegate sync gemm.tide --diff`, `tidegate sync gemm.tide --strategy optimal --time-limit 60`,
-    `tidegate sync gemm.tide --print-after plan --stop-after plan`
+    `tidegate sync gemm.tide --print-after plan --stop-after plan`, `tidegate sync kernel.ptx --block 256 -o out.ptx`
     """
     from tidegate.passes import check_stage
     from tidegate.synchronize import SYNC, SyncOptions
@@ -138,7 +153,8 @@ def sync_command(
     options.check()
     if diff and (output is not None or as_json):
         stop("`--diff` replaces the printed program or document", "drop `--diff`, or `--output` and `--json`")
-    work = _SyncedFile(file, output, as_json, options, print_after, stop_after, diff, max_findings)
+    launch = launch_of([file], target, block=block, grid=grid, arg=arg)
+    work = _SyncedFile(file, launch, output, as_json, options, print_after, stop_after, diff, max_findings)
     work.run(target)
     raise typer.Exit(work.status())
 
@@ -149,6 +165,7 @@ class _SyncedFile:
     def __init__(
         self,
         file: str,
+        launch: LaunchAsked,
         output: Path | None,
         as_json: bool,
         options: SyncOptions,
@@ -158,7 +175,7 @@ class _SyncedFile:
         most: int,
     ) -> None:
         self.diff, self.before, self.most = diff, "", most
-        self.file, self.output, self.as_json, self.options = file, output, as_json, options
+        self.file, self.launch, self.output, self.as_json, self.options = file, launch, output, as_json, options
         self.print_after, self.stop_after = print_after, stop_after
         ends_early = stop_after is not None and stop_after not in ("verify", "judge")
         self.err = output is None and not as_json and not ends_early
@@ -168,12 +185,13 @@ class _SyncedFile:
 
     def run(self, target: str | None) -> None:
         from tidegate.diag import BadInput
-        from tidegate.files import load
         from tidegate.session import sessions_of
         from tidegate.synchronize import propose
 
         try:
-            loaded = load(self.file, as_compiled=False)
+            _check_kind(self.file)
+            loaded = self.launch.load(self.file, as_compiled=False)
+            self.check(loaded)
             units = sessions_of(loaded, target)
             _check_output(self.output, loaded)
         except BadInput as bad:
@@ -196,6 +214,23 @@ class _SyncedFile:
         for result, written in self.write(loaded):
             self.judge(result, written)
         self.finish(sources)
+
+    def check(self, loaded: Loaded) -> None:
+        """Final instructions are edited where they stand: nothing is placed, nor are waits merged or named."""
+        if loaded.ptx is None:
+            return
+        given = self.options
+        from tidegate.synchronize import SyncOptions
+
+        default = SyncOptions(
+            remove_redundant=given.remove_redundant,
+            tighten_waits=given.tighten_waits,
+            bisect=given.bisect,
+            judge=given.judge,
+        )
+        if given != default:
+            said = "PTX is synchronized in place: options of placement have no effect"
+            stop(said, "give only `--diff`, `--bisect`, `--no-judge`, `--print-after` or `--stop-after`")
 
     def show(self, stage: str, text: str) -> None:
         if not self.as_json:
@@ -275,15 +310,28 @@ def _findings(result: Synchronized) -> list[Finding]:
     return [*(result.checked.findings if result.checked else result.findings), *find_widened(result)]
 
 
+def _check_kind(file: str) -> None:
+    from tidegate.files import CUDA
+
+    path = Path(file.partition("::")[0])
+    if path.suffix.lower() in CUDA:
+        name = path.with_suffix(".ptx").name
+        stop(
+            "`sync` does not rewrite CUDA source",
+            "`tidegate check --advice` names redundant statements; or write the PTX with "
+            f"`tidegate check ... --keep-ptx {name}`, and run `tidegate sync {name}`",
+        )
+
+
 def _check_output(output: Path | None, loaded: Loaded) -> None:
     """What is written must be readable under its name."""
     if output is None:
         return
     suffix = output.suffix.lower()
-    wanted = ".sync" if loaded.graph is not None else ".tide"
+    wanted = ".sync" if loaded.graph is not None else ".ptx" if loaded.ptx is not None else ".tide"
     if loaded.ttgir is not None:
         wanted = suffix if suffix == ".mlir" else ".ttgir"
     if os.path.isdir(output):
         stop(f"`{output}` cannot be written: is a directory")
-    if suffix != wanted and suffix in (".py", ".tide", ".sync", ".ttgir", ".mlir"):
+    if suffix != wanted and suffix in (".py", ".tide", ".sync", ".ttgir", ".mlir", ".ptx", ".cu", ".cuh"):
         stop(f"`{output}` would hold `{wanted}` text", f"name a `{wanted}` file")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
     from tidegate.graph.plan import Edit
     from tidegate.hazards.model import Hazard
+    from tidegate.hosts.ptx.write import TextEdit
     from tidegate.synchronize import Synchronized
 
 MOST_LINES = 5
@@ -34,6 +35,10 @@ def report(result: Synchronized, most: int = MOST_FINDINGS, *, printed: str | No
 
 
 def _strategy(result: Synchronized) -> str:
+    from tidegate.synchronize.instructions import ptx_of
+
+    if ptx_of(result.unit) is not None:
+        return "in place"
     return result.placed.strategy if result.placed is not None else "forced"
 
 
@@ -122,7 +127,7 @@ def _judged(result: Synchronized, most: int, printed: str | None) -> list[str]:
         return [f"{AS_WRITTEN}: {result.doubt}"]
     if result.checked is None:
         return [f"not judged: {result.why_not or '`--no-judge`'}"]
-    if not result.checked.is_decided:
+    if not (result.checked.is_decided or result.unit.graph.maps):
         return [f"not judged: {result.checked.why_not}"]
     errors = [each for each in result.checked.findings if each.severity == "error"]
     return [
@@ -159,8 +164,8 @@ def _program(result: Synchronized) -> dict[str, object]:
     flow = found.flow if found is not None else None
     return {
         "program": f"@{result.unit.name} on {result.unit.target.name or 'no target'}",
-        "strategy": _strategy(result) if result.plan.edits or placed is not None else None,
-        "plan": _plan(result, hazards),
+        "strategy": _strategy(result) if result.plan.edits or result.edits or placed is not None else None,
+        "plan": [*_plan(result, hazards), *map(_text_edit, result.edits)],
         "left_out": result.left_out,
         "hazards": [hazard_to_json(each, flow) for each in hazards if flow is not None],
         "unplaced": [{**hazard_to_json(each.hazard, flow), "why": each.why} for each in unplaced_of(result) if flow],
@@ -214,6 +219,18 @@ def _plan(result: Synchronized, hazards: tuple[Hazard, ...]) -> list[dict[str, o
         {**_edit(edit, result), "serves": [numbers[id(each)] for each in why], "why": list(edit.serves)}
         for edit, why in zip(result.plan.edits, served, strict=True)
     ]
+
+
+def _text_edit(edit: TextEdit) -> dict[str, object]:
+    """Of final instructions: by its line, since an instruction stands at several points."""
+    return {
+        "edit": edit.what,
+        "op": edit.text,
+        "point": None,
+        "line": edit.at.line,
+        "serves": [],
+        "why": [edit.why],
+    }
 
 
 def _edit(edit: Edit, result: Synchronized) -> dict[str, object]:

@@ -9,7 +9,7 @@ Cost    linear in the points, for each group
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.diag import BadInput
@@ -32,7 +32,7 @@ from tidegate.language.ops import (
     WorkgroupBarrier,
 )
 from tidegate.language.show import show_op
-from tidegate.placement.groups import OBJECT, PAIR, STAGGER, BarrierGroup
+from tidegate.placement.groups import OBJECT, PAIR, SINGLE, STAGGER, BarrierGroup
 from tidegate.placement.need import COPIES, ORDINARY, copy_counters, drain_ops
 from tidegate.targets import Target
 
@@ -88,11 +88,21 @@ class Changes:
         """Everything but taking it away."""
         if group.kind in (STAGGER, OBJECT):
             return
+        if len(group.points) > 1 and group.kind in SINGLE.values():
+            yield from self.of_copies(group)
+            return
         for point in group.points:
             yield self.move(group, point, -1)
             yield self.move(group, point, 1)
         yield from self.weaker(group.points[0])
         yield from self.outside(group)
+
+    def of_copies(self, group: BarrierGroup) -> Iterator[Change]:
+        """One instruction at several points: it is changed at all of them, or not at all."""
+        for way in (-1, 1):
+            yield _together([self.move(group, point, way) for point in group.points])
+        for changes in zip(*map(self.weaker, group.points), strict=False):
+            yield _together(changes)
 
     def without(self, group: BarrierGroup) -> Change:
         return Change("without", "", dict.fromkeys(group.points))
@@ -126,6 +136,8 @@ class Changes:
             neighbour = following
             if self.counts(neighbour):
                 break
+        if neighbour in group.points and group.kind != PAIR:
+            return Change(question, "", why="no access between it and itself")
         if neighbour in group.points:
             word = "signal" if isinstance(self.op(point), Wait) else "wait"
             return Change(question, "", why=f"no access between it and its {word}", part=part)
@@ -244,6 +256,18 @@ class Changes:
         (at,) = found
         alone = all(self.inside(each, loop) for each in self.before[at])
         return at if alone and self.graph.points[at].insertable else -1
+
+
+def _together(changes: Sequence[Change]) -> Change:
+    """All of them as one; why not, if one of them has nothing to try, or they would end in different places."""
+    first = changes[0]
+    for each in changes:
+        if each.why:
+            return replace(each, part=-1)
+        if each.tried != first.tried:
+            return Change(first.question, "", why="its neighbours differ from copy to copy")
+    instead = {point: op for each in changes for point, op in each.instead.items()}
+    return replace(first, instead=instead, before={at: ops for each in changes for at, ops in each.before.items()})
 
 
 def place_of(graph: g.SyncGraph, point: int) -> str:

@@ -82,6 +82,7 @@ class Barrier:
     instead: tuple[int, ...]  # points that order what it serves if it is not there
     too_weak: tuple[Hazard, ...] = ()  # it stands between their ends and does not order them
     more_slots: MoreSlots | None = None  # None: it is for something else, or nobody can say
+    held: bool = False  # it may order what no graph says: accesses to global memory
 
     @property
     def without(self) -> Trial:

@@ -17,6 +17,7 @@ from tidegate.explanation.ways import other_ways
 from tidegate.graph import model as g
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
+from tidegate.hints import ptx_words
 from tidegate.placement.groups import OBJECT, STAGGER, how_often
 
 MOST = 6  # of one list
@@ -97,9 +98,14 @@ class Sayings:
         for at, text in texts:
             if last.file and last.file != at.file:
                 lines.append(f"{' ' * width} ::: {at.file}")
-            lines.append(f"{at.line:>{width}} | {text[margin:].rstrip()}")
+            lines.append(f"{at.line:>{width}} | {text[margin:].rstrip()}{self.beside_line(at)}")
             last = at
         return lines
+
+    def beside_line(self, at: Span) -> str:
+        origin = self.result.unit.origin
+        said = origin.beside(at) if origin is not None else ""
+        return f"  // {said}" if said else ""
 
     def line(self, point: int) -> str:
         return str(self.graph.points[point].at.line)
@@ -121,7 +127,7 @@ class Sayings:
 
     def rows(self, barrier: Barrier) -> list[tuple[str, str]]:
         """What it serves, and what became of each change: a word and a sentence."""
-        rows = [("serves", each) for each in self.hazards(barrier.serves)]
+        rows = [("serves", each) for each in self.hazards(barrier.serves) or self.pairs_without(barrier)]
         rows += [("too weak", each) for each in self.hazards(barrier.too_weak)]
         rows += [
             ("by path", f"{each} in line {self.line(other)}, on the other path: later copies differ in number")
@@ -137,9 +143,30 @@ class Sayings:
 
     def title(self, barrier: Barrier) -> str:
         if len(barrier.points) == 1:
-            return f"{self.lines(barrier.points)}: {show_sync(self.graph, barrier.points[0])}"
+            return f"{self.lines(barrier.points)}: {self.op(barrier.points[0])}"
+        if self.graph.maps:  # one instruction, at a point for each state of the program
+            return f"{self.lines(barrier.points)}: {' or '.join(dict.fromkeys(map(self.op, barrier.points)))}"
         parts = ", ".join(f"{show_sync(self.graph, each)} ({self.line(each)})" for each in barrier.points)
         return f"{self.lines(barrier.points)}: {barrier.kind}: {parts}"
+
+    def op(self, point: int) -> str:
+        return self.words(show_sync(self.graph, point))
+
+    def words(self, text: str) -> str:
+        return ptx_words(text) if self.graph.maps else text
+
+    def pairs_without(self, barrier: Barrier) -> list[str]:
+        """The pairs of accesses that race without it, of a program whose threads are known one by one."""
+        if not self.graph.maps:
+            return []
+        rows: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for each in barrier.without.findings:
+            lines = " → ".join(str(label.at.line) for label in reversed(each.labels))
+            buffer = self.buffers.get(each.at, "")
+            threads = [str(dict(fact)["thread"]) for fact in dict(each.witness).get("threads", ())]  # type: ignore[attr-defined]
+            who = f"threads {' and '.join(threads)}" if threads else ""
+            rows.setdefault((each.code, buffer, lines), (each.code, buffer, lines, who))
+        return cut(table(list(rows.values())))
 
     def hazards(self, hazards: Sequence[Hazard]) -> list[str]:
         rows = [
@@ -191,6 +218,8 @@ class Sayings:
                 return f"{self.lost(trial) if trial.hazards else self.pair(trial)} is not ordered; not run"
             case Verdict.WINDOWS:
                 return f"{self.lost(trial)} is not ordered; not judged"
+        if trial.verdict is Verdict.UNJUDGED and self.graph.maps:
+            return "not decided"
         if trial.gone:
             codes = ", ".join(dict.fromkeys(each.code for each in trial.gone))
             return f"no new errors, and {codes} disappears"
@@ -203,6 +232,8 @@ class Sayings:
         text = "redundant for memory"
         if barrier.pinned:
             text += ", pinned for scheduling"
+        if barrier.held:
+            text += ", but it may order accesses to global memory"
         if barrier.kind == STAGGER:
             text += ": it delays one half of the waves"
         if barrier.kind == OBJECT and not barrier.serves:
@@ -233,12 +264,14 @@ class Sayings:
             following = trials[place + 1] if place + 1 < len(trials) else None
             loosened = "(" in trial.tried and following is not None and following.verdict is Verdict.HOLDS
             match trial.verdict:
+                case Verdict.UNJUDGED if self.graph.maps:
+                    yield f"{part}{self.words(trial.tried)}: not decided"
                 case Verdict.HOLDS | Verdict.UNJUDGED:
                     if not loosened:
                         said = "" if trial.verdict is Verdict.HOLDS else " (by windows; not judged)"
-                        yield f"{part}could be {trial.tried}{said}"
+                        yield f"{part}could be {self.words(trial.tried)}{said}"
                 case Verdict.BREAKS:
-                    yield f"{part}not {trial.tried}: {self.short(trial.findings[0])}"
+                    yield f"{part}not {self.words(trial.tried)}: {self.short(trial.findings[0])}"
                 case Verdict.UNORDERED:
                     lost = self.lost(trial) if trial.hazards else self.pair(trial)
                     yield f"{part}not {trial.tried}: {lost} (not run)"

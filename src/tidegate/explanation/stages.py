@@ -23,11 +23,12 @@ from tidegate.explanation.trials import MOST_STEPS, Trials
 from tidegate.graph.barriers import tally
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
-from tidegate.hazards.find import Hazards
+from tidegate.hazards.find import Hazards, no_hazards
 from tidegate.hazards.model import Hazard
 from tidegate.hazards.show import loop_name
 from tidegate.passes import run_stages
 from tidegate.placement.groups import BarrierGroup, count_runs, find_barriers
+from tidegate.placement.pieces import find_pieces
 from tidegate.placement.trusted import by_objects
 from tidegate.placement.walks import Walk, Walks
 from tidegate.session import Session
@@ -63,10 +64,13 @@ def explain(
     if not any(point.at.line for point in unit.graph.points):
         result.listing = show_graph(unit.graph)
         placed = Session(unit.name, unit.target, None, parse_graph(result.listing, f"{unit.graph.name}.sync"))
-    graph, found = placed.graph, placed.hazards(atomics, stagger)
+    graph, by_thread = placed.graph, bool(placed.graph.maps)
+    found = no_hazards(placed.flow, placed.target, placed.footprints) if by_thread else placed.hazards(atomics, stagger)
     result.graph, result.hazards = graph, found
     asked_kinds = len(found.conflicts.known)  # before pairs are asked about, which takes no longer for `compare`
     _Explainer(result, placed, found, atomics, most_steps).explain(progress or (lambda *_: None))
+    if by_thread:
+        return result  # `sync` edits instructions there, and places nothing by hazards
     if asked_kinds > MOST_COMPARED and can_compare(graph):
         asked = f"the bound of {MOST_COMPARED} kinds of pairs of accesses was reached"
         result.notes.append(f"not compared with the result of `sync`: {asked}")
@@ -110,7 +114,7 @@ class _Explainer:
         result.checked = base
         known = {(each.code, each.at) for each in result.findings}
         result.findings += [each for each in base.findings if (each.code, each.at) not in known]
-        groups = find_barriers(self.flow, self.found.stagger)
+        groups = self.groups()
         few = len(groups) * len(self.served) <= MOST_SEARCHES
         if not few:
             result.notes.append("many hazards: the accesses that waits perform for a later barrier are not listed")
@@ -123,11 +127,25 @@ class _Explainer:
             progress(number, len(groups))
             barriers.append(self.barrier(group, without))
         result.barriers = tuple(barriers)
+        if self.graph.maps:
+            self.note("")
+            return
         own = {*self.served, *(hazard for each in barriers for hazard in each.serves)}
         apart = self.left_to_objects()
         pairs = PairFinder(self.found, result.unit.target, self.walks, own, apart, self.is_racing)
         result.pairs = tuple(pairs.find())
-        self.note(pairs)
+        first = f"only the first {pairs.count:,} pairs of accesses were asked about"
+        self.note(f"{pairs.cut_short}: {first}" if pairs.cut_short else "")
+
+    def groups(self) -> list[BarrierGroup]:
+        """Of final instructions, which stand at one point for each state of the program, one for each place."""
+        if not self.graph.maps:
+            return find_barriers(self.flow, self.found.stagger)
+        return [BarrierGroup(each.kind, each.points, each.pinned) for each in find_pieces(self.graph)]
+
+    def is_held(self, group: BarrierGroup) -> bool:
+        origin = self.result.unit.origin
+        return origin is not None and any(self.graph.points[each].at in origin.held for each in group.points)
 
     def served_by(self, group: BarrierGroup) -> list[Hazard]:
         """Where walks become served; not what only drains for a later barrier."""
@@ -153,6 +171,7 @@ class _Explainer:
             self.instead(group, [each for each in serves if each not in lost]),
             self.too_weak(nodes),
             self.slots.ask(group, without.hazards or serves) if without.verdict.is_wrong else None,
+            self.is_held(group),
         )
 
     def tried(self, group: BarrierGroup, without: Trial) -> list[Trial]:
@@ -198,17 +217,18 @@ class _Explainer:
         self.walks.own = own
         return tuple(sorted(found))
 
-    def note(self, pairs: PairFinder) -> None:
+    def note(self, cut_short: str) -> None:
         notes, base = self.result.notes, self.trials.base
         if not base.is_decided:
-            notes.append(f"not judged: {base.why_not}; by windows only")
+            notes.append(f"not judged: {base.why_not}" + ("" if self.graph.maps else "; by windows only"))
         elif self.trials.left_out:
             count = self.trials.count
             done = f"judged {count} modified program{'s' * (count != 1)}"
             bound = f"the bound of {self.trials.bound} was reached"
-            notes.append(f"{bound}: {done}; {self.trials.left_out} more by windows only")
-        if pairs.cut_short:
-            notes.append(f"{pairs.cut_short}: only the first {pairs.count:,} pairs of accesses were asked about")
+            rest = "not decided" if self.graph.maps else "by windows only"
+            notes.append(f"{bound}: {done}; {self.trials.left_out} more {rest}")
+        if cut_short:
+            notes.append(cut_short)
         if self.found.stagger.assumed:
             notes.append("the judge runs the program without the stagger that the hazards assume")
 

@@ -32,6 +32,8 @@ from tidegate.verify.verify import MOST_SUSPECTS, verify
 
 # Judgements of changed programs, and steps of all of them (as `Checked.work` counts), after which windows alone decide.
 MOST_TRIALS, MOST_STEPS = 400, 250_000
+# Questions about threads take less time than those that isl answers, and nothing is run.
+BY_THREAD = 8
 # Steps after which a changed program is run only where the verifier cannot say what is different.
 SHOWN_STEPS = 40_000
 # Of the program as it is, which `tidegate check` looks at for longer.
@@ -60,12 +62,18 @@ class Trials:
         most_steps: int = MOST_STEPS,
     ) -> None:
         self.graph, self.target, self.walks, self.served = session.graph, session.target, walks, served
-        self.most_steps = most_steps
+        self.most_steps = most_steps * (BY_THREAD if self.graph.maps else 1)
         self.prover = Prover(self.graph, self.target)
-        self.base = judged(self.graph, self.target, THE_PROGRAM, ground=session.ground)
+        self.base = self._base(session)
         self.known = {_key(each) for each in self.base.findings}
         self.suspected = self._suspected()
         self.count = self.steps = self.left_out = self.proved_alone = 0
+
+    def _base(self, session: Session) -> Checked:
+        """The program as it is. What no graph says may order final instructions: nothing is said of such a program."""
+        if self.graph.maps and session.origin is not None and session.origin.unmodelled:
+            return Checked([], why_not="; ".join(session.origin.unmodelled))
+        return judged(self.graph, self.target, THE_PROGRAM, ground=session.ground)
 
     def run(self, change: Change, hazards: Sequence[Hazard] | None = None, *, first: bool = False) -> Trial:
         """`hazards`: those that may be affected; None: all. `first`: whether one thing that goes wrong is enough."""
@@ -94,6 +102,8 @@ class Trials:
             verdict = Verdict.BREAKS
         elif after.is_proved:  # the verifier knows which paths can be taken: windows do not
             verdict, lost = Verdict.HOLDS, ()
+        elif self.graph.maps and self.base.is_proved:  # no window stands for what the verifier cannot decide
+            verdict = Verdict.UNJUDGED
         else:
             verdict = Verdict.OVERLOOKED if lost else Verdict.HOLDS
         gone = self.gone(after)
@@ -125,7 +135,9 @@ class Trials:
 
         None where it has to be judged: a run may show something else, or nothing that went away can be told.
         """
-        if self.steps < SHOWN_STEPS or self.is_spent or not self.base.is_decided or self.suspected is None:
+        if self.graph.maps or self.steps < SHOWN_STEPS or self.is_spent:
+            return None  # of threads nothing is ever run
+        if not self.base.is_decided or self.suspected is None:
             return None
         verification = verify(program.graph, self.target, ground=program.ground)
         self.count += 1

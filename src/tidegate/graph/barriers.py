@@ -67,5 +67,8 @@ def inserts_barrier(edit: Insert) -> bool:
 
 def _tally(graph: g.SyncGraph, places: list[int]) -> Tally:
     weights = weights_of(graph) if places else {}
+    weight = sum(weights[each] for each in places)
+    if graph.maps:  # final instructions stand at a point for each state of the program
+        places = list({graph.points[each].at: each for each in places}.values())
     in_loops = sum(graph.points[each].loop >= 0 for each in places)
-    return Tally(len(places), in_loops, sum(weights[each] for each in places))
+    return Tally(len(places), in_loops, weight)

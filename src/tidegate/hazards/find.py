@@ -59,6 +59,12 @@ def find_hazards(
         return _find(flow, facts, footprints, Conflicts(flow, footprints), find_regions(flow), ordered)
 
 
+def no_hazards(flow: Flow, target: Target, footprints: Footprints) -> Hazards:
+    """Of a program whose accesses are known by thread: boxes around the bytes of a wave would meet where threads do
+    not, so that only the proof says what meets."""
+    return Hazards(flow, None, (), (), footprints, Conflicts(flow, footprints), PairFacts(flow, target).stagger)
+
+
 def find_without(known: Hazards, target: Target, ordered: frozenset[tuple[int, int]]) -> Hazards:
     """Hazards found anew without pairs that are `ordered`: what these hid comes to light. Footprints stay."""
     facts = PairFacts(known.flow, target, known.stagger.assumed, known.atomics)

@@ -22,6 +22,7 @@ from tidegate.explanation import Explained, explain
 from tidegate.files import Loaded, load, load_text
 from tidegate.graph.fit import find_graph_misfits
 from tidegate.graph.model import SyncGraph
+from tidegate.hosts.ptx.program import PtxProgram
 from tidegate.language.ops import Fence, Module, WaitCount
 from tidegate.language.show import show
 from tidegate.passes import Checked, check_session
@@ -126,7 +127,7 @@ def build_report(
         "target": unit.target.name or "no target",
         "about": unit.target.title,
         "programs": views,
-        "animations": _animations(before or unit, sources),
+        "animations": [] if unit.graph.maps else _animations(before or unit, sources),
     }
     return Report(unit.name, data)
 
@@ -151,7 +152,10 @@ def _versions(unit: Session, before: Session, sources: Sources, asked: Asked, pr
     yield _Version("as given", unit, sources)
     progress("synchronizing", 0, 1)
     result = propose(before)
-    if result.made is not None and (result.plan.edits or before is not unit):
+    if result.edits and result.made is not None and isinstance(result.made.origin, PtxProgram):
+        ptx = result.made.origin.ptx
+        yield _Version("synchronized", result.made, Sources({ptx.file: ptx.text}))
+    elif result.made is not None and (result.plan.edits or before is not unit):
         file, text = _written_as(unit)
         known = sources.texts.get(file, "")
         written = write_programs([result], known if text else "", file)
@@ -197,7 +201,8 @@ def _view(version_: _Version, explained: Explained, checked: Checked, asked: Ask
     # The sizes that were asked for, else those that show what is wrong.
     known = {each.name for each in graph.sizes}
     shown = {name: value for name, value in sizes_of(checked.findings).items() if name in known}
-    run = hostile_timeline(graph, target, {**shown, **asked.sizes})
+    # The simulator knows waves, and no threads: what it calls a race there need not be one.
+    run = None if graph.maps else hostile_timeline(graph, target, {**shown, **asked.sizes})
     view["timelines"] = [*timelines, *([run] if run is not None else [])]
     view["no_cost"] = why_not
     view["figures"] = _figures(explained, checked, view, _cost(graph, target, found))

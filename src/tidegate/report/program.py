@@ -130,7 +130,19 @@ class _ProgramView:
             for number, each in enumerate(first)
         ]
         known = {self.ends(each) for group in self.alike for each in group}
-        return [*found, *(self.race(each) for ends, each in self.racing.items() if ends not in known)]
+        races = [self.race(each) for ends, each in self.racing.items() if ends not in known]
+        return [*found, *races, *self.kept()]
+
+    def kept(self) -> list[Json]:
+        """Of a program whose threads are known one by one: the pairs that race without some barriers, and which."""
+        found: dict[frozenset[Span], tuple[Finding, list[int]]] = {}
+        for place, barrier in enumerate(self.result.barriers if self.graph.maps else ()):
+            for each in filter(_is_race, barrier.without.findings):
+                ends = frozenset(label.at for label in each.labels)
+                if ends not in self.racing:
+                    barriers = found.setdefault(ends, (each, []))[1]
+                    barriers += [place] * (place not in barriers)
+        return [{**self.race(each), "barriers": barriers, "state": ORDERED} for each, barriers in found.values()]
 
     def hazard(self, number: int, hazard: Hazard, window: tuple[int, ...]) -> Json:
         producer, consumer = self.spans(hazard)

@@ -7,7 +7,9 @@ Keeps   options that mean nothing are refused before anything is done
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tidegate.diag import BadInput, Finding, Span, closest, findings_to_html
 from tidegate.graph import model as g
@@ -19,6 +21,9 @@ from tidegate.passes import Checked
 from tidegate.placement.place import STRATEGIES, Placed
 from tidegate.session import Session
 from tidegate.simulate.judge import Judgement
+
+if TYPE_CHECKING:
+    from tidegate.hosts.ptx.write import TextEdit
 
 # Atomics that leave the same in any order: left as they are, or ordered like other accesses.
 ATOMICS = ("commute", "order")
@@ -96,6 +101,8 @@ class Synchronized:
     why_not: str = ""
     doubt: str = ""  # why the text that was written is not the program that was planned
     listing: str = ""  # what was inserted, for a program without text
+    edits: tuple[TextEdit, ...] = ()  # of final instructions, which no plan of points says
+    refused: Mapping[frozenset[Span], str] = field(default_factory=dict)  # races, and why nothing is put in there
     given: str = ""  # the text of the file that it comes from, which `text` edits
 
     @property
@@ -139,7 +146,8 @@ class Synchronized:
 
         if self.made is None:
             return paragraph(self.why_not) + findings_to_html(self.findings)
-        before = show(self.unit.kernel) if self.unit.kernel is not None else show_graph(self.unit.graph)
+        own = show(self.unit.kernel) if self.unit.kernel is not None else show_graph(self.unit.graph)
+        before = (self.given or own) if self.edits else own
         block = text_block(self.text, new_lines(before, self.text))
         if self.doubt:
             return block + paragraph(f"{AS_WRITTEN}: {self.doubt}", "error")

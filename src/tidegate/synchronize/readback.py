@@ -12,12 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tidegate.diag import BadInput, Span
 from tidegate.files import Loaded, load_text
 from tidegate.language.ops import Kernel, walk_ops
 from tidegate.session import Session
+from tidegate.synchronize.instructions import ptx_of, session_of
 from tidegate.synchronize.model import Synchronized
+
+if TYPE_CHECKING:
+    from tidegate.hosts.ptx.program import Ptx
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Written:
 
 def read_back(results: Sequence[Synchronized], text: str, file: str, *, keep_places: bool = False) -> list[Written]:
     """The programs of a text that was written. `keep_places`: those of the given file, where the program is equal."""
+    if (program := ptx_of(results[0].unit)) is not None:
+        return _read_ptx(results, program.ptx, text, file)
     try:
         loaded = load_text(text, file, as_compiled=False, kind=_kind(results[0].unit))
     except BadInput as bad:
@@ -101,3 +108,21 @@ def _read_ttgir(result: Synchronized, loaded: Loaded) -> Written:
     if compared.difference:
         return Written(unit, doubt=f"{_other(True)}: {compared.difference}")
     return Written(replace(unit, given=program.built.graph, origin=program), compared.places)
+
+
+def _read_ptx(results: Sequence[Synchronized], given: Ptx, text: str, file: str) -> list[Written]:
+    """The same launch of the kernels that the new text holds, which has to differ in synchronization alone."""
+    from tidegate.hosts.ptx.parse import parse_ptx
+    from tidegate.hosts.ptx.program import programs_of
+    from tidegate.hosts.ptx.write import find_difference
+
+    try:
+        module = parse_ptx(text, file)
+        difference = find_difference(given.module, module)
+        ptx = replace(given, file=file, text=text, module=module)
+        programs = {each.name: each for each in programs_of(ptx, results[0].unit.target.name)}
+    except BadInput as bad:
+        return [Written(each.unit, doubt=_words(bad)) for each in results]
+    if difference:
+        return [Written(each.unit, doubt=f"{_other(True)}: {difference}") for each in results]
+    return [Written(session_of(programs[each.unit.name])) for each in results]

@@ -33,6 +33,8 @@ def say_why(result: Synchronized) -> list[Finding]:
     """The judge's findings, with a note on those about accesses that no barrier can order."""
     assert result.checked is not None
     assert result.hazards is not None
+    if result.refused:
+        return _say_refused(result)
     flow, places = result.hazards.flow, result.places
     known: dict[tuple[Span, ...], list[Unplaced]] = {}
     for each in unplaced_of(result):
@@ -45,6 +47,16 @@ def say_why(result: Synchronized) -> list[Finding]:
         notes = dict.fromkeys(f"`sync` cannot order them: {each.why}" for each in reasons)
         found.append(replace(finding, notes=(*finding.notes, *notes)))
     result.explained = tuple(explained)
+    return found
+
+
+def _say_refused(result: Synchronized) -> list[Finding]:
+    """Of final instructions, which stay as they are then: the lines are those that were given."""
+    known = {frozenset((at.line, at.column) for at in ends): why for ends, why in result.refused.items()}
+    found = []
+    for each in result.checked.findings if result.checked is not None else ():
+        why = known.get(frozenset((label.at.line, label.at.column) for label in each.labels))
+        found.append(replace(each, notes=(*each.notes, f"`sync` inserts nothing: {why}")) if why else each)
     return found
 
 
@@ -72,6 +84,9 @@ def count_edits(result: Synchronized) -> dict[str, Counter[str]]:
     """How many operations of which kind were inserted, changed and removed."""
     counts: dict[str, Counter[str]] = {"inserted": Counter(), "changed": Counter(), "removed": Counter()}
     assert result.graph is not None
+    kinds = {"insert": "inserted", "change": "changed", "delete": "removed"}
+    for each in result.edits:
+        counts[kinds[each.what]][each.text] += 1
     for edit in result.plan.edits:
         match edit:
             case Insert(_, op):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.collecting import no_collecting
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
@@ -23,7 +23,7 @@ from tidegate.graph.apply import apply_plan, apply_to_graph
 from tidegate.graph.barriers import tally, tally_inserted
 from tidegate.graph.plan import Plan, show_plan
 from tidegate.hazards.facts import PairFacts
-from tidegate.hazards.find import Hazards, find_without
+from tidegate.hazards.find import Hazards, find_without, no_hazards
 from tidegate.hazards.show import show_hazards
 from tidegate.language.ops import Kernel
 from tidegate.language.uses import names_in_kernel
@@ -54,6 +54,7 @@ from tidegate.synchronize.finish import (
     without_inserts,
 )
 from tidegate.synchronize.forced import force
+from tidegate.synchronize.instructions import ptx_of, rewrite, session_of
 from tidegate.synchronize.judging import BarrierJudge
 from tidegate.synchronize.model import AS_WRITTEN, Synchronized, SyncOptions
 from tidegate.synchronize.readback import Written, read_back
@@ -63,8 +64,13 @@ from tidegate.synchronize.said import say_why
 from tidegate.targets import Target, default_target, known_targets
 from tidegate.verify.prover import Prover
 
+if TYPE_CHECKING:
+    from tidegate.hosts.ptx.program import PtxProgram
+
 EXACT = "optimal"
 Pairs = frozenset[tuple[int, int]]  # of points
+# Where an edit of final instructions stands, in words.
+PLACES = {"insert": "before line", "change": "in line", "delete": "in line"}
 # Of a program with barrier objects before anything is inserted: as far as `check` goes, which has often done it.
 AS_GIVEN = WITH_OBJECTS
 
@@ -134,6 +140,10 @@ def propose(
         result.why_not = "the target does not have what the program uses"
         return result
     result.graph = unit.graph
+    program = ptx_of(unit)
+    if program is not None:
+        result.hazards = no_hazards(unit.flow, unit.target, unit.footprints)
+        return _in_place(result, program, print_after, stop_after, show)
     run_in_order(PLAN, Planning(result, limits), print_after, stop_after, show)
     if stop_after in names_of(PLAN):
         result.why_not = f"stopped after `{stop_after}`"
@@ -141,6 +151,23 @@ def propose(
         _apply(result)
     if unit.origin is not None:
         result.notes = (*unit.origin.said, *result.notes)
+    return result
+
+
+def _in_place(
+    result: Synchronized, program: PtxProgram, print_after: str | None, stop_after: str | None, show: Show
+) -> Synchronized:
+    """Final instructions: their edits take the place of a plan."""
+    found = rewrite(result.unit, program, result.options.bisect)
+    result.edits, result.refused = found.edits, found.refused
+    if print_after in names_of(PLAN):
+        lines = [f"{each.what} {each.text} {PLACES[each.what]} {each.at.line}  # {each.why}" for each in found.edits]
+        show(print_after or "", "\n".join(lines))
+    if stop_after in names_of(PLAN):
+        result.why_not = f"stopped after `{stop_after}`"
+    else:
+        result.made = session_of(found.program) if found.edits else result.unit
+    result.notes = (*program.said, *found.notes)
     return result
 
 

@@ -14,12 +14,16 @@ from oracles.programs.ptx_kernels import TRANSPOSE, kernel
 from tests.cli.test_robust import Typed, assert_refused, folder, typed
 from tests.language.test_damage import watched
 from tidegate.diag import BadInput, Sources
+from tidegate.explanation import explain
+from tidegate.explanation.show import show_explained
 from tidegate.files import Loaded, load
 from tidegate.hosts.isa import explore
 from tidegate.hosts.ptx import parse
 from tidegate.limits import MOST_INSTRUCTIONS, MOST_KERNELS
 from tidegate.passes import Checked, check_session
+from tidegate.report.build import build_report
 from tidegate.session import sessions_of
+from tidegate.synchronize import propose, read_back, write_programs
 from tidegate.verify import by_thread
 
 __all__ = ["folder", "typed"]
@@ -58,6 +62,32 @@ def test_damaged_ptx(tmp_path: Path, request: pytest.FixtureRequest) -> None:
                 raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}\n{text}") from error
     assert ends["proved"] > 0.1 * count
     assert ends["checked"] > 0.1 * count
+
+
+def test_damaged_ptx_is_synchronized_explained_and_drawn(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """What `sync` writes of it differs in barriers and waits alone, and is read back."""
+    edited = 0
+    for seed in range(request.config.getoption("--count") or 40):
+        rng = random.Random(seed)
+        text = damage_ptx(rng, rng.choice(TEXTS))
+        file = tmp_path / "k.ptx"
+        file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        with watched(f"seed {seed}:\n{text}", 40):
+            try:
+                units = sessions_of(load(str(file), takes_ptx=True), None)
+                results = [propose(unit) for unit in units]
+                for unit in units[:1]:
+                    show_explained(explain(unit), Sources({str(file): text}))
+                    build_report(unit, Sources({str(file): text}))
+                if all(each.made is not None for each in results):
+                    new = write_programs(results, text, str(file))
+                    assert not [each.doubt for each in read_back(results, new, str(file)) if each.doubt]
+                    edited += new != text
+            except BadInput:
+                continue
+            except Exception as error:
+                raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}\n{text}") from error
+    assert edited
 
 
 # --- what damage has found ----------------------------------------------------------------------------------------
@@ -220,14 +250,14 @@ def test_long_ptx(seed: int, tmp_path: Path) -> None:
         checked(long_ptx(random.Random(seed)), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["sync", "explain", "schedule", "run", "run --in-order", "draw -o out.html"])
+@pytest.mark.parametrize("name", ["schedule", "run", "run --in-order"])
 def test_other_commands_do_not_take_ptx(folder: Path, typed: Typed, name: str) -> None:
     """They said `--block`, which they do not have, or knew nothing of what is not modelled."""
     (folder / "k.ptx").write_text(kernel(TRANSPOSE, "16, 16"))
     done = typed(*name.split(), "k.ptx")
     assert_refused(done)
-    assert "PTX is only checked" in done.stderr
-    assert "tidegate check k.ptx --block" in done.stderr
+    assert "PTX has no operations to run" in done.stderr
+    assert "tidegate check kernel.ptx --block" in done.stderr
 
 
 def test_show_takes_a_block(folder: Path, typed: Typed) -> None:

@@ -140,6 +140,8 @@ class _Explorer:
     def step(self, number: int, state: State) -> None:
         node = self.out.nodes[number]
         block = self.blocks.blocks[state.arm.block]
+        together = state.arm.mask.whole and bool(state.arm.mask.sure.all())
+        self.out.apart[state.arm.block] = self.out.apart.get(state.arm.block, False) or not together
         self.spent.ops(self.blocks.cost(state.arm.block))
         registers, ended = self.stepper.run(state, node)
         last = self.blocks.code.ops[block.last - 1]

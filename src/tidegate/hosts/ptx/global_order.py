@@ -14,7 +14,7 @@ Cost    linear in the instructions, times the nesting of loops
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.diag import Span
@@ -71,7 +71,7 @@ class _Function:
         return (each for each in self.body if isinstance(each, p.Instruction))
 
     def ordering(self) -> Iterator[Span]:
-        after = self.successors()
+        after = successors_of(self.body)
         before: list[list[int]] = [[] for _ in self.body]
         for number, each in enumerate(after):
             for other in each:
@@ -88,21 +88,6 @@ class _Function:
         return any(one & other or (one and UNKNOWN in other) or (other and UNKNOWN in one) for one, other in pairs)
 
     # --- ways ---
-
-    def successors(self) -> list[list[int]]:
-        labels = {each.name: number for number, each in enumerate(self.body) if isinstance(each, p.Label)}
-        found: list[list[int]] = []
-        for number, item in enumerate(self.body):
-            following = [number + 1] if number + 1 < len(self.body) else []
-            if isinstance(item, p.Instruction) and item.opcode in ("bra", "brx", "ret", "exit", "trap"):
-                goes_on = following if item.guard is not None else []
-                named = [
-                    labels[each.name] for each in item.operands if isinstance(each, p.Name) and each.name in labels
-                ]
-                jumps = list(labels.values()) if item.opcode == "brx" or "idx" in item.modifiers else named
-                following = [*goes_on, *(jumps if item.opcode in ("bra", "brx") else [])]
-            found.append(following)
-        return found
 
     def flow(self, sources: list[list[int]], targets: list[list[int]]) -> list[_Seen]:
         """What may have been accessed when one comes to each instruction, along `targets`."""
@@ -158,14 +143,14 @@ class _Function:
         uses: dict[str, list[p.Instruction]] = {}
         items = list(self.instructions())
         for item in items:
-            for name in _names(item.operands[1:]):
+            for name in names_of(item.operands[1:]):
                 uses.setdefault(name, []).append(item)
         waiting = items[::-1]
         while waiting:
             item = waiting.pop()
             new = self.given_by(item, found)
             results = [each for each in item.operands[:1] if not isinstance(each, p.Address)]  # a store has none
-            for name in _names(results):
+            for name in names_of(results):
                 if not new <= found.get(name, frozenset()):
                     found[name] = found.get(name, frozenset()) | new
                     waiting += uses.get(name, ())
@@ -177,9 +162,11 @@ class _Function:
             return frozenset(_place(each) for each in item.operands[1:] if wide and isinstance(each, p.Address))
         if item.opcode in _ACCESSES or item.opcode in ("shfl", "ldmatrix"):
             loaded = frozenset((UNKNOWN,))
-            return loaded if item.opcode != "shfl" else loaded.union(*(known.get(n, ()) for n in _names(item.operands)))
+            return (
+                loaded if item.opcode != "shfl" else loaded.union(*(known.get(n, ()) for n in names_of(item.operands)))
+            )
         found: frozenset[str] = frozenset()
-        for name in _names(item.operands[1:]):
+        for name in names_of(item.operands[1:]):
             found |= known.get(name, frozenset())
             if name in self.spaces or name in self.params:
                 found |= {name}
@@ -196,20 +183,35 @@ def _orders(item: p.Instruction) -> bool:
     return item.opcode in _MEETINGS or (item.opcode == "cp" and any(each.startswith("wait") for each in item.modifiers))
 
 
+def successors_of(body: Sequence[p.Instruction | p.Label]) -> list[list[int]]:
+    """What may follow each instruction; of a jump through a table any label."""
+    labels = {each.name: number for number, each in enumerate(body) if isinstance(each, p.Label)}
+    found: list[list[int]] = []
+    for number, item in enumerate(body):
+        following = [number + 1] if number + 1 < len(body) else []
+        if isinstance(item, p.Instruction) and item.opcode in ("bra", "brx", "ret", "exit", "trap"):
+            goes_on = following if item.guard is not None else []
+            named = [labels[each.name] for each in item.operands if isinstance(each, p.Name) and each.name in labels]
+            jumps = list(labels.values()) if item.opcode == "brx" or "idx" in item.modifiers else named
+            following = [*goes_on, *(jumps if item.opcode in ("bra", "brx") else [])]
+        found.append(following)
+    return found
+
+
 def _place(address: p.Address) -> str:
     base = address.base.name if isinstance(address.base, p.Name) else UNKNOWN
     return f"{base}+{address.offset}"
 
 
-def _names(operands: Sequence[p.Operand]) -> Iterator[str]:
+def names_of(operands: Iterable[p.Operand]) -> Iterator[str]:
     for each in operands:
         if isinstance(each, p.Name):
             yield each.name
         elif isinstance(each, p.Address):
-            yield from _names((each.base,))
+            yield from names_of((each.base,))
         elif isinstance(each, p.Vector):
-            yield from _names(each.items)
+            yield from names_of(each.items)
         elif isinstance(each, p.Pair):
-            yield from _names((each.first, each.second))
+            yield from names_of((each.first, each.second))
         elif isinstance(each, p.Negated):
-            yield from _names((each.operand,))
+            yield from names_of((each.operand,))

@@ -9,12 +9,11 @@ Cost    that of exploring each kernel
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-
-import numpy as np
+from pathlib import PurePath
 
 from tidegate.assumptions import (
     ALIGNED,
@@ -27,34 +26,35 @@ from tidegate.assumptions import (
     UNIFORM,
     Assumption,
 )
-from tidegate.diag import BadInput, Finding, Label, Span, closest
-from tidegate.footprint.arithmetic import Range
+from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span, closest
 from tidegate.graph.model import SyncGraph
-from tidegate.graph.plan import Plan
+from tidegate.graph.plan import Change, Delete, Edit, Plan
+from tidegate.hints import in_ptx
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
 from tidegate.hosts.isa.explore import explore
-from tidegate.hosts.isa.values import GLOBAL, NO_TAGS, Value, number, symbol
 from tidegate.hosts.ptx import model as p
 from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.global_order import find_global_order
+from tidegate.hosts.ptx.launched import full, given_by
 from tidegate.hosts.ptx.lower import lower
+from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.places import Place, find_places
-from tidegate.hosts.ptx.types import type_of
-from tidegate.index import WORKGROUP, Name, names
+from tidegate.hosts.ptx.write import MEETINGS, TextEdit, is_synchronization, write_ptx
 from tidegate.targets import Target, known_targets, load_target
 
 MOST_THREADS = 1024
 MOST_CALLS = 4  # calls that are named with a place
-AXES = "xyz"
+GRID = ("%ctaid", "%nctaid")
 
 
 @dataclass(frozen=True, slots=True)
 class Ptx:
     """A file: its module, and the kernel that is meant; an empty name means all.
 
+    `grid`: how many blocks the launch has in each direction, if that is known.
     `notes`: what more is to be said of places in a function; `by`: the compiler, where the file is no PTX itself;
     `arguments`: values of parameters, by number from 0 or by name, as the launch will pass them.
     """
@@ -64,6 +64,7 @@ class Ptx:
     module: p.Module
     chosen: str = ""
     block: tuple[int, ...] = ()
+    grid: tuple[int, ...] = ()
     notes: Mapping[tuple[str, Span], tuple[str, ...]] = field(default_factory=dict)
     by: str = ""
     arguments: Mapping[str, int] = field(default_factory=dict)
@@ -100,6 +101,9 @@ class PtxProgram:
     def said(self) -> tuple[str, ...]:
         shape = "x".join(map(str, self.launch.shape))
         found = [f"for blocks of {shape} threads, {self.launch.waves} warps"]
+        if self.ptx.grid:
+            blocks = prod(self.ptx.grid)
+            found.append(f"for grids of {_text(self.ptx.grid)} block{'s' * (blocks != 1)}")
         if self.ptx.arguments:
             given = ", ".join(f"{name} = {value}" for name, value in self.ptx.arguments.items())
             found.append(f"for launches with argument{'s' * (len(self.ptx.arguments) > 1)} {given}")
@@ -149,8 +153,37 @@ class PtxProgram:
         """Barriers that may order global memory, of which no graph knows."""
         return find_global_order(self.function, {each.name: each.space for each in self.ptx.module.variables})
 
+    @cached_property
+    def instructions(self) -> dict[Span, p.Instruction]:
+        """By their places. In CUDA source several stand in one."""
+        return {each.at: each for each in self.function.body if isinstance(each, p.Instruction)}
+
     def possible(self, plan: Plan) -> Plan:
-        return plan
+        """Without edits of barriers that give a result, that may order global memory, or that bring lanes together
+        for instructions which ask for that; without waits that go: how copies end that nobody waits for is not said."""
+
+        def stays(edit: Edit) -> bool:
+            at = self.graph.points[edit.point].at if isinstance(edit, Delete | Change) else NOWHERE
+            item = self.instructions.get(at)
+            if item is None or at in self.held or not is_synchronization(item):
+                return True
+            if isinstance(edit, Delete):
+                return item.opcode == "cp" or ("warp" in item.modifiers and self.needs_lanes)
+            return "wait_group" not in item.modifiers
+
+        return Plan(tuple(each for each in plan.edits if not stays(each)))
+
+    @cached_property
+    def needs_lanes(self) -> bool:
+        """Whether some instruction asks that the lanes of a warp come to it together, or who is there."""
+        found = (each for each in self.function.body if isinstance(each, p.Instruction) and each.opcode not in MEETINGS)
+        return any("aligned" in each.modifiers or each.opcode == "activemask" for each in found)
+
+    def rewritten(self, edits: Sequence[TextEdit]) -> PtxProgram:
+        """This kernel, as it is read from the text with these edits."""
+        text = write_ptx(self.ptx.text, edits)
+        ptx = replace(self.ptx, text=text, module=parse_ptx(text, self.ptx.file), chosen=self.function.name)
+        return next(iter(programs_of(ptx, self.target.name)))
 
     def with_sources(self, finding: Finding) -> Finding:
         """With the lines of the PTX, if it stands in the source, or of the source, if it stands in the PTX."""
@@ -159,14 +192,29 @@ class PtxProgram:
             more = dict.fromkeys(note for at in places for note in self.ptx.notes.get((self.function.name, at), ()))
         else:
             more = dict.fromkeys(filter(None, map(self._source_of, places)))
+        finding = in_ptx(finding)
         return replace(finding, notes=(*finding.notes, *more)) if more else finding
+
+    def beside(self, at: Span) -> str:
+        """The statement of the kernel, whatever functions were inlined there."""
+        place = self.place_of(at)
+        outer = place.chain[-1] if place is not None else None
+        return f"{PurePath(outer.file).name}:{outer.line}" if outer is not None and outer.line else ""
+
+    def place_of(self, at: Span) -> Place | None:
+        """Where an instruction comes from, as its compiler notes in PTX that was given as such."""
+        is_own = not self.ptx.notes and 0 < at.line < len(self._places)
+        return self._places[at.line] if is_own else None
 
     def _source_of(self, at: Span) -> str:
         """Where a line of PTX comes from, as its compiler notes."""
-        place = self._places[at.line] if 0 < at.line < len(self._places) else None
+        place = self.place_of(at)
         if place is None:
             return ""
-        calls = "".join(f", inlined at {each.file}:{each.line}" for each in place.chain[1:MOST_CALLS])
+        chain = place.chain
+        if len(chain) > MOST_CALLS:  # the kernel's own statement is the last
+            chain = [*chain[: MOST_CALLS - 1], chain[-1]]
+        calls = "".join(f", inlined at {each.file}:{each.line}" for each in chain[1:])
         return f"line {at.line} comes from {place.file}:{place.line}{calls}"
 
     @cached_property
@@ -183,7 +231,7 @@ def programs_of(ptx: Ptx, asked: str | None) -> list[PtxProgram]:
 def _program(ptx: Ptx, function: p.Function, target: Target, named: str) -> PtxProgram:
     launch = Launch(_shape(ptx, function), target.lanes or 32)
     code = lower(function, ptx.module, target.lds.bytes or 232448)
-    given, ranges = given_by(launch, code, function, _arguments(ptx, function))
+    given, ranges = given_by(launch, code, function, _arguments(ptx, function), _grid(ptx, function))
     blocks = find_blocks(code)
     explored = explore(blocks, given, ranges, launch.lanes)
     group = _group(code, explored, launch)
@@ -209,7 +257,7 @@ def _group(code: m.Code, explored: n.Explored, launch: Launch) -> int:
 def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
     """What the launch says, and the text: `.reqntid` is a demand (11.4)."""
     asked, wanted = ptx.block, function.threads
-    if wanted and asked and _full(wanted) != _full(asked):
+    if wanted and asked and full(wanted) != full(asked):
         said = f"`{ptx.shown(function.name)}` asks for blocks of {_text(wanted)} threads, not {_text(asked)}"
         raise BadInput(Finding("TG022", said, (Label(function.at),)))
     shape = asked or wanted
@@ -249,34 +297,24 @@ def _arguments(ptx: Ptx, function: p.Function) -> dict[str, int]:
     return found
 
 
-def parse_arguments(texts: Iterable[str]) -> dict[str, int]:
-    """`n=4096`, `4=0x1000`."""
-    found: dict[str, int] = {}
-    for each in texts:
-        name, _, value = each.partition("=")
-        if not name or not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}", value):
-            help_ = "as in `--arg 2=4096`: a parameter's number or name, and an integer from 0"
-            raise BadInput(Finding("TG022", f"`{each[:80]}` is not the value of an argument", (), help=help_))
-        found[name] = int(value, 0) if value[:2].lower() == "0x" else int(value)
-    return found
-
-
-def _full(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (*shape, 1, 1, 1)[:3]
+def _grid(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
+    """Raises `BadInput` for a kernel that does not ask: the verdict would name a grid on which it does not depend."""
+    asks = any(
+        each.name.startswith(GRID)
+        for item in function.body
+        if isinstance(item, p.Instruction)
+        for each in item.operands
+        if isinstance(each, p.Name)
+    )
+    if ptx.grid and not asks:
+        said = f"`--grid` has no effect: `{ptx.shown(function.name)}` does not ask how many blocks there are"
+        help_ = "leave it out: what is proved holds for any number of blocks"
+        raise BadInput(Finding("TG022", said, (Label(function.at),), help=help_))
+    return ptx.grid
 
 
 def _text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
-
-
-def parse_block(text: str) -> tuple[int, ...]:
-    """`256`, `16x16`, `8x8x4`."""
-    parts = text.lower().replace(",", "x").split("x")
-    # Of numbers with more digits Python converts none, and no block has so many threads.
-    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r" *0*[1-9][0-9]{0,8} *", each) for each in parts):
-        help_ = "as in `--block 256` or `--block 16x16`"
-        raise BadInput(Finding("TG022", f"`{text[:80]}` is not a block shape", (), help=help_))
-    return tuple(map(int, parts))
 
 
 def _target(named: str, asked: str | None) -> tuple[Target, str]:
@@ -298,71 +336,6 @@ def _number(target: Target) -> int:
 
 def _digits(name: str) -> int:
     return int("".join(re.findall("[0-9]", name))[:9] or 0)
-
-
-def given_by(
-    launch: Launch, code: m.Code, function: p.Function, arguments: Mapping[str, int]
-) -> tuple[dict[str, Value], dict[str, Range]]:
-    """What special registers, arguments and addresses of arrays hold."""
-    threads, shape = launch.threads, _full(launch.shape)
-    linear = np.arange(threads, dtype=np.int64)
-    lane = linear % launch.lanes
-    bit = np.left_shift(1, lane)
-    found = {
-        "%tid.x": number(linear % shape[0], threads),
-        "%tid.y": number(linear // shape[0] % shape[1], threads),
-        "%tid.z": number(linear // (shape[0] * shape[1]), threads),
-        "%laneid": number(lane, threads),
-        "%lanemask_eq": number(bit, threads),
-        "%lanemask_lt": number(bit - 1, threads),
-        "%lanemask_le": number(2 * bit - 1, threads),
-        "%lanemask_gt": number((1 << launch.lanes) - 2 * bit, threads),
-        "%lanemask_ge": number((1 << launch.lanes) - bit, threads),
-    }
-    ranges: dict[str, Range] = {}
-    most = (1 << 31) - 1
-    for place, axis in enumerate(AXES):
-        found[f"%ntid.{axis}"] = number(shape[place], threads)
-        found[f"%ctaid.{axis}"] = symbol(Name(WORKGROUP[place]), threads)
-        found[f"%nctaid.{axis}"] = symbol(Name(f"%blocks_{axis}"), threads)
-        ranges[WORKGROUP[place]], ranges[f"%blocks_{axis}"] = (0, most), (1, most)
-    for array in code.arrays:
-        found[f"&{array.name}"] = Value(number(array.base, threads).base, tags=frozenset((array.name,)))
-    wanted = {each.name for op in code.ops for each in m.operands_of(op.action) if isinstance(each, m.Given)}
-    taken = {name for value in found.values() for name in names(value.plus)}
-    for name in sorted(wanted):
-        if (known := _known_argument(name, arguments)) is not None:
-            found[name] = number(known, threads)
-        elif name.startswith("param "):
-            plain = _symbol(name, function.name)
-            # Another type at the same place, of a sign or of a part of the bits, is another number.
-            while plain in taken:
-                plain += "_" + name.rsplit(" ", 1)[1]
-            taken.add(plain)
-            tags = frozenset((GLOBAL,)) if name.endswith("64") else NO_TAGS
-            found[name] = symbol(Name(plain), threads, tags)
-    return found, ranges
-
-
-def _known_argument(given: str, arguments: Mapping[str, int]) -> int | None:
-    """The number that a load of a parameter gives; None where it is not known, or means a part of it or a float."""
-    if not given.startswith("param "):
-        return None
-    _, place, kind = given.split(" ")
-    name, _, offset = place.partition("+")
-    value, loaded = arguments.get(name), type_of(kind.removesuffix("_wide"))
-    if value is None or offset != "0" or loaded is None or not loaded.is_integer:
-        return None
-    return value if value < 1 << loaded.bits - 1 else None
-
-
-def _symbol(given: str, function: str) -> str:
-    """`param gemm_param_2+0 u32` is `%param_2`."""
-    _, place, _ = given.split(" ")
-    name, _, offset = place.partition("+")
-    plain = name.removeprefix(f"{function}_")
-    plain = "".join(each if each.isalnum() or each == "_" else "_" for each in plain)
-    return f"%{plain}" if offset == "0" else f"%{plain}_{offset}"
 
 
 def pick(ptx: Ptx, name: str) -> str:

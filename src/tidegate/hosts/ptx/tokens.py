@@ -47,7 +47,7 @@ class Cursor:
                 at = Span(self.file, line, place - begin + 1, place - begin + 2)
                 raise BadInput(Finding("TG001", f"`{text[place]!a}` is not PTX", (Label(at),)))
             kind, found = str(match.lastgroup), match.group()
-            if kind == "line":
+            if kind == "line" or found == "\\\n":
                 line, begin = line + 1, match.end()
             elif kind == "comment":
                 line += found.count("\n")

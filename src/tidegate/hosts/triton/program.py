@@ -122,6 +122,9 @@ class TritonProgram:
 
         return Plan(tuple(each for each in plan.edits if not stays(each)))
 
+    def beside(self, at: Span) -> str:
+        return ""  # lines of TTGIR name their source themselves
+
     def with_sources(self, finding: Finding) -> Finding:
         """A finding with the lines of the Triton source that its places come from, and a way out that TTGIR has."""
         if finding.code == "TG108":

@@ -120,6 +120,9 @@ class WaveProgram:
         number = next((n for n, each in enumerate(self.built.nodes) if each is node), None)
         return points[number].at if number is not None else Span(f"{self.name}.wave", 0, 0, 0)
 
+    def beside(self, at: Span) -> str:
+        return ""  # its lines are those of the source
+
     def with_sources(self, finding: Finding) -> Finding:
         """A finding with the nodes that it is about: one line of the source becomes many of them."""
         if finding.code == "TG108":
