@@ -20,7 +20,8 @@ from statistics import median
 
 from tidegate.diag import BadInput
 from tidegate.hosts.ptx.parse import parse_ptx
-from tidegate.hosts.ptx.program import Ptx, parse_block, programs_of
+from tidegate.hosts.isa.launching import parse_block
+from tidegate.hosts.ptx.program import Ptx, programs_of
 from tidegate.verify.verify import verify
 
 _BARRIER = re.compile(r"\s*(@!?%p\d+\s+)?bar(rier)?\.(cta\.)?sync\b")

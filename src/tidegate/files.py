@@ -166,7 +166,8 @@ def _from_ptx(text: str, file: str, name: str, block: str | None, arguments: Seq
     from dataclasses import replace
 
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.ptx.program import Ptx, parse_arguments, parse_block, pick
+    from tidegate.hosts.isa.launching import parse_block
+    from tidegate.hosts.ptx.program import Ptx, parse_arguments, pick
 
     shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
     ptx = Ptx(file, text, parse_ptx(text, file), block=shape, arguments=given)
@@ -187,7 +188,8 @@ def _from_cuda(
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.cuda.sourced import with_source_places
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.ptx.program import Ptx, parse_arguments, parse_block, pick
+    from tidegate.hosts.isa.launching import parse_block
+    from tidegate.hosts.ptx.program import Ptx, parse_arguments, pick
 
     shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
     instance = name if "<" in name else ""

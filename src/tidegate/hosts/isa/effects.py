@@ -47,14 +47,46 @@ class Effects:
 
     # --- memory ---
 
-    def touch(self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, node: n.Node) -> None:
+    def touch(
+        self,
+        op: m.Op,
+        touch: m.Touch,
+        address: Value,
+        stored: Value | None,
+        mask: Mask,
+        node: n.Node,
+        waves: n.Waves = None,
+    ) -> None:
         """The steps are the same wherever the operation meets the same values: each round of a loop does."""
         key = (id(op), address.key, None if stored is None else stored.key, mask.may.tobytes(), mask.sure.tobytes())
         steps = self.known.get(key)
         if steps is None:
             steps = self.known[key] = []
             self.steps_of(op, touch, address, stored, mask, steps)
+        if touch.counter and not steps:
+            node.steps.append(n.Counted(op, touch.counter, waves))
+        if waves is not None:
+            steps = [replace(each, waves=waves) if isinstance(each, n.Access) else each for each in steps]
+        if touch.counter:  # all of them are kept: each may be in flight while those before it are over
+            node.steps.extend(replace(each, counts=not place) for place, each in enumerate(steps))  # type: ignore[arg-type]
+            return
         node.steps.extend(self.told_twice(touch, steps, node) if address.among else steps)
+
+    def waves_of(self, state: State) -> n.Waves:
+        """The waves that are here, of a program whose instructions are those of waves; empty: nobody knows which."""
+        if not self.code.by_wave or state.is_whole:
+            return None
+        may, sure = (_waves_in(each, self.lanes) for each in (state.arm.mask.may, state.arm.mask.sure))
+        return tuple(int(each) for each in np.flatnonzero(may)) if (may == sure).all() else ()
+
+    def count_or_wait(
+        self, op: m.Op, action: m.Count | m.Touch | m.WaitCounts, state: State, node: n.Node
+    ) -> None:
+        waves = self.waves_of(state)
+        if isinstance(action, m.WaitCounts):
+            self.synchronize(node, n.WaitCounts(op, action.counts, waves))
+        elif not isinstance(action, m.Touch) or action.counted:
+            node.steps.append(n.Counted(op, action.counter, waves))
 
     def told_twice(self, touch: m.Touch, steps: list[n.Step], node: n.Node) -> list[n.Step]:
         """Of accesses that may touch the same places, the first two between meetings: others meet no one else.
@@ -74,6 +106,7 @@ class Effects:
         self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, steps: list[n.Step]
     ) -> None:
         tags = NO_TAGS if ANYWHERE in address.tags else address.tags & self.arrays.keys()
+        tags = frozenset(self.arrays) if self.code.absolute else tags
         if touch.space == "any" and not tags:
             if not self.code.has_generic or (address.tags == {GLOBAL} and address.is_known):
                 return  # no address of shared memory can have come here
@@ -158,7 +191,7 @@ class Effects:
         for name in homes:
             array = self.arrays[name]
             inside = (base >= array.base) & (base + touch.bytes <= array.base + array.bytes)
-            if len(homes) == 1 and tags:
+            if len(homes) == 1 and (tags or self.code.absolute):
                 mine = known
                 outside = known & ~inside
                 if address.plus == ZERO and outside.any():
@@ -234,8 +267,10 @@ class Effects:
             if wanted != whole or not state.root.sure.all():
                 self.problem(op, "a barrier for some of the block's threads")
                 return
-        if mask.whole:
-            self.synchronize(node, n.Barrier(op))
+        assert isinstance(op.action, m.Meet)
+        waves = self.waves_of(state)
+        if mask.whole or waves:
+            self.synchronize(node, n.Barrier(op, op.action.part, None if mask.whole else waves))
             return
         self.missing(op, state, mask, blocks)
 
@@ -369,6 +404,11 @@ class Effects:
             certain = [step for step in node.steps if self.is_of_all_who_copy(step)]
             self.out.parts_wait |= len(certain) < len(node.steps)
             node.steps = certain
+
+
+def _waves_in(lanes: Truths, size: int) -> Truths:
+    found: Truths = np.pad(lanes, (0, -len(lanes) % size)).reshape(-1, size).any(axis=1)
+    return found
 
 
 def _all_or(mask: Mask) -> tuple[bool, ...] | None:

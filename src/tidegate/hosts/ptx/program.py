@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 
 import numpy as np
 
@@ -36,19 +35,18 @@ from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
 from tidegate.hosts.isa.explore import explore
+from tidegate.hosts.isa.launching import AXES, choose_shape, full_shape
+from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
+from tidegate.hosts.isa.sources import Place, find_places
 from tidegate.hosts.isa.values import GLOBAL, NO_TAGS, Value, number, symbol
 from tidegate.hosts.ptx import model as p
 from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.global_order import find_global_order
 from tidegate.hosts.ptx.lower import lower
-from tidegate.hosts.ptx.places import Place, find_places
 from tidegate.hosts.ptx.types import type_of
 from tidegate.index import WORKGROUP, Name, names
 from tidegate.targets import Target, known_targets, load_target
 
-MOST_THREADS = 1024
-MOST_CALLS = 4  # calls that are named with a place
-AXES = "xyz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +105,10 @@ class PtxProgram:
             found.append(f"compiled by {self.ptx.by} for {self.ptx.module.target}")
         if self.named:
             found.append(f"the file names `{self.named}`; treated as `{self.target.name}`")
-        if self.explored.touches:
-            exact, total = self.explored.exact, self.explored.touches
-            found.append(f"{exact} of {total} instructions that touch shared memory have exact addresses")
+        found += exact_said(self.explored)
         if self.graph.lanes < self.launch.lanes:
             found.append(f"lanes meet in groups of {self.graph.lanes}, which are treated as waves")
-        if doubled := len(self.explored.doubled):
-            what = "instruction writes" if doubled == 1 else "instructions write"
-            found.append(f"{doubled} {what} the same bytes from several lanes of a warp: assumed to be one value")
+        found += doubled_said(self.explored, "warp")
         return tuple(found)
 
     @property
@@ -128,21 +122,13 @@ class PtxProgram:
 
     @cached_property
     def unmodelled(self) -> tuple[str, ...]:
-        found = dict.fromkeys(f"{each.text} (line {each.op.at.line})" for each in self.explored.problems)
+        found = reasons_of(self.explored)
         if self.function.clusters:
             found["blocks of a cluster, which are not modelled"] = None
         return tuple(found)
 
     def findings(self) -> list[Finding]:
-        """Mistakes that exploring shows, and what was taken for more than it may be."""
-        found = []
-        for each in self.explored.problems:
-            if each.code:
-                found.append(Finding(each.code, each.text, (Label(each.op.at),)))
-            else:
-                found.append(Finding("TG407", each.text, (Label(each.op.at, "nothing else is proved"),)))
-        found += [Finding("TG403", each.text, (Label(each.op.at),)) for each in self.explored.notes]
-        return found
+        return findings_of(self.explored)
 
     @cached_property
     def held(self) -> frozenset[Span]:
@@ -154,20 +140,11 @@ class PtxProgram:
 
     def with_sources(self, finding: Finding) -> Finding:
         """With the lines of the PTX, if it stands in the source, or of the source, if it stands in the PTX."""
+        if not self.ptx.notes:
+            return with_lines(finding, self._places)
         places = dict.fromkeys(each.at for each in finding.labels)
-        if self.ptx.notes:
-            more = dict.fromkeys(note for at in places for note in self.ptx.notes.get((self.function.name, at), ()))
-        else:
-            more = dict.fromkeys(filter(None, map(self._source_of, places)))
+        more = dict.fromkeys(note for at in places for note in self.ptx.notes.get((self.function.name, at), ()))
         return replace(finding, notes=(*finding.notes, *more)) if more else finding
-
-    def _source_of(self, at: Span) -> str:
-        """Where a line of PTX comes from, as its compiler notes."""
-        place = self._places[at.line] if 0 < at.line < len(self._places) else None
-        if place is None:
-            return ""
-        calls = "".join(f", inlined at {each.file}:{each.line}" for each in place.chain[1:MOST_CALLS])
-        return f"line {at.line} comes from {place.file}:{place.line}{calls}"
 
     @cached_property
     def _places(self) -> list[Place | None]:
@@ -208,25 +185,7 @@ def _group(code: m.Code, explored: n.Explored, launch: Launch) -> int:
 
 def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
     """What the launch says, and the text: `.reqntid` is a demand (11.4)."""
-    asked, wanted = ptx.block, function.threads
-    if wanted and asked and _full(wanted) != _full(asked):
-        said = f"`{ptx.shown(function.name)}` asks for blocks of {_text(wanted)} threads, not {_text(asked)}"
-        raise BadInput(Finding("TG022", said, (Label(function.at),)))
-    shape = asked or wanted
-    if not shape:
-        most = f", at most {_text(function.most)}" if function.most else ""
-        message = (
-            f"how many threads does a block of `{ptx.shown(function.name)}` have? Its addresses depend on this{most}"
-        )
-        help_ = "state it: `--block 256`, or `--block 16x16`"
-        raise BadInput(Finding("TG022", message, (Label(function.at),), help=help_))
-    threads = prod(shape)  # of Python's numbers, which do not wrap around
-    most_threads = prod(function.most) if function.most else MOST_THREADS
-    if not 0 < threads <= min(most_threads, MOST_THREADS):
-        largest = min(most_threads, MOST_THREADS)
-        message = f"a block of {_text(shape)} threads: `{ptx.shown(function.name)}` takes at most {largest}"
-        raise BadInput(Finding("TG022", message, (Label(function.at),)))
-    return shape
+    return choose_shape(ptx.shown(function.name), function.at, ptx.block, function.threads, function.most)
 
 
 def _arguments(ptx: Ptx, function: p.Function) -> dict[str, int]:
@@ -261,24 +220,6 @@ def parse_arguments(texts: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def _full(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (*shape, 1, 1, 1)[:3]
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
-
-
-def parse_block(text: str) -> tuple[int, ...]:
-    """`256`, `16x16`, `8x8x4`."""
-    parts = text.lower().replace(",", "x").split("x")
-    # Of numbers with more digits Python converts none, and no block has so many threads.
-    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r" *0*[1-9][0-9]{0,8} *", each) for each in parts):
-        help_ = "as in `--block 256` or `--block 16x16`"
-        raise BadInput(Finding("TG022", f"`{text[:80]}` is not a block shape", (), help=help_))
-    return tuple(map(int, parts))
-
-
 def _target(named: str, asked: str | None) -> tuple[Target, str]:
     """The target of a file: what is written for an architecture runs on those after it (PTX ISA 11.1.2)."""
     if asked is not None:
@@ -304,7 +245,7 @@ def given_by(
     launch: Launch, code: m.Code, function: p.Function, arguments: Mapping[str, int]
 ) -> tuple[dict[str, Value], dict[str, Range]]:
     """What special registers, arguments and addresses of arrays hold."""
-    threads, shape = launch.threads, _full(launch.shape)
+    threads, shape = launch.threads, full_shape(launch.shape)
     linear = np.arange(threads, dtype=np.int64)
     lane = linear % launch.lanes
     bit = np.left_shift(1, lane)
