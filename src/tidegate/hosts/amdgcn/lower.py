@@ -241,7 +241,7 @@ class _Lower:
             and isinstance(base, a.Registers)
             and facts.arguments.issuperset(base.names)
             and isinstance(offset, a.Number)
-            and not item.name.endswith(("8", "16", "96"))
+            and not item.name.startswith(("s_load_u", "s_load_i"))
             and not item.modifiers
         )
         if is_argument:

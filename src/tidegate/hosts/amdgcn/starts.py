@@ -57,6 +57,7 @@ class Starts:
         out.add(m.Compare("exec", "eq", m.Constant(0), m.Constant(0)))
         out.add(m.Compute("v0", "copy", (m.Given(f"%packed{min(max(wide, 0), 2)}"),)))
         free = self._user()[""]
+        out.add(m.Forget(tuple(f"s{each}" for each in range(free)), (), True, ""))  # the same for all waves
         offset = settings.get("user_sgpr_kernarg_preload_offset", 0)
         length = min(settings.get("user_sgpr_kernarg_preload_length", 0), MOST_PRELOADED)
         for number in range(length):
