@@ -124,8 +124,8 @@ def judge_one(path: Path, kernel: str, block: str, arguments: Sequence[str]) -> 
     """Verdict and reason, as `check FILE::KERNEL --block SHAPE` gives them."""
     from tidegate.diag import BadInput
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.isa.launching import parse_block
-    from tidegate.hosts.ptx.program import Ptx, parse_arguments, programs_of
+    from tidegate.hosts.isa.launching import parse_arguments, parse_block
+    from tidegate.hosts.ptx.program import Ptx, programs_of
     from tidegate.passes import check_session
     from tidegate.session import Session
 

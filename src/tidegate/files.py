@@ -1,4 +1,4 @@
-"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs, Triton's TTGIR, PTX, CUDA.
+"""Programs from files: `.tide` kernels, traced Python, `.sync` graphs, Triton's TTGIR, PTX, CUDA, AMDGCN assembly.
 
 Needs   a path, perhaps with `::name` behind it
 Gives   kernels or a graph, with what is needed to show their source
@@ -26,6 +26,7 @@ from tidegate.language.ops import Kernel
 from tidegate.limits import check_compiled, check_instructions, check_size, check_waves
 
 if TYPE_CHECKING:
+    from tidegate.hosts.amdgcn.program import Amdgcn
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.ptx.program import Ptx
     from tidegate.hosts.triton.read import Ttgir
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 << 20
 MAX_COMPILED = 4 << 20
 CUDA = (".cu", ".cuh")
-READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx`, `.cu` and `.py` files"
+ASSEMBLY = (".s", ".amdgcn")
+ONLY_CHECKED = {".ptx": "PTX"} | dict.fromkeys(CUDA, "CUDA source") | dict.fromkeys(ASSEMBLY, "AMDGCN assembly")
+READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx`, `.cu`, `.s`, `.amdgcn` and `.py` files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Loaded:
     reference: Reference | None = None
     ttgir: Ttgir | None = None
     ptx: Ptx | None = None
+    amdgcn: Amdgcn | None = None
 
 
 def load(
@@ -71,7 +75,8 @@ def load(
     parameters, for final instructions; `cuda`: how CUDA source is compiled to those.
 
     `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
-    is taken for one that is going to be edited. `takes_ptx`: whether the command says what of PTX is not modelled.
+    is taken for one that is going to be edited. `takes_ptx`: whether the command says what of PTX, or of assembly, is
+    not modelled.
     """
     file, _, name = where.partition("::")
     path = Path(file)
@@ -86,11 +91,12 @@ def load(
         loaded = _from_text(read_text(path, file), file, suffix)
     elif suffix in (".ttgir", ".mlir"):
         return _from_ttgir(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), as_compiled)
-    elif suffix in (".ptx", *CUDA):
+    elif suffix in ONLY_CHECKED:
         if not takes_ptx:
             help = f"`tidegate check {file} --block 256`; with `--advice` it says which barriers could go"
-            what = "PTX" if suffix == ".ptx" else "CUDA source"
-            _fail(file, f"{what} is only checked: this command does not take it", help)
+            _fail(file, f"{ONLY_CHECKED[suffix]} is only checked: this command does not take it", help)
+        if suffix in ASSEMBLY:
+            return _from_amdgcn(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), block, arguments)
         if suffix in CUDA:
             return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, block, cuda, arguments)
         return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), block, arguments)
@@ -165,9 +171,9 @@ def _from_ttgir(text: str, file: str, name: str, as_compiled: bool) -> Loaded:
 def _from_ptx(text: str, file: str, name: str, block: str | None, arguments: Sequence[str]) -> Loaded:
     from dataclasses import replace
 
+    from tidegate.hosts.isa.launching import parse_arguments, parse_block
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.isa.launching import parse_block
-    from tidegate.hosts.ptx.program import Ptx, parse_arguments, pick
+    from tidegate.hosts.ptx.program import Ptx, pick
 
     shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
     ptx = Ptx(file, text, parse_ptx(text, file), block=shape, arguments=given)
@@ -176,6 +182,22 @@ def _from_ptx(text: str, file: str, name: str, block: str | None, arguments: Seq
     ptx = replace(ptx, chosen=pick(ptx, name)) if name else ptx
     check_instructions([len(each.body) for each in ptx.kernels], file)
     return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
+
+
+def _from_amdgcn(text: str, file: str, name: str, block: str | None, arguments: Sequence[str]) -> Loaded:
+    from dataclasses import replace
+
+    from tidegate.hosts.amdgcn.parse import parse_amdgcn
+    from tidegate.hosts.amdgcn.program import Amdgcn, pick
+    from tidegate.hosts.isa.launching import parse_arguments, parse_block
+
+    shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
+    amdgcn = Amdgcn(file, text, parse_amdgcn(text, file), block=shape, arguments=given)
+    if not amdgcn.assembly.kernels:
+        _fail(file, "the file has no kernel", "a kernel has an `.amdhsa_kernel`, and a label of that name")
+    amdgcn = replace(amdgcn, chosen=pick(amdgcn, name)) if name else amdgcn
+    check_instructions([len(each.body) for each in amdgcn.kernels], file)
+    return Loaded(file, (), None, Sources({file: text}), amdgcn=amdgcn)
 
 
 def _from_cuda(
@@ -187,9 +209,9 @@ def _from_cuda(
     from tidegate.hosts.cuda.compile import compile_cuda
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.cuda.sourced import with_source_places
+    from tidegate.hosts.isa.launching import parse_arguments, parse_block
     from tidegate.hosts.ptx.parse import parse_ptx
-    from tidegate.hosts.isa.launching import parse_block
-    from tidegate.hosts.ptx.program import Ptx, parse_arguments, pick
+    from tidegate.hosts.ptx.program import Ptx, pick
 
     shape, given = parse_block(block) if block is not None else (), parse_arguments(arguments)
     instance = name if "<" in name else ""

@@ -95,7 +95,8 @@ def open_program(
         return _open_file(where, target, as_compiled=as_compiled, takes_ptx=takes_ptx, block=block, cuda=cuda)
     if block is not None or cuda is not None:
         refuse(
-            "`block` and `cuda` belong to PTX and CUDA", "give the path of a `.ptx` or `.cu` file, or leave them out"
+            "`block` and `cuda` belong to PTX, CUDA and assembly",
+            "give the path of a `.ptx`, `.cu` or `.s` file, or leave them out",
         )
     if isinstance(session := getattr(program, "session", None), Session):
         facts = _facts(session.target.name or "none", target) if target is not None else session.target

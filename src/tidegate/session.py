@@ -200,7 +200,7 @@ def sessions_of(loaded: Loaded, target: str | None) -> list[Session]:
     sessions = [Session(each.name, _target_of(each, target), each) for each in loaded.kernels]
     if loaded.graph is not None:
         sessions.append(Session(loaded.graph.name, pick_target(loaded.graph.target, target), None, loaded.graph))
-    hosts = host_programs(loaded.ttgir, loaded.ptx, target)
+    hosts = host_programs(loaded.ttgir, loaded.ptx, loaded.amdgcn, target)
     return [*sessions, *(Session(host.name, host.target, None, graph, host, host.retargeted) for host, graph in hosts)]
 
 

@@ -17,7 +17,7 @@ from tidegate.graph.builder import GraphBuilder
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.index import MACHINE_NAMES, WAVE, ZERO, Compare, Cond, Const, Logic, Name
-from tidegate.language.ops import CommitGroup, Fence, Signal, Value, Wait, WaitCount, WorkgroupBarrier
+from tidegate.language.ops import CommitGroup, ConditionalBarrier, Fence, Signal, Value, Wait, WaitCount, WorkgroupBarrier
 from tidegate.language.types import INDEX
 from tidegate.targets import Target
 
@@ -119,12 +119,21 @@ class _Build:
                 self.step(step)
             return
         b = self.builder
+        if len(steps) == 1 and isinstance(steps[0], n.Barrier) and (half := self.half_of(waves)):
+            b.add(g.Sync(ConditionalBarrier(half)), label=steps[0].op.text, at=steps[0].op.at)
+            return
         branch = b.add(g.Branch(_is_one_of(waves)), 0, 0, label="waves")
         self.to_here(branch, 0)
         for step in steps:
             self.step(step)
         b.add(g.Compute(), label="next")
         self.to_here(branch, 1, len(b.points) - 1)
+
+    def half_of(self, waves: tuple[int, ...]) -> str:
+        """The half of the waves that these are, if they are one."""
+        half, rest = divmod(self.launch.waves, 2)
+        low, high = tuple(range(half)), tuple(range(half, self.launch.waves))
+        return "" if rest or not half else "low" if waves == low else "high" if waves == high else ""
 
     def to_here(self, point: int, place: int, where: int | None = None) -> None:
         old = self.builder.points[point]

@@ -1,7 +1,7 @@
-"""How many threads a block has, as texts and launches say it.
+"""How many threads a block has, and what is passed to it, as texts and launches say it.
 
 Needs   what a user asks for, and what a text demands
-Gives   shapes of blocks, as numbers and as text
+Gives   shapes of blocks, as numbers and as text; values of arguments
 Keeps   what is no shape is `BadInput`; a shape is never guessed
 Cost    constant
 """
@@ -9,6 +9,7 @@ Cost    constant
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import prod
 
 from tidegate.diag import BadInput, Finding, Label, Span
@@ -25,6 +26,18 @@ def parse_block(text: str) -> tuple[int, ...]:
         help_ = "as in `--block 256` or `--block 16x16`"
         raise BadInput(Finding("TG022", f"`{text[:80]}` is not a block shape", (), help=help_))
     return tuple(map(int, parts))
+
+
+def parse_arguments(texts: Iterable[str]) -> dict[str, int]:
+    """`n=4096`, `4=0x1000`."""
+    found: dict[str, int] = {}
+    for each in texts:
+        name, _, value = each.partition("=")
+        if not name or not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}", value):
+            help_ = "as in `--arg 2=4096`: a parameter's number or name, and an integer from 0"
+            raise BadInput(Finding("TG022", f"`{each[:80]}` is not the value of an argument", (), help=help_))
+        found[name] = int(value, 0) if value[:2].lower() == "0x" else int(value)
+    return found
 
 
 def full_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ Cost    that of exploring each kernel
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -205,18 +205,6 @@ def _arguments(ptx: Ptx, function: p.Function) -> dict[str, int]:
             help_ = "an integer from 0 that fits with its sign"
             raise BadInput(Finding("TG022", said, (Label(function.at),), help=help_))
         found[name] = value
-    return found
-
-
-def parse_arguments(texts: Iterable[str]) -> dict[str, int]:
-    """`n=4096`, `4=0x1000`."""
-    found: dict[str, int] = {}
-    for each in texts:
-        name, _, value = each.partition("=")
-        if not name or not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}", value):
-            help_ = "as in `--arg 2=4096`: a parameter's number or name, and an integer from 0"
-            raise BadInput(Finding("TG022", f"`{each[:80]}` is not the value of an argument", (), help=help_))
-        found[name] = int(value, 0) if value[:2].lower() == "0x" else int(value)
     return found
 
 
