@@ -13,6 +13,7 @@ A wave carries out an instruction as one: EXEC says in which of its lanes. Branc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.facts import Facts, find_facts
@@ -44,6 +45,8 @@ _NOTHING = (
 _CALLS = ("s_swappc_b64", "s_setpc_b64", "s_call_b64", "s_cbranch_g_fork", "s_cbranch_i_fork", "s_rfe_b64", "s_add_pc_i64")
 # The number of the register that an instruction names is not the one it works on.
 _INDEXED = ("s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx", "v_movreld", "v_movrelsd", "v_swaprel")
+# What they give differs from wave to wave, or from moment to moment.
+_OF_WAVES = ("s_getreg", "s_memtime", "s_memrealtime", "s_get_", "s_getpc", "s_sendmsg_rtn", "s_barrier")
 _GLOBAL = ("global_", "buffer_", "tbuffer_", "scratch_", "image_", "flat_")
 
 
@@ -76,6 +79,8 @@ class _Lower:
                 out.begin(item, known)
                 self.instruction(item, known)
         out.add(m.End())
+        if out.spills_lost:
+            out.ops = [_without_spill(op) for op in out.ops]
         last = len(out.ops) - 1
         size = self.target.lds.bytes or 65536
         return m.Code(
@@ -225,8 +230,10 @@ class _Lower:
         elif name.startswith(("s_store", "s_buffer_store", "s_atomic", "s_buffer_atomic", "s_atc", "s_dcache")):
             out.forget(item.operands[:1])
         elif not lower_scalar(out, item):
-            out.forget(item.operands[:1], out.operands(item.operands[1:]), uniform=False)
-            out.add(m.Forget(("scc",), out.operands(item.operands[1:]), False))
+            sources = (*out.operands(item.operands[1:]), *out.operands(item.operands[:1]), m.Register("scc"))
+            same = not name.startswith(_OF_WAVES)
+            out.add(m.Forget(("scc",), sources, same, ""))
+            out.forget(item.operands[:1], sources, uniform=same)
 
     def load(self, item: a.Instruction, facts: Facts) -> None:
         """Arguments are the same for all waves, and so is what lies at one address."""
@@ -248,6 +255,14 @@ class _Lower:
             assert isinstance(offset, a.Number)
             for number, register in enumerate(given[0].names):
                 out.add(m.Compute(register, "copy", (m.Given(f"param {offset.value + 4 * number}"),)))
+
+
+def _without_spill(op: m.Op) -> m.Op:
+    """A load of what some other store may have changed."""
+    match op.action:
+        case m.Compute(result=result, operands=(m.Register(name),)) if name.startswith("spill "):
+            return replace(op, action=m.Forget((result,), (), False, ""))
+    return op
 
 
 def _alone(name: str) -> str:

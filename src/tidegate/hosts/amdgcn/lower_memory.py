@@ -39,6 +39,7 @@ _BUFFER = re.compile(r"buffer_load_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwor
 _DIRECT_SIZES = {"ubyte": 1, "sbyte": 1, "ushort": 2, "sshort": 2, "dword": 4, "dwordx3": 12, "dwordx4": 16}
 _LOADS = re.compile(r"(global|buffer|tbuffer|scratch|image)_(load|sample|gather|atomic|bvh)")
 _STORES = re.compile(r"(global|buffer|tbuffer|scratch|image)_(store|atomic)")
+_SPILL = re.compile(r"scratch_(load|store)_(?:dword(?:x[234])?|b(?:32|64|96|128))$")
 _OPERATORS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "min": "min", "max": "max"}
 COPIES = ("global_load_lds", "global_load_async", "cluster_load_async", "global_store_async", "tensor_")
 
@@ -172,6 +173,22 @@ def _copy(out: Lowering, item: a.Instruction, address: m.Operand, size: int, cou
     out.vector(m.Touch("read" if stores else "write", address, offset, size, is_async=True, counter=counter))
 
 
+def lower_spill(out: Lowering, item: a.Instruction) -> bool:
+    """Registers that are put away in a lane's own memory: `scratch_store_b32 off, v1, off offset:8`."""
+    found = _SPILL.match(item.name)
+    offset = item.number("offset")
+    if found is None or offset is None or offset % 4:
+        return False
+    given = [each for each in item.operands if not (isinstance(each, a.Symbol) and each.name == "off")]
+    if len(given) != 1 or not isinstance(given[0], a.Registers):
+        return False
+    for number, register in enumerate(given[0].names):
+        slot = f"spill {offset + 4 * number}"
+        result, source = (register, slot) if found[1] == "load" else (slot, register)
+        out.vector(m.Compute(result, "copy", (m.Register(source),)))
+    return True
+
+
 def lower_global(out: Lowering, item: a.Instruction, counters: Counters, counted: frozenset[str]) -> None:
     """Global, local and texture memory: what comes back, and what counts beside copies. `counted`: counters that
     accesses to shared memory are counted on."""
@@ -184,6 +201,9 @@ def lower_global(out: Lowering, item: a.Instruction, counters: Counters, counted
     returns = not _STORES.match(name) or any(
         word in ("glc", "sc0") or value.startswith("TH_ATOMIC_RETURN") for word, value in item.modifiers
     )
+    spills = name.startswith("scratch_") and lower_spill(out, item)
+    if not spills and name.startswith("scratch_store"):
+        out.spills_lost = True
     counter = ""
     if _LOADS.match(name) and "atomic" not in name and not name.startswith("image"):
         counter = counters.loads
@@ -193,6 +213,6 @@ def lower_global(out: Lowering, item: a.Instruction, counters: Counters, counted
         counter = counters.loads
     if counter in counted:
         out.add(m.Count(counter))
-    if returns:
+    if returns and not spills:
         steady = "atomic" not in name and not name.startswith(("scratch", "image"))
         out.forget(given[:1], out.operands(given[1:]), uniform=steady)

@@ -31,6 +31,7 @@ class Lowering:
     at: Span = NOWHERE
     text: str = ""
     made: int = 0
+    spills_lost: bool = False  # whether a store to a lane's own memory may change any register that lies there
 
     def begin(self, item: a.Instruction, facts: Facts) -> None:
         self.at, self.text, self.facts = item.at, item.text, facts

@@ -152,7 +152,8 @@ class _Build:
                 b.add(g.Compute(), label=label, at=op.at, issues=(g.Issue(counter, 1, 1),))
             case n.WaitCounts(op, counts):
                 b.add(g.Sync(WaitCount(counts)), label=label, at=op.at)
-                self.together(op)
+                if not self.target.fence.waits:
+                    self.together(op)
             case n.Fence(op, waves):
                 b.add(g.Sync(Fence("wave"), waves or ()), label=label, at=op.at)
             case n.Commit(op, _):
