@@ -30,7 +30,7 @@ from tidegate.hosts.isa.values import (
     unknown,
     unsure,
 )
-from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Not, Select, Truth
+from tidegate.index import COMPARISONS, ZERO, Binary, Compare, Cond, Const, Index, Logic, Not, Select, Truth
 
 MOST_NODES = 60  # of a symbol: larger ones say nothing to anybody
 MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
@@ -368,6 +368,11 @@ class Calculator:
             return truth(cond.value, self.threads)
         if size_of(cond, MOST_NODES) > MOST_NODES:
             return unsure(self.threads, True)
+        match cond:  # compilers keep a truth as 0 or 1, and ask later which it is
+            case Compare(op, Select(inner, Const(one), Const(other)), Const(right)):
+                held, left = (COMPARISONS[op](each, right) for each in (one, other))
+                if held != left:
+                    return Pred(np.zeros(self.threads, bool), None, inner if held else self.math.put_cond(Not(inner), {}))
         return Pred(np.zeros(self.threads, bool), None, cond)
 
     def logic(self, operator: str, given: list[Pred]) -> Pred:
