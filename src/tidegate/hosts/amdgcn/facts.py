@@ -65,9 +65,7 @@ def mask_in(register: str, lanes: int) -> str:
     return f"mask {kind}{int(number) // (lanes // 32) * (lanes // 32)}"
 
 
-def find_facts(
-    body: Sequence[a.Instruction | a.Label], lanes: int, arguments: frozenset[str]
-) -> list[Facts | None]:
+def find_facts(body: Sequence[a.Instruction | a.Label], lanes: int, arguments: frozenset[str]) -> list[Facts | None]:
     """Before each item of a body; None where nothing comes to."""
     labels = {item.name: place for place, item in enumerate(body) if isinstance(item, a.Label)}
     found: list[Facts | None] = [None] * len(body)

@@ -42,7 +42,15 @@ _NOTHING = (
     "buffer_wbl2 buffer_inv buffer_gl0_inv buffer_gl1_inv buffer_wbinvl1 buffer_wbinvl1_vol global_wb global_inv "
     "global_wbinv global_prefetch_b8 flat_prefetch_b8"
 ).split()
-_CALLS = ("s_swappc_b64", "s_setpc_b64", "s_call_b64", "s_cbranch_g_fork", "s_cbranch_i_fork", "s_rfe_b64", "s_add_pc_i64")
+_CALLS = (
+    "s_swappc_b64",
+    "s_setpc_b64",
+    "s_call_b64",
+    "s_cbranch_g_fork",
+    "s_cbranch_i_fork",
+    "s_rfe_b64",
+    "s_add_pc_i64",
+)
 # The number of the register that an instruction names is not the one it works on.
 _INDEXED = ("s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx", "v_movreld", "v_movrelsd", "v_swaprel")
 # What they give differs from wave to wave, or from moment to moment.

@@ -24,7 +24,9 @@ from tidegate.targets import Target
 _SIZES = {"b8": 1, "u8": 1, "i8": 1, "b16": 2, "u16": 2, "i16": 2, "b32": 4, "u32": 4, "i32": 4, "f32": 4, "b64": 8}
 _SIZES |= {"u64": 8, "i64": 8, "f64": 8, "b96": 12, "b128": 16, "f16": 4, "bf16": 4}
 _PLAIN = re.compile(r"ds_(read|load|write|store)_([biuf]\d+)(_d16|_d16_hi)?$")
-_PAIR = re.compile(r"ds_(read2|write2|wrxchg2_rtn|load_2addr|store_2addr|storexchg_2addr_rtn)(st64|_stride64)?_b(32|64)$")
+_PAIR = re.compile(
+    r"ds_(read2|write2|wrxchg2_rtn|load_2addr|store_2addr|storexchg_2addr_rtn)(st64|_stride64)?_b(32|64)$"
+)
 _TURNED = re.compile(r"ds_(?:read_b(64|96)_tr_b\d+|load_tr\d+_b(64|96|128))$")
 _ATOMIC = re.compile(
     r"ds_(add|sub|rsub|inc|dec|min|max|min_num|max_num|and|or|xor|mskor|wrxchg|storexchg|cmpst|cmpstore|pk_add|sub_clamp|"

@@ -41,7 +41,9 @@ _TWO = {
 _ONE = {"abs_i32": ("abs", True, "set"), "brev_b32": ("brev", False, ""), "bcnt1_i32_b32": ("popc", False, "set")}
 _IMMEDIATE = {"addk_i32": ("add", "lost"), "addk_co_i32": ("add", "lost"), "mulk_i32": ("mul", "")}
 _LOGIC = re.compile(r"s_(and|or|xor|andn2|orn2|and_not1|or_not1|nand|nor|xnor)_b(32|64)$")
-_SAVE = re.compile(r"s_(and|or|xor|andn1|andn2|orn1|orn2|and_not0|and_not1|or_not0|or_not1|nand|nor|xnor)_saveexec_b(32|64)$")
+_SAVE = re.compile(
+    r"s_(and|or|xor|andn1|andn2|orn1|orn2|and_not0|and_not1|or_not0|or_not1|nand|nor|xnor)_saveexec_b(32|64)$"
+)
 _COMPARE = re.compile(r"s_cmpk?_(eq|lg|lt|le|gt|ge)_([iu])(32|64)$")
 _LOGICAL = {"and": ("and", False, False), "or": ("or", False, False), "xor": ("xor", False, False)}
 _LOGICAL |= {"andn2": ("and", True, False), "orn2": ("or", True, False)}
@@ -64,7 +66,11 @@ def lower_scalar(out: Lowering, item: a.Instruction) -> bool:
         operator, signed, scc = _TWO[name]
         left, right = out.operand(given[1]), out.operand(given[2])
         if operator in ("shl", "shr"):
-            right = m.Constant(right.value & 31) if isinstance(right, m.Constant) else out.compute("and", right, m.Constant(31))
+            right = (
+                m.Constant(right.value & 31)
+                if isinstance(right, m.Constant)
+                else out.compute("and", right, m.Constant(31))
+            )
         _result(out, given[0].first, m.Compute(given[0].first, operator, (left, right), 32, signed, 32), scc)
     elif name in _ONE and len(given) == 2 and isinstance(given[0], a.Registers):
         operator, signed, scc = _ONE[name]

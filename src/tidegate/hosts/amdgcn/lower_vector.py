@@ -151,9 +151,13 @@ def _compare(out: Lowering, item: a.Instruction) -> None:
     given = item.operands
     result: a.Operand = a.Registers(("exec_lo", "exec_hi")[: out.lanes // 32])
     if not is_exec or len(given) > 2:
-        result, given = (a.Registers(("vcc_lo", "vcc_hi")[: out.lanes // 32]), given) if len(given) < 3 else (
-            given[0],
-            given[1:],
+        result, given = (
+            (a.Registers(("vcc_lo", "vcc_hi")[: out.lanes // 32]), given)
+            if len(given) < 3
+            else (
+                given[0],
+                given[1:],
+            )
         )
     truth = out.truth()
     if found is None or len(given) != 2 or item.name.endswith("_sdwa") or not _is_plain(item):

@@ -108,7 +108,9 @@ class Lowering:
     def vector(self, action: m.Action) -> None:
         self.add(action, self.active)
 
-    def compute(self, operator: str, *given: m.Operand, bits: int = 32, signed: bool = False, source: int = 32) -> m.Operand:
+    def compute(
+        self, operator: str, *given: m.Operand, bits: int = 32, signed: bool = False, source: int = 32
+    ) -> m.Operand:
         """A number in between."""
         name = self.fresh()
         self.add(m.Compute(name, operator, given, bits, signed, source))
@@ -117,7 +119,9 @@ class Lowering:
     def copied(self, given: m.Operand) -> m.Operand:
         return given if isinstance(given, m.Constant) else self.compute("copy", given)
 
-    def forget(self, results: tuple[a.Operand, ...], sources: tuple[m.Operand, ...] = (), *, uniform: bool = True) -> None:
+    def forget(
+        self, results: tuple[a.Operand, ...], sources: tuple[m.Operand, ...] = (), *, uniform: bool = True
+    ) -> None:
         """Results that nobody computes."""
         for given in results:
             inner = given.operand if isinstance(given, a.Changed) else given

@@ -193,7 +193,9 @@ def given_by(launch: Launch, code: m.Code, arguments: Mapping[str, int]) -> tupl
     for place, axis in enumerate(AXES):
         found[f"%ctaid.{axis}"] = symbol(Name(WORKGROUP[place]), threads)
         ranges[WORKGROUP[place]] = (0, most if axis == "x" else 65535)
-    for each in sorted({each.name for op in code.ops for each in m.operands_of(op.action) if isinstance(each, m.Given)}):
+    for each in sorted(
+        {each.name for op in code.ops for each in m.operands_of(op.action) if isinstance(each, m.Given)}
+    ):
         if each in arguments:
             found[each] = number(arguments[each], threads)
         elif each.startswith("param "):

@@ -372,7 +372,9 @@ class Calculator:
             case Compare(op, Select(inner, Const(one), Const(other)), Const(right)):
                 held, left = (COMPARISONS[op](each, right) for each in (one, other))
                 if held != left:
-                    return Pred(np.zeros(self.threads, bool), None, inner if held else self.math.put_cond(Not(inner), {}))
+                    return Pred(
+                        np.zeros(self.threads, bool), None, inner if held else self.math.put_cond(Not(inner), {})
+                    )
         return Pred(np.zeros(self.threads, bool), None, cond)
 
     def logic(self, operator: str, given: list[Pred]) -> Pred:

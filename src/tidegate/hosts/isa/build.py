@@ -17,7 +17,16 @@ from tidegate.graph.builder import GraphBuilder
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.index import MACHINE_NAMES, WAVE, ZERO, Compare, Cond, Const, Logic, Name
-from tidegate.language.ops import CommitGroup, ConditionalBarrier, Fence, Signal, Value, Wait, WaitCount, WorkgroupBarrier
+from tidegate.language.ops import (
+    CommitGroup,
+    ConditionalBarrier,
+    Fence,
+    Signal,
+    Value,
+    Wait,
+    WaitCount,
+    WorkgroupBarrier,
+)
 from tidegate.language.types import INDEX
 from tidegate.targets import Target
 
@@ -207,7 +216,11 @@ class _Build:
         return self.target.operations["gather_to_lds"].in_order
 
 
-_BARRIERS: dict[str, WorkgroupBarrier | Signal | Wait] = {"": WorkgroupBarrier(), "arrive": Signal(-1), "depart": Wait(-1)}
+_BARRIERS: dict[str, WorkgroupBarrier | Signal | Wait] = {
+    "": WorkgroupBarrier(),
+    "arrive": Signal(-1),
+    "depart": Wait(-1),
+}
 
 
 def _waves_of(step: n.Step) -> n.Waves:

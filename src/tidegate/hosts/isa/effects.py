@@ -79,9 +79,7 @@ class Effects:
         may, sure = (_waves_in(each, self.lanes) for each in (state.arm.mask.may, state.arm.mask.sure))
         return tuple(int(each) for each in np.flatnonzero(may)) if (may == sure).all() else ()
 
-    def count_or_wait(
-        self, op: m.Op, action: m.Count | m.Touch | m.WaitCounts, state: State, node: n.Node
-    ) -> None:
+    def count_or_wait(self, op: m.Op, action: m.Count | m.Touch | m.WaitCounts, state: State, node: n.Node) -> None:
         waves = self.waves_of(state)
         if isinstance(action, m.WaitCounts):
             self.synchronize(node, n.WaitCounts(op, action.counts, waves))

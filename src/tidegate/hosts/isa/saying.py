@@ -47,7 +47,9 @@ def doubled_said(explored: n.Explored, wave: str) -> list[str]:
 
 def with_lines(finding: Finding, places: list[Place | None]) -> Finding:
     """With where its lines come from, as the compiler notes."""
-    more = dict.fromkeys(filter(None, (_source_of(each, places) for each in dict.fromkeys(each.at for each in finding.labels))))
+    more = dict.fromkeys(
+        filter(None, (_source_of(each, places) for each in dict.fromkeys(each.at for each in finding.labels)))
+    )
     return replace(finding, notes=(*finding.notes, *more)) if more else finding
 
 

@@ -48,7 +48,6 @@ from tidegate.index import WORKGROUP, Name, names
 from tidegate.targets import Target, known_targets, load_target
 
 
-
 @dataclass(frozen=True, slots=True)
 class Ptx:
     """A file: its module, and the kernel that is meant; an empty name means all.
