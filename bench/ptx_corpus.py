@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import median
 
 from tidegate.diag import BadInput
-from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.isa.launching import parse_block
+from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.program import Ptx, programs_of
 from tidegate.verify.verify import verify
 

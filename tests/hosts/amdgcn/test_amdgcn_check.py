@@ -292,12 +292,12 @@ def test_the_command_line(tmp_path: Path, run: Run) -> None:
     path.write_text(
         text.replace("ds_read_b32", '.file\t1 "/src" "k.hip"\n\t.loc\t1 7 5\n\tds_read_b32'), encoding="utf-8"
     )
-    status, said = run("check", str(path))
+    status, said = run(str(path))
     assert status == 1
     assert "error[TG101]" in said
     assert "(wave 1, lane" in said
     assert "comes from /src/k.hip:7" in said
     path.write_text(kernel(TRANSPOSE), encoding="utf-8")
-    status, said = run("check", str(path), "--block", "256")
+    status, said = run(str(path), "--block", "256")
     assert status == 0
     assert "2 of 2 instructions that touch shared memory have exact addresses" in said

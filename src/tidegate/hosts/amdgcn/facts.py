@@ -20,8 +20,10 @@ from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.waits import waits_of
 
 _JUMPS = re.compile(r"s_c?branch")
-_SCALAR = ("s_load", "s_buffer_load", "s_scratch_load", "s_memtime", "s_memrealtime", "s_sendmsg", "s_dcache", "s_atc")
-_SCALAR += ("s_store", "s_buffer_store", "s_atomic", "s_buffer_atomic", "s_prefetch", "s_get_waveid")
+_SCALAR = (
+    *("s_load", "s_buffer_load", "s_scratch_load", "s_memtime", "s_memrealtime", "s_sendmsg", "s_dcache", "s_atc"),
+    *("s_store", "s_buffer_store", "s_atomic", "s_buffer_atomic", "s_prefetch", "s_get_waveid"),
+)
 _SAVES = re.compile(r"s_(and|or|xor|andn[12]|orn[12]|and_not[01]|or_not[01]|nand|nor|xnor)_(saveexec|wrexec)_b(32|64)")
 ENDS = ("s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done", "s_setpc_b64", "s_trap", "s_rfe_b64")
 

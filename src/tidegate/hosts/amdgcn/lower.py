@@ -36,7 +36,7 @@ _NOTHING = (
     "s_nop s_sleep s_setprio s_clause s_delay_alu s_sendmsg s_sendmsghalt s_waitcnt_depctr s_wait_alu s_wait_xcnt "
     "s_wait_event s_inst_prefetch s_set_inst_prefetch_distance s_set_vgpr_msb s_setreg_b32 s_setreg_imm32_b32 "
     "s_code_end s_ttracedata s_ttracedata_imm s_icache_inv s_dcache_inv s_dcache_wb s_incperflevel s_decperflevel "
-    "s_round_mode s_denorm_mode s_version s_sethalt s_wakeup s_set_gpr_idx_off s_barrier_signal_nothing s_prefetch_inst "
+    "s_round_mode s_denorm_mode s_version s_sethalt s_wakeup s_set_gpr_idx_off s_prefetch_inst "
     "s_prefetch_data s_prefetch_inst_pc_rel s_prefetch_data_pc_rel s_buffer_prefetch_data s_monitor_sleep "
     "s_sleep_var s_setkill s_endpgm_ordered_ps_done v_nop exp "
     "buffer_wbl2 buffer_inv buffer_gl0_inv buffer_gl1_inv buffer_wbinvl1 buffer_wbinvl1_vol global_wb global_inv "

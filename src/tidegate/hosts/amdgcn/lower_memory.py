@@ -58,8 +58,9 @@ class Counters:
 
     @classmethod
     def of(cls, target: Target) -> Counters:
-        named = (target.counter_of(each) for each in ("local_read", "gather_to_lds", "tensor_load_to_lds"))
-        return cls(*named, target.counter_of("global_read"), target.counter_of("global_write"))
+        of = target.counter_of
+        copies, tensors = of("gather_to_lds"), of("tensor_load_to_lds")
+        return cls(of("local_read"), copies, tensors, of("global_read"), of("global_write"))
 
 
 def is_copy(item: a.Instruction) -> bool:

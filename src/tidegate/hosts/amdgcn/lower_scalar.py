@@ -107,9 +107,9 @@ def _others(out: Lowering, item: a.Instruction, name: str) -> bool:
         bit = out.compute("and", out.compute("shr", out.operand(given[0]), count), m.Constant(1))
         out.add(m.Compare("scc", "eq", bit, m.Constant(int(name[6]))))
     elif name in ("bitset0_b32", "bitset1_b32") and isinstance(given[1], a.Number):
-        bit = 1 << (given[1].value & 31)
-        operator, other = ("or", bit) if name[6] == "1" else ("and", ~bit)
-        _result(out, register, m.Compute(register, operator, (m.Register(register), m.Constant(other))), "")
+        place = 1 << (given[1].value & 31)
+        way, other = ("or", place) if name[6] == "1" else ("and", ~place)
+        _result(out, register, m.Compute(register, way, (m.Register(register), m.Constant(other))), "")
     elif name in ("add_u64", "add_nc_u64", "sub_nc_u64", "mul_u64") and len(given) == 3:
         low = (out.operand(given[1]), out.operand(given[2]))
         _wide(out, given[0], m.Compute(register, name[:3], low))
@@ -278,7 +278,7 @@ def _set_both(out: Lowering, result: a.Registers, values: list[m.Operand], mask:
 
 
 def _save(out: Lowering, item: a.Instruction, how: str) -> None:
-    """`D = exec; exec = S op exec`: `andn2` and `and_not1` take lanes out of S, `andn1` and `and_not0` those of S out."""
+    """`D = exec; exec = S op exec`; `andn2`, `and_not1`: `S & ~exec`; `andn1`, `and_not0`: `~S & exec`."""
     result, source = item.operands
     given, old, saved = out.mask(source), out.truth(), out.mask(result)
     out.add(m.Logic(old, "copy", (m.Register("exec"),)))

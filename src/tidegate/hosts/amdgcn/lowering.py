@@ -25,7 +25,7 @@ UNKNOWN = m.Given("?")
 class Lowering:
     lanes: int
     arrays: tuple[str, ...] = ()
-    facts: Facts = Facts()
+    facts: Facts = field(default_factory=Facts)
     ops: list[m.Op] = field(default_factory=list)
     predicates: set[str] = field(default_factory=lambda: {"scc", "vcc", "exec"})
     at: Span = NOWHERE

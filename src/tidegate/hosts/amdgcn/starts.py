@@ -6,8 +6,8 @@ Keeps   a register of which nothing is said holds what nobody knows
 Cost    constant
 
 LLVM, User Guide for AMDGPU Backend, Initial Kernel Execution State: user registers in the order of the settings, then
-the workgroup's number, one for each axis; on gfx12 that is in TTMP9 and TTMP7. Three numbers of ten bits in v0 say which
-thread a lane is (packed work-item IDs, gfx90a and later).
+the workgroup's number, one for each axis; on gfx12 that is in TTMP9 and TTMP7. Three numbers of ten bits in v0 say
+which thread a lane is (packed work-item IDs, gfx90a and later).
 """
 
 from __future__ import annotations

@@ -405,7 +405,7 @@ class Effects:
 
 
 def _waves_in(lanes: Truths, size: int) -> Truths:
-    found: Truths = np.pad(lanes, (0, -len(lanes) % size)).reshape(-1, size).any(axis=1)
+    found: Truths = np.asarray(np.pad(lanes, (0, -len(lanes) % size)).reshape(-1, size).any(axis=1))
     return found
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from tidegate.hosts.isa.model import Op
 from tidegate.index import Cond, Index
 
-
 # Where instructions are those of waves: which waves come to a step. None: all; empty: nobody knows which.
 Waves = tuple[int, ...] | None
 
