@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.facts import Facts, find_facts
+from tidegate.hosts.amdgcn.facts import ENDS, Facts, find_facts
 from tidegate.hosts.amdgcn.lower_memory import Counters, is_copy, lower_copy, lower_global, lower_shared
 from tidegate.hosts.amdgcn.lower_scalar import lower_scalar
 from tidegate.hosts.amdgcn.lower_vector import forget_vector, lower_vector
@@ -86,6 +86,9 @@ class _Lower:
             elif known is not None:  # nothing comes to the others
                 out.begin(item, known)
                 self.instruction(item, known)
+        items = [each for each in self.kernel.body if isinstance(each, a.Instruction)]
+        if not items or items[-1].name not in (*ENDS, "s_branch"):
+            out.opaque("the code of the kernel does not end", orders=True)
         out.add(m.End())
         if out.spills_lost:
             out.ops = [_without_spill(op) for op in out.ops]

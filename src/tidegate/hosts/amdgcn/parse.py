@@ -37,7 +37,23 @@ _WORDS = (
 _PAIRED = {"vcc": ("vcc_lo", "vcc_hi"), "exec": ("exec_lo", "exec_hi"), "flat_scratch": ("flat_lo", "flat_hi")}
 _SPECIAL = {"vcc_lo", "vcc_hi", "exec_lo", "exec_hi", "m0", "scc", "null"}
 _ENCODINGS = ("_e32", "_e64", "_e64_dpp", "_vi", "_gfx9")
+# Directives that make no code and change none. Any other may: macros, repetitions, conditions, instructions as numbers.
+_HARMLESS = (
+    *(".loc", ".cfi_", ".file", ".p2align", ".size", ".type", ".globl", ".text", ".ident", ".set", ".Ltmp", ".weak"),
+    *(
+        ".protected",
+        ".hidden",
+        ".local",
+        ".end_amdhsa",
+        ".amdhsa_",
+        ".amdgpu_lds",
+        ".amdgcn_target",
+        ".addrsig",
+        ".no_",
+    ),
+)
 MOST_REGISTERS = 64  # of one operand
+Body = list[a.Instruction | a.Label]
 
 
 def parse_amdgcn(text: str, file: str = "<text>") -> a.Assembly:
@@ -78,7 +94,7 @@ class _Parser:
         return a.Assembly(self.target, kernels, tuple(self.arrays))
 
     def read(self) -> None:
-        open_: list[a.Instruction | a.Label] | None = None
+        open_: Body | None = None
         settings: dict[str, int] | None = None
         in_comment = False
         for number, line in enumerate(self.lines, 1):
@@ -89,26 +105,29 @@ class _Parser:
             if stripped == ".amdgpu_metadata":
                 self.metadata(number)
                 open_ = None
-            elif stripped.startswith("."):
-                label = _LABEL.match(plain)
-                if label is not None:
-                    if label[1].startswith(".Lfunc_end"):
-                        open_ = None
-                    elif open_ is not None:
-                        open_.append(a.Label(label[1], self.span(number, plain)))
-                    continue
+            elif stripped.startswith(".") and not (found := _LABEL.match(plain)):
                 settings = self.directive(stripped, plain, settings)
-                if stripped.startswith((".section", ".amdhsa_kernel")) and not stripped.startswith(".section\t.text"):
+                if stripped.startswith((".section", ".amdhsa_kernel")):
                     open_ = None
-            elif (label := _LABEL.match(plain)) is not None:
-                name = label[1]
-                if name in self.functions:
-                    open_ = self.bodies[name] = []
-                    self.places[name] = self.span(number, plain)
-                elif open_ is not None:
-                    open_.append(a.Label(name, self.span(number, plain)))
-            elif open_ is not None:
-                open_.extend(self.instructions(stripped, number, plain))
+                elif open_ is not None and not stripped.startswith(_HARMLESS):
+                    open_.append(a.Instruction(stripped.split()[0], (), (), stripped[:40], self.span(number, plain)))
+            else:
+                while (found := _LABEL.match(plain)) is not None:
+                    open_ = self.label(found[1], open_, self.span(number, plain))
+                    plain = " " * found.end() + plain[found.end() :]
+                if open_ is not None and (stripped := plain.strip()):
+                    open_.extend(self.instructions(stripped, number, plain))
+
+    def label(self, name: str, body: Body | None, at: Span) -> Body | None:
+        """The body that goes on behind a label: that of a function, or the one it stands in."""
+        if name.startswith(".Lfunc_end"):
+            return None
+        if name in self.functions:
+            self.bodies[name], self.places[name] = [], at
+            return self.bodies[name]
+        if body is not None:
+            body.append(a.Label(name, at))
+        return body
 
     def without_comments(self, line: str, inside: bool) -> tuple[str, bool]:
         """`;` and `//` end a line; comments in the middle name registers beyond the 256th."""
