@@ -198,6 +198,60 @@ def test_copies_of_gfx1250_have_their_own_counter(wait: str, right: bool) -> Non
     assert proved(ASYNC.format(wait=wait), "gfx1250") == right
 
 
+MASKED = """
+s_load_b32 s4, s[0:1], 0x8
+v_lshlrev_b32_e32 v1, 4, v0
+v_xor_b32_e32 v2, 0x200, v1
+s_wait_kmcnt 0x0
+s_cmp_gt_i32 s4, 0
+s_cselect_b32 vcc_lo, -1, 0
+v_cndmask_b32_e32 v3, 0x7fffffff, v1, vcc_lo
+{more}
+global_load_async_to_lds_b128 v3, v1, s[2:3]
+s_wait_asynccnt 0x0
+{barrier}
+ds_load_b128 v[4:7], v2
+s_wait_dscnt 0x0
+"""
+BARRIER = "s_barrier_signal -1\ns_barrier_wait -1"
+
+
+def test_a_copy_to_an_address_beyond_all_memory_is_none() -> None:
+    """Triton masks copies so: the address is known where there is a copy, and whether there is one is not."""
+    text = kernel(MASKED.format(more="", barrier=BARRIER), "gfx1250")
+    assert check(text).is_proved
+    assert program(text).explored.exact == 2
+    assert not check(kernel(MASKED.format(more="", barrier=""), "gfx1250")).is_proved
+
+
+def test_what_is_made_of_an_address_beyond_all_memory_is_unknown() -> None:
+    """Its low bits lead into memory again."""
+    text = kernel(MASKED.format(more="v_and_b32_e32 v3, 0xffff, v3", barrier=BARRIER), "gfx1250")
+    assert program(text).explored.exact == 1
+
+
+def test_registers_in_a_lane_s_own_memory_are_followed() -> None:
+    spilled = TRANSPOSE.replace(
+        "ds_read_b32",
+        "scratch_store_dword off, v5, off offset:8\n{}v_mov_b32_e32 v5, 0\n"
+        "scratch_load_dword v5, off, off offset:8\nds_read_b32",
+    )
+    assert proved(spilled.format(""))
+    lost = program(kernel(spilled.format("scratch_store_dword v9, v9, off\n")))
+    assert lost.explored.exact == 1
+
+
+def test_two_instructions_at_once_read_before_they_write() -> None:
+    body = """
+    v_lshlrev_b32_e32 v1, 2, v0
+    v_mov_b32_e32 v2, 0x80
+    v_dual_mov_b32 v1, v2 :: v_dual_bitop2_b32 v2, v1, v2 bitop3:0x14
+    ds_store_b32 v2, v0
+    """
+    starts = program(kernel(body, "gfx1250", threads=64)).graph.maps[0].starts
+    assert starts[:3] == (0x80, 0x84, 0x88)
+
+
 # --- what is not modelled -----------------------------------------------------------------------------------------
 
 

@@ -212,8 +212,8 @@ class _Lower:
         if second is None:
             self.one(item)
             return
-        first = a.Instruction(_alone(item.name), item.operands, (), item.text, item.at)
-        second = a.Instruction(_alone(second.name), second.operands, (), item.text, item.at)
+        first = a.Instruction(_alone(item.name), item.operands, item.modifiers[1:], item.text, item.at)
+        second = a.Instruction(_alone(second.name), second.operands, second.modifiers, item.text, item.at)
         # Both read before either writes.
         changed = first.operands[0] if first.operands else None
         kept: dict[str, str] = {}
@@ -228,7 +228,7 @@ class _Lower:
             a.Registers((kept[each.first],)) if place and isinstance(each, a.Registers) and each.first in kept else each
             for place, each in enumerate(second.operands)
         )
-        self.one(a.Instruction(second.name, operands, (), item.text, item.at))
+        self.one(a.Instruction(second.name, operands, second.modifiers, item.text, item.at))
 
     def one(self, item: a.Instruction) -> None:
         if not lower_vector(self.out, item):
@@ -260,7 +260,7 @@ class _Lower:
             and facts.arguments.issuperset(base.names)
             and isinstance(offset, a.Number)
             and not item.name.startswith(("s_load_u", "s_load_i"))
-            and not item.modifiers
+            and set(item.modifiers) <= {("nv", "")}
         )
         if is_argument:
             assert isinstance(offset, a.Number)

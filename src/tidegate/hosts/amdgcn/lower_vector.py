@@ -17,6 +17,7 @@ from collections.abc import Callable
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.lowering import UNKNOWN, Lowering
 from tidegate.hosts.isa import model as m
+from tidegate.hosts.isa.effects import FAR
 
 # Operator, whether with a sign, whether the operands stand the other way round.
 _TWO: dict[str, tuple[str, bool, bool]] = {
@@ -204,8 +205,18 @@ def _select(out: Lowering, item: a.Instruction) -> bool:
     mask = out.mask(given[3] if len(given) == 4 else a.Registers(("vcc_lo", "vcc_hi")[: out.lanes // 32]))
     if not isinstance(mask, m.Register):
         return False
-    out.vector(m.Select(given[0].first, mask.name, out.operand(given[2]), out.operand(given[1])))
+    then, otherwise = out.operand(given[2]), out.operand(given[1])
+    name = mask.name
+    if _is_far(then):
+        name, then, otherwise = out.truth(), otherwise, then
+        out.add(m.Logic(name, "not", (mask,)))
+    out.vector(m.Select(given[0].first, name, then, otherwise, 32, _is_far(otherwise)))
     return True
+
+
+def _is_far(given: m.Operand) -> bool:
+    """Whether a number is no address of shared memory: lanes that are masked get one of global memory, or such."""
+    return isinstance(given, m.Constant) and (given.value & 0xFFFFFFFF) >= FAR
 
 
 def _field(out: Lowering, item: a.Instruction) -> bool:
@@ -230,8 +241,10 @@ def _insert(out: Lowering, item: a.Instruction) -> bool:
 
 
 def _table(out: Lowering, item: a.Instruction) -> bool:
-    """`v_bitop3`: any function of three bits; the first has 0xf0 in its table, the last 0xaa."""
+    """`v_bitop3`: any function of three bits; the first has 0xf0 in its table, the last 0xaa. `v_bitop2` has no third,
+    and its table speaks of 0 there."""
     result, *given = item.operands
+    given = [*given, a.Number(0)] if item.name == "v_bitop2_b32" else given
     table = item.number("bitop3")
     if len(given) != 3 or not isinstance(result, a.Registers) or table is None or not _is_plain(item):
         return False
@@ -332,6 +345,8 @@ def _wide(out: Lowering, item: a.Instruction) -> bool:
         low = out.compute("mad", *parts)
     elif name == "lshl_add_u64" and len(parts) == 3 and isinstance(given[1], a.Number) and given[1].value < 32:
         low = out.compute("add", out.compute("shl", parts[0], parts[1]), parts[2])
+    elif name in ("add_nc_u64", "sub_nc_u64") and len(parts) == 2:
+        low = out.compute(name[:3], *parts)
     elif name == "lshlrev_b64" and len(parts) == 2 and isinstance(given[0], a.Number):
         by = given[0].value & 63
         low = out.compute("shl", parts[1], m.Constant(by)) if by < 32 else m.Constant(0)
@@ -390,6 +405,7 @@ _HANDLERS: dict[str, Callable[[Lowering, a.Instruction], bool]] = {
     "bfe_i32": _field,
     "bfi_b32": _insert,
     "bitop3_b32": _table,
+    "bitop2_b32": _table,
     "alignbit_b32": _align,
     "perm_b32": _permute,
     "bcnt_u32_b32": _count_bits,
@@ -406,7 +422,17 @@ _HANDLERS: dict[str, Callable[[Lowering, a.Instruction], bool]] = {
 }
 _HANDLERS |= dict.fromkeys(("add_co_u32", "sub_co_u32", "subrev_co_u32"), _carried)
 _HANDLERS |= dict.fromkeys(
-    ("mad_u64_u32", "mad_i64_i32", "mad_co_u64_u32", "mad_co_i64_i32", "mad_nc_u64_u32", "lshl_add_u64", "lshlrev_b64"),
+    (
+        "mad_u64_u32",
+        "mad_i64_i32",
+        "mad_co_u64_u32",
+        "mad_co_i64_i32",
+        "mad_nc_u64_u32",
+        "lshl_add_u64",
+        "lshlrev_b64",
+        "add_nc_u64",
+        "sub_nc_u64",
+    ),
     _wide,
 )
 _HANDLERS["mov_b64"] = _wide

@@ -60,7 +60,9 @@ class Lowering:
             case a.Registers(names) if part < len(names):
                 return m.Constant(0) if names[part] == "null" else m.Register(names[part])
             case a.Number(value):
-                return m.Constant(value if part == 0 else -1 if value < 0 else 0)
+                return m.Constant(
+                    value >> 32 if part else value if -(1 << 31) <= value < 1 << 32 else value & 0xFFFFFFFF
+                )
             case a.Symbol(name) if part == 0 and self.arrays == (name.partition("@")[0],):
                 return m.Constant(0)  # the only array that the linker places comes first
         return UNKNOWN

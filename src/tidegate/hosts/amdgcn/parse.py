@@ -205,33 +205,35 @@ class _Parser:
         name, _, rest = first.strip().replace("\t", " ").partition(" ")
         if second:  # both halves, the second one's name and operands behind those of the first
             other, _, more = second.strip().replace("\t", " ").partition(" ")
-            return (name, self.operands(rest)[0], ((other, more.strip()),))
+            operands, modifiers = read_operands(rest)
+            return name, operands, ((other, more.strip()), *modifiers)
         for each in _ENCODINGS:
             name = name.removesuffix(each)
         if name.startswith(("s_waitcnt", "s_wait_")):
             return name, (a.Symbol(rest.strip()),), ()
-        operands, modifiers = self.operands(rest)
+        operands, modifiers = read_operands(rest)
         return name, operands, modifiers
 
-    def operands(self, text: str) -> tuple[tuple[a.Operand, ...], tuple[tuple[str, str], ...]]:
-        modifiers: list[tuple[str, str]] = []
 
-        def take(found: re.Match[str]) -> str:
-            modifiers.append((found[1], found[2]))
-            return " "
+def read_operands(text: str) -> tuple[tuple[a.Operand, ...], tuple[tuple[str, str], ...]]:
+    modifiers: list[tuple[str, str]] = []
 
-        text = _MODIFIER.sub(take, f" {text}").strip()
-        while True:
-            head, _, word = text.rpartition(" ")
-            if word in _WORDS and (head or word != "off"):
-                modifiers.append((word, ""))
-                text = head.rstrip()
-                if word == "off":
-                    break
-            else:
+    def take(found: re.Match[str]) -> str:
+        modifiers.append((found[1], found[2]))
+        return " "
+
+    text = _MODIFIER.sub(take, f" {text}").strip()
+    while True:
+        head, _, word = text.rpartition(" ")
+        if word in _WORDS and (head or word != "off"):
+            modifiers.append((word, ""))
+            text = head.rstrip()
+            if word == "off":
                 break
-        parts = [each.strip() for each in _split(text)] if text else []
-        return tuple(operand(each) for each in parts if each), tuple(modifiers)
+        else:
+            break
+    parts = [each.strip() for each in _split(text)] if text else []
+    return tuple(operand(each) for each in parts if each), tuple(modifiers)
 
 
 def second_half(item: a.Instruction) -> a.Instruction | None:
@@ -239,7 +241,8 @@ def second_half(item: a.Instruction) -> a.Instruction | None:
     if not item.name.startswith("v_dual_") or not item.modifiers:
         return None
     name, text = item.modifiers[0]
-    return a.Instruction(name, tuple(operand(each.strip()) for each in _split(text)), (), item.text, item.at)
+    operands, modifiers = read_operands(text)
+    return a.Instruction(name, operands, modifiers, item.text, item.at)
 
 
 def _split(text: str) -> list[str]:

@@ -23,6 +23,7 @@ from tidegate.hosts.isa.values import (
     ANYWHERE,
     GLOBAL,
     NO_TAGS,
+    OUTSIDE,
     Pred,
     Value,
     tags_of_either,
@@ -57,6 +58,8 @@ class Calculator:
             tags = NO_TAGS  # how far two addresses of one array lie apart
         same = all(each.is_uniform for each in given)
         lost = unknown(self.threads, same, tags)
+        if OUTSIDE in tags and (operator != "copy" or min(bits, source) < 32):
+            return unknown(self.threads, False, tags - {OUTSIDE})
         if any(each.known is not None and not each.known.any() for each in given):
             few = bounded(operator, given, bits, signed, source)
             return lost if few is None else self.restated_few(few, tags, same)
@@ -312,6 +315,8 @@ class Calculator:
 
     def compare(self, operator: str, left: Value, right: Value, bits: int, signed: bool) -> Pred:
         same = left.is_uniform and right.is_uniform
+        if OUTSIDE in left.tags | right.tags:
+            return unsure(self.threads, False)
         if left.plus == ZERO and right.plus == ZERO:
             one, other = (b.signed(each.base, bits) if signed else b.wrap(each.base, bits) for each in (left, right))
             if not signed and bits == 64:

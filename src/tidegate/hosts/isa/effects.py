@@ -23,10 +23,11 @@ from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.endings import find_endings
 from tidegate.hosts.isa.states import Mask, State
-from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
+from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
+FAR = 1 << 28  # no address of shared memory, where addresses are numbers
 TILES = (16, 8, 4)  # lanes of a group, the largest first
 MOST_PLACES = 64  # of one access in one thread, where they do not touch each other
 Starts = tuple[int | None, ...]
@@ -115,7 +116,7 @@ class Effects:
         self.touched.setdefault(id(op), True)
         if touch.is_async:
             self.copying |= lanes
-        may = not mask.is_exact
+        may = not mask.is_exact or OUTSIDE in address.tags
         found, lost = self.located(op, touch, address, lanes, tags)
         for array, starts in found.items():
             self.access(op, touch, array, starts, address.plus, touch.bytes, may, stored, steps)
@@ -190,15 +191,16 @@ class Effects:
             array = self.arrays[name]
             inside = (base >= array.base) & (base + touch.bytes <= array.base + array.bytes)
             if len(homes) == 1 and (tags or self.code.absolute):
-                mine = known
-                outside = known & ~inside
+                # Far beyond all memory a thread is meant to touch nothing: masks are made so (RDNA 3 ISA, 12.1.2).
+                mine = known & (base < FAR) if self.code.absolute and address.plus == ZERO else known
+                outside = mine & ~inside
                 if address.plus == ZERO and outside.any():
                     self.outside(op, array, base - array.base, outside, touch)
             else:
                 # What all threads share may lead from one array to another, and a number that is made of no array's
                 # address says nothing: where arrays lie is up to the linker.
                 mine = known & inside if tags and address.plus == ZERO else np.zeros_like(known)
-            known = known & ~mine
+            known = known & ~mine if len(homes) > 1 or not self.code.absolute else np.zeros_like(known)
             if mine.any():
                 starts = (base - array.base).tolist()
                 taking = mine.tolist()
@@ -426,7 +428,7 @@ def _agree(starts: tuple[int | None, ...], size: int, stored: Value) -> bool:
     """Whether threads that write the same bytes write the same values."""
     by_start: dict[int, int] = {}
     given = stored.base.tolist()
-    if stored.known is not None and not stored.same:
+    if OUTSIDE in stored.tags or (stored.known is not None and not stored.same):
         return False
     for start, value in zip(starts, given, strict=True):
         if start is not None and by_start.setdefault(start, value) != value:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.hosts.isa.values import Pred, Truths, Value, unknown, unsure
+from tidegate.hosts.isa.values import OUTSIDE, Pred, Truths, Value, unknown, unsure
 from tidegate.index import ZERO
 
 
@@ -33,6 +33,8 @@ def any_in_wave(pred: Pred, lanes: int) -> Pred:
 def spread(value: Value, lane: Value | None, active: Pred | None, lanes: int) -> Value:
     """`lane`: its number in the wave. Without, it is the first for which `active` holds, or the first of all."""
     threads = len(value.base)
+    if OUTSIDE in value.tags:
+        return unknown(threads, False)
     if value.is_uniform:
         return value if value.is_known else unknown(threads, True, value.tags)
     thread = np.arange(threads)

@@ -89,6 +89,7 @@ class Select:
     then: Operand
     otherwise: Operand
     bits: int = 32
+    outside: bool = False  # `otherwise` is no address of any array: who gets it touches nothing
 
 
 @dataclass(frozen=True, slots=True)

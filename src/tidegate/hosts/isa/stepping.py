@@ -9,6 +9,7 @@ Cost    linear in the operations and the threads
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
@@ -20,7 +21,19 @@ from tidegate.hosts.isa.effects import Effects
 from tidegate.hosts.isa.lanes import any_in_wave, spread
 from tidegate.hosts.isa.nodes import Node
 from tidegate.hosts.isa.states import Mask, State
-from tidegate.hosts.isa.values import ANYWHERE, NO_TAGS, Held, Pred, Value, merge, number, truth, unknown, unsure
+from tidegate.hosts.isa.values import (
+    ANYWHERE,
+    NO_TAGS,
+    OUTSIDE,
+    Held,
+    Pred,
+    Value,
+    merge,
+    number,
+    truth,
+    unknown,
+    unsure,
+)
 from tidegate.index import ZERO
 
 
@@ -124,6 +137,9 @@ class Stepper:
                 return self.calc.logic(operator, [self.pred(each, registers) for each in operands])
             case m.Select(predicate=predicate, then=then, otherwise=otherwise, bits=bits):
                 pred = self.pred(m.Register(predicate), registers)
+                if action.outside and not pred.is_number:
+                    held = self.value(then, registers)
+                    return replace(held, tags=held.tags | {OUTSIDE})
                 return self.calc.select(pred, self.value(then, registers), self.value(otherwise, registers), bits)
             case _:
                 assert_never(action)
