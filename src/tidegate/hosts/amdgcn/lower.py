@@ -12,6 +12,7 @@ A wave carries out an instruction as one: EXEC says in which of its lanes. Branc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -55,6 +56,11 @@ _CALLS = (
 _INDEXED = ("s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx", "v_movreld", "v_movrelsd", "v_swaprel")
 # What they give differs from wave to wave, or from moment to moment.
 _OF_WAVES = ("s_getreg", "s_memtime", "s_memrealtime", "s_get_", "s_getpc", "s_sendmsg_rtn", "s_barrier")
+# RDNA 4 ISA, 16.1 to 16.5: of arithmetic on floating-point numbers only comparisons set SCC; bits are counted without.
+_KEEPS_SCC = re.compile(
+    r"s_(add|sub|mul|min|max|fmac|fmaak|fmamk|ceil|floor|trunc|rndne|min_num|max_num|minimum|maximum)_f(16|32)$|"
+    r"s_cvt_|s_(ff1|ctz|flbit|clz|cls|getreg|getpc|bfm|movrel|mul|pack|sext|bitreplicate)_"
+)
 _GLOBAL = ("global_", "buffer_", "tbuffer_", "scratch_", "image_", "flat_")
 
 
@@ -243,7 +249,8 @@ class _Lower:
         elif not lower_scalar(out, item):
             sources = (*out.operands(item.operands[1:]), *out.operands(item.operands[:1]), m.Register("scc"))
             same = not name.startswith(_OF_WAVES)
-            out.add(m.Forget(("scc",), sources, same, ""))
+            if not _KEEPS_SCC.match(name):
+                out.add(m.Forget(("scc",), sources, same, ""))
             out.forget(item.operands[:1], sources, uniform=same)
 
     def load(self, item: a.Instruction, facts: Facts) -> None:
