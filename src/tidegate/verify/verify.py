@@ -212,8 +212,9 @@ class _Verifier:
                 for y in HALVES:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
                     yield SearchMode(Waves(x, y), 1 + more)
-        for of in self.groups:
-            yield SearchMode(Waves(same=True, of=of), 1)
+        if not all(each.in_one_lane for each in self.access.values()):
+            for of in self.groups:
+                yield SearchMode(Waves(same=True, of=of), 1)
         if self.any_async and any(each.in_one_lane or each.by_thread for each in self.access.values()):
             yield SearchMode(Waves(same=True, one_lane=True), 0)
 
@@ -356,7 +357,7 @@ class _Verifier:
         if found.why == "unfenced" and y.proxy == "generic":
             return False
         ordinary, one_lane = not (x.is_async or y.is_async), x.in_one_lane and y.in_one_lane
-        if x.by_thread and y.by_thread:  # the question itself knows which lanes meet
+        if x.by_thread and y.by_thread and not one_lane:  # the question itself knows which lanes meet
             one_lane = mode.waves.one_lane
         if mode.waves.same and (one_lane != mode.waves.one_lane or (one_lane and ordinary)):
             return False

@@ -161,8 +161,6 @@ class _Build:
                 b.add(g.Compute(), label=label, at=op.at, issues=(g.Issue(counter, 1, 1),))
             case n.WaitCounts(op, counts):
                 b.add(g.Sync(WaitCount(counts)), label=label, at=op.at)
-                if not self.target.fence.waits:
-                    self.together(op)
             case n.Fence(op, waves):
                 b.add(g.Sync(Fence("wave"), waves or ()), label=label, at=op.at)
             case n.Commit(op, _):
@@ -180,8 +178,8 @@ class _Build:
         may = step.may or (self.explored.parts_wait and isinstance(touch, m.Touch) and touch.is_async)
         foot = g.Footprint(g.Ref(self.buffers[step.array], ZERO, step.plus), (), step.bytes, may, name)
         if not isinstance(touch, m.Touch):  # of an operation without a description
-            self.builder.add(g.Access("write", foot), label=label, role="other", at=step.op.at)
-            self.together(step.op)
+            whole = g.Access("write", foot, lanes=self.lanes, collective=self.code.by_wave)
+            self.builder.add(whole, label=label, role="other", at=step.op.at)
             return
         action = g.Access(
             touch.effect,
@@ -190,22 +188,21 @@ class _Build:
             operator=touch.operator,
             element=touch.element if not step.widened else "",
             as_one=step.as_one,
-            collective=touch.collective,
+            collective=touch.collective or self.code.by_wave,
+            lanes=self.lanes,
         )
         if touch.effect == "atomic" and step.widened:
-            action = g.Access("atomic", foot, operator=touch.operator, element=touch.element)
+            action = replace(action, element=touch.element)
         role = "copy" if touch.is_async else "local_read" if touch.effect == "read" else "local_write"
         issues = (g.Issue(self.target.counter_of("gather_to_lds"), 0, 0, self.in_order),) if touch.is_async else ()
         if touch.counter:
             issues = (g.Issue(touch.counter, int(step.counts and touch.counted), 1),)
         self.builder.add(action, label=label, role=role, at=step.op.at, issues=issues)
-        if not touch.is_async:
-            self.together(step.op)
 
-    def together(self, op: m.Op) -> None:
-        """Lanes of a wave that carry out an instruction as one have met behind it."""
-        if self.code.by_wave:
-            self.builder.add(g.Sync(Fence("wave")), label="", at=op.at)
+    @property
+    def lanes(self) -> str:
+        """A wave that carries out an instruction as one is as good as a single lane: program order is that of all."""
+        return g.ONE_LANE if self.code.by_wave else ""
 
     @property
     def groups(self) -> list[str]:
