@@ -52,6 +52,10 @@ class Origin(Protocol):
     def assumed(self) -> frozenset[Assumption]: ...
 
     @property
+    def is_final(self) -> bool:
+        """Whether it is code for the hardware, which no compiler changes any more."""
+
+    @property
     def held(self) -> frozenset[Span]:
         """Places of synchronization that may serve what no graph says: advice leaves them alone."""
 

@@ -89,6 +89,10 @@ class AmdgcnProgram:
         doubled = (AS_ONE,) if self.explored.doubled else ()
         return frozenset((NO_ALIAS, IN_RANGE, LAUNCH, NO_OVERFLOW, UNIFORM, *doubled))
 
+    @property
+    def is_final(self) -> bool:
+        return True
+
     @cached_property
     def unmodelled(self) -> tuple[str, ...]:
         return tuple(reasons_of(self.explored))

@@ -119,6 +119,10 @@ class PtxProgram:
         doubled = (AS_ONE,) if self.explored.doubled else ()
         return frozenset((NO_ALIAS, IN_RANGE, COMPILER_ORDER, LAUNCH, NO_OVERFLOW, ALIGNED, UNIFORM, *doubled))
 
+    @property
+    def is_final(self) -> bool:
+        return False
+
     @cached_property
     def unmodelled(self) -> tuple[str, ...]:
         found = reasons_of(self.explored)
