@@ -19,9 +19,15 @@ from oracles.programs.amdgcn_kernels import (
     program,
 )
 from tidegate import cli
-from tidegate.diag import BadInput
+from tidegate.advice import advise
+from tidegate.diag import BadInput, Sources
+from tidegate.files import Loaded
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
+from tidegate.hosts.amdgcn.parse import parse_amdgcn
+from tidegate.hosts.amdgcn.program import Amdgcn
+from tidegate.passes import check_session
+from tidegate.session import sessions_of
 from tidegate.simulate.judge import judge
 
 Run = Callable[..., tuple[int, str]]
@@ -250,6 +256,34 @@ def test_two_instructions_at_once_read_before_they_write() -> None:
     """
     starts = program(kernel(body, "gfx1250", threads=64)).graph.maps[0].starts
     assert starts[:3] == (0x80, 0x84, 0x88)
+
+
+# --- advice -------------------------------------------------------------------------------------------------------
+
+
+def advised(body: str) -> set[tuple[str, int]]:
+    """Codes of advice with the line of the body that each is about."""
+    text = kernel(body)
+    amdgcn = Amdgcn("k.s", text, parse_amdgcn(text, "k.s"))
+    (unit,) = sessions_of(Loaded("k.s", (), None, Sources({"k.s": text}), amdgcn=amdgcn), None)
+    found = advise(check_session(unit)).findings
+    return {(each.code, each.at.line - 5) for each in found}
+
+
+def test_a_barrier_that_nobody_needs_is_named() -> None:
+    twice = TRANSPOSE.replace("s_barrier\n", "s_barrier\ns_barrier\n").strip()
+    assert {line for _, line in advised(twice)} & {7, 8}
+    assert not advised(TRANSPOSE.strip())
+
+
+def test_a_wait_that_a_register_needs_is_never_called_needless() -> None:
+    """The last wait is for what `ds_read` brings; that shared memory does not need it says nothing."""
+    assert not any(line == 11 for _, line in advised(TRANSPOSE.strip()))
+
+
+def test_a_barrier_between_a_store_and_a_load_of_global_memory_is_left_alone() -> None:
+    twice = TRANSPOSE.replace("s_barrier\n", "s_barrier\nglobal_store_dword v9, v8, s[2:3]\ns_barrier\n").strip()
+    assert 9 not in {line for _, line in advised(f"{twice}\nglobal_load_dword v7, v9, s[2:3]\ns_waitcnt vmcnt(0)")}
 
 
 # --- what is not modelled -----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
 from tidegate.hosts.amdgcn import model as a
+from tidegate.hosts.amdgcn.held import find_held
 from tidegate.hosts.amdgcn.lower import lower
 from tidegate.hosts.amdgcn.starts import Starts
 from tidegate.hosts.isa import model as m
@@ -100,9 +101,9 @@ class AmdgcnProgram:
     def findings(self) -> list[Finding]:
         return findings_of(self.explored)
 
-    @property
+    @cached_property
     def held(self) -> frozenset[Span]:
-        return frozenset()
+        return find_held(self.kernel)
 
     def possible(self, plan: Plan) -> Plan:
         return plan
