@@ -27,7 +27,7 @@ from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.asked import Point, Waves
-from tidegate.verify.events import Access, Drain, Issue, LaneFence, conflict
+from tidegate.verify.events import Access, LaneFence, conflict
 from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.parting import between
@@ -36,6 +36,7 @@ from tidegate.verify.protocol import find_protocol
 from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.searching import OneWrong, SearchMode, Unordered
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
+from tidegate.verify.stretches import stretches
 
 HALVES = ("low", "high")
 MOST_SUSPECTS = 250
@@ -165,43 +166,15 @@ class _Verifier:
 
     def searched_all(self) -> str:
         """Looks from each stretch of code; why not from all of them."""
+        met = sorted(self.access.keys() & self.protocol.ahead.keys(), key=lambda each: self.paths.rank[each])
         for among in (True, False):
-            for head, nodes in self.segments(among).items():
+            for head, nodes in stretches(self.flow, self.events, met, among_waves=among).items():
                 for mode in self.modes(head):
                     if among == (not mode.waves.same and mode.need > 0):
                         self.segment(head, nodes, mode)
                 if self.is_enough():  # enough to see that it is wrong
                     return f"the bound of {MOST_SUSPECTS} suspects was reached"
         return ""
-
-    def segments(self, among_waves: bool) -> dict[int, list[int]]:
-        """Accesses by the first node of the straight code that they stand in; nothing in it orders anything.
-
-        `among_waves`: nothing but what orders waves ends it. What is drained behind all arrivals counts for nothing.
-        """
-        found: dict[int, list[int]] = {}
-        heads: dict[int, int] = {}
-        for node in sorted(self.access, key=lambda each: self.paths.rank[each]):
-            if node not in self.protocol.ahead:
-                continue  # nobody comes there
-            chain = [node]
-            while chain[-1] not in heads and (previous := self.straight(chain[-1], among_waves)) >= 0:
-                chain.append(previous)
-            head = heads.get(chain[-1], chain[-1])
-            heads.update(dict.fromkeys(chain, head))
-            found.setdefault(head, []).append(node)
-        return found
-
-    def straight(self, node: int, among_waves: bool) -> int:
-        """The node before, if nothing but it leads here and it does nothing to any order; else -1."""
-        flow, previous = self.flow, self.flow.before[node]
-        if len(previous) != 1 or flow.successors[previous[0]] != (node,) or node in flow.entries:
-            return -1
-        if flow.loop_of[previous[0]] != flow.loop_of[node]:
-            return -1
-        kinds = Access | Issue | Drain | LaneFence if among_waves else Access
-        plain = all(isinstance(event, kinds) for event in self.events.get(previous[0], ()))
-        return previous[0] if plain else -1
 
     def modes(self, head: int) -> Iterator[SearchMode]:
         ahead = self.protocol.ahead[head]

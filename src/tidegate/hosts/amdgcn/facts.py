@@ -1,8 +1,8 @@
 """What is certain, or possible, at each instruction, whatever values registers hold.
 
 Needs   a kernel's body, the lanes of a wave, the register that holds the address of the arguments
-Gives   `Facts` for each instruction: whether all lanes are active, where the arguments are, what may be in flight that
-        returns in any order
+Gives   `Certain` for each instruction: whether all lanes are active, where the arguments are, what may be in flight
+        that returns in any order
 Keeps   `full` and `arguments` hold on every path; `scalar` and `flat` are missing only where no path has them
 Cost    linear, times the depth of loops
 
@@ -29,7 +29,7 @@ ENDS = ("s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done", "s_setpc_b64",
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Certain:
     """`masks`: masks of all lanes. `arguments`: registers that hold the address of the arguments."""
 
     full: bool = True
@@ -39,8 +39,8 @@ class Facts:
     flat_memory: bool = False  # a flat access may be in flight, of global memory
     flat_shared: bool = False  # the same, of shared memory
 
-    def joined(self, other: Facts) -> Facts:
-        return Facts(
+    def joined(self, other: Certain) -> Certain:
+        return Certain(
             self.full and other.full,
             self.masks & other.masks,
             self.arguments & other.arguments,
@@ -67,11 +67,11 @@ def mask_in(register: str, lanes: int) -> str:
     return f"mask {kind}{int(number) // (lanes // 32) * (lanes // 32)}"
 
 
-def find_facts(body: Sequence[a.Instruction | a.Label], lanes: int, arguments: frozenset[str]) -> list[Facts | None]:
+def find_facts(body: Sequence[a.AsmLine | a.Mark], lanes: int, arguments: frozenset[str]) -> list[Certain | None]:
     """Before each item of a body; None where nothing comes to."""
-    labels = {item.name: place for place, item in enumerate(body) if isinstance(item, a.Label)}
-    found: list[Facts | None] = [None] * len(body)
-    work: list[tuple[int, Facts]] = [(0, Facts(arguments=arguments))] if body else []
+    labels = {item.name: place for place, item in enumerate(body) if isinstance(item, a.Mark)}
+    found: list[Certain | None] = [None] * len(body)
+    work: list[tuple[int, Certain]] = [(0, Certain(arguments=arguments))] if body else []
     while work:
         place, facts = work.pop()
         while place < len(body):
@@ -81,7 +81,7 @@ def find_facts(body: Sequence[a.Instruction | a.Label], lanes: int, arguments: f
                 break
             found[place] = facts = joined
             item = body[place]
-            if isinstance(item, a.Instruction):
+            if isinstance(item, a.AsmLine):
                 facts = _after(item, facts, lanes)
                 if _JUMPS.match(item.name) and item.operands:
                     target = item.operands[-1]
@@ -93,7 +93,7 @@ def find_facts(body: Sequence[a.Instruction | a.Label], lanes: int, arguments: f
     return found
 
 
-def _after(item: a.Instruction, facts: Facts, lanes: int) -> Facts:
+def _after(item: a.AsmLine, facts: Certain, lanes: int) -> Certain:
     name = item.name
     if name.startswith("s_wait"):
         counts = dict(waits_of(item))
@@ -112,7 +112,7 @@ def _after(item: a.Instruction, facts: Facts, lanes: int) -> Facts:
     return _registers_after(item, facts, lanes)
 
 
-def _registers_after(item: a.Instruction, facts: Facts, lanes: int) -> Facts:
+def _registers_after(item: a.AsmLine, facts: Certain, lanes: int) -> Certain:
     name = item.name
     was_full, source = facts.full, item.operands[1] if len(item.operands) > 1 else None
     saved = _SAVES.match(name)
@@ -140,9 +140,9 @@ def _registers_after(item: a.Instruction, facts: Facts, lanes: int) -> Facts:
     return replace(facts, full=full, masks=masks, arguments=arguments)
 
 
-def _is_all(operand: a.Operand, facts: Facts, lanes: int) -> bool:
+def _is_all(operand: a.Operand, facts: Certain, lanes: int) -> bool:
     """Whether an operand is the mask of all lanes."""
-    if isinstance(operand, a.Number):
+    if isinstance(operand, a.Immediate):
         return operand.value == -1
     mask = mask_of(operand, lanes)
     return (mask == "exec" and facts.full) or mask in facts.masks

@@ -22,7 +22,7 @@ _WRITES = ("_store", "_atomic", "_wb", "_inv")
 _BARRIERS = "s_barrier"
 
 
-def find_held(kernel: a.Kernel) -> frozenset[Span]:
+def find_held(kernel: a.KernelText) -> frozenset[Span]:
     after = _successors(kernel.body)
     touching = {place for place, item in enumerate(kernel.body) if _is_global(item)}
     writing = {place for place in touching if _writes(kernel.body[place])}
@@ -30,7 +30,7 @@ def find_held(kernel: a.Kernel) -> frozenset[Span]:
     before = reached_from(touching, invert(after))
     found: set[Span] = set()
     for place, item in enumerate(kernel.body):
-        if not isinstance(item, a.Instruction):
+        if not isinstance(item, a.AsmLine):
             continue
         is_between = item.name.startswith(_BARRIERS) and place in behind and place in before
         if is_between or item.name.startswith("s_wait"):
@@ -38,12 +38,12 @@ def find_held(kernel: a.Kernel) -> frozenset[Span]:
     return frozenset(found)
 
 
-def _successors(body: tuple[a.Instruction | a.Label, ...]) -> list[list[int]]:
-    labels = {item.name: place for place, item in enumerate(body) if isinstance(item, a.Label)}
+def _successors(body: tuple[a.AsmLine | a.Mark, ...]) -> list[list[int]]:
+    labels = {item.name: place for place, item in enumerate(body) if isinstance(item, a.Mark)}
     found: list[list[int]] = []
     for place, item in enumerate(body):
         following = [place + 1] if place + 1 < len(body) else []
-        if isinstance(item, a.Instruction):
+        if isinstance(item, a.AsmLine):
             if item.name in ENDS or item.name == "s_branch":
                 following = []
             target = item.operands[-1] if item.operands else None
@@ -57,9 +57,9 @@ def _following(places: Iterable[int], after: list[list[int]]) -> set[int]:
     return {each for place in places for each in after[place]}
 
 
-def _is_global(item: a.Instruction | a.Label) -> bool:
-    return isinstance(item, a.Instruction) and item.name.startswith(_MEMORY)
+def _is_global(item: a.AsmLine | a.Mark) -> bool:
+    return isinstance(item, a.AsmLine) and item.name.startswith(_MEMORY)
 
 
-def _writes(item: a.Instruction | a.Label) -> bool:
-    return isinstance(item, a.Instruction) and any(word in item.name for word in _WRITES)
+def _writes(item: a.AsmLine | a.Mark) -> bool:
+    return isinstance(item, a.AsmLine) and any(word in item.name for word in _WRITES)

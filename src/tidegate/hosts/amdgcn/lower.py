@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.facts import ENDS, Facts, find_facts
+from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
+from tidegate.hosts.amdgcn.facts import ENDS, Certain, find_facts
 from tidegate.hosts.amdgcn.lower_memory import Counters, is_copy, lower_copy, lower_global, lower_shared
 from tidegate.hosts.amdgcn.lower_scalar import lower_scalar
 from tidegate.hosts.amdgcn.lower_vector import forget_vector, lower_vector
-from tidegate.hosts.amdgcn.lowering import UNKNOWN, Lowering
 from tidegate.hosts.amdgcn.parse import second_half
 from tidegate.hosts.amdgcn.starts import Starts
 from tidegate.hosts.amdgcn.waits import waits_of
@@ -64,16 +64,16 @@ _KEEPS_SCC = re.compile(
 _GLOBAL = ("global_", "buffer_", "tbuffer_", "scratch_", "image_", "flat_")
 
 
-def lower(kernel: a.Kernel, target: Target, starts: Starts, arrays: tuple[str, ...]) -> m.Code:
-    return _Lower(kernel, target, starts, arrays).code()
+def lower(kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[str, ...]) -> m.Code:
+    return _Emit(kernel, target, starts, arrays).code()
 
 
-class _Lower:
-    def __init__(self, kernel: a.Kernel, target: Target, starts: Starts, arrays: tuple[str, ...]) -> None:
+class _Emit:
+    def __init__(self, kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[str, ...]) -> None:
         self.kernel, self.target, self.starts = kernel, target, starts
-        self.out = Lowering(starts.lanes, arrays)
+        self.out = Emitter(starts.lanes, arrays)
         self.counters = Counters.of(target)
-        items = [each for each in kernel.body if isinstance(each, a.Instruction)]
+        items = [each for each in kernel.body if isinstance(each, a.AsmLine)]
         copies = any(map(is_copy, items))
         shared = {self.counters.shared} | ({self.counters.copies, self.counters.tensors} if copies else set())
         self.counted = frozenset(shared - {""})
@@ -87,12 +87,12 @@ class _Lower:
         self.starts.add_to(out)
         facts = find_facts(self.kernel.body, out.lanes, self.starts.arguments)
         for item, known in zip(self.kernel.body, facts, strict=True):
-            if isinstance(item, a.Label):
+            if isinstance(item, a.Mark):
                 labels[item.name] = len(out.ops)
             elif known is not None:  # nothing comes to the others
                 out.begin(item, known)
                 self.instruction(item, known)
-        items = [each for each in self.kernel.body if isinstance(each, a.Instruction)]
+        items = [each for each in self.kernel.body if isinstance(each, a.AsmLine)]
         if not items or items[-1].name not in (*ENDS, "s_branch"):
             out.opaque("the code of the kernel does not end", orders=True)
         out.add(m.End())
@@ -117,7 +117,7 @@ class _Lower:
             return m.Op(m.Jump(min(target, last)), op.guard, op.at, op.text)
         return op
 
-    def instruction(self, item: a.Instruction, facts: Facts) -> None:
+    def instruction(self, item: a.AsmLine, facts: Certain) -> None:
         out, name = self.out, item.name
         handler = _HANDLERS.get(name)
         if name in _NOTHING:
@@ -150,7 +150,7 @@ class _Lower:
 
     # --- control ---
 
-    def jump(self, item: a.Instruction) -> None:
+    def jump(self, item: a.AsmLine) -> None:
         out = self.out
         target = item.operands[-1] if item.operands else None
         if not isinstance(target, a.Symbol):
@@ -175,17 +175,17 @@ class _Lower:
             register = truth
         out.add(action, m.Guard(register, negated))
 
-    def end(self, item: a.Instruction) -> None:
+    def end(self, item: a.AsmLine) -> None:
         self.out.add(m.End())
 
-    def abort(self, item: a.Instruction) -> None:
+    def abort(self, item: a.AsmLine) -> None:
         """LLVM, AMDGPUUsage, trap handler: 2 ends the program with an error, 3 is for debuggers."""
-        if item.operands and isinstance(item.operands[0], a.Number) and item.operands[0].value == 2:
+        if item.operands and isinstance(item.operands[0], a.Immediate) and item.operands[0].value == 2:
             self.out.add(m.End(aborts=True))
 
     # --- waiting ---
 
-    def wait(self, item: a.Instruction, facts: Facts) -> None:
+    def wait(self, item: a.AsmLine, facts: Certain) -> None:
         """A count above 0 says nothing while something is in flight that returns in any order."""
         counts = []
         for name, count in waits_of(item):
@@ -198,12 +198,12 @@ class _Lower:
         if counts:
             self.out.add(m.WaitCounts(tuple(counts)))
 
-    def barrier(self, item: a.Instruction) -> None:
+    def barrier(self, item: a.AsmLine) -> None:
         out, name = self.out, item.name
         split = name.startswith(("s_barrier_signal", "s_barrier_wait"))
         if name == "s_barrier" and not item.operands:
             out.add(m.Meet(m.Constant(0)))
-        elif split and item.operands == (a.Number(-1),) and self.target.barrier.split:
+        elif split and item.operands == (a.Immediate(-1),) and self.target.barrier.split:
             out.add(m.Meet(m.Constant(0), None, "depart" if name == "s_barrier_wait" else "arrive"))
             if name.endswith("isfirst"):
                 out.add(m.Forget(("scc",), (), False))
@@ -213,13 +213,13 @@ class _Lower:
 
     # --- registers ---
 
-    def vector(self, item: a.Instruction) -> None:
+    def vector(self, item: a.AsmLine) -> None:
         second = second_half(item)
         if second is None:
             self.one(item)
             return
-        first = a.Instruction(_alone(item.name), item.operands, item.modifiers[1:], item.text, item.at)
-        second = a.Instruction(_alone(second.name), second.operands, second.modifiers, item.text, item.at)
+        first = a.AsmLine(_alone(item.name), item.operands, item.modifiers[1:], item.text, item.at)
+        second = a.AsmLine(_alone(second.name), second.operands, second.modifiers, item.text, item.at)
         # Both read before either writes.
         changed = first.operands[0] if first.operands else None
         kept: dict[str, str] = {}
@@ -234,13 +234,13 @@ class _Lower:
             a.Registers((kept[each.first],)) if place and isinstance(each, a.Registers) and each.first in kept else each
             for place, each in enumerate(second.operands)
         )
-        self.one(a.Instruction(second.name, operands, second.modifiers, item.text, item.at))
+        self.one(a.AsmLine(second.name, operands, second.modifiers, item.text, item.at))
 
-    def one(self, item: a.Instruction) -> None:
+    def one(self, item: a.AsmLine) -> None:
         if not lower_vector(self.out, item):
             forget_vector(self.out, item)
 
-    def scalar(self, item: a.Instruction, facts: Facts) -> None:
+    def scalar(self, item: a.AsmLine, facts: Certain) -> None:
         out, name = self.out, item.name
         if name.startswith(("s_load_", "s_buffer_load_", "s_scratch_load_")):
             self.load(item, facts)
@@ -253,7 +253,7 @@ class _Lower:
                 out.add(m.Forget(("scc",), sources, same, ""))
             out.forget(item.operands[:1], sources, uniform=same)
 
-    def load(self, item: a.Instruction, facts: Facts) -> None:
+    def load(self, item: a.AsmLine, facts: Certain) -> None:
         """Arguments are the same for all waves, and so is what lies at one address."""
         out, given = self.out, item.operands
         if len(given) < 3 or not isinstance(given[0], a.Registers):
@@ -265,12 +265,12 @@ class _Lower:
             item.name.startswith("s_load_")
             and isinstance(base, a.Registers)
             and facts.arguments.issuperset(base.names)
-            and isinstance(offset, a.Number)
+            and isinstance(offset, a.Immediate)
             and not item.name.startswith(("s_load_u", "s_load_i"))
             and set(item.modifiers) <= {("nv", "")}
         )
         if is_argument:
-            assert isinstance(offset, a.Number)
+            assert isinstance(offset, a.Immediate)
             for number, register in enumerate(given[0].names):
                 out.add(m.Compute(register, "copy", (m.Given(f"param {offset.value + 4 * number}"),)))
 
@@ -287,8 +287,8 @@ def _alone(name: str) -> str:
     return name.replace("v_dual_", "v_", 1)
 
 
-_HANDLERS: dict[str, Callable[[_Lower, a.Instruction], None]] = {
-    "s_endpgm": _Lower.end,
-    "s_endpgm_saved": _Lower.end,
-    "s_trap": _Lower.abort,
+_HANDLERS: dict[str, Callable[[_Emit, a.AsmLine], None]] = {
+    "s_endpgm": _Emit.end,
+    "s_endpgm_saved": _Emit.end,
+    "s_trap": _Emit.abort,
 }

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.lowering import UNKNOWN, Lowering
+from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
 from tidegate.hosts.isa import model as m
 from tidegate.targets import Target
 
@@ -63,16 +63,16 @@ class Counters:
         return cls(of("local_read"), copies, tensors, of("global_read"), of("global_write"))
 
 
-def is_copy(item: a.Instruction) -> bool:
+def is_copy(item: a.AsmLine) -> bool:
     """Whether an instruction moves data between global and shared memory in the background."""
     return item.name.startswith(COPIES) or (item.name.startswith("buffer_load") and item.modifier("lds") is not None)
 
 
-def lower_shared(out: Lowering, item: a.Instruction, counters: Counters) -> None:
+def lower_shared(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
     """`ds_…`."""
     name, given = item.name, item.operands
     if _MOVES.match(name):
-        out.add(m.Count(counters.shared))
+        out.add(m.Issued(counters.shared))
         out.forget(given[:1], (), uniform=False)
     elif (found := _PLAIN.match(name)) is not None:
         effect = "read" if found[1] in ("read", "load") else "write"
@@ -93,7 +93,7 @@ def lower_shared(out: Lowering, item: a.Instruction, counters: Counters) -> None
         out.forget(given[:1], (), uniform=False)
 
 
-def _access(out: Lowering, item: a.Instruction, effect: str, size: int, counter: str) -> None:
+def _access(out: Emitter, item: a.AsmLine, effect: str, size: int, counter: str) -> None:
     given, offset = item.operands, item.number("offset")
     place = 1 if effect == "read" else 0
     if not size or offset is None or len(given) <= place:
@@ -107,7 +107,7 @@ def _access(out: Lowering, item: a.Instruction, effect: str, size: int, counter:
         out.forget(given[:1], (address,))
 
 
-def _two(out: Lowering, item: a.Instruction, found: re.Match[str], counter: str) -> None:
+def _two(out: Emitter, item: a.AsmLine, found: re.Match[str], counter: str) -> None:
     size = int(found[3]) // 8
     step = size * (64 if found[2] else 1)
     reads = found[1] in ("read2", "load_2addr")
@@ -127,7 +127,7 @@ def _two(out: Lowering, item: a.Instruction, found: re.Match[str], counter: str)
         out.forget(item.operands[:1], (address,))
 
 
-def _atomic(out: Lowering, item: a.Instruction, found: re.Match[str], counter: str) -> None:
+def _atomic(out: Emitter, item: a.AsmLine, found: re.Match[str], counter: str) -> None:
     given, offset = item.operands, item.number("offset")
     place, size = (1 if found[2] else 0), _SIZES.get(found[3], 0)
     if not size or offset is None or len(given) <= place:
@@ -145,7 +145,7 @@ def _atomic(out: Lowering, item: a.Instruction, found: re.Match[str], counter: s
         out.forget(given[:1], (), uniform=False)
 
 
-def lower_copy(out: Lowering, item: a.Instruction, counters: Counters) -> None:
+def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
     """Between global and shared memory, in the background."""
     name, given = item.name, item.operands
     if (found := _ASYNC.match(name) or _ASYNC_STORE.match(name)) is not None and len(given) > 1:
@@ -168,7 +168,7 @@ def lower_copy(out: Lowering, item: a.Instruction, counters: Counters) -> None:
         out.opaque(f"`{name}` is not known", orders=True, touches=True)
 
 
-def _copy(out: Lowering, item: a.Instruction, address: m.Operand, size: int, counter: str, stores: bool) -> None:
+def _copy(out: Emitter, item: a.AsmLine, address: m.Operand, size: int, counter: str, stores: bool) -> None:
     offset = item.number("offset")
     if offset is None or not counter:
         out.opaque(f"`{item.name}` is not known for this target", orders=True, touches=True)
@@ -176,7 +176,7 @@ def _copy(out: Lowering, item: a.Instruction, address: m.Operand, size: int, cou
     out.vector(m.Touch("read" if stores else "write", address, offset, size, is_async=True, counter=counter))
 
 
-def lower_spill(out: Lowering, item: a.Instruction) -> bool:
+def lower_spill(out: Emitter, item: a.AsmLine) -> bool:
     """Registers that are put away in a lane's own memory: `scratch_store_b32 off, v1, off offset:8`."""
     found = _SPILL.match(item.name)
     offset = item.number("offset")
@@ -192,7 +192,7 @@ def lower_spill(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def lower_global(out: Lowering, item: a.Instruction, counters: Counters, counted: frozenset[str]) -> None:
+def lower_global(out: Emitter, item: a.AsmLine, counters: Counters, counted: frozenset[str]) -> None:
     """Global, local and texture memory: what comes back, and what counts beside copies. `counted`: counters that
     accesses to shared memory are counted on."""
     name, given = item.name, item.operands
@@ -215,7 +215,7 @@ def lower_global(out: Lowering, item: a.Instruction, counters: Counters, counted
     elif "atomic" in name and counters.loads == counters.stores:
         counter = counters.loads
     if counter in counted:
-        out.add(m.Count(counter))
+        out.add(m.Issued(counter))
     if returns and not spills:
         steady = "atomic" not in name and not name.startswith(("scratch", "image"))
         out.forget(given[:1], out.operands(given[1:]), uniform=steady)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.lowering import UNKNOWN, Lowering
+from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
 from tidegate.hosts.isa import model as m
 
 # Operator, whether with a sign, and what becomes of SCC: whether the result is not 0, forgotten, or nothing.
@@ -52,7 +52,7 @@ _LOGICAL |= {"and_not1": ("and", True, False), "or_not1": ("or", True, False)}
 SCC = m.Register("scc")
 
 
-def lower_scalar(out: Lowering, item: a.Instruction) -> bool:
+def lower_scalar(out: Emitter, item: a.AsmLine) -> bool:
     name, given = item.name.removeprefix("s_"), item.operands
     if (found := _COMPARE.match(item.name)) is not None and len(given) == 2:
         _compare(out, item, found[1], found[2] == "i", int(found[3]))
@@ -85,7 +85,7 @@ def lower_scalar(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _others(out: Lowering, item: a.Instruction, name: str) -> bool:
+def _others(out: Emitter, item: a.AsmLine, name: str) -> bool:
     given = item.operands
     if len(given) < 2 or not isinstance(given[0], a.Registers):
         return False
@@ -95,7 +95,7 @@ def _others(out: Lowering, item: a.Instruction, name: str) -> bool:
     elif name in ("sext_i32_i8", "sext_i32_i16"):
         bits = 8 if name.endswith("i8") else 16
         _result(out, register, m.Compute(register, "copy", (out.operand(given[1]),), 32, True, bits), "")
-    elif name in ("bfe_u32", "bfe_i32") and len(given) == 3 and isinstance(given[2], a.Number):
+    elif name in ("bfe_u32", "bfe_i32") and len(given) == 3 and isinstance(given[2], a.Immediate):
         _field(out, item, register, given[2].value, name == "bfe_i32")
     elif name.startswith("lshl") and name.endswith("_add_u32") and len(given) == 3 and name[4:5].isdigit():
         moved = out.compute("shl", out.operand(given[1]), m.Constant(int(name[4])))
@@ -106,7 +106,7 @@ def _others(out: Lowering, item: a.Instruction, name: str) -> bool:
         count = out.compute("and", out.operand(given[1]), m.Constant(31))
         bit = out.compute("and", out.compute("shr", out.operand(given[0]), count), m.Constant(1))
         out.add(m.Compare("scc", "eq", bit, m.Constant(int(name[6]))))
-    elif name in ("bitset0_b32", "bitset1_b32") and isinstance(given[1], a.Number):
+    elif name in ("bitset0_b32", "bitset1_b32") and isinstance(given[1], a.Immediate):
         place = 1 << (given[1].value & 31)
         way, other = ("or", place) if name[6] == "1" else ("and", ~place)
         _result(out, register, m.Compute(register, way, (m.Register(register), m.Constant(other))), "")
@@ -122,7 +122,7 @@ def _others(out: Lowering, item: a.Instruction, name: str) -> bool:
     return True
 
 
-def _result(out: Lowering, register: str, action: m.Action, scc: str) -> None:
+def _result(out: Emitter, register: str, action: m.Action, scc: str) -> None:
     out.scalar(register, action)
     if scc == "set":
         out.add(m.Compare("scc", "ne", m.Register(register), m.Constant(0)))
@@ -138,7 +138,7 @@ def _sixteen(given: m.Operand) -> m.Operand:
     return UNKNOWN
 
 
-def _compare(out: Lowering, item: a.Instruction, operator: str, signed: bool, bits: int) -> None:
+def _compare(out: Emitter, item: a.AsmLine, operator: str, signed: bool, bits: int) -> None:
     operator = "ne" if operator == "lg" else operator
     left, right = item.operands
     if bits == 64:
@@ -158,7 +158,7 @@ def _compare(out: Lowering, item: a.Instruction, operator: str, signed: bool, bi
     out.add(m.Compare("scc", operator, out.operand(left), second, 32, signed))
 
 
-def _field(out: Lowering, item: a.Instruction, register: str, packed: int, signed: bool) -> None:
+def _field(out: Emitter, item: a.AsmLine, register: str, packed: int, signed: bool) -> None:
     """The place in bits 0 to 4, the width in bits 16 to 22."""
     place, width = packed & 31, min(packed >> 16 & 127, 32)
     source = item.operands[1]
@@ -172,7 +172,7 @@ def _field(out: Lowering, item: a.Instruction, register: str, packed: int, signe
     _result(out, register, action, "set")
 
 
-def _pack(out: Lowering, item: a.Instruction, register: str, which: str) -> None:
+def _pack(out: Emitter, item: a.AsmLine, register: str, which: str) -> None:
     left, right = out.operand(item.operands[1]), out.operand(item.operands[2])
     low = out.compute("and", left, m.Constant(0xFFFF)) if which[0] == "l" else out.compute("shr", left, m.Constant(16))
     high = (
@@ -181,7 +181,7 @@ def _pack(out: Lowering, item: a.Instruction, register: str, which: str) -> None
     _result(out, register, m.Compute(register, "or", (low, high)), "")
 
 
-def _wide(out: Lowering, result: a.Operand, low: m.Compute) -> None:
+def _wide(out: Emitter, result: a.Operand, low: m.Compute) -> None:
     """64 bits of which the lower half is computed alone."""
     assert isinstance(result, a.Registers)
     name = out.fresh()
@@ -190,10 +190,10 @@ def _wide(out: Lowering, result: a.Operand, low: m.Compute) -> None:
     out.add(m.Compute(result.first, "copy", (m.Register(name),)))
 
 
-def _shift_pair(out: Lowering, item: a.Instruction, left: bool) -> None:
+def _shift_pair(out: Emitter, item: a.AsmLine, left: bool) -> None:
     result, source, count = item.operands
     assert isinstance(result, a.Registers)
-    if not isinstance(count, a.Number) or len(result.names) != 2:
+    if not isinstance(count, a.Immediate) or len(result.names) != 2:
         out.forget((result,), (*out.operands((source, count)),))
         out.add(m.Forget(("scc",), (*out.operands((source, count)),)))
         return
@@ -217,7 +217,7 @@ def _shift_pair(out: Lowering, item: a.Instruction, left: bool) -> None:
     _is_not_zero(out, result)
 
 
-def _is_not_zero(out: Lowering, result: a.Registers) -> None:
+def _is_not_zero(out: Emitter, result: a.Registers) -> None:
     both = [m.Register(each) for each in result.names]
     joined = both[0] if len(both) == 1 else out.compute("or", both[0], both[1])
     out.add(m.Compare("scc", "ne", joined, m.Constant(0)))
@@ -226,7 +226,7 @@ def _is_not_zero(out: Lowering, result: a.Registers) -> None:
 # --- numbers that may be masks ------------------------------------------------------------------------------------
 
 
-def _logic(out: Lowering, item: a.Instruction, how: tuple[str, bool, bool], bits: int) -> None:
+def _logic(out: Emitter, item: a.AsmLine, how: tuple[str, bool, bool], bits: int) -> None:
     operator, negates, negated = how
     result, left, right = item.operands
     if not isinstance(result, a.Registers):
@@ -245,7 +245,7 @@ def _logic(out: Lowering, item: a.Instruction, how: tuple[str, bool, bool], bits
         _is_not_zero(out, result)
 
 
-def _joined(out: Lowering, left: a.Operand, right: a.Operand, how: tuple[str, bool, bool]) -> m.Operand | None:
+def _joined(out: Emitter, left: a.Operand, right: a.Operand, how: tuple[str, bool, bool]) -> m.Operand | None:
     operator, negates, negated = how
     one, other = out.mask(left), out.mask(right)
     if one is None or other is None:
@@ -256,7 +256,7 @@ def _joined(out: Lowering, left: a.Operand, right: a.Operand, how: tuple[str, bo
     return _truth(out, "not", found) if negated else found
 
 
-def _truth(out: Lowering, operator: str, *given: m.Operand) -> m.Operand:
+def _truth(out: Emitter, operator: str, *given: m.Operand) -> m.Operand:
     name = out.truth()
     out.add(m.Logic(name, operator, given))
     return m.Register(name)
@@ -267,7 +267,7 @@ def _is_mask(given: a.Operand) -> bool:
     return isinstance(given, a.Registers) and given.first in ("exec_lo", "vcc_lo")
 
 
-def _set_both(out: Lowering, result: a.Registers, values: list[m.Operand], mask: m.Operand | None) -> None:
+def _set_both(out: Emitter, result: a.Registers, values: list[m.Operand], mask: m.Operand | None) -> None:
     """Numbers and the mask that they are."""
     for register, value in zip(result.names, values, strict=False):
         if register != "null":
@@ -277,7 +277,7 @@ def _set_both(out: Lowering, result: a.Registers, values: list[m.Operand], mask:
         out.add(m.Logic(name.name, "copy", (mask,)))
 
 
-def _save(out: Lowering, item: a.Instruction, how: str) -> None:
+def _save(out: Emitter, item: a.AsmLine, how: str) -> None:
     """`D = exec; exec = S op exec`; `andn2`, `and_not1`: `S & ~exec`; `andn1`, `and_not0`: `~S & exec`."""
     result, source = item.operands
     given, old, saved = out.mask(source), out.truth(), out.mask(result)
@@ -305,7 +305,7 @@ def _save(out: Lowering, item: a.Instruction, how: str) -> None:
     out.add(m.Logic("scc", "any", (m.Register("exec"),)))
 
 
-def _move(out: Lowering, item: a.Instruction, name: str) -> None:
+def _move(out: Emitter, item: a.AsmLine, name: str) -> None:
     result, *given = item.operands
     if not isinstance(result, a.Registers):
         return

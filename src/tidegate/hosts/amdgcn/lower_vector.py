@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.lowering import UNKNOWN, Lowering
+from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa.effects import FAR
 
@@ -68,7 +68,7 @@ _SELECTED |= {"WORD_1": (16, 16), "DWORD": (0, 32)}
 _TWO_RESULTS = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_co_|v_div_scale|v_mad(_co)?_[iu]64|v_.*swap")
 
 
-def lower_vector(out: Lowering, item: a.Instruction) -> bool:
+def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
     name, given = item.name.removeprefix("v_"), item.operands
     if _ANY_COMPARE.match(item.name):
         _compare(out, item)
@@ -100,7 +100,7 @@ def lower_vector(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def forget_vector(out: Lowering, item: a.Instruction) -> None:
+def forget_vector(out: Emitter, item: a.AsmLine) -> None:
     """Results of what is not integer arithmetic; those of one lane depend on others where it looks at them."""
     count = 2 if _TWO_RESULTS.match(item.name) else 1
     alone = not item.name.startswith(("v_permlane", "v_mfma", "v_wmma", "v_smfma", "v_swmmac")) and _has_no_dpp(item)
@@ -108,26 +108,26 @@ def forget_vector(out: Lowering, item: a.Instruction) -> None:
     out.forget(item.operands[:count], sources, uniform=alone)
 
 
-def _has_no_dpp(item: a.Instruction) -> bool:
+def _has_no_dpp(item: a.AsmLine) -> bool:
     return not item.name.endswith(("_dpp", "_dpp8"))
 
 
-def _is_plain(item: a.Instruction) -> bool:
+def _is_plain(item: a.AsmLine) -> bool:
     """Without words that change the result."""
     return not any(name in ("clamp", "op_sel", "dpp8") for name, _ in item.modifiers) and _has_no_dpp(item)
 
 
-def _below_32(out: Lowering, count: m.Operand) -> m.Operand:
+def _below_32(out: Emitter, count: m.Operand) -> m.Operand:
     """A shift's count: five bits."""
     if isinstance(count, m.Constant):
         return m.Constant(count.value & 31)
     return out.compute("and", count, m.Constant(31))
 
 
-def _with_parts(out: Lowering, item: a.Instruction) -> a.Instruction:
+def _with_parts(out: Emitter, item: a.AsmLine) -> a.AsmLine:
     """SDWA: bytes and words of sources. Another part of the result is not followed."""
     if item.modifier("dst_sel") not in (None, "DWORD"):
-        return a.Instruction("", (), (), item.text, item.at)
+        return a.AsmLine("", (), (), item.text, item.at)
     operands = list(item.operands[:1])
     for place, each in enumerate(item.operands[1:]):
         part = _SELECTED.get(item.modifier(f"src{place}_sel") or "DWORD")
@@ -139,13 +139,13 @@ def _with_parts(out: Lowering, item: a.Instruction) -> a.Instruction:
             taken = out.compute("bfe", out.operand(each), m.Constant(part[0]), m.Constant(part[1]))
             assert isinstance(taken, m.Register)
             operands.append(a.Registers((taken.name,)))
-    return a.Instruction(item.name.removesuffix("_sdwa"), tuple(operands), (), item.text, item.at)
+    return a.AsmLine(item.name.removesuffix("_sdwa"), tuple(operands), (), item.text, item.at)
 
 
 # --- comparisons --------------------------------------------------------------------------------------------------
 
 
-def _compare(out: Lowering, item: a.Instruction) -> None:
+def _compare(out: Emitter, item: a.AsmLine) -> None:
     """The mask is in the first operand; `v_cmpx` sets EXEC, which LLVM prints or not."""
     found = _COMPARE.match(item.name)
     is_exec = _ANY_COMPARE.match(item.name)[1] == "x"  # type: ignore[index]
@@ -178,7 +178,7 @@ def _compare(out: Lowering, item: a.Instruction) -> None:
         out.set_mask(a.Registers(("exec_lo", "exec_hi")), m.Logic("exec", "copy", (m.Register(truth),)))
 
 
-def _compared(out: Lowering, truth: str, found: re.Match[str], given: tuple[a.Operand, ...]) -> None:
+def _compared(out: Emitter, truth: str, found: re.Match[str], given: tuple[a.Operand, ...]) -> None:
     operator = {"lg": "ne"}.get(found[2], found[2])
     signed, bits = found[3] == "i", int(found[4])
     left, right = out.operand(given[0]), out.operand(given[1])
@@ -198,7 +198,7 @@ def _compared(out: Lowering, truth: str, found: re.Match[str], given: tuple[a.Op
 # --- one by one ---------------------------------------------------------------------------------------------------
 
 
-def _select(out: Lowering, item: a.Instruction) -> bool:
+def _select(out: Emitter, item: a.AsmLine) -> bool:
     given = item.operands
     if len(given) not in (3, 4) or not isinstance(given[0], a.Registers) or not _is_plain(item):
         return False
@@ -219,7 +219,7 @@ def _is_far(given: m.Operand) -> bool:
     return isinstance(given, m.Constant) and (given.value & 0xFFFFFFFF) >= FAR
 
 
-def _field(out: Lowering, item: a.Instruction) -> bool:
+def _field(out: Emitter, item: a.AsmLine) -> bool:
     result, *given = item.operands
     if len(given) != 3 or not isinstance(result, a.Registers) or not _is_plain(item):
         return False
@@ -229,7 +229,7 @@ def _field(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _insert(out: Lowering, item: a.Instruction) -> bool:
+def _insert(out: Emitter, item: a.AsmLine) -> bool:
     """`v_bfi`: the second where the first has ones, else the third."""
     result, *given = item.operands
     if len(given) != 3 or not isinstance(result, a.Registers) or not _is_plain(item):
@@ -240,11 +240,11 @@ def _insert(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _table(out: Lowering, item: a.Instruction) -> bool:
+def _table(out: Emitter, item: a.AsmLine) -> bool:
     """`v_bitop3`: any function of three bits; the first has 0xf0 in its table, the last 0xaa. `v_bitop2` has no third,
     and its table speaks of 0 there."""
     result, *given = item.operands
-    given = [*given, a.Number(0)] if item.name == "v_bitop2_b32" else given
+    given = [*given, a.Immediate(0)] if item.name == "v_bitop2_b32" else given
     table = item.number("bitop3")
     if len(given) != 3 or not isinstance(result, a.Registers) or table is None or not _is_plain(item):
         return False
@@ -253,9 +253,9 @@ def _table(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _align(out: Lowering, item: a.Instruction) -> bool:
+def _align(out: Emitter, item: a.AsmLine) -> bool:
     result, *given = item.operands
-    if len(given) != 3 or not isinstance(result, a.Registers) or not isinstance(given[2], a.Number):
+    if len(given) != 3 or not isinstance(result, a.Registers) or not isinstance(given[2], a.Immediate):
         return False
     by = given[2].value & 31
     high, low = out.operand(given[0]), out.operand(given[1])
@@ -265,10 +265,10 @@ def _align(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _permute(out: Lowering, item: a.Instruction) -> bool:
+def _permute(out: Emitter, item: a.AsmLine) -> bool:
     """Bytes 0 to 3 are those of the second operand, 4 to 7 those of the first."""
     result, *given = item.operands
-    if len(given) != 3 or not isinstance(result, a.Registers) or not isinstance(given[2], a.Number):
+    if len(given) != 3 or not isinstance(result, a.Registers) or not isinstance(given[2], a.Immediate):
         return False
     chosen = [given[2].value >> 8 * place & 255 for place in range(4)]
     if any(each > 7 for each in chosen):
@@ -278,7 +278,7 @@ def _permute(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _count_bits(out: Lowering, item: a.Instruction) -> bool:
+def _count_bits(out: Emitter, item: a.AsmLine) -> bool:
     result, *given = item.operands
     if len(given) != 2 or not isinstance(result, a.Registers):
         return False
@@ -286,23 +286,23 @@ def _count_bits(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _lanes_below(out: Lowering, item: a.Instruction) -> bool:
+def _lanes_below(out: Emitter, item: a.AsmLine) -> bool:
     """Of a mask of ones they are the number of the lane, half by half."""
     result, *given = item.operands
-    if len(given) != 2 or not isinstance(result, a.Registers) or given[0] != a.Number(-1):
+    if len(given) != 2 or not isinstance(result, a.Registers) or given[0] != a.Immediate(-1):
         return False
     below = m.Given("%below_low" if "_lo_" in item.name else "%below_high")
     out.vector(m.Compute(result.first, "add", (below, out.operand(given[1]))))
     return True
 
 
-def _low_24(out: Lowering, given: a.Operand, signed: bool) -> m.Operand:
+def _low_24(out: Emitter, given: a.Operand, signed: bool) -> m.Operand:
     if signed:
         return out.compute("bfe", out.operand(given), m.Constant(0), m.Constant(24), signed=True)
     return out.compute("and", out.operand(given), m.Constant(0xFFFFFF))
 
 
-def _multiply_24(out: Lowering, item: a.Instruction) -> bool:
+def _multiply_24(out: Emitter, item: a.AsmLine) -> bool:
     result, *given = item.operands
     if len(given) < 2 or not isinstance(result, a.Registers) or not _is_plain(item):
         return False
@@ -316,7 +316,7 @@ def _multiply_24(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _carried(out: Lowering, item: a.Instruction) -> bool:
+def _carried(out: Emitter, item: a.AsmLine) -> bool:
     """The sum; of the carry nothing is known."""
     given = item.operands
     if len(given) != 4 or not isinstance(given[0], a.Registers):
@@ -331,7 +331,7 @@ def _carried(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _wide(out: Lowering, item: a.Instruction) -> bool:
+def _wide(out: Emitter, item: a.AsmLine) -> bool:
     """64 bits of which the lower half is computed alone."""
     given = list(item.operands)
     result = given.pop(0)
@@ -343,11 +343,11 @@ def _wide(out: Lowering, item: a.Instruction) -> bool:
     low: m.Operand = UNKNOWN
     if name.startswith("mad") and len(parts) == 3:
         low = out.compute("mad", *parts)
-    elif name == "lshl_add_u64" and len(parts) == 3 and isinstance(given[1], a.Number) and given[1].value < 32:
+    elif name == "lshl_add_u64" and len(parts) == 3 and isinstance(given[1], a.Immediate) and given[1].value < 32:
         low = out.compute("add", out.compute("shl", parts[0], parts[1]), parts[2])
     elif name in ("add_nc_u64", "sub_nc_u64") and len(parts) == 2:
         low = out.compute(name[:3], *parts)
-    elif name == "lshlrev_b64" and len(parts) == 2 and isinstance(given[0], a.Number):
+    elif name == "lshlrev_b64" and len(parts) == 2 and isinstance(given[0], a.Immediate):
         by = given[0].value & 63
         low = out.compute("shl", parts[1], m.Constant(by)) if by < 32 else m.Constant(0)
     elif name == "mov_b64" and len(parts) == 1:
@@ -361,24 +361,24 @@ def _wide(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _first_lane(out: Lowering, item: a.Instruction) -> bool:
+def _first_lane(out: Emitter, item: a.AsmLine) -> bool:
     result, source = item.operands[0], item.operands[1]
     if not isinstance(result, a.Registers):
         return False
     active = "" if out.facts.full else "exec"
-    out.scalar(result.first, m.Spread(result.first, out.operand(source), None, active))
+    out.scalar(result.first, m.FromLane(result.first, out.operand(source), None, active))
     return True
 
 
-def _read_lane(out: Lowering, item: a.Instruction) -> bool:
+def _read_lane(out: Emitter, item: a.AsmLine) -> bool:
     if len(item.operands) != 3 or not isinstance(item.operands[0], a.Registers):
         return False
     register = item.operands[0].first
-    out.scalar(register, m.Spread(register, out.operand(item.operands[1]), out.operand(item.operands[2])))
+    out.scalar(register, m.FromLane(register, out.operand(item.operands[1]), out.operand(item.operands[2])))
     return True
 
 
-def _write_lane(out: Lowering, item: a.Instruction) -> bool:
+def _write_lane(out: Emitter, item: a.AsmLine) -> bool:
     """In one lane, whether active or not: `s[…]` are kept in lanes of a vector register where there are too few."""
     result, *given = item.operands
     if len(given) != 2 or not isinstance(result, a.Registers):
@@ -389,7 +389,7 @@ def _write_lane(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-def _swap(out: Lowering, item: a.Instruction) -> bool:
+def _swap(out: Emitter, item: a.AsmLine) -> bool:
     one, other = item.operands[:2]
     if not (isinstance(one, a.Registers) and isinstance(other, a.Registers)) or len(item.operands) != 2:
         return False
@@ -399,7 +399,7 @@ def _swap(out: Lowering, item: a.Instruction) -> bool:
     return True
 
 
-_HANDLERS: dict[str, Callable[[Lowering, a.Instruction], bool]] = {
+_HANDLERS: dict[str, Callable[[Emitter, a.AsmLine], bool]] = {
     "cndmask_b32": _select,
     "bfe_u32": _field,
     "bfe_i32": _field,

@@ -1,7 +1,7 @@
 """AMDGCN assembly: what its text says, as values.
 
 Needs   nothing but places in the text
-Gives   `Assembly`, its `Kernel`s, their `Instruction`s with operands and modifiers
+Gives   `Assembly`, its `KernelText`s, their `AsmLine`s with operands and modifiers
 Keeps   frozen; an instruction is kept whether or not anybody knows it; suffixes of encodings are left out of names
 Cost    a few hundred bytes an instruction
 
@@ -27,7 +27,7 @@ class Registers:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Immediate:
     """An integer; `is_float`: bits of a fraction, of which nobody asks."""
 
     value: int
@@ -45,14 +45,14 @@ class Symbol:
 class Changed:
     """`-v1`, `|v1|`, `sext(v1)`: an operand that is more than its bits."""
 
-    operand: Registers | Number | Symbol
+    operand: Registers | Immediate | Symbol
 
 
-Operand = Registers | Number | Symbol | Changed
+Operand = Registers | Immediate | Symbol | Changed
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class AsmLine:
     """`modifiers`: words behind the operands, with the text behind their colon."""
 
     name: str
@@ -76,17 +76,17 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class Mark:
     name: str
     at: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelText:
     """`settings`: of its `.amdhsa_kernel`; `facts`: of its metadata."""
 
     name: str
-    body: tuple[Instruction | Label, ...]
+    body: tuple[AsmLine | Mark, ...]
     settings: dict[str, int]
     facts: dict[str, tuple[int, ...]]
     at: Span = field(default=NOWHERE, compare=False)
@@ -95,5 +95,5 @@ class Kernel:
 @dataclass(frozen=True, slots=True)
 class Assembly:
     target: str
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelText, ...]
     arrays: tuple[str, ...] = ()  # shared variables that the linker places

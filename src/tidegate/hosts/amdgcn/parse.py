@@ -53,21 +53,21 @@ _HARMLESS = (
     ),
 )
 MOST_REGISTERS = 64  # of one operand
-Body = list[a.Instruction | a.Label]
+Body = list[a.AsmLine | a.Mark]
 
 
 def parse_amdgcn(text: str, file: str = "<text>") -> a.Assembly:
     """The kernels that a text holds."""
-    return _Parser(text, file).assembly()
+    return _Assembler(text, file).assembly()
 
 
-class _Parser:
+class _Assembler:
     def __init__(self, text: str, file: str) -> None:
         self.file = file
         self.lines = text.split("\n")
         self.target = ""
         self.settings: dict[str, dict[str, int]] = {}
-        self.bodies: dict[str, list[a.Instruction | a.Label]] = {}
+        self.bodies: dict[str, list[a.AsmLine | a.Mark]] = {}
         self.places: dict[str, Span] = {}
         self.functions: set[str] = set()
         self.facts: dict[str, dict[str, tuple[int, ...]]] = {}
@@ -82,7 +82,7 @@ class _Parser:
             raise BadInput(Finding("TG007", "the file names no AMD GPU", (place,), help=help_))
         names = [each for each in self.bodies if each in self.settings] or list(self.bodies)
         kernels = tuple(
-            a.Kernel(
+            a.KernelText(
                 each,
                 tuple(self.bodies[each]),
                 self.settings.get(each, {}),
@@ -110,7 +110,7 @@ class _Parser:
                 if stripped.startswith((".section", ".amdhsa_kernel")):
                     open_ = None
                 elif open_ is not None and not stripped.startswith(_HARMLESS):
-                    open_.append(a.Instruction(stripped.split()[0], (), (), stripped[:40], self.span(number, plain)))
+                    open_.append(a.AsmLine(stripped.split()[0], (), (), stripped[:40], self.span(number, plain)))
             else:
                 while (found := _LABEL.match(plain)) is not None:
                     open_ = self.label(found[1], open_, self.span(number, plain))
@@ -126,7 +126,7 @@ class _Parser:
             self.bodies[name], self.places[name] = [], at
             return self.bodies[name]
         if body is not None:
-            body.append(a.Label(name, at))
+            body.append(a.Mark(name, at))
         return body
 
     def without_comments(self, line: str, inside: bool) -> tuple[str, bool]:
@@ -193,12 +193,12 @@ class _Parser:
         width = len(plain) - len(plain.lstrip())
         return Span(self.file, number, width + 1, max(width + 2, len(plain.rstrip()) + 1))
 
-    def instructions(self, stripped: str, number: int, plain: str) -> Iterator[a.Instruction]:
+    def instructions(self, stripped: str, number: int, plain: str) -> Iterator[a.AsmLine]:
         """One, or the two of a `v_dual_…`, which are carried out at once."""
         if stripped not in self.known:
             self.known[stripped] = self.parsed(stripped)
         name, operands, modifiers = self.known[stripped]
-        yield a.Instruction(name, operands, modifiers, stripped.split(" ")[0].split("\t")[0], self.span(number, plain))
+        yield a.AsmLine(name, operands, modifiers, stripped.split(" ")[0].split("\t")[0], self.span(number, plain))
 
     def parsed(self, text: str) -> tuple[str, tuple[a.Operand, ...], tuple[tuple[str, str], ...]]:
         first, _, second = text.partition("::")
@@ -236,13 +236,13 @@ def read_operands(text: str) -> tuple[tuple[a.Operand, ...], tuple[tuple[str, st
     return tuple(operand(each) for each in parts if each), tuple(modifiers)
 
 
-def second_half(item: a.Instruction) -> a.Instruction | None:
+def second_half(item: a.AsmLine) -> a.AsmLine | None:
     """The other instruction of a `v_dual_…`."""
     if not item.name.startswith("v_dual_") or not item.modifiers:
         return None
     name, text = item.modifiers[0]
     operands, modifiers = read_operands(text)
-    return a.Instruction(name, operands, modifiers, item.text, item.at)
+    return a.AsmLine(name, operands, modifiers, item.text, item.at)
 
 
 def _split(text: str) -> list[str]:
@@ -265,9 +265,9 @@ def operand(text: str) -> a.Operand:
     if (known := _registers(text)) is not None:
         return known
     if _INTEGER.match(text):
-        return a.Number(int(text, 0) if text.lstrip("+-")[:2].lower() == "0x" else int(text))
+        return a.Immediate(int(text, 0) if text.lstrip("+-")[:2].lower() == "0x" else int(text))
     if _FLOAT.match(text):
-        return a.Number(struct.unpack("<i", struct.pack("<f", min(3e38, max(-3e38, float(text)))))[0], True)
+        return a.Immediate(struct.unpack("<i", struct.pack("<f", min(3e38, max(-3e38, float(text)))))[0], True)
     for opening, closing in (("-", ""), ("|", "|"), ("-|", "|"), ("sext(", ")"), ("neg(", ")"), ("abs(", ")")):
         if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
             inner = _registers(text[len(opening) : len(text) - len(closing)])

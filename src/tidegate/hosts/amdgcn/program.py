@@ -51,7 +51,7 @@ class Amdgcn:
     arguments: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def kernels(self) -> tuple[a.Kernel, ...]:
+    def kernels(self) -> tuple[a.KernelText, ...]:
         return tuple(each for each in self.assembly.kernels if self.chosen in ("", each.name))
 
 
@@ -60,7 +60,7 @@ class AmdgcnProgram:
     """One kernel of a file, for one shape of the block. `assumed_shape`: that of the metadata's largest block."""
 
     amdgcn: Amdgcn
-    kernel: a.Kernel
+    kernel: a.KernelText
     target: Target
     launch: Launch
     code: m.Code
@@ -131,7 +131,7 @@ def _target(named: str, asked: str | None) -> tuple[Target, str]:
     return target, named if named not in (target.name, *target.aliases) else ""
 
 
-def _program(amdgcn: Amdgcn, kernel: a.Kernel, target: Target, named: str) -> AmdgcnProgram:
+def _program(amdgcn: Amdgcn, kernel: a.KernelText, target: Target, named: str) -> AmdgcnProgram:
     shape, from_metadata = _shape(amdgcn, kernel)
     launch = Launch(shape, _lanes(kernel, target))
     starts = Starts(kernel, launch.lanes, target.barrier.split)
@@ -142,14 +142,14 @@ def _program(amdgcn: Amdgcn, kernel: a.Kernel, target: Target, named: str) -> Am
     return AmdgcnProgram(amdgcn, kernel, target, launch, code, explored, graph, named, from_metadata)
 
 
-def _lanes(kernel: a.Kernel, target: Target) -> int:
+def _lanes(kernel: a.KernelText, target: Target) -> int:
     if kernel.settings.get("wavefront_size32"):
         return 32
     (stated,) = kernel.facts.get("wavefront_size", ())[:1] or (target.lanes,)
     return stated if stated in (32, 64) else target.lanes
 
 
-def _shape(amdgcn: Amdgcn, kernel: a.Kernel) -> tuple[tuple[int, ...], bool]:
+def _shape(amdgcn: Amdgcn, kernel: a.KernelText) -> tuple[tuple[int, ...], bool]:
     """A demand of the text; or else the largest block that it is compiled for, if its author has set one.
 
     1024 is what compilers take where nobody says anything; and how threads are numbered is not known where a kernel
@@ -164,7 +164,7 @@ def _shape(amdgcn: Amdgcn, kernel: a.Kernel) -> tuple[tuple[int, ...], bool]:
     return choose_shape(kernel.name, kernel.at, asked, wanted, most), from_metadata
 
 
-def _arguments(amdgcn: Amdgcn, kernel: a.Kernel) -> dict[str, int]:
+def _arguments(amdgcn: Amdgcn, kernel: a.KernelText) -> dict[str, int]:
     """By the offset of their words; raises `BadInput` for one that is not there."""
     size = kernel.settings.get("kernarg_size", 0)
     found: dict[str, int] = {}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.lowering import Lowering
+from tidegate.hosts.amdgcn.emitter import Emitter
 from tidegate.hosts.isa import model as m
 
 _USER = (
@@ -32,7 +32,7 @@ MOST_PRELOADED = 64
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    kernel: a.Kernel
+    kernel: a.KernelText
     lanes: int
     in_trap_registers: bool  # whether the workgroup's number is in registers of the trap handler
 
@@ -51,7 +51,7 @@ class Starts:
         found[""] = free
         return found
 
-    def add_to(self, out: Lowering) -> None:
+    def add_to(self, out: Emitter) -> None:
         settings = self.kernel.settings
         wide = settings.get("system_vgpr_workitem_id", 2)
         out.add(m.Compare("exec", "eq", m.Constant(0), m.Constant(0)))

@@ -23,7 +23,7 @@ _BOTH = re.compile(r"s_wait_(load|store)cnt_dscnt$")
 EVERYTHING = ("loadcnt", "storecnt", "dscnt", "kmcnt", "samplecnt", "bvhcnt", "expcnt", "asynccnt", "tensorcnt")
 
 
-def waits_of(item: a.Instruction) -> tuple[tuple[str, int], ...]:
+def waits_of(item: a.AsmLine) -> tuple[tuple[str, int], ...]:
     text = item.operands[0].name if item.operands and isinstance(item.operands[0], a.Symbol) else ""
     if item.name == "s_waitcnt":
         named = _NAMED.findall(text)

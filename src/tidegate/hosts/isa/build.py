@@ -157,9 +157,9 @@ class _Build:
                 self.access(step, label)
             case n.Barrier(op, part):
                 b.add(g.Sync(_BARRIERS[part]), label=label, at=op.at)
-            case n.Counted(op, counter):
+            case n.Issues(op, counter):
                 b.add(g.Compute(), label=label, at=op.at, issues=(g.Issue(counter, 1, 1),))
-            case n.WaitCounts(op, counts):
+            case n.CountedWait(op, counts):
                 b.add(g.Sync(WaitCount(counts)), label=label, at=op.at)
             case n.Fence(op, waves):
                 b.add(g.Sync(Fence("wave"), waves or ()), label=label, at=op.at)

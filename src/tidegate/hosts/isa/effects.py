@@ -65,7 +65,7 @@ class Effects:
             steps = self.known[key] = []
             self.steps_of(op, touch, address, stored, mask, steps)
         if touch.counter and not steps:
-            node.steps.append(n.Counted(op, touch.counter, waves))
+            node.steps.append(n.Issues(op, touch.counter, waves))
         if waves is not None:
             steps = [replace(each, waves=waves) if isinstance(each, n.Access) else each for each in steps]
         if touch.counter:  # all of them are kept: each may be in flight while those before it are over
@@ -80,12 +80,12 @@ class Effects:
         may, sure = (_waves_in(each, self.lanes) for each in (state.arm.mask.may, state.arm.mask.sure))
         return tuple(int(each) for each in np.flatnonzero(may)) if (may == sure).all() else ()
 
-    def count_or_wait(self, op: m.Op, action: m.Count | m.Touch | m.WaitCounts, state: State, node: n.Node) -> None:
+    def count_or_wait(self, op: m.Op, action: m.Issued | m.Touch | m.WaitCounts, state: State, node: n.Node) -> None:
         waves = self.waves_of(state)
         if isinstance(action, m.WaitCounts):
-            self.synchronize(node, n.WaitCounts(op, action.counts, waves))
+            self.synchronize(node, n.CountedWait(op, action.counts, waves))
         elif not isinstance(action, m.Touch) or action.counted:
-            node.steps.append(n.Counted(op, action.counter, waves))
+            node.steps.append(n.Issues(op, action.counter, waves))
 
     def told_twice(self, touch: m.Touch, steps: list[n.Step], node: n.Node) -> list[n.Step]:
         """Of accesses that may touch the same places, the first two between meetings: others meet no one else.

@@ -129,7 +129,7 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Issued:
     """An instruction that touches no shared memory and counts where some do."""
 
     counter: str
@@ -143,7 +143,7 @@ class WaitCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class FromLane:
     """Every lane of a wave gets what one lane holds: that number, or the first for which a predicate holds."""
 
     result: str
@@ -216,10 +216,10 @@ Action = (
     | Compare
     | Logic
     | Select
-    | Spread
+    | FromLane
     | Forget
     | Touch
-    | Count
+    | Issued
     | Meet
     | MeetLanes
     | Commit
@@ -271,7 +271,7 @@ def results_of(action: Action) -> tuple[str, ...]:
     match action:
         case Compute(result=result) | Compare(result=result) | Logic(result=result) | Select(result=result):
             return (result,)
-        case Spread(result=result):
+        case FromLane(result=result):
             return (result,)
         case Forget(results=results) | Opaque(results=results):
             return results
@@ -287,7 +287,7 @@ def operands_of(action: Action) -> tuple[Operand, ...]:
             return (left, right) if other is None else (left, right, other)
         case Select(predicate=predicate, then=then, otherwise=otherwise):
             return (Register(predicate), then, otherwise)
-        case Spread(source=source, lane=lane, active=active):
+        case FromLane(source=source, lane=lane, active=active):
             return (source, *(() if lane is None else (lane,)), *((Register(active),) if active else ()))
         case Forget(sources=sources):
             return sources

@@ -43,7 +43,7 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Issues:
     """An instruction that counts and touches no shared memory."""
 
     op: Op
@@ -52,7 +52,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitCounts:
+class CountedWait:
     op: Op
     counts: tuple[tuple[str, int], ...]
     waves: Waves = None
@@ -81,7 +81,7 @@ class WaitGroups:
     threads: tuple[bool, ...] | None = None
 
 
-Step = Access | Barrier | Counted | Fence | Commit | WaitGroups | WaitCounts
+Step = Access | Barrier | Issues | Fence | Commit | WaitGroups | CountedWait
 Assigned = tuple[tuple[str, Index], ...]
 
 

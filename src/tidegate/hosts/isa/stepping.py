@@ -51,12 +51,12 @@ class Stepper:
         for op in self.blocks.ops_of(state.arm.block):
             action = op.action
             match action:
-                case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.Spread() | m.Forget():
+                case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.FromLane() | m.Forget():
                     if not wanted.isdisjoint(m.results_of(action)):
                         self.assign(op, action, state, registers)
                 case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups():
                     self.act(op, state, registers, node)
-                case m.Count() | m.WaitCounts():
+                case m.Issued() | m.WaitCounts():
                     self.effects.count_or_wait(op, action, state, node)
                 case m.Opaque():
                     self.effects.opaque(op, action, self.under(op, state, registers), node)
@@ -81,7 +81,7 @@ class Stepper:
     def assign(
         self,
         op: m.Op,
-        action: m.Compute | m.Compare | m.Logic | m.Select | m.Spread | m.Forget,
+        action: m.Compute | m.Compare | m.Logic | m.Select | m.FromLane | m.Forget,
         state: State,
         registers: dict[str, Held],
     ) -> None:
@@ -112,7 +112,9 @@ class Stepper:
             return held
         return Value(held.base, held.plus, held.lanes & there, False, held.tags)
 
-    def result(self, action: m.Compute | m.Compare | m.Logic | m.Select | m.Spread, registers: dict[str, Held]) -> Held:
+    def result(
+        self, action: m.Compute | m.Compare | m.Logic | m.Select | m.FromLane, registers: dict[str, Held]
+    ) -> Held:
         match action:
             case m.Compute(operator=operator, operands=operands, bits=bits, signed=signed, source_bits=source):
                 return self.calc.compute(
@@ -129,7 +131,7 @@ class Stepper:
                 return self.calc.logic(action.combine, [found, other])
             case m.Logic(operator="any", operands=(mask,)):
                 return any_in_wave(self.pred(mask, registers), self.lanes)
-            case m.Spread(source=source, lane=lane, active=active):
+            case m.FromLane(source=source, lane=lane, active=active):
                 there = None if lane is None else self.value(lane, registers)
                 first = self.pred(m.Register(active), registers) if active else None
                 return spread(self.value(source, registers), there, first, self.lanes)

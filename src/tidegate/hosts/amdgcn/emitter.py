@@ -1,7 +1,7 @@
 """Operations that come of instructions, while they are being made.
 
 Needs   the lanes of a wave, and what is certain at each instruction
-Gives   `Lowering`: operands as the evaluator takes them, and ways to add operations
+Gives   `Emitter`: operands as the evaluator takes them, and ways to add operations
 Keeps   a scalar register that changes changes the mask it belongs to, and the other way round: each is forgotten where
         the other is set. A vector register changes in active lanes alone
 Cost    constant for each operation
@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.facts import Facts, mask_in, mask_of
+from tidegate.hosts.amdgcn.facts import Certain, mask_in, mask_of
 from tidegate.hosts.isa import model as m
 
 UNKNOWN = m.Given("?")
 
 
 @dataclass(slots=True)
-class Lowering:
+class Emitter:
     lanes: int
     arrays: tuple[str, ...] = ()
-    facts: Facts = field(default_factory=Facts)
+    facts: Certain = field(default_factory=Certain)
     ops: list[m.Op] = field(default_factory=list)
     predicates: set[str] = field(default_factory=lambda: {"scc", "vcc", "exec"})
     at: Span = NOWHERE
@@ -33,7 +33,7 @@ class Lowering:
     made: int = 0
     spills_lost: bool = False  # whether a store to a lane's own memory may change any register that lies there
 
-    def begin(self, item: a.Instruction, facts: Facts) -> None:
+    def begin(self, item: a.AsmLine, facts: Certain) -> None:
         self.at, self.text, self.facts = item.at, item.text, facts
 
     def add(self, action: m.Action, guard: m.Guard | None = None) -> None:
@@ -59,7 +59,7 @@ class Lowering:
         match given:
             case a.Registers(names) if part < len(names):
                 return m.Constant(0) if names[part] == "null" else m.Register(names[part])
-            case a.Number(value):
+            case a.Immediate(value):
                 return m.Constant(
                     value >> 32 if part else value if -(1 << 31) <= value < 1 << 32 else value & 0xFFFFFFFF
                 )
@@ -80,7 +80,7 @@ class Lowering:
 
     def mask(self, given: a.Operand) -> m.Operand | None:
         """A mask of lanes: a predicate, or a constant; None where nobody knows."""
-        if isinstance(given, a.Number) and given.value in (0, -1):
+        if isinstance(given, a.Immediate) and given.value in (0, -1):
             return m.Constant(int(given.value != 0))
         name = mask_of(given, self.lanes)
         if not name:
