@@ -63,6 +63,13 @@ def test_an_instruction_behind_a_label_is_read() -> None:
     assert not check(kernel(lost)).is_proved
 
 
+def test_a_trap_for_debuggers_comes_back() -> None:
+    """What stands behind it is read; behind one that aborts nothing is."""
+    lost = TRANSPOSE.replace("s_barrier\n", "").replace("ds_read_b32", "s_trap {}\nds_read_b32")
+    assert not check(kernel(lost.format(3))).is_proved
+    assert check(kernel(lost.format(2))).is_proved
+
+
 def test_a_comment_is_none_of_the_code() -> None:
     for text in ("; s_barrier", "// s_barrier", "/* s_barrier */", "/*\ns_barrier\n*/"):
         assert not check(kernel(TRANSPOSE.replace("s_barrier\n", f"{text}\n"))).is_proved

@@ -25,7 +25,8 @@ _SCALAR = (
     *("s_store", "s_buffer_store", "s_atomic", "s_buffer_atomic", "s_prefetch", "s_get_waveid"),
 )
 _SAVES = re.compile(r"s_(and|or|xor|andn[12]|orn[12]|and_not[01]|or_not[01]|nand|nor|xnor)_(saveexec|wrexec)_b(32|64)")
-ENDS = ("s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done", "s_setpc_b64", "s_trap", "s_rfe_b64")
+_ENDS = ("s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done", "s_setpc_b64", "s_rfe_b64", "s_branch")
+ABORT = 2  # LLVM, AMDGPUUsage, trap handler: it ends the program; a trap of another number comes back
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,12 @@ class Certain:
             self.flat_memory or other.flat_memory,
             self.flat_shared or other.flat_shared,
         )
+
+
+def leads_on(item: a.AsmLine) -> bool:
+    """Whether the instruction behind this one may come next."""
+    aborts = item.name == "s_trap" and item.operands == (a.Immediate(ABORT),)
+    return item.name not in _ENDS and not aborts
 
 
 def mask_of(operand: a.Operand, lanes: int) -> str:
@@ -87,7 +94,7 @@ def find_facts(body: Sequence[a.AsmLine | a.Mark], lanes: int, arguments: frozen
                     target = item.operands[-1]
                     if isinstance(target, a.Symbol) and target.name in labels:
                         work.append((labels[target.name], facts))
-                if item.name in ENDS or item.name == "s_branch":
+                if not leads_on(item):
                     break
             place += 1
     return found

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from tidegate.diag import Span
 from tidegate.graph.model import invert, reached_from
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.facts import ENDS
+from tidegate.hosts.amdgcn.facts import leads_on
 
 _MEMORY = ("global_", "buffer_", "tbuffer_", "flat_", "image_", "s_buffer_", "s_load", "s_store", "s_atomic", "tensor_")
 _WRITES = ("_store", "_atomic", "_wb", "_inv")
@@ -44,8 +44,7 @@ def _successors(body: tuple[a.AsmLine | a.Mark, ...]) -> list[list[int]]:
     for place, item in enumerate(body):
         following = [place + 1] if place + 1 < len(body) else []
         if isinstance(item, a.AsmLine):
-            if item.name in ENDS or item.name == "s_branch":
-                following = []
+            following = following if leads_on(item) else []
             target = item.operands[-1] if item.operands else None
             if item.name.startswith(("s_branch", "s_cbranch")) and isinstance(target, a.Symbol):
                 following += [labels[target.name]] if target.name in labels else []

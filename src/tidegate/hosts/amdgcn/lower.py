@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
-from tidegate.hosts.amdgcn.facts import ENDS, Certain, find_facts
+from tidegate.hosts.amdgcn.facts import ABORT, Certain, find_facts, leads_on
 from tidegate.hosts.amdgcn.lower_memory import Counters, is_copy, lower_copy, lower_global, lower_shared
 from tidegate.hosts.amdgcn.lower_scalar import lower_scalar
 from tidegate.hosts.amdgcn.lower_vector import forget_vector, lower_vector
@@ -93,7 +93,7 @@ class _Emit:
                 out.begin(item, known)
                 self.instruction(item, known)
         items = [each for each in self.kernel.body if isinstance(each, a.AsmLine)]
-        if not items or items[-1].name not in (*ENDS, "s_branch"):
+        if not items or leads_on(items[-1]):
             out.opaque("the code of the kernel does not end", orders=True)
         out.add(m.End())
         if out.spills_lost:
@@ -179,8 +179,7 @@ class _Emit:
         self.out.add(m.End())
 
     def abort(self, item: a.AsmLine) -> None:
-        """LLVM, AMDGPUUsage, trap handler: 2 ends the program with an error, 3 is for debuggers."""
-        if item.operands and isinstance(item.operands[0], a.Immediate) and item.operands[0].value == 2:
+        if item.operands == (a.Immediate(ABORT),):
             self.out.add(m.End(aborts=True))
 
     # --- waiting ---
