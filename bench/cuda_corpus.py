@@ -123,7 +123,7 @@ def compile_file(path: Path, includes: list[str]) -> str:
 def judge_one(path: Path, kernel: str, block: str, arguments: Sequence[str]) -> tuple[str, str]:
     """Verdict and reason, as `check FILE::KERNEL --block SHAPE` gives them."""
     from tidegate.diag import BadInput
-    from tidegate.hosts.ptx.launched import parse_arguments, parse_block
+    from tidegate.hosts.isa.launching import parse_arguments, parse_block
     from tidegate.hosts.ptx.parse import parse_ptx
     from tidegate.hosts.ptx.program import Ptx, programs_of
     from tidegate.passes import check_session

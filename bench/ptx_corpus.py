@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from tidegate.diag import BadInput
-from tidegate.hosts.ptx.launched import parse_block
+from tidegate.hosts.isa.launching import parse_block
 from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.program import Ptx, programs_of
 from tidegate.verify.verify import verify
@@ -71,8 +71,13 @@ def judge(name: str, text: str, block: tuple[int, ...], figures: Figures | None 
             figures.verdicts[verdict] += 1
             figures.exact += program.explored.exact
             figures.touches += program.explored.touches
-            figures.reasons.update({_DETAILS.sub("", each) for each in undecided})
+            figures.reasons.update({without_details(each) for each in undecided})
     return found
+
+
+def without_details(reason: str) -> str:
+    """A reason without its place, names and numbers."""
+    return _DETAILS.sub("", reason)
 
 
 def remove_each(name: str, text: str, block: tuple[int, ...], figures: Figures) -> None:

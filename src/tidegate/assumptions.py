@@ -47,6 +47,10 @@ class Host(Protocol):
     def assumed(self) -> frozenset[Assumption]:
         """What its graph relies on and does not show."""
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it is code for the hardware, which no compiler changes any more."""
+
 
 NO_ALIAS = Assumption(
     "no-alias",
@@ -163,7 +167,7 @@ def find_assumptions(
     used = {
         NO_ALIAS: _reads_and_writes_global(graph),
         IN_RANGE: not in_range or _has_inexact(graph, kernel),
-        COMPILER_ORDER: _has_synchronization(graph),
+        COMPILER_ORDER: _has_synchronization(graph) and not (host is not None and host.is_final),
         LANE_MAP: kernel is not None and leans and _leans_on_lanes(graph),
         SCATTER: kernel is not None and _scatters(kernel),
         AS_ONE: any(isinstance(each.action, g.Access) and _writes_as_one(each.action) for each in graph.points),

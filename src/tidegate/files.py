@@ -1,4 +1,4 @@
-"""Programs from files: `.tide` kernels, Python files with traced kernels, `.sync` graphs, Triton's TTGIR, PTX, CUDA.
+"""Programs from files: `.tide` kernels, traced Python, `.sync` graphs, Triton's TTGIR, PTX, CUDA, AMDGCN assembly.
 
 Needs   a path, perhaps with `::name` behind it
 Gives   kernels or a graph, with what is needed to show their source
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
@@ -26,6 +26,7 @@ from tidegate.language.ops import Kernel
 from tidegate.limits import check_compiled, check_instructions, check_size, check_waves
 
 if TYPE_CHECKING:
+    from tidegate.hosts.amdgcn.program import Amdgcn
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.ptx.program import Ptx
     from tidegate.hosts.triton.read import Ttgir
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 << 20
 MAX_COMPILED = 4 << 20
 CUDA = (".cu", ".cuh")
-READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx`, `.cu` and `.py` files"
+ASSEMBLY = (".s", ".amdgcn")
+PTX = (".ptx", *CUDA)
+FINAL = {".ptx": "PTX"} | dict.fromkeys(CUDA, "CUDA source") | dict.fromkeys(ASSEMBLY, "AMDGCN assembly")
+READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx`, `.cu`, `.s`, `.amdgcn` and `.py` files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Loaded:
     reference: Reference | None = None
     ttgir: Ttgir | None = None
     ptx: Ptx | None = None
+    amdgcn: Amdgcn | None = None
 
 
 def load(
@@ -64,7 +69,7 @@ def load(
     as_compiled: bool = True,
     block: str | None = None,
     grid: str | None = None,
-    takes_ptx: bool = False,
+    takes: Container[str] = (),
     cuda: CudaOptions | None = None,
     arguments: Sequence[str] = (),
 ) -> Loaded:
@@ -72,7 +77,7 @@ def load(
     there are, and values of parameters, for final instructions; `cuda`: how CUDA source is compiled to those.
 
     `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
-    is taken for one that is going to be edited. `takes_ptx`: whether the command says what of PTX is not modelled.
+    is taken for one that is going to be edited. `takes`: the kinds of final instructions that the command is for.
     """
     file, _, name = where.partition("::")
     path = Path(file)
@@ -87,11 +92,13 @@ def load(
         loaded = _from_text(read_text(path, file), file, suffix)
     elif suffix in (".ttgir", ".mlir"):
         return _from_ttgir(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), as_compiled)
-    elif suffix in (".ptx", *CUDA):
-        if not takes_ptx:
-            help = "`check`, `explain`, `draw` and `sync` take it, as in `tidegate check kernel.ptx --block 256`"
-            what = "PTX" if suffix == ".ptx" else "CUDA source"
-            _fail(file, f"{what} has no operations to run or to reorder: this command does not take it", help)
+    elif suffix in FINAL:
+        if suffix not in takes:
+            those = "`check` and `show` take" if suffix in ASSEMBLY else "`check`, `explain`, `draw` and `sync` take"
+            help = f"{those} it, as in `tidegate check kernel{suffix} --block 256`"
+            _fail(file, f"{FINAL[suffix]} is not for this command", help)
+        if suffix in ASSEMBLY:
+            return _from_amdgcn(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), (block, grid, arguments))
         if suffix in CUDA:
             return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, cuda, (block, grid, arguments))
         return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), (block, grid, arguments))
@@ -170,7 +177,7 @@ LaunchText = tuple[str | None, str | None, Sequence[str]]
 def _from_ptx(text: str, file: str, name: str, launch: LaunchText) -> Loaded:
     from dataclasses import replace
 
-    from tidegate.hosts.ptx.launched import parse_launch
+    from tidegate.hosts.isa.launching import parse_launch
     from tidegate.hosts.ptx.parse import parse_ptx
     from tidegate.hosts.ptx.program import Ptx, pick
 
@@ -183,6 +190,22 @@ def _from_ptx(text: str, file: str, name: str, launch: LaunchText) -> Loaded:
     return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
 
 
+def _from_amdgcn(text: str, file: str, name: str, launch: LaunchText) -> Loaded:
+    from dataclasses import replace
+
+    from tidegate.hosts.amdgcn.parse import parse_amdgcn
+    from tidegate.hosts.amdgcn.program import Amdgcn, pick
+    from tidegate.hosts.isa.launching import parse_launch
+
+    given = parse_launch(*launch)
+    amdgcn = Amdgcn(file, text, parse_amdgcn(text, file), block=given.block, arguments=given.arguments)
+    if not amdgcn.assembly.kernels:
+        _fail(file, "the file has no kernel", "a kernel has an `.amdhsa_kernel`, and a label of that name")
+    amdgcn = replace(amdgcn, chosen=pick(amdgcn, name)) if name else amdgcn
+    check_instructions([len(each.body) for each in amdgcn.kernels], file)
+    return Loaded(file, (), None, Sources({file: text}), amdgcn=amdgcn)
+
+
 def _from_cuda(text: str, file: str, name: str, options: CudaOptions | None, launch: LaunchText) -> Loaded:
     """An instance of a template, `kernel<float, 4>`, is compiled because it is named; other kernels are picked."""
     from dataclasses import replace
@@ -190,7 +213,7 @@ def _from_cuda(text: str, file: str, name: str, options: CudaOptions | None, lau
     from tidegate.hosts.cuda.compile import compile_cuda
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.hosts.cuda.sourced import with_source_places
-    from tidegate.hosts.ptx.launched import parse_launch
+    from tidegate.hosts.isa.launching import parse_launch
     from tidegate.hosts.ptx.parse import parse_ptx
     from tidegate.hosts.ptx.program import Ptx, pick
 

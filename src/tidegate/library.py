@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.diag import BadInput, Findings, Sources
+from tidegate.files import FINAL, PTX
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.build import build_graph as _build_graph
 from tidegate.graph.model import SyncGraph
@@ -63,7 +64,7 @@ def check(
 
     if not (prove or simulate):
         refuse("nothing is left to decide it", "leave out `prove=False` or `simulate=False`")
-    opened = open_program(program, target, takes_ptx=True, block=block, cuda=cuda, constraints=constraints, subs=subs)
+    opened = open_program(program, target, takes=FINAL, block=block, cuda=cuda, constraints=constraints, subs=subs)
     checked = check_session(opened.session, limits, prove=prove, simulate=simulate)
     if opened.wave is not None:
         from tidegate.hosts.wave.dropin.checking import told_apart
@@ -124,7 +125,7 @@ def sync(
     )
     options.check()
     opened = open_program(
-        program, target, as_compiled=False, takes_ptx=True, block=block, constraints=constraints, subs=subs
+        program, target, as_compiled=False, takes=PTX, block=block, constraints=constraints, subs=subs
     )
     if opened.loaded is not None and opened.loaded.ptx is not None and opened.loaded.ptx.by:
         refuse("`sync` does not rewrite CUDA source", "`tg.check(..., advice=True)` names the statements to change")
@@ -157,7 +158,7 @@ def explain(
     """
     from tidegate.explanation import explain as explain_unit
 
-    opened = open_program(program, target, takes_ptx=True, block=block, cuda=cuda, constraints=constraints, subs=subs)
+    opened = open_program(program, target, takes=PTX, block=block, cuda=cuda, constraints=constraints, subs=subs)
     result = explain_unit(opened.session, atomics=atomics, stagger=stagger)
     if result.graph is None:
         raise BadInput(*result.findings)
@@ -216,7 +217,7 @@ def draw(
     """
     from tidegate.report.build import Asked, as_written, build_report
 
-    opened = open_program(program, target, takes_ptx=True, block=block, cuda=cuda, constraints=constraints, subs=subs)
+    opened = open_program(program, target, takes=PTX, block=block, cuda=cuda, constraints=constraints, subs=subs)
     if opened.wave is not None:
         if opened.wave.unmodelled:  # a graph alone would not tell
             refuse(f"the trace has {opened.wave.unmodelled[0]}", "`tg.check` says what holds of it")

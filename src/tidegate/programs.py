@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -72,13 +72,13 @@ def open_program(
     target: str | Target | None = None,
     *,
     as_compiled: bool = True,
-    takes_ptx: bool = False,
+    takes: Container[str] = (),
     block: str | None = None,
     cuda: CudaOptions | None = None,
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> Opened:
-    """`as_compiled`, `takes_ptx`, `block`, `cuda`: see `files.load`. `constraints`, `subs`: see `wave.check`."""
+    """`as_compiled`, `takes`, `block`, `cuda`: see `files.load`. `constraints`, `subs`: see `wave.check`."""
     if target is not None and not isinstance(target, str | Target):
         refuse(
             f"`{_short(target)}` is not a target", 'give its name, as in `"gfx942"`, or what `tg.load_target` returns'
@@ -92,10 +92,11 @@ def open_program(
         where = os.fspath(program)
         if not isinstance(where, str):
             refuse("the path of a file must be text, not bytes", TAKES)
-        return _open_file(where, target, as_compiled=as_compiled, takes_ptx=takes_ptx, block=block, cuda=cuda)
+        return _open_file(where, target, as_compiled=as_compiled, takes=takes, block=block, cuda=cuda)
     if block is not None or cuda is not None:
         refuse(
-            "`block` and `cuda` belong to PTX and CUDA", "give the path of a `.ptx` or `.cu` file, or leave them out"
+            "`block` and `cuda` belong to PTX, CUDA and assembly",
+            "give the path of a `.ptx`, `.cu` or `.s` file, or leave them out",
         )
     if isinstance(session := getattr(program, "session", None), Session):
         facts = _facts(session.target.name or "none", target) if target is not None else session.target
@@ -151,7 +152,7 @@ def _open_file(
     target: str | Target | None,
     *,
     as_compiled: bool,
-    takes_ptx: bool,
+    takes: Container[str],
     block: str | None,
     cuda: CudaOptions | None,
 ) -> Opened:
@@ -159,7 +160,7 @@ def _open_file(
 
     if "\n" in where:
         refuse("this is the text of a program, not the path of a file", "read it with `tg.parse` or `tg.parse_graph`")
-    loaded = load(where, as_compiled=as_compiled, block=block, takes_ptx=takes_ptx, cuda=cuda)
+    loaded = load(where, as_compiled=as_compiled, block=block, takes=takes, cuda=cuda)
     sessions = sessions_of(loaded, (target.name or "none") if isinstance(target, Target) else target)
     if len(sessions) != 1:
         names = ", ".join(f"`{loaded.file}::{each.name}`" for each in sessions[:3])

@@ -52,6 +52,10 @@ class Origin(Protocol):
     def assumed(self) -> frozenset[Assumption]: ...
 
     @property
+    def is_final(self) -> bool:
+        """Whether it is code for the hardware, which no compiler changes any more."""
+
+    @property
     def held(self) -> frozenset[Span]:
         """Places of synchronization that may serve what no graph says: advice leaves them alone."""
 
@@ -203,7 +207,7 @@ def sessions_of(loaded: Loaded, target: str | None) -> list[Session]:
     sessions = [Session(each.name, _target_of(each, target), each) for each in loaded.kernels]
     if loaded.graph is not None:
         sessions.append(Session(loaded.graph.name, pick_target(loaded.graph.target, target), None, loaded.graph))
-    hosts = host_programs(loaded.ttgir, loaded.ptx, target)
+    hosts = host_programs(loaded.ttgir, loaded.ptx, loaded.amdgcn, target)
     return [*sessions, *(Session(host.name, host.target, None, graph, host, host.retargeted) for host, graph in hosts)]
 
 

@@ -40,7 +40,7 @@ def install_as_asked() -> None:
         from tidegate.triton import install
 
         asked = os.environ.get(VERIFY)
-        verify = asked if asked == "ptx" else is_on(VERIFY)
+        verify = asked if asked in ("ptx", "asm") else is_on(VERIFY)
         install(merge_waits=os.environ.get(MERGE_WAITS) or "model", verify=verify)
     except Exception as error:
         warnings.warn(f"{ON}=1 is ignored, Triton is unchanged: {error}", RuntimeWarning, stacklevel=2)

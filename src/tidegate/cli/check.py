@@ -114,6 +114,7 @@ def check_command(
         arch=arch,
         std=std,
         keep_ptx=keep_ptx,
+        assembly=True,
     )
     checks = [_Check(file, len(files) > 1, launch, keep_ptx) for file in files]
     refused: Sequence[Finding] = ()

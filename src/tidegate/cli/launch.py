@@ -8,7 +8,7 @@ Cost    constant
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaunchAsked:
-    """`block`, `grid`, `arguments`: as they were typed."""
+    """`block`, `grid`, `arguments`: as they were typed. `takes`: the kinds of files that a launch may be about."""
 
     block: str | None
     grid: str | None
     arguments: Sequence[str]
     cuda: CudaOptions
+    takes: Collection[str]
 
     def load(self, file: str, *, as_compiled: bool = True) -> Loaded:
         from tidegate.files import load
@@ -37,7 +38,7 @@ class LaunchAsked:
             as_compiled=as_compiled,
             block=self.block,
             grid=self.grid,
-            takes_ptx=True,
+            takes=self.takes,
             cuda=self.cuda,
             arguments=self.arguments,
         )
@@ -55,9 +56,10 @@ def launch_of(
     arch: str | None = None,
     std: str | None = None,
     keep_ptx: Path | None = None,
+    assembly: bool = False,
 ) -> LaunchAsked:
-    """The architecture of CUDA source is that of the target, unless it is named."""
-    from tidegate.files import CUDA
+    """The architecture of CUDA source is that of the target, unless it is named. `assembly`: taken as well."""
+    from tidegate.files import CUDA, FINAL, PTX
     from tidegate.hosts.cuda.options import CudaOptions
 
     kinds = [Path(each.partition("::")[0]).suffix.lower() for each in files]
@@ -65,10 +67,18 @@ def launch_of(
     if (include or define or arch or std or keep_ptx is not None) and not sources:
         help = "PTX is compiled already: give the `.cu` file" if ".ptx" in kinds else "give a `.cu` file"
         stop("`-I`, `-D`, `--arch`, `--std` and `--keep-ptx` are for CUDA source", help)
-    if (block is not None or grid is not None or arg) and not sources and ".ptx" not in kinds:
-        stop("`--block`, `--grid` and `--arg` are for PTX and CUDA source", "give a `.ptx` or `.cu` file")
+    takes = tuple(FINAL) if assembly else PTX
+    if (block is not None or grid is not None or arg) and not any(each in takes for each in kinds):
+        more = (
+            (", CUDA source and assembly", "`.ptx`, `.cu` or `.s`")
+            if assembly
+            else (" and CUDA source", "`.ptx` or `.cu`")
+        )
+        stop(f"`--block`, `--grid` and `--arg` are for PTX{more[0]}", f"give a {more[1]} file")
+    if grid is not None and not any(each in PTX for each in kinds):
+        stop("`--grid` is for PTX and CUDA source", "leave it out: nothing is known of the grid of assembly")
     if keep_ptx is not None and len(sources) > 1:
         stop("`--keep-ptx` names one file, and there are several sources", "check them one by one")
     named = target if target and target.startswith("sm_") else ""
     cuda = CudaOptions(tuple(include or ()), tuple(define or ()), arch or named, std or "")
-    return LaunchAsked(block, grid, arg or (), cuda)
+    return LaunchAsked(block, grid, arg or (), cuda, takes)

@@ -10,7 +10,7 @@ import typer
 from tidegate.cli.complete import complete_check_stage, complete_file, complete_target, complete_words
 
 FILE_HELP = (
-    "A `.tide` kernel, a `.sync` graph, Triton's `.ttgir`, PTX, CUDA source, or a Python file with "
+    "A `.tide` kernel, a `.sync` graph, Triton's `.ttgir`, PTX, CUDA source, AMD assembly, or a Python file with "
     "`@tidegate.kernel` functions, which is executed to trace them; text files are never executed. `FILE::name` picks "
     "one kernel."
 )
@@ -72,7 +72,7 @@ SeedOption = Annotated[
 ]
 BlockOption = Annotated[
     str | None,
-    typer.Option("--block", metavar="N|NxM|NxMxK", help="Threads per block of a PTX or CUDA kernel."),
+    typer.Option("--block", metavar="N|NxM|NxMxK", help="Threads per block, for PTX, CUDA and assembly."),
 ]
 GridOption = Annotated[
     str | None,
@@ -83,7 +83,7 @@ ArgOption = Annotated[
     typer.Option(
         "--arg",
         metavar="N=VALUE",
-        help="PTX, CUDA: the integer that parameter N gets, counted from 0; may be repeated.",
+        help="PTX, CUDA: the integer that parameter N gets, counted from 0; assembly: at byte N; may be repeated.",
     ),
 ]
 IncludeOption = Annotated[

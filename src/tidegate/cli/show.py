@@ -69,7 +69,7 @@ def show_command(
     from tidegate.session import sessions_of
 
     check_stage(print_after, SHOW)
-    loaded = launch_of([file], target, block=block, grid=grid, arg=arg).load(file)
+    loaded = launch_of([file], target, block=block, grid=grid, arg=arg, assembly=True).load(file)
     shown: list[str] = []
     units = sessions_of(loaded, target)
     say_notes(units)

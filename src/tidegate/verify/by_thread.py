@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.footprint.model import Touch
 from tidegate.footprint.values import Spot
+from tidegate.graph.model import ONE_LANE
 from tidegate.index import TRUE, Binary, Cond, Const, Index
 from tidegate.verify.asked import Question, Waves
 from tidegate.verify.paths import Iterations, U, V
@@ -33,7 +34,8 @@ def ask_by_thread(
     if meet.by_thread > MOST_ASKED:
         raise TooMuch("more pairs of accesses than can be compared thread by thread")
     ranges = meet.ranges_with(meet.bases_in(x, y, iterations))
-    kind = "lane" if waves.one_lane else "wave" if waves.same else "apart"
+    in_step = x.lanes == y.lanes == ONE_LANE  # the wave is one lane, and any of its threads may meet any
+    kind = "lane" if waves.one_lane and not in_step else "wave" if waves.same else "apart"
     for one in x.places:
         for other in y.places:
             shift = meet.shift(one, other)

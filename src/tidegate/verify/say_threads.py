@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tidegate.diag import Facts, Finding, Label
 from tidegate.graph import model as g
+from tidegate.targets import load_target
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.say import VERBS, WHY, WITHIN_A_WAVE
 from tidegate.verify.threads import S, T
@@ -19,6 +20,8 @@ FIX = {
     True: "insert a warp-level barrier between them (`__syncwarp()`, `bar.warp.sync`), or a barrier of the block",
     False: "insert a barrier of the block between them (`__syncthreads()`, `bar.sync 0`)",
 }
+BARRIER = "insert a barrier between them, behind a wait for what it is to order (`s_waitcnt`, `s_barrier`)"
+WAIT = "wait for it first, before the barrier if other waves are concerned (`s_waitcnt`, `s_wait_dscnt`)"
 
 
 def thread_findings(found: Verification, graph: g.SyncGraph) -> list[Finding]:
@@ -45,6 +48,8 @@ def _finding(suspect: Suspect, graph: g.SyncGraph) -> Finding:
         "" if suspect.exact else "an address or a condition was widened: this may be no race",
     )
     help_ = "wait for the copy first (`cp.async.wait_group`)" if own else FIX[suspect.within_a_wave]
+    if _counts(graph):
+        help_ = WAIT if own or suspect.within_a_wave or suspect.why == "undrained" else BARRIER
     if suspect.x == suspect.y and suspect.why == "parallel":
         help_ = "let one thread write it, or make sure that all write the same value"
     code, message = _kind(suspect, graph, memory, own)
@@ -80,11 +85,19 @@ def _who(thread: int | None, graph: g.SyncGraph) -> str:
 
 def _wave(graph: g.SyncGraph) -> str:
     """Where tiles of a warp synchronize by themselves, the graph has these for waves."""
+    if _counts(graph):
+        return "wave"
     return "warp" if graph.lanes >= WARP else "group"
 
 
+def _counts(graph: g.SyncGraph) -> bool:
+    """Whether waits are for counts of single instructions, as AMD's are, and its users call waves by that name."""
+    return bool(graph.target) and load_target(graph.target).vendor == "AMD"
+
+
 def _facts(thread: int, graph: g.SyncGraph) -> Facts:
-    return (("thread", thread), ("warp", thread // graph.lanes), ("lane", thread % graph.lanes))
+    wave = "wave" if _counts(graph) else "warp"
+    return (("thread", thread), (wave, thread // graph.lanes), ("lane", thread % graph.lanes))
 
 
 def _verb(action: g.Action) -> str:

@@ -38,6 +38,7 @@ from tidegate.verify.protocol import Protocol, find_protocol
 from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.searching import OneWrong, SearchMode, Unordered
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
+from tidegate.verify.stretches import stretches
 
 HALVES = ("low", "high")
 MOST_SUSPECTS = 250
@@ -126,13 +127,7 @@ class _Verifier:
             self.take_clashes()
             if at_once_first:  # a question for each access, where searches may take thousands of steps
                 self.at_once()
-            cut_short = ""
-            for head, nodes in self.segments().items():
-                for mode in self.modes(head):
-                    self.segment(head, nodes, mode)
-                if self.is_enough():
-                    cut_short = f"the bound of {MOST_SUSPECTS} suspects was reached"
-                    break  # enough to see that it is wrong
+            cut_short = self.searched_all()
             if not at_once_first:
                 self.at_once()
         except TooMuch as reason:
@@ -202,30 +197,17 @@ class _Verifier:
             alike.setdefault(tuple(wave in each for each in fences), []).append(wave)
         return [frozenset(each) for each in alike.values()]
 
-    def segments(self) -> dict[int, list[int]]:
-        """Accesses by the first node of the straight code that they stand in; nothing in it orders anything."""
-        found: dict[int, list[int]] = {}
-        heads: dict[int, int] = {}
-        for node in sorted(self.access, key=lambda each: self.paths.rank[each]):
-            if node not in self.protocol.ahead:
-                continue  # nobody comes there
-            chain = [node]
-            while chain[-1] not in heads and (previous := self.straight(chain[-1])) >= 0:
-                chain.append(previous)
-            head = heads.get(chain[-1], chain[-1])
-            heads.update(dict.fromkeys(chain, head))
-            found.setdefault(head, []).append(node)
-        return found
-
-    def straight(self, node: int) -> int:
-        """The node before, if nothing but it leads here and it does nothing to any order; else -1."""
-        flow, previous = self.flow, self.flow.before[node]
-        if len(previous) != 1 or flow.successors[previous[0]] != (node,) or node in flow.entries:
-            return -1
-        if flow.loop_of[previous[0]] != flow.loop_of[node]:
-            return -1
-        plain = all(isinstance(event, Access) for event in self.events.get(previous[0], ()))
-        return previous[0] if plain else -1
+    def searched_all(self) -> str:
+        """Looks from each stretch of code; why not from all of them."""
+        met = sorted(self.access.keys() & self.protocol.ahead.keys(), key=lambda each: self.paths.rank[each])
+        for among in (True, False):
+            for head, nodes in stretches(self.flow, self.events, met, among_waves=among).items():
+                for mode in self.modes(head):
+                    if among == (not mode.waves.same and mode.need > 0):
+                        self.segment(head, nodes, mode)
+                if self.is_enough():  # enough to see that it is wrong
+                    return f"the bound of {MOST_SUSPECTS} suspects was reached"
+        return ""
 
     def modes(self, head: int) -> Iterator[SearchMode]:
         ahead = self.protocol.ahead[head]
@@ -238,8 +220,9 @@ class _Verifier:
                 for y in HALVES:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
                     yield SearchMode(Waves(x, y), 1 + more)
-        for of in self.groups:
-            yield SearchMode(Waves(same=True, of=of), 1)
+        if not all(each.in_one_lane for each in self.access.values()):
+            for of in self.groups:
+                yield SearchMode(Waves(same=True, of=of), 1)
         if self.any_async and any(each.in_one_lane or each.by_thread for each in self.access.values()):
             yield SearchMode(Waves(same=True, one_lane=True), 0)
 
@@ -382,7 +365,7 @@ class _Verifier:
         if found.why == "unfenced" and y.proxy == "generic":
             return False
         ordinary, one_lane = not (x.is_async or y.is_async), x.in_one_lane and y.in_one_lane
-        if x.by_thread and y.by_thread:  # the question itself knows which lanes meet
+        if x.by_thread and y.by_thread and not one_lane:  # the question itself knows which lanes meet
             one_lane = mode.waves.one_lane
         if mode.waves.same and (one_lane != mode.waves.one_lane or (one_lane and ordinary)):
             return False

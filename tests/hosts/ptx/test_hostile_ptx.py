@@ -16,7 +16,7 @@ from tests.language.test_damage import watched
 from tidegate.diag import BadInput, Sources
 from tidegate.explanation import explain
 from tidegate.explanation.show import show_explained
-from tidegate.files import Loaded, load
+from tidegate.files import FINAL, Loaded, load
 from tidegate.hosts.isa import explore
 from tidegate.hosts.ptx import parse
 from tidegate.limits import MOST_INSTRUCTIONS, MOST_KERNELS
@@ -34,7 +34,7 @@ def checked(text: str, tmp_path: Path, block: str | None = None) -> list[Checked
     """As `tidegate check` does it, without what is printed."""
     file = tmp_path / "k.ptx"
     file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
-    loaded: Loaded = load(str(file), block=block, takes_ptx=True)
+    loaded: Loaded = load(str(file), block=block, takes=FINAL)
     assert isinstance(loaded.sources, Sources)
     return [check_session(unit) for unit in sessions_of(loaded, None)]
 
@@ -74,7 +74,7 @@ def test_damaged_ptx_is_synchronized_explained_and_drawn(tmp_path: Path, request
         file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
         with watched(f"seed {seed}:\n{text}", 40):
             try:
-                units = sessions_of(load(str(file), takes_ptx=True), None)
+                units = sessions_of(load(str(file), takes=FINAL), None)
                 results = [propose(unit) for unit in units]
                 for unit in units[:1]:
                     show_explained(explain(unit), Sources({str(file): text}))
@@ -200,7 +200,7 @@ def test_larger_files_than_a_command_takes(tmp_path: Path) -> None:
         "pick one kernel with `FILE::name`",
     )
     (tmp_path / "k.ptx").write_text(text)
-    assert load(f"{tmp_path}/k.ptx::k17", takes_ptx=True).ptx is not None
+    assert load(f"{tmp_path}/k.ptx::k17", takes=FINAL).ptx is not None
 
 
 def reason(text: str, tmp_path: Path) -> str:

@@ -10,9 +10,9 @@ import pytest
 
 from oracles.programs.ptx_kernels import SHIFT, check, kernel
 from tidegate.diag import BadInput
+from tidegate.hosts.isa.sources import MOST_INLINED, find_places
 from tidegate.hosts.ptx.demangle import demangle, short_name
 from tidegate.hosts.ptx.parse import parse_ptx
-from tidegate.hosts.ptx.places import MOST_INLINED, find_places
 from tidegate.hosts.ptx.program import Ptx, pick
 
 # As NVRTC 13.0 mangles kernels and arrays, and as c++filt writes them, without the types of parameters.

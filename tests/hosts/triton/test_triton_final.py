@@ -16,7 +16,7 @@ from oracles.triton_kernels import cases, compile_to
 from tests.conftest import ROOT
 from tidegate.diag import BadInput
 from tidegate.hosts.triton.dropin import switch
-from tidegate.hosts.triton.dropin.final import find_final_doubt
+from tidegate.hosts.triton.dropin.final import find_assembly_doubt, find_final_doubt
 from tidegate.hosts.triton.dropin.placing import Placement
 from tidegate.triton import FallbackWarning, RaceWarning
 
@@ -92,6 +92,30 @@ def test_a_gpu_without_ptx_has_no_verdict_on_it() -> None:
     (entry,) = tidegate.triton.report()
     assert entry.ptx_proved is None
     assert "PTX" not in str(tidegate.triton.report())
+
+
+# --- assembly -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "target"), [("matmul-s1-w4", "gfx942"), ("transpose", "gfx1201")])
+def test_the_report_has_the_verdict_on_the_assembly(name: str, target: str) -> None:
+    case = next(each for each in cases() if each.name == name)
+    with tidegate.triton.enabled(verify="asm"):
+        compile_to(case, target, "amdgcn")
+    (entry,) = tidegate.triton.report()
+    assert (entry.asm_proved, entry.asm_doubt, entry.ptx_proved) == (True, "", None)
+    assert str(tidegate.triton.report()).endswith("its assembly: proved")
+    assert entry.as_metadata()["asm_proved"] is True
+
+
+def test_without_its_barriers_the_assembly_has_a_race() -> None:
+    case = next(each for each in cases() if each.name == "transpose")
+    text = str(compile_to(case, "gfx942", "amdgcn")[0]["amdgcn"])
+    assert not find_assembly_doubt(text, "transpose", 256).words
+    doubt = find_assembly_doubt(re.sub(r"\ts_barrier\n", "\n", text), "transpose", 256)
+    assert doubt.is_race
+    assert "moving.py:" in doubt.words
+    assert find_assembly_doubt("no assembly at all", "k", 256).words
 
 
 @pytest.mark.parametrize("verify", ["sass", "PTX", 2, None])

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tidegate.diag import Sources, Span
+from tidegate.hosts.isa.sources import Place, find_places
 from tidegate.hosts.ptx import model as p
-from tidegate.hosts.ptx.places import Place, find_places
 
 # Instructions that a finding may be about, and spaces in which none is.
 _TOUCHING = "ld st atom red cp ldmatrix stmatrix bar barrier mbarrier wgmma fence".split()

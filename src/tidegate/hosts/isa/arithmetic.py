@@ -23,6 +23,7 @@ from tidegate.hosts.isa.values import (
     ANYWHERE,
     GLOBAL,
     NO_TAGS,
+    OUTSIDE,
     Pred,
     Value,
     tags_of_either,
@@ -30,7 +31,7 @@ from tidegate.hosts.isa.values import (
     unknown,
     unsure,
 )
-from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Not, Select, Truth
+from tidegate.index import COMPARISONS, ZERO, Binary, Compare, Cond, Const, Index, Logic, Not, Select, Truth
 
 MOST_NODES = 60  # of a symbol: larger ones say nothing to anybody
 MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
@@ -57,6 +58,8 @@ class Calculator:
             tags = NO_TAGS  # how far two addresses of one array lie apart
         same = all(each.is_uniform for each in given)
         lost = unknown(self.threads, same, tags)
+        if OUTSIDE in tags and (operator != "copy" or min(bits, source) < 32):
+            return unknown(self.threads, False, tags - {OUTSIDE})
         if any(each.known is not None and not each.known.any() for each in given):
             few = bounded(operator, given, bits, signed, source)
             return lost if few is None else self.restated_few(few, tags, same)
@@ -312,6 +315,8 @@ class Calculator:
 
     def compare(self, operator: str, left: Value, right: Value, bits: int, signed: bool) -> Pred:
         same = left.is_uniform and right.is_uniform
+        if OUTSIDE in left.tags | right.tags:
+            return unsure(self.threads, False)
         if left.plus == ZERO and right.plus == ZERO:
             one, other = (b.signed(each.base, bits) if signed else b.wrap(each.base, bits) for each in (left, right))
             if not signed and bits == 64:
@@ -368,6 +373,13 @@ class Calculator:
             return truth(cond.value, self.threads)
         if size_of(cond, MOST_NODES) > MOST_NODES:
             return unsure(self.threads, True)
+        match cond:  # compilers keep a truth as 0 or 1, and ask later which it is
+            case Compare(op, Select(inner, Const(one), Const(other)), Const(right)):
+                held, left = (COMPARISONS[op](each, right) for each in (one, other))
+                if held != left:
+                    return Pred(
+                        np.zeros(self.threads, bool), None, inner if held else self.math.put_cond(Not(inner), {})
+                    )
         return Pred(np.zeros(self.threads, bool), None, cond)
 
     def logic(self, operator: str, given: list[Pred]) -> Pred:

@@ -9,14 +9,24 @@ Cost    linear in the nodes and their steps
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
-from tidegate.index import MACHINE_NAMES, ZERO
-from tidegate.language.ops import CommitGroup, Fence, Value, WaitCount, WorkgroupBarrier
+from tidegate.index import MACHINE_NAMES, WAVE, ZERO, Compare, Cond, Const, Logic, Name
+from tidegate.language.ops import (
+    CommitGroup,
+    ConditionalBarrier,
+    Fence,
+    Signal,
+    Value,
+    Wait,
+    WaitCount,
+    WorkgroupBarrier,
+)
 from tidegate.language.types import INDEX
 from tidegate.targets import Target
 
@@ -84,8 +94,8 @@ class _Build:
         b = self.builder
         b.open = []
         self.first[number] = len(b.points)
-        for step in node.steps:
-            self.step(step)
+        for waves, steps in groupby(node.steps, key=_waves_of):
+            self.steps(waves, list(steps))
         if not node.edges:
             b.add(g.End(), label="end")
         elif len(node.edges) == 1:
@@ -111,13 +121,46 @@ class _Build:
         number = self.builder.add(action, 0, label="next")
         self.fixes.append((number, 0, edge.node))
 
+    def steps(self, waves: n.Waves, steps: list[n.Step]) -> None:
+        """Steps that other waves jump over: whoever does not know which waves come leaves it open."""
+        if waves is None:
+            for step in steps:
+                self.step(step)
+            return
+        b = self.builder
+        if len(steps) == 1 and isinstance(steps[0], n.Barrier) and (half := self.half_of(waves)):
+            b.add(g.Sync(ConditionalBarrier(half)), label=steps[0].op.text, at=steps[0].op.at)
+            return
+        branch = b.add(g.Branch(_is_one_of(waves)), 0, 0, label="waves")
+        self.to_here(branch, 0)
+        for step in steps:
+            self.step(step)
+        b.add(g.Compute(), label="next")
+        self.to_here(branch, 1, len(b.points) - 1)
+
+    def half_of(self, waves: tuple[int, ...]) -> str:
+        """The half of the waves that these are, if they are one."""
+        half, rest = divmod(self.launch.waves, 2)
+        low, high = tuple(range(half)), tuple(range(half, self.launch.waves))
+        return "" if rest or not half else "low" if waves == low else "high" if waves == high else ""
+
+    def to_here(self, point: int, place: int, where: int | None = None) -> None:
+        old = self.builder.points[point]
+        successors = list(old.successors)
+        successors[place] = len(self.builder.points) if where is None else where
+        self.builder.points[point] = replace(old, successors=tuple(successors))
+
     def step(self, step: n.Step) -> None:
         b, label = self.builder, step.op.text.replace('"', "'")
         match step:
             case n.Access():
                 self.access(step, label)
-            case n.Barrier(op):
-                b.add(g.Sync(WorkgroupBarrier()), label=label, at=op.at)
+            case n.Barrier(op, part):
+                b.add(g.Sync(_BARRIERS[part]), label=label, at=op.at)
+            case n.Issues(op, counter):
+                b.add(g.Compute(), label=label, at=op.at, issues=(g.Issue(counter, 1, 1),))
+            case n.CountedWait(op, counts):
+                b.add(g.Sync(WaitCount(counts)), label=label, at=op.at)
             case n.Fence(op, waves):
                 b.add(g.Sync(Fence("wave"), waves or ()), label=label, at=op.at)
             case n.Commit(op, _):
@@ -135,7 +178,8 @@ class _Build:
         may = step.may or (self.explored.parts_wait and isinstance(touch, m.Touch) and touch.is_async)
         foot = g.Footprint(g.Ref(self.buffers[step.array], ZERO, step.plus), (), step.bytes, may, name)
         if not isinstance(touch, m.Touch):  # of an operation without a description
-            self.builder.add(g.Access("write", foot), label=label, role="other", at=step.op.at)
+            whole = g.Access("write", foot, lanes=self.lanes, collective=self.code.by_wave)
+            self.builder.add(whole, label=label, role="other", at=step.op.at)
             return
         action = g.Access(
             touch.effect,
@@ -144,13 +188,21 @@ class _Build:
             operator=touch.operator,
             element=touch.element if not step.widened else "",
             as_one=step.as_one,
-            collective=touch.collective,
+            collective=touch.collective or self.code.by_wave,
+            lanes=self.lanes,
         )
         if touch.effect == "atomic" and step.widened:
-            action = g.Access("atomic", foot, operator=touch.operator, element=touch.element)
+            action = replace(action, element=touch.element)
         role = "copy" if touch.is_async else "local_read" if touch.effect == "read" else "local_write"
         issues = (g.Issue(self.target.counter_of("gather_to_lds"), 0, 0, self.in_order),) if touch.is_async else ()
+        if touch.counter:
+            issues = (g.Issue(touch.counter, int(step.counts and touch.counted), 1),)
         self.builder.add(action, label=label, role=role, at=step.op.at, issues=issues)
+
+    @property
+    def lanes(self) -> str:
+        """A wave that carries out an instruction as one is as good as a single lane: program order is that of all."""
+        return g.ONE_LANE if self.code.by_wave else ""
 
     @property
     def groups(self) -> list[str]:
@@ -159,6 +211,27 @@ class _Build:
     @property
     def in_order(self) -> bool:
         return self.target.operations["gather_to_lds"].in_order
+
+
+_BARRIERS: dict[str, WorkgroupBarrier | Signal | Wait] = {
+    "": WorkgroupBarrier(),
+    "arrive": Signal(-1),
+    "depart": Wait(-1),
+}
+
+
+def _waves_of(step: n.Step) -> n.Waves:
+    return None if isinstance(step, n.Fence | n.Commit | n.WaitGroups) else step.waves
+
+
+def _is_one_of(waves: tuple[int, ...]) -> Cond | None:
+    """A condition on the number of the wave; None where it is not known which they are."""
+    found: Cond | None = None
+    for first in (each for each in waves if each - 1 not in waves):
+        last = next(each for each in range(first, max(waves) + 1) if each + 1 not in waves)
+        run = Logic("and", Compare(">=", Name(WAVE), Const(first)), Compare("<=", Name(WAVE), Const(last)))
+        found = run if found is None else Logic("or", found, run)
+    return found
 
 
 def buffer_of(array: str) -> str:

@@ -23,10 +23,11 @@ from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.endings import find_endings
 from tidegate.hosts.isa.states import Mask, State
-from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Truths, Value
+from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
+FAR = 1 << 28  # no address of shared memory, where addresses are numbers
 TILES = (16, 8, 4)  # lanes of a group, the largest first
 MOST_PLACES = 64  # of one access in one thread, where they do not touch each other
 Starts = tuple[int | None, ...]
@@ -47,14 +48,44 @@ class Effects:
 
     # --- memory ---
 
-    def touch(self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, node: n.Node) -> None:
+    def touch(
+        self,
+        op: m.Op,
+        touch: m.Touch,
+        address: Value,
+        stored: Value | None,
+        mask: Mask,
+        node: n.Node,
+        waves: n.Waves = None,
+    ) -> None:
         """The steps are the same wherever the operation meets the same values: each round of a loop does."""
         key = (id(op), address.key, None if stored is None else stored.key, mask.may.tobytes(), mask.sure.tobytes())
         steps = self.known.get(key)
         if steps is None:
             steps = self.known[key] = []
             self.steps_of(op, touch, address, stored, mask, steps)
+        if touch.counter and not steps:
+            node.steps.append(n.Issues(op, touch.counter, waves))
+        if waves is not None:
+            steps = [replace(each, waves=waves) if isinstance(each, n.Access) else each for each in steps]
+        if touch.counter:  # all of them are kept: each may be in flight while those before it are over
+            node.steps.extend(replace(each, counts=not place) for place, each in enumerate(steps))  # type: ignore[arg-type]
+            return
         node.steps.extend(self.told_twice(touch, steps, node) if address.among else steps)
+
+    def waves_of(self, state: State) -> n.Waves:
+        """The waves that are here, of a program whose instructions are those of waves; empty: nobody knows which."""
+        if not self.code.by_wave or state.is_whole:
+            return None
+        may, sure = (_waves_in(each, self.lanes) for each in (state.arm.mask.may, state.arm.mask.sure))
+        return tuple(int(each) for each in np.flatnonzero(may)) if (may == sure).all() else ()
+
+    def count_or_wait(self, op: m.Op, action: m.Issued | m.Touch | m.WaitCounts, state: State, node: n.Node) -> None:
+        waves = self.waves_of(state)
+        if isinstance(action, m.WaitCounts):
+            self.synchronize(node, n.CountedWait(op, action.counts, waves))
+        elif not isinstance(action, m.Touch) or action.counted:
+            node.steps.append(n.Issues(op, action.counter, waves))
 
     def told_twice(self, touch: m.Touch, steps: list[n.Step], node: n.Node) -> list[n.Step]:
         """Of accesses that may touch the same places, the first two between meetings: others meet no one else.
@@ -74,6 +105,7 @@ class Effects:
         self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, steps: list[n.Step]
     ) -> None:
         tags = NO_TAGS if ANYWHERE in address.tags else address.tags & self.arrays.keys()
+        tags = frozenset(self.arrays) if self.code.absolute else tags
         if touch.space == "any" and not tags:
             if not self.code.has_generic or (address.tags == {GLOBAL} and address.is_known):
                 return  # no address of shared memory can have come here
@@ -84,7 +116,7 @@ class Effects:
         self.touched.setdefault(id(op), True)
         if touch.is_async:
             self.copying |= lanes
-        may = not mask.is_exact
+        may = not mask.is_exact or OUTSIDE in address.tags
         found, lost = self.located(op, touch, address, lanes, tags)
         for array, starts in found.items():
             self.access(op, touch, array, starts, address.plus, touch.bytes, may, stored, steps)
@@ -158,16 +190,17 @@ class Effects:
         for name in homes:
             array = self.arrays[name]
             inside = (base >= array.base) & (base + touch.bytes <= array.base + array.bytes)
-            if len(homes) == 1 and tags:
-                mine = known
-                outside = known & ~inside
+            if len(homes) == 1 and (tags or self.code.absolute):
+                # Far beyond all memory a thread is meant to touch nothing: masks are made so (RDNA 3 ISA, 12.1.2).
+                mine = known & (base < FAR) if self.code.absolute and address.plus == ZERO else known
+                outside = mine & ~inside
                 if address.plus == ZERO and outside.any():
                     self.outside(op, array, base - array.base, outside, touch)
             else:
                 # What all threads share may lead from one array to another, and a number that is made of no array's
                 # address says nothing: where arrays lie is up to the linker.
                 mine = known & inside if tags and address.plus == ZERO else np.zeros_like(known)
-            known = known & ~mine
+            known = known & ~mine if len(homes) > 1 or not self.code.absolute else np.zeros_like(known)
             if mine.any():
                 starts = (base - array.base).tolist()
                 taking = mine.tolist()
@@ -234,8 +267,10 @@ class Effects:
             if wanted != whole or not state.root.sure.all():
                 self.problem(op, "a barrier for some of the block's threads")
                 return
-        if mask.whole:
-            self.synchronize(node, n.Barrier(op))
+        assert isinstance(op.action, m.Meet)
+        waves = self.waves_of(state)
+        if mask.whole or waves:
+            self.synchronize(node, n.Barrier(op, op.action.part, None if mask.whole else waves))
             return
         self.missing(op, state, mask, blocks)
 
@@ -371,6 +406,11 @@ class Effects:
             node.steps = certain
 
 
+def _waves_in(lanes: Truths, size: int) -> Truths:
+    found: Truths = np.asarray(np.pad(lanes, (0, -len(lanes) % size)).reshape(-1, size).any(axis=1))
+    return found
+
+
 def _all_or(mask: Mask) -> tuple[bool, ...] | None:
     return None if mask.whole else tuple(mask.sure.tolist())
 
@@ -388,7 +428,7 @@ def _agree(starts: tuple[int | None, ...], size: int, stored: Value) -> bool:
     """Whether threads that write the same bytes write the same values."""
     by_start: dict[int, int] = {}
     given = stored.base.tolist()
-    if stored.known is not None and not stored.same:
+    if OUTSIDE in stored.tags or (stored.known is not None and not stored.same):
         return False
     for start, value in zip(starts, given, strict=True):
         if start is not None and by_start.setdefault(start, value) != value:

@@ -75,7 +75,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Logic:
-    """A predicate from others: `and`, `or`, `xor`, `not`, `copy`."""
+    """A predicate from others: `and`, `or`, `xor`, `not`, `copy`; `any`: whether it holds in any lane of the wave."""
 
     result: str
     operator: str
@@ -89,6 +89,7 @@ class Select:
     then: Operand
     otherwise: Operand
     bits: int = 32
+    outside: bool = False  # `otherwise` is no address of any array: who gets it touches nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +124,44 @@ class Touch:
     collective: bool = False
     lanes: int = 0
     value: Operand | None = None  # what a single-register write stores
+    counter: str = ""  # where the hardware counts instructions in flight: the one that this access is of
+    counted: int = 1  # 0: another access of the same instruction counts
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """An instruction that touches no shared memory and counts where some do."""
+
+    counter: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCounts:
+    """A wave goes on when at most so many of its instructions are in flight, counter by counter."""
+
+    counts: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FromLane:
+    """Every lane of a wave gets what one lane holds: that number, or the first for which a predicate holds."""
+
+    result: str
+    source: Operand
+    lane: Operand | None = None
+    active: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Meet:
-    """Threads of the block wait for each other at a barrier. `count`: how many; None: all."""
+    """Threads of the block wait for each other at a barrier. `count`: how many; None: all.
+
+    `part`: of a barrier in two instructions, "arrive" or "depart".
+    """
 
     barrier: Operand
     count: Operand | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +212,22 @@ class Opaque:
 
 
 Action = (
-    Compute | Compare | Logic | Select | Forget | Touch | Meet | MeetLanes | Commit | WaitGroups | Jump | End | Opaque
+    Compute
+    | Compare
+    | Logic
+    | Select
+    | FromLane
+    | Forget
+    | Touch
+    | Issued
+    | Meet
+    | MeetLanes
+    | Commit
+    | WaitGroups
+    | WaitCounts
+    | Jump
+    | End
+    | Opaque
 )
 
 
@@ -216,12 +262,16 @@ class Code:
     wide: frozenset[str] = frozenset()  # registers of 64 bits
     narrow: frozenset[str] = frozenset()  # registers of 8 and 16 bits
     has_generic: bool = False  # whether an address of shared memory can come to be one that leads anywhere
+    by_wave: bool = False  # whether a wave carries out each instruction as one, and branches as one
+    absolute: bool = False  # whether any number is an address of the only array
 
 
 def results_of(action: Action) -> tuple[str, ...]:
     """The registers that an operation sets."""
     match action:
         case Compute(result=result) | Compare(result=result) | Logic(result=result) | Select(result=result):
+            return (result,)
+        case FromLane(result=result):
             return (result,)
         case Forget(results=results) | Opaque(results=results):
             return results
@@ -237,6 +287,8 @@ def operands_of(action: Action) -> tuple[Operand, ...]:
             return (left, right) if other is None else (left, right, other)
         case Select(predicate=predicate, then=then, otherwise=otherwise):
             return (Register(predicate), then, otherwise)
+        case FromLane(source=source, lane=lane, active=active):
+            return (source, *(() if lane is None else (lane,)), *((Register(active),) if active else ()))
         case Forget(sources=sources):
             return sources
         case Touch(address=address):

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from tidegate.hosts.isa.model import Op
 from tidegate.index import Cond, Index
 
+# Where instructions are those of waves: which waves come to a step. None: all; empty: nobody knows which.
+Waves = tuple[int, ...] | None
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -26,13 +29,33 @@ class Access:
     may: bool
     widened: bool = False
     as_one: bool = False  # threads that write the same bytes write the same values
+    waves: Waves = None
+    counts: bool = True  # whether no other step of the same instruction counts
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All threads of the block meet."""
+    """All threads of the block meet, or those of these waves. `part`: of two, "arrive" or "depart"."""
 
     op: Op
+    part: str = ""
+    waves: Waves = None
+
+
+@dataclass(frozen=True, slots=True)
+class Issues:
+    """An instruction that counts and touches no shared memory."""
+
+    op: Op
+    counter: str
+    waves: Waves = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountedWait:
+    op: Op
+    counts: tuple[tuple[str, int], ...]
+    waves: Waves = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +81,7 @@ class WaitGroups:
     threads: tuple[bool, ...] | None = None
 
 
-Step = Access | Barrier | Fence | Commit | WaitGroups
+Step = Access | Barrier | Issues | Fence | Commit | WaitGroups | CountedWait
 Assigned = tuple[tuple[str, Index], ...]
 
 

@@ -9,6 +9,7 @@ Cost    linear in the operations and the threads
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
@@ -17,9 +18,22 @@ from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.effects import Effects
+from tidegate.hosts.isa.lanes import any_in_wave, spread
 from tidegate.hosts.isa.nodes import Node
 from tidegate.hosts.isa.states import Mask, State
-from tidegate.hosts.isa.values import ANYWHERE, NO_TAGS, Held, Pred, Value, merge, number, truth, unknown, unsure
+from tidegate.hosts.isa.values import (
+    ANYWHERE,
+    NO_TAGS,
+    OUTSIDE,
+    Held,
+    Pred,
+    Value,
+    merge,
+    number,
+    truth,
+    unknown,
+    unsure,
+)
 from tidegate.index import ZERO
 
 
@@ -37,11 +51,13 @@ class Stepper:
         for op in self.blocks.ops_of(state.arm.block):
             action = op.action
             match action:
-                case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.Forget():
+                case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.FromLane() | m.Forget():
                     if not wanted.isdisjoint(m.results_of(action)):
                         self.assign(op, action, state, registers)
                 case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups():
                     self.act(op, state, registers, node)
+                case m.Issued() | m.WaitCounts():
+                    self.effects.count_or_wait(op, action, state, node)
                 case m.Opaque():
                     self.effects.opaque(op, action, self.under(op, state, registers), node)
                     self.forget(op, action.results, False, registers)
@@ -65,7 +81,7 @@ class Stepper:
     def assign(
         self,
         op: m.Op,
-        action: m.Compute | m.Compare | m.Logic | m.Select | m.Forget,
+        action: m.Compute | m.Compare | m.Logic | m.Select | m.FromLane | m.Forget,
         state: State,
         registers: dict[str, Held],
     ) -> None:
@@ -96,7 +112,9 @@ class Stepper:
             return held
         return Value(held.base, held.plus, held.lanes & there, False, held.tags)
 
-    def result(self, action: m.Compute | m.Compare | m.Logic | m.Select, registers: dict[str, Held]) -> Held:
+    def result(
+        self, action: m.Compute | m.Compare | m.Logic | m.Select | m.FromLane, registers: dict[str, Held]
+    ) -> Held:
         match action:
             case m.Compute(operator=operator, operands=operands, bits=bits, signed=signed, source_bits=source):
                 return self.calc.compute(
@@ -111,10 +129,19 @@ class Stepper:
                 other = self.pred(action.other, registers)
                 other = self.calc.logic("not", [other]) if action.other_negated else other
                 return self.calc.logic(action.combine, [found, other])
+            case m.Logic(operator="any", operands=(mask,)):
+                return any_in_wave(self.pred(mask, registers), self.lanes)
+            case m.FromLane(source=source, lane=lane, active=active):
+                there = None if lane is None else self.value(lane, registers)
+                first = self.pred(m.Register(active), registers) if active else None
+                return spread(self.value(source, registers), there, first, self.lanes)
             case m.Logic(operator=operator, operands=operands):
                 return self.calc.logic(operator, [self.pred(each, registers) for each in operands])
             case m.Select(predicate=predicate, then=then, otherwise=otherwise, bits=bits):
                 pred = self.pred(m.Register(predicate), registers)
+                if action.outside and not pred.is_number:
+                    held = self.value(then, registers)
+                    return replace(held, tags=held.tags | {OUTSIDE})
                 return self.calc.select(pred, self.value(then, registers), self.value(otherwise, registers), bits)
             case _:
                 assert_never(action)
@@ -124,6 +151,9 @@ class Stepper:
         old = registers.get(register)
         if op.guard is not None:
             pred = self.truth(op.guard, registers)
+            if pred.is_number and pred.base.all():
+                registers[register] = held
+                return
             if old is None:
                 old = unsure(self.threads, False)
                 if isinstance(held, Value):
@@ -198,11 +228,14 @@ class Stepper:
     def act(self, op: m.Op, state: State, registers: Mapping[str, Held], node: Node) -> None:
         mask = self.under(op, state, registers)
         if not mask.may.any():
+            if isinstance(op.action, m.Touch) and op.action.counter:  # a wave without an active lane issues it as well
+                self.effects.count_or_wait(op, op.action, state, node)
             return
         match op.action:
             case m.Touch(address=address, value=value):
                 stored = None if value is None else self.value(value, registers)
-                self.effects.touch(op, op.action, self.value(address, registers), stored, mask, node)
+                waves = self.effects.waves_of(state)
+                self.effects.touch(op, op.action, self.value(address, registers), stored, mask, node, waves)
             case m.Meet(barrier=barrier, count=count):
                 given = None if count is None else self.value(count, registers)
                 self.effects.meet(op, state, mask, self.value(barrier, registers), given, node, self.blocks)

@@ -1,7 +1,7 @@
-"""How a kernel of PTX is launched, and what its special registers and arguments hold then.
+"""What special registers and arguments of a kernel of PTX hold when it is launched.
 
-Needs   what the command line says of the launch; the operations of a kernel
-Gives   `Launched`; the values that the launch gives
+Needs   the launch; the operations of a kernel
+Gives   the values that the launch gives
 Keeps   what is not said holds any value: blocks of the grid, arguments
 Cost    linear in the operations, with a number for each thread
 
@@ -11,86 +11,25 @@ Cost    linear in the operations, with a number for each thread
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 import numpy as np
 
-from tidegate.diag import BadInput, Finding
 from tidegate.footprint.arithmetic import Range
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa.build import Launch
+from tidegate.hosts.isa.launching import AXES, MOST_BLOCKS, full_shape
 from tidegate.hosts.isa.values import GLOBAL, NO_TAGS, Value, number, symbol
 from tidegate.hosts.ptx import model as p
 from tidegate.hosts.ptx.types import type_of
 from tidegate.index import WORKGROUP, Name, names
-
-AXES = "xyz"
-MOST_BLOCKS = (1 << 31) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """Empty where nothing was said. `arguments`: by number from 0, or by name."""
-
-    block: tuple[int, ...] = ()
-    grid: tuple[int, ...] = ()
-    arguments: Mapping[str, int] = field(default_factory=dict)
-
-
-def parse_launch(block: str | None, grid: str | None, arguments: Iterable[str]) -> Launched:
-    shape = parse_block(block) if block is not None else ()
-    return Launched(shape, parse_grid(grid) if grid is not None else (), parse_arguments(arguments))
-
-
-def parse_arguments(texts: Iterable[str]) -> dict[str, int]:
-    """`n=4096`, `4=0x1000`."""
-    found: dict[str, int] = {}
-    for each in texts:
-        name, _, value = each.partition("=")
-        if not name or not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}", value):
-            help_ = "as in `--arg 2=4096`: a parameter's number or name, and an integer from 0"
-            raise BadInput(Finding("TG022", f"`{each[:80]}` is not the value of an argument", (), help=help_))
-        found[name] = int(value, 0) if value[:2].lower() == "0x" else int(value)
-    return found
-
-
-def parse_block(text: str) -> tuple[int, ...]:
-    """`256`, `16x16`, `8x8x4`."""
-    found = _numbers(text)
-    if not found:
-        help_ = "as in `--block 256` or `--block 16x16`"
-        raise BadInput(Finding("TG022", f"`{text[:80]}` is not a block shape", (), help=help_))
-    return found
-
-
-def parse_grid(text: str) -> tuple[int, ...]:
-    """`128`, `16x8`: blocks in each direction."""
-    found = _numbers(text)
-    if not found or max(found) > MOST_BLOCKS:
-        help_ = "as in `--grid 128` or `--grid 16x8`"
-        raise BadInput(Finding("TG022", f"`{text[:80]}` is not a grid of blocks", (), help=help_))
-    return found
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    parts = text.lower().replace(",", "x").split("x")
-    # Of numbers with more digits Python converts none, and no launch has so many threads or blocks.
-    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r" *0*[1-9][0-9]{0,9} *", each) for each in parts):
-        return ()
-    return tuple(map(int, parts))
-
-
-def full(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (*shape, 1, 1, 1)[:3]
 
 
 def given_by(
     launch: Launch, code: m.Code, function: p.Function, arguments: Mapping[str, int], grid: tuple[int, ...] = ()
 ) -> tuple[dict[str, Value], dict[str, Range]]:
     """What special registers, arguments and addresses of arrays hold."""
-    threads, shape = launch.threads, full(launch.shape)
+    threads, shape = launch.threads, full_shape(launch.shape)
     linear = np.arange(threads, dtype=np.int64)
     lane = linear % launch.lanes
     bit = np.left_shift(1, lane)
@@ -108,7 +47,7 @@ def given_by(
     ranges: dict[str, Range] = {}
     for place, axis in enumerate(AXES):
         found[f"%ntid.{axis}"] = number(shape[place], threads)
-        blocks = full(grid)[place] if grid else 0
+        blocks = full_shape(grid)[place] if grid else 0
         found[f"%ctaid.{axis}"] = symbol(Name(WORKGROUP[place]), threads) if blocks != 1 else number(0, threads)
         found[f"%nctaid.{axis}"] = number(blocks, threads) if blocks else symbol(Name(f"%blocks_{axis}"), threads)
         ranges[WORKGROUP[place]], ranges[f"%blocks_{axis}"] = (0, (blocks or MOST_BLOCKS) - 1), (1, MOST_BLOCKS)

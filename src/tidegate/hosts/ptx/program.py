@@ -35,18 +35,18 @@ from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
 from tidegate.hosts.isa.explore import explore
+from tidegate.hosts.isa.launching import choose_shape, shape_text
+from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
+from tidegate.hosts.isa.sources import Place, find_places
 from tidegate.hosts.ptx import model as p
 from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.global_order import find_global_order
-from tidegate.hosts.ptx.launched import full, given_by
+from tidegate.hosts.ptx.launched import given_by
 from tidegate.hosts.ptx.lower import lower
 from tidegate.hosts.ptx.parse import parse_ptx
-from tidegate.hosts.ptx.places import Place, find_places
 from tidegate.hosts.ptx.write import MEETINGS, TextEdit, is_synchronization, write_ptx
 from tidegate.targets import Target, known_targets, load_target
 
-MOST_THREADS = 1024
-MOST_CALLS = 4  # calls that are named with a place
 GRID = ("%ctaid", "%nctaid")
 
 
@@ -103,7 +103,7 @@ class PtxProgram:
         found = [f"for blocks of {shape} threads, {self.launch.waves} warps"]
         if self.ptx.grid:
             blocks = prod(self.ptx.grid)
-            found.append(f"for grids of {_text(self.ptx.grid)} block{'s' * (blocks != 1)}")
+            found.append(f"for grids of {shape_text(self.ptx.grid)} block{'s' * (blocks != 1)}")
         if self.ptx.arguments:
             given = ", ".join(f"{name} = {value}" for name, value in self.ptx.arguments.items())
             found.append(f"for launches with argument{'s' * (len(self.ptx.arguments) > 1)} {given}")
@@ -111,14 +111,10 @@ class PtxProgram:
             found.append(f"compiled by {self.ptx.by} for {self.ptx.module.target}")
         if self.named:
             found.append(f"the file names `{self.named}`; treated as `{self.target.name}`")
-        if self.explored.touches:
-            exact, total = self.explored.exact, self.explored.touches
-            found.append(f"{exact} of {total} instructions that touch shared memory have exact addresses")
+        found += exact_said(self.explored)
         if self.graph.lanes < self.launch.lanes:
             found.append(f"lanes meet in groups of {self.graph.lanes}, which are treated as waves")
-        if doubled := len(self.explored.doubled):
-            what = "instruction writes" if doubled == 1 else "instructions write"
-            found.append(f"{doubled} {what} the same bytes from several lanes of a warp: assumed to be one value")
+        found += doubled_said(self.explored, "warp")
         return tuple(found)
 
     @property
@@ -130,23 +126,19 @@ class PtxProgram:
         doubled = (AS_ONE,) if self.explored.doubled else ()
         return frozenset((NO_ALIAS, IN_RANGE, COMPILER_ORDER, LAUNCH, NO_OVERFLOW, ALIGNED, UNIFORM, *doubled))
 
+    @property
+    def is_final(self) -> bool:
+        return False
+
     @cached_property
     def unmodelled(self) -> tuple[str, ...]:
-        found = dict.fromkeys(f"{each.text} (line {each.op.at.line})" for each in self.explored.problems)
+        found = reasons_of(self.explored)
         if self.function.clusters:
             found["blocks of a cluster, which are not modelled"] = None
         return tuple(found)
 
     def findings(self) -> list[Finding]:
-        """Mistakes that exploring shows, and what was taken for more than it may be."""
-        found = []
-        for each in self.explored.problems:
-            if each.code:
-                found.append(Finding(each.code, each.text, (Label(each.op.at),)))
-            else:
-                found.append(Finding("TG407", each.text, (Label(each.op.at, "nothing else is proved"),)))
-        found += [Finding("TG403", each.text, (Label(each.op.at),)) for each in self.explored.notes]
-        return found
+        return findings_of(self.explored)
 
     @cached_property
     def held(self) -> frozenset[Span]:
@@ -187,11 +179,10 @@ class PtxProgram:
 
     def with_sources(self, finding: Finding) -> Finding:
         """With the lines of the PTX, if it stands in the source, or of the source, if it stands in the PTX."""
+        if not self.ptx.notes:
+            return in_ptx(with_lines(finding, self._places))
         places = dict.fromkeys(each.at for each in finding.labels)
-        if self.ptx.notes:
-            more = dict.fromkeys(note for at in places for note in self.ptx.notes.get((self.function.name, at), ()))
-        else:
-            more = dict.fromkeys(filter(None, map(self._source_of, places)))
+        more = dict.fromkeys(note for at in places for note in self.ptx.notes.get((self.function.name, at), ()))
         finding = in_ptx(finding)
         return replace(finding, notes=(*finding.notes, *more)) if more else finding
 
@@ -205,17 +196,6 @@ class PtxProgram:
         """Where an instruction comes from, as its compiler notes in PTX that was given as such."""
         is_own = not self.ptx.notes and 0 < at.line < len(self._places)
         return self._places[at.line] if is_own else None
-
-    def _source_of(self, at: Span) -> str:
-        """Where a line of PTX comes from, as its compiler notes."""
-        place = self.place_of(at)
-        if place is None:
-            return ""
-        chain = place.chain
-        if len(chain) > MOST_CALLS:  # the kernel's own statement is the last
-            chain = [*chain[: MOST_CALLS - 1], chain[-1]]
-        calls = "".join(f", inlined at {each.file}:{each.line}" for each in chain[1:])
-        return f"line {at.line} comes from {place.file}:{place.line}{calls}"
 
     @cached_property
     def _places(self) -> list[Place | None]:
@@ -256,25 +236,7 @@ def _group(code: m.Code, explored: n.Explored, launch: Launch) -> int:
 
 def _shape(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
     """What the launch says, and the text: `.reqntid` is a demand (11.4)."""
-    asked, wanted = ptx.block, function.threads
-    if wanted and asked and full(wanted) != full(asked):
-        said = f"`{ptx.shown(function.name)}` asks for blocks of {_text(wanted)} threads, not {_text(asked)}"
-        raise BadInput(Finding("TG022", said, (Label(function.at),)))
-    shape = asked or wanted
-    if not shape:
-        most = f", at most {_text(function.most)}" if function.most else ""
-        message = (
-            f"how many threads does a block of `{ptx.shown(function.name)}` have? Its addresses depend on this{most}"
-        )
-        help_ = "state it: `--block 256`, or `--block 16x16`"
-        raise BadInput(Finding("TG022", message, (Label(function.at),), help=help_))
-    threads = prod(shape)  # of Python's numbers, which do not wrap around
-    most_threads = prod(function.most) if function.most else MOST_THREADS
-    if not 0 < threads <= min(most_threads, MOST_THREADS):
-        largest = min(most_threads, MOST_THREADS)
-        message = f"a block of {_text(shape)} threads: `{ptx.shown(function.name)}` takes at most {largest}"
-        raise BadInput(Finding("TG022", message, (Label(function.at),)))
-    return shape
+    return choose_shape(ptx.shown(function.name), function.at, ptx.block, function.threads, function.most)
 
 
 def _arguments(ptx: Ptx, function: p.Function) -> dict[str, int]:
@@ -311,10 +273,6 @@ def _grid(ptx: Ptx, function: p.Function) -> tuple[int, ...]:
         help_ = "leave it out: what is proved holds for any number of blocks"
         raise BadInput(Finding("TG022", said, (Label(function.at),), help=help_))
     return ptx.grid
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
 
 
 def _target(named: str, asked: str | None) -> tuple[Target, str]:

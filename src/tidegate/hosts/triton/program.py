@@ -68,6 +68,10 @@ class TritonProgram:
         return self.built.assumed
 
     @property
+    def is_final(self) -> bool:
+        return False
+
+    @property
     def unmodelled(self) -> tuple[str, ...]:
         rows = [effects().get(op.name, NOTHING) for op in self.built.unknown]
         # What goes on by itself, or lets waves wait for it, is more than an access to all that it can reach.

@@ -43,6 +43,8 @@ class Entry:
     doubt: str = ""  # what stands in the way of a proof of Triton's own barriers
     ptx_proved: bool | None = None  # None: no proof of the PTX was requested, or the GPU has none
     ptx_doubt: str = ""  # what stands in the way of that proof
+    asm_proved: bool | None = None  # the same for the assembly of AMD GPUs
+    asm_doubt: str = ""
     _text: bytes = field(default=b"", repr=False)
     _before: int | None = field(default=None, repr=False)
 
@@ -72,21 +74,24 @@ class Entry:
                 yield f"  not proved: {self.doubt}"
             elif self.proved:
                 yield "  proved"
-            yield from self._lines_of_ptx()
+            yield from self._lines_of_final()
             return
         own = "not counted" if self.before is None else str(self.before)
         yield f"{name}: {count_barriers_in_words(self.put)}, {own} with Triton's own pass; proved"
         yield from (f"  {reason}" for reason in self.reasons)
-        yield from self._lines_of_ptx()
+        yield from self._lines_of_final()
 
-    def _lines_of_ptx(self) -> Iterator[str]:
+    def _lines_of_final(self) -> Iterator[str]:
         if self.ptx_proved is not None:
             yield "  its PTX: proved" if self.ptx_proved else f"  its PTX: not proved: {self.ptx_doubt}"
+        if self.asm_proved is not None:
+            yield "  its assembly: proved" if self.asm_proved else f"  its assembly: not proved: {self.asm_doubt}"
 
     def as_metadata(self) -> dict[str, Any]:
         """What Triton keeps beside the compiled kernel."""
         found = {"why_not": self.why_not, "reasons": list(self.reasons), "proved": self.proved}
-        return found if self.ptx_proved is None else {**found, "ptx_proved": self.ptx_proved}
+        final = {"ptx_proved": self.ptx_proved, "asm_proved": self.asm_proved}
+        return {**found, **{name: proved for name, proved in final.items() if proved is not None}}
 
 
 _log: Log[Entry] = Log()
@@ -120,11 +125,15 @@ def record_proof(entry: Entry, doubt: Doubt) -> None:
         warnings.warn(message, RaceWarning, stacklevel=2)
 
 
-def record_final_proof(entry: Entry, doubt: Doubt) -> None:
-    """What the verifier says of the PTX, whoever placed its barriers."""
-    entry.ptx_proved, entry.ptx_doubt = not doubt.words, doubt.words
+def record_final_proof(entry: Entry, doubt: Doubt, *, of_ptx: bool) -> None:
+    """What the verifier says of the PTX, or of the assembly, whoever placed its barriers."""
+    if of_ptx:
+        entry.ptx_proved, entry.ptx_doubt = not doubt.words, doubt.words
+    else:
+        entry.asm_proved, entry.asm_doubt = not doubt.words, doubt.words
     if doubt.is_race:
-        message = f"@{entry.kernel} on {entry.target}: the PTX may have a race: {doubt.words}"
+        what = "PTX" if of_ptx else "assembly"
+        message = f"@{entry.kernel} on {entry.target}: the {what} may have a race: {doubt.words}"
         warnings.warn(message, RaceWarning, stacklevel=2)
 
 

@@ -21,14 +21,15 @@ from tidegate.diag import BadInput, Finding, TidegateError
 from tidegate.edition import fingerprint, own_version
 from tidegate.hosts.dropin import Modes
 from tidegate.hosts.triton import libtriton
-from tidegate.hosts.triton.dropin.final import find_final_doubt
+from tidegate.hosts.triton.dropin.final import find_assembly_doubt, find_final_doubt
 from tidegate.hosts.triton.dropin.placing import Doubt, Placement, find_doubt, place_barriers
 from tidegate.hosts.triton.dropin.records import Entry, record, record_final_proof, record_proof, say_fallback
 from tidegate.hosts.triton.dropin.split import Given, Placer, Stage, Unsplittable, split_stage
 from tidegate.synchronize import SyncOptions
 
-LLIR, PTX = "llir", "ptx"
-VERIFY = (False, True, PTX)
+LLIR, PTX, AMDGCN = "llir", "ptx", "amdgcn"
+FINAL = {"ptx": PTX, "asm": AMDGCN}  # what `verify` names, and the stage that makes it
+VERIFY = (False, True, *FINAL)
 
 
 class UnsupportedTriton(TidegateError, RuntimeError):
@@ -40,7 +41,7 @@ class Options:
     """`merge_waits`: whether a wait may move earlier to save a barrier: as the cost model says, never, always.
 
     `verify`: True proves also what Triton's own pass makes of kernels that are left to it; "ptx" proves, besides, the
-    PTX of every kernel.
+    PTX of every kernel, "asm" the assembly of every kernel for AMD GPUs.
     """
 
     merge_waits: str = "model"
@@ -51,7 +52,7 @@ class Options:
         SyncOptions(merge_waits=self.merge_waits).check()
         if self.verify not in VERIFY:
             message = f"`verify` cannot be {self.verify!r}"
-            raise BadInput(Finding("TG022", message, (), help='False, True or "ptx"'))
+            raise BadInput(Finding("TG022", message, (), help='False, True, "ptx" or "asm"'))
 
 
 # --- on and off ---------------------------------------------------------------------------------------------------
@@ -168,12 +169,13 @@ def _replace(placer: Callable[[], Placer], backend: Any, stages: dict[str, Any],
     except Unsplittable as error:
         say_fallback("", "", str(error))
         return
-    if isinstance(made, _Placing) and made.options.verify == PTX and PTX in stages:
-        stages[PTX] = _checked(stages[PTX], made)
+    last = FINAL.get(str(made.options.verify)) if isinstance(made, _Placing) else None
+    if isinstance(made, _Placing) and last is not None and last in stages:
+        stages[last] = _checked(stages[last], made)
 
 
 def _checked(stage: Stage, placer: _Placing) -> Stage:
-    """Triton's stage that makes PTX; what it gives is checked and handed on as it is."""
+    """Triton's stage that makes PTX or assembly; what it gives is checked and handed on as it is."""
 
     def run(source: Any, metadata: dict[str, Any]) -> Any:
         text = stage(source, metadata)
@@ -219,13 +221,18 @@ class _Placing:
             record_proof(self.entry, find_doubt(text(), given.kernel))
             given.metadata["tidegate"] = self.entry.as_metadata()
 
-    def compiled(self, ptx: str, metadata: dict[str, Any]) -> None:
-        """Told when Triton has made the PTX."""
+    def compiled(self, text: str, metadata: dict[str, Any]) -> None:
+        """Told when Triton has made the PTX or the assembly."""
         if self.entry is None:
             return
+        of_ptx = self.options.verify == PTX
         try:
-            doubt = find_final_doubt(ptx, self.entry.kernel)
+            if of_ptx:
+                doubt = find_final_doubt(text, self.entry.kernel)
+            else:
+                threads = metadata["num_warps"] * metadata["warp_size"]
+                doubt = find_assembly_doubt(text, self.entry.kernel, threads)
         except Exception as error:  # as in `place`
             doubt = Doubt(f"Tidegate fails: {type(error).__name__}: {error}")
-        record_final_proof(self.entry, doubt)
+        record_final_proof(self.entry, doubt, of_ptx=of_ptx)
         metadata["tidegate"] = self.entry.as_metadata()

@@ -89,6 +89,10 @@ class WaveProgram:
     def assumed(self) -> frozenset[Assumption]:
         return frozenset()
 
+    @property
+    def is_final(self) -> bool:
+        return False
+
     def findings(self) -> list[Finding]:
         """Operations that are taken for worse than they may be."""
         found = [

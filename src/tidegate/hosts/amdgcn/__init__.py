@@ -1,0 +1,1 @@
+"""AMDGCN assembly, as LLVM prints it."""

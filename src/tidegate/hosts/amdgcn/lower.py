@@ -1,0 +1,293 @@
+"""AMDGCN instructions as operations of `hosts.isa`.
+
+Needs   a kernel of an assembly, its target, the lanes of a wave
+Gives   `Code`: operations with jumps by number, shared memory as one array
+Keeps   what an instruction does to shared memory, control and synchronization is said, or it is `Opaque`. Results of
+        what is not integer are forgotten
+Cost    linear
+
+A wave carries out an instruction as one: EXEC says in which of its lanes. Branches look at SCC, VCC and EXEC of a wave
+(AMD Instinct MI300 ISA, 4.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from tidegate.hosts.amdgcn import model as a
+from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
+from tidegate.hosts.amdgcn.facts import ABORT, Certain, find_facts, leads_on
+from tidegate.hosts.amdgcn.lower_memory import Counters, is_copy, lower_copy, lower_global, lower_shared
+from tidegate.hosts.amdgcn.lower_scalar import lower_scalar
+from tidegate.hosts.amdgcn.lower_vector import forget_vector, lower_vector
+from tidegate.hosts.amdgcn.parse import second_half
+from tidegate.hosts.amdgcn.starts import Starts
+from tidegate.hosts.amdgcn.waits import waits_of
+from tidegate.hosts.isa import model as m
+from tidegate.targets import Target
+
+ARRAY = "LDS"
+_JUMPS = {"scc0": ("scc", True, False), "scc1": ("scc", False, False)}
+_JUMPS |= {"vccz": ("vcc", True, True), "vccnz": ("vcc", False, True)}
+_JUMPS |= {"execz": ("exec", True, True), "execnz": ("exec", False, True)}
+# They do nothing to shared memory and order nothing among waves.
+_NOTHING = (
+    "s_nop s_sleep s_setprio s_clause s_delay_alu s_sendmsg s_sendmsghalt s_waitcnt_depctr s_wait_alu s_wait_xcnt "
+    "s_wait_event s_inst_prefetch s_set_inst_prefetch_distance s_set_vgpr_msb s_setreg_b32 s_setreg_imm32_b32 "
+    "s_code_end s_ttracedata s_ttracedata_imm s_icache_inv s_dcache_inv s_dcache_wb s_incperflevel s_decperflevel "
+    "s_round_mode s_denorm_mode s_version s_sethalt s_wakeup s_set_gpr_idx_off s_prefetch_inst "
+    "s_prefetch_data s_prefetch_inst_pc_rel s_prefetch_data_pc_rel s_buffer_prefetch_data s_monitor_sleep "
+    "s_sleep_var s_setkill s_endpgm_ordered_ps_done v_nop exp "
+    "buffer_wbl2 buffer_inv buffer_gl0_inv buffer_gl1_inv buffer_wbinvl1 buffer_wbinvl1_vol global_wb global_inv "
+    "global_wbinv global_prefetch_b8 flat_prefetch_b8"
+).split()
+_CALLS = (
+    "s_swappc_b64",
+    "s_setpc_b64",
+    "s_call_b64",
+    "s_cbranch_g_fork",
+    "s_cbranch_i_fork",
+    "s_rfe_b64",
+    "s_add_pc_i64",
+)
+# The number of the register that an instruction names is not the one it works on.
+_INDEXED = ("s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx", "v_movreld", "v_movrelsd", "v_swaprel")
+# What they give differs from wave to wave, or from moment to moment.
+_OF_WAVES = ("s_getreg", "s_memtime", "s_memrealtime", "s_get_", "s_getpc", "s_sendmsg_rtn", "s_barrier")
+# RDNA 4 ISA, 16.1 to 16.5: of arithmetic on floating-point numbers only comparisons set SCC; bits are counted without.
+_KEEPS_SCC = re.compile(
+    r"s_(add|sub|mul|min|max|fmac|fmaak|fmamk|ceil|floor|trunc|rndne|min_num|max_num|minimum|maximum)_f(16|32)$|"
+    r"s_cvt_|s_(ff1|ctz|flbit|clz|cls|getreg|getpc|bfm|movrel|mul|pack|sext|bitreplicate)_"
+)
+_GLOBAL = ("global_", "buffer_", "tbuffer_", "scratch_", "image_", "flat_")
+
+
+def lower(kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[str, ...]) -> m.Code:
+    return _Emit(kernel, target, starts, arrays).code()
+
+
+class _Emit:
+    def __init__(self, kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[str, ...]) -> None:
+        self.kernel, self.target, self.starts = kernel, target, starts
+        self.out = Emitter(starts.lanes, arrays)
+        self.counters = Counters.of(target)
+        items = [each for each in kernel.body if isinstance(each, a.AsmLine)]
+        copies = any(map(is_copy, items))
+        shared = {self.counters.shared} | ({self.counters.copies, self.counters.tensors} if copies else set())
+        self.counted = frozenset(shared - {""})
+        self.touches = copies or any(each.name.startswith("ds_") for each in items)
+        self.touches |= kernel.settings.get("group_segment_fixed_size", 0) > 0
+        self.targets: list[str] = []
+
+    def code(self) -> m.Code:
+        out, labels = self.out, dict[str, int]()
+        out.at = self.kernel.at
+        self.starts.add_to(out)
+        facts = find_facts(self.kernel.body, out.lanes, self.starts.arguments)
+        for item, known in zip(self.kernel.body, facts, strict=True):
+            if isinstance(item, a.Mark):
+                labels[item.name] = len(out.ops)
+            elif known is not None:  # nothing comes to the others
+                out.begin(item, known)
+                self.instruction(item, known)
+        items = [each for each in self.kernel.body if isinstance(each, a.AsmLine)]
+        if not items or leads_on(items[-1]):
+            out.opaque("the code of the kernel does not end", orders=True)
+        out.add(m.End())
+        if out.spills_lost:
+            out.ops = [_without_spill(op) for op in out.ops]
+        last = len(out.ops) - 1
+        size = self.target.lds.bytes or 65536
+        return m.Code(
+            self.kernel.name,
+            tuple(self.resolved(op, labels, last) for op in out.ops),
+            (m.Array(ARRAY, 0, size, self.kernel.at),) if self.touches else (),
+            frozenset(out.predicates),
+            by_wave=True,
+            absolute=self.touches,
+        )
+
+    def resolved(self, op: m.Op, labels: dict[str, int], last: int) -> m.Op:
+        if isinstance(op.action, m.Jump) and op.action.target < 0:
+            target = labels.get(self.targets[~op.action.target])
+            if target is None:
+                return m.Op(m.Opaque("a jump to a label that is not there", orders=True), None, op.at, op.text)
+            return m.Op(m.Jump(min(target, last)), op.guard, op.at, op.text)
+        return op
+
+    def instruction(self, item: a.AsmLine, facts: Certain) -> None:
+        out, name = self.out, item.name
+        handler = _HANDLERS.get(name)
+        if name in _NOTHING:
+            return
+        if handler is not None:
+            handler(self, item)
+        elif name.startswith(("s_branch", "s_cbranch")):
+            self.jump(item)
+        elif name.startswith("s_wait"):
+            self.wait(item, facts)
+        elif name.startswith(("s_barrier", "s_get_barrier")):
+            self.barrier(item)
+        elif name in _CALLS or name.startswith("s_cbranch_join"):
+            out.opaque("a call or a jump to an address is not followed", orders=True, touches=self.touches)
+            out.add(m.End())
+        elif name.startswith(_INDEXED):
+            out.opaque(f"`{name}` is not modelled", orders=True)
+        elif name.startswith("v_"):
+            self.vector(item)
+        elif name.startswith("ds_"):
+            lower_shared(out, item, self.counters)
+        elif is_copy(item):
+            lower_copy(out, item, self.counters)
+        elif name.startswith(_GLOBAL):
+            lower_global(out, item, self.counters, self.counted)
+        elif name.startswith("s_"):
+            self.scalar(item, facts)
+        else:
+            out.opaque(f"`{name}` is not known", orders=True, touches=True)
+
+    # --- control ---
+
+    def jump(self, item: a.AsmLine) -> None:
+        out = self.out
+        target = item.operands[-1] if item.operands else None
+        if not isinstance(target, a.Symbol):
+            out.opaque("a jump to no label", orders=True)
+            return
+        self.targets.append(target.name)
+        action = m.Jump(~(len(self.targets) - 1))
+        if item.name == "s_branch":
+            out.add(action)
+            return
+        known = _JUMPS.get(item.name.removeprefix("s_cbranch_"))
+        if known is None:
+            out.opaque(f"`{item.name}` is not modelled", orders=True)
+            truth = out.truth()
+            out.add(m.Forget((truth,), (), False))
+            out.add(action, m.Guard(truth))
+            return
+        register, negated, of_lanes = known
+        if of_lanes:
+            truth = out.truth()
+            out.add(m.Logic(truth, "any", (m.Register(register),)))
+            register = truth
+        out.add(action, m.Guard(register, negated))
+
+    def end(self, item: a.AsmLine) -> None:
+        self.out.add(m.End())
+
+    def abort(self, item: a.AsmLine) -> None:
+        if item.operands == (a.Immediate(ABORT),):
+            self.out.add(m.End(aborts=True))
+
+    # --- waiting ---
+
+    def wait(self, item: a.AsmLine, facts: Certain) -> None:
+        """A count above 0 says nothing while something is in flight that returns in any order."""
+        counts = []
+        for name, count in waits_of(item):
+            lost = (name == "lgkmcnt" and (facts.scalar or facts.flat_shared)) or (
+                name in ("vmcnt", "loadcnt") and facts.flat_memory
+            )
+            lost = lost or (name == "dscnt" and facts.flat_shared)
+            if name in self.counted and (count == 0 or not lost):
+                counts.append((name, count))
+        if counts:
+            self.out.add(m.WaitCounts(tuple(counts)))
+
+    def barrier(self, item: a.AsmLine) -> None:
+        out, name = self.out, item.name
+        split = name.startswith(("s_barrier_signal", "s_barrier_wait"))
+        if name == "s_barrier" and not item.operands:
+            out.add(m.Meet(m.Constant(0)))
+        elif split and item.operands == (a.Immediate(-1),) and self.target.barrier.split:
+            out.add(m.Meet(m.Constant(0), None, "depart" if name == "s_barrier_wait" else "arrive"))
+            if name.endswith("isfirst"):
+                out.add(m.Forget(("scc",), (), False))
+        else:
+            out.opaque(f"`{item.text}` of a named barrier is not modelled", orders=True)
+            out.add(m.Forget(("scc",), (), False))
+
+    # --- registers ---
+
+    def vector(self, item: a.AsmLine) -> None:
+        second = second_half(item)
+        if second is None:
+            self.one(item)
+            return
+        first = a.AsmLine(_alone(item.name), item.operands, item.modifiers[1:], item.text, item.at)
+        second = a.AsmLine(_alone(second.name), second.operands, second.modifiers, item.text, item.at)
+        # Both read before either writes.
+        changed = first.operands[0] if first.operands else None
+        kept: dict[str, str] = {}
+        if isinstance(changed, a.Registers):
+            for each in second.operands[1:]:
+                if isinstance(each, a.Registers) and each.first in changed.names:
+                    copied = self.out.compute("copy", m.Register(each.first))
+                    assert isinstance(copied, m.Register)
+                    kept[each.first] = copied.name
+        self.one(first)
+        operands = tuple(
+            a.Registers((kept[each.first],)) if place and isinstance(each, a.Registers) and each.first in kept else each
+            for place, each in enumerate(second.operands)
+        )
+        self.one(a.AsmLine(second.name, operands, second.modifiers, item.text, item.at))
+
+    def one(self, item: a.AsmLine) -> None:
+        if not lower_vector(self.out, item):
+            forget_vector(self.out, item)
+
+    def scalar(self, item: a.AsmLine, facts: Certain) -> None:
+        out, name = self.out, item.name
+        if name.startswith(("s_load_", "s_buffer_load_", "s_scratch_load_")):
+            self.load(item, facts)
+        elif name.startswith(("s_store", "s_buffer_store", "s_atomic", "s_buffer_atomic", "s_atc", "s_dcache")):
+            out.forget(item.operands[:1])
+        elif not lower_scalar(out, item):
+            sources = (*out.operands(item.operands[1:]), *out.operands(item.operands[:1]), m.Register("scc"))
+            same = not name.startswith(_OF_WAVES)
+            if not _KEEPS_SCC.match(name):
+                out.add(m.Forget(("scc",), sources, same, ""))
+            out.forget(item.operands[:1], sources, uniform=same)
+
+    def load(self, item: a.AsmLine, facts: Certain) -> None:
+        """Arguments are the same for all waves, and so is what lies at one address."""
+        out, given = self.out, item.operands
+        if len(given) < 3 or not isinstance(given[0], a.Registers):
+            out.forget(given[:1], (UNKNOWN,))
+            return
+        base, offset = given[1], given[2]
+        out.forget(given[:1], out.operands(given[1:]))
+        is_argument = (
+            item.name.startswith("s_load_")
+            and isinstance(base, a.Registers)
+            and facts.arguments.issuperset(base.names)
+            and isinstance(offset, a.Immediate)
+            and not item.name.startswith(("s_load_u", "s_load_i"))
+            and set(item.modifiers) <= {("nv", "")}
+        )
+        if is_argument:
+            assert isinstance(offset, a.Immediate)
+            for number, register in enumerate(given[0].names):
+                out.add(m.Compute(register, "copy", (m.Given(f"param {offset.value + 4 * number}"),)))
+
+
+def _without_spill(op: m.Op) -> m.Op:
+    """A load of what some other store may have changed."""
+    match op.action:
+        case m.Compute(result=result, operands=(m.Register(name),)) if name.startswith("spill "):
+            return replace(op, action=m.Forget((result,), (), False, ""))
+    return op
+
+
+def _alone(name: str) -> str:
+    return name.replace("v_dual_", "v_", 1)
+
+
+_HANDLERS: dict[str, Callable[[_Emit, a.AsmLine], None]] = {
+    "s_endpgm": _Emit.end,
+    "s_endpgm_saved": _Emit.end,
+    "s_trap": _Emit.abort,
+}
