@@ -1,0 +1,179 @@
+"""Triton's own kernels for NVIDIA: the verdict on TTGIR beside the verdict on the PTX that Triton makes of it.
+
+    python -m bench.triton_both 0 400 > one.json       pairs of a kernel and a target, by number
+    python -m bench.triton_both write one.json ...     the table of docs/benchmarks.md
+
+Needs   Triton; no GPU
+Gives   for each kernel and each change of it both verdicts; a change is one barrier less, or one wait that leaves one
+        group of copies more in flight. The change is made in TTGIR behind Triton's own barrier pass, and Triton lowers
+        the changed text. Barriers that operations bring along are only in PTX: those are removed there
+Keeps   neither verdict sees the other text; whatever takes too long counts as undecided
+Cost    a compilation and two proofs for each change: half a second
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from bench.slices import by_slices
+from bench.triton_figures import at_most, in_a_child, over_pairs
+from oracles.triton_kernels import NVIDIA, compile_to
+from oracles.triton_kernels.texts import Pair
+from tidegate.hosts.triton import libtriton
+from tidegate.hosts.triton.dropin.final import find_final_doubt
+from tidegate.hosts.triton.dropin.placing import Doubt, find_doubt
+from tidegate.hosts.triton.dropin.switch import between
+
+PROVED, RACE, UNDECIDED = "proved", "race", "undecided"
+SECONDS = 60.0  # of one verdict
+PAIR_SECONDS = 900.0
+WHOLE, BARRIER, WAIT, INNER = "as it is", "barrier removed", "wait raised", "barrier of an operation removed in PTX"
+KINDS = (WHOLE, BARRIER, WAIT, INNER)
+_BARRIER = re.compile(r"^\s*ttg\.barrier\b")
+_WAIT = re.compile(r"(ttg\.async_wait\b.*?\bnum = )(\d+)")
+_INNER = re.compile(r"^\s*(?:@!?%p\d+\s+)?bar(?:rier)?(?:\.cta)?\.sync\b")
+_OBJECTS = re.compile(r"barrier objects|mbarrier|wgmma|cluster|bulk")
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """One text and what is said of it; the verdict on TTGIR is empty for a change that is made in PTX."""
+
+    pair: str
+    kind: str
+    line: int
+    ttgir: str
+    ptx: str
+    why: tuple[str, str] = ("", "")
+
+
+@dataclass(slots=True)
+class Sums:
+    slices: list[tuple[int, int]] = field(default_factory=list)
+    rows: list[list] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    def add(self, pair: Pair) -> None:
+        if pair.target not in NVIDIA:
+            return
+        found = in_a_child(lambda: {"rows": [_as_list(each) for each in examine(pair)]}, PAIR_SECONDS)
+        self.rows += found.get("rows", [])
+        if "error" in found:
+            self.failed.append(f"{pair.name}: {found['error']}")
+
+    def join(self, other: Sums) -> None:
+        self.slices += [tuple(each) for each in other.slices]
+        self.rows += other.rows
+        self.failed += other.failed
+
+
+def _as_list(both: Both) -> list:
+    return [both.pair, both.kind, both.line, both.ttgir, both.ptx, list(both.why)]
+
+
+# --- one kernel ---------------------------------------------------------------------------------------------------
+
+
+def examine(pair: Pair) -> Iterator[Both]:
+    text, ptx = compiled(pair)
+    whole = judged(pair, WHOLE, 0, text, ptx)
+    yield whole
+    inner = {number for number, line in enumerate(ptx.split("\n"), 1) if _INNER.match(line)}
+    for kind, line, changed in changes(text):
+        new_text, new_ptx = compiled(pair, changed)
+        yield judged(pair, kind, line, new_text, new_ptx)
+    if whole.ptx == PROVED:
+        for line in sorted(inner):
+            yield Both(pair.name, INNER, line, "", *_last(final_verdict(without_line(ptx, line), pair.name)))
+
+
+def compiled(pair: Pair, changed: str = "") -> tuple[str, str]:
+    """The module behind Triton's barrier pass, or a changed one in its place, and the PTX that Triton makes of it."""
+    texts = []
+
+    def rewrite(text: str) -> str:
+        texts.append(changed or libtriton.parse(text, "k.ttgir").run("barriers").text("k.ttgir"))
+        return texts[0]
+
+    with between(rewrite, "both"):
+        made, _ = compile_to(pair.case, pair.target, "ptx")
+    return texts[0], str(made["ptx"])
+
+
+def changes(text: str) -> Iterator[tuple[str, int, str]]:
+    """Each barrier removed, each wait for copies raised by one: kind, line, text."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if _BARRIER.match(line):
+            yield BARRIER, number, without_line(text, number)
+        elif found := _WAIT.search(line):
+            lines = text.split("\n")
+            lines[number - 1] = f"{line[: found.start(2)]}{int(found[2]) + 1}{line[found.end(2) :]}"
+            yield WAIT, number, "\n".join(lines)
+
+
+def without_line(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return "\n".join((*lines[: number - 1], "", *lines[number:]))
+
+
+def judged(pair: Pair, kind: str, line: int, text: str, ptx: str) -> Both:
+    upper, lower = first_verdict(text, pair.name), final_verdict(ptx, pair.name)
+    return Both(pair.name, kind, line, upper[0], lower[0], (upper[1], lower[1]))
+
+
+def first_verdict(text: str, name: str) -> tuple[str, str]:
+    return _verdict(partial(find_doubt, text, name))
+
+
+def final_verdict(ptx: str, name: str) -> tuple[str, str]:
+    return _verdict(partial(find_final_doubt, ptx, name))
+
+
+def _verdict(ask: partial[Doubt]) -> tuple[str, str]:
+    try:
+        with at_most(SECONDS, "it"):
+            doubt = ask()
+    except Exception as error:
+        return UNDECIDED, f"{type(error).__name__}: {error}"[:200]
+    if not doubt.words:
+        return PROVED, ""
+    return RACE if doubt.is_race else UNDECIDED, doubt.words[:200]
+
+
+def _last(verdict: tuple[str, str]) -> tuple[str, tuple[str, str]]:
+    return verdict[0], ("", verdict[1])
+
+
+# --- the table ----------------------------------------------------------------------------------------------------
+
+
+def table(sums: Sums) -> str:
+    rows = [Both(*each[:5], tuple(each[5])) for each in sums.rows]
+    targets = sorted({each.pair.rpartition(".")[2] for each in rows})
+    lines = ["| target | change | TTGIR | PTX | texts |", "|---|---|---|---|---:|"]
+    for target in targets:
+        mine = [each for each in rows if each.pair.endswith(f".{target}")]
+        for kind in KINDS:
+            counts = Counter((each.ttgir, class_of(each)) for each in mine if each.kind == kind)
+            for (upper, lower), count in sorted(counts.items()):
+                lines.append(f"| {target} | {kind} | {upper or '–'} | {lower} | {count} |")
+    return "\n".join((*lines, *(f"\nfailed: {each}" for each in sums.failed)))
+
+
+def class_of(both: Both) -> str:
+    objects = both.ptx == UNDECIDED and _OBJECTS.search(both.why[1])
+    return "undecided: mbarriers, wgmma, TMA, clusters" if objects else both.ptx
+
+
+def run() -> None:
+    import sys
+
+    by_slices(sys.argv[1:], "triton-both", Sums, partial(over_pairs, Sums), table)
+
+
+if __name__ == "__main__":
+    run()
