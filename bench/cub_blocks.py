@@ -3,8 +3,8 @@
     python -m bench.cub_blocks [NAME...]       the table of docs/benchmarks.md
 
 Needs   NVRTC and CUB, which comes with the extra `cuda`
-Gives   for each primitive the verdict on a kernel that calls it twice with a barrier between, as CUB's pages demand, and
-        on the same kernel without this barrier
+Gives   for each primitive the verdict on a kernel that calls it twice with a barrier between, as CUB's pages demand,
+        and on the same kernel without this barrier
 Cost    a compilation and a check for each kernel
 """
 
@@ -70,9 +70,11 @@ def _snake(kind: str) -> str:
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in kind).lstrip("_")
 
 
+LOAD = "Primitive(ROOM).Load(in + v[0], w);"
+SCATTER = "for (int k = 0; k < 4; k++) w[k] = threadIdx.x * 4 + (k ^ 1); Primitive(ROOM).ScatterToStriped(v, w);"
 LESS = "[](int a, int b) { return a < b; }"
 MINUS = "[](int a, int b) { return a - b; }"
-T, I = str(THREADS), str(ITEMS)
+T, N = str(THREADS), str(ITEMS)
 PRIMITIVES = (
     *(
         _block("Reduce", "x = Primitive(ROOM).Sum(x);", T, f"cub::{each}")
@@ -87,19 +89,19 @@ PRIMITIVES = (
         for each in ("BLOCK_SCAN_RAKING", "BLOCK_SCAN_RAKING_MEMOIZE", "BLOCK_SCAN_WARP_SCANS")
     ),
     *(
-        _block("Load", "Primitive(ROOM).Load(in + v[0], w);", T, I, f"cub::{each}")
+        _block("Load", LOAD, T, N, f"cub::{each}")
         for each in ("BLOCK_LOAD_TRANSPOSE", "BLOCK_LOAD_WARP_TRANSPOSE", "BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED")
     ),
     *(
-        _block("Store", "Primitive(ROOM).Store(out, v);", T, I, f"cub::{each}")
+        _block("Store", "Primitive(ROOM).Store(out, v);", T, N, f"cub::{each}")
         for each in ("BLOCK_STORE_TRANSPOSE", "BLOCK_STORE_WARP_TRANSPOSE", "BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED")
     ),
-    _block("Exchange", "Primitive(ROOM).BlockedToStriped(v);", T, I, name="blocked_to_striped"),
-    _block("Exchange", "Primitive(ROOM).StripedToBlocked(v);", T, I, name="striped_to_blocked"),
-    _block("Exchange", "Primitive(ROOM).BlockedToWarpStriped(v);", T, I, name="blocked_to_warp_striped"),
+    _block("Exchange", "Primitive(ROOM).BlockedToStriped(v);", T, N, name="blocked_to_striped"),
+    _block("Exchange", "Primitive(ROOM).StripedToBlocked(v);", T, N, name="striped_to_blocked"),
+    _block("Exchange", "Primitive(ROOM).BlockedToWarpStriped(v);", T, N, name="blocked_to_warp_striped"),
     _block(
         "Exchange",
-        "for (int k = 0; k < 4; k++) w[k] = threadIdx.x * 4 + (k ^ 1); Primitive(ROOM).ScatterToStriped(v, w);",
+        SCATTER,
         T,
         I,
         name="scatter_to_striped",
@@ -108,11 +110,11 @@ PRIMITIVES = (
     _block("Shuffle", "Primitive(ROOM).Offset(x, y, 1);", T, name="offset"),
     _block("AdjacentDifference", f"Primitive(ROOM).SubtractLeft(v, w, {MINUS});", T),
     _block("Discontinuity", "Primitive(ROOM).FlagHeads(w, v, cuda::std::not_equal_to<int>());", T),
-    _block("MergeSort", f"Primitive(ROOM).Sort(v, {LESS});", T, I),
-    _block("RadixSort", "Primitive(ROOM).Sort(v);", T, I),
+    _block("MergeSort", f"Primitive(ROOM).Sort(v, {LESS});", T, N),
+    _block("RadixSort", "Primitive(ROOM).Sort(v);", T, N),
     Primitive(
         "block_histogram_atomic",
-        f"BlockHistogram<unsigned char, {T}, {I}, 256, cub::BLOCK_HISTO_ATOMIC>",
+        f"BlockHistogram<unsigned char, {T}, {N}, 256, cub::BLOCK_HISTO_ATOMIC>",
         "__shared__ int bins[256]; unsigned char b[4] = {1, 2, 3, (unsigned char)x}; "
         "Primitive(ROOM).InitHistogram(bins); __syncthreads(); Primitive(ROOM).Composite(b, bins);",
     ),
@@ -120,12 +122,10 @@ PRIMITIVES = (
     Primitive("warp_reduce_12", "WarpReduce<int, 12>", "x = Primitive(ROOM).Sum(x);", True),
     Primitive("warp_scan", "WarpScan<int>", "Primitive(ROOM).InclusiveSum(x, x);", True),
     Primitive("warp_scan_12", "WarpScan<int, 12>", "Primitive(ROOM).InclusiveSum(x, x);", True),
-    Primitive("warp_exchange", f"WarpExchange<int, {I}>", "Primitive(ROOM).BlockedToStriped(v, v);", True),
-    Primitive(
-        "warp_load", f"WarpLoad<int, {I}, cub::WARP_LOAD_TRANSPOSE>", "Primitive(ROOM).Load(in + v[0], w);", True
-    ),
-    Primitive("warp_store", f"WarpStore<int, {I}, cub::WARP_STORE_TRANSPOSE>", "Primitive(ROOM).Store(out, v);", True),
-    Primitive("warp_merge_sort", f"WarpMergeSort<int, {I}>", f"Primitive(ROOM).Sort(v, {LESS});", True),
+    Primitive("warp_exchange", f"WarpExchange<int, {N}>", "Primitive(ROOM).BlockedToStriped(v, v);", True),
+    Primitive("warp_load", f"WarpLoad<int, {N}, cub::WARP_LOAD_TRANSPOSE>", LOAD, True),
+    Primitive("warp_store", f"WarpStore<int, {N}, cub::WARP_STORE_TRANSPOSE>", "Primitive(ROOM).Store(out, v);", True),
+    Primitive("warp_merge_sort", f"WarpMergeSort<int, {N}>", f"Primitive(ROOM).Sort(v, {LESS});", True),
 )
 WITH = "_with_barrier"
 
