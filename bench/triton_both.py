@@ -29,13 +29,15 @@ from tidegate.hosts.triton.dropin.placing import Doubt, find_doubt
 from tidegate.hosts.triton.dropin.switch import between
 
 PROVED, RACE, UNDECIDED = "proved", "race", "undecided"
-SECONDS = 60.0  # of one verdict
+SECONDS = 30.0  # of one verdict
 PAIR_SECONDS = 900.0
 WHOLE, BARRIER, WAIT, INNER = "as it is", "barrier removed", "wait raised", "barrier of an operation removed in PTX"
 KINDS = (WHOLE, BARRIER, WAIT, INNER)
 _BARRIER = re.compile(r"^\s*ttg\.barrier\b")
 _WAIT = re.compile(r"(ttg\.async_wait\b.*?\bnum = )(\d+)")
-_INNER = re.compile(r"^\s*(?:@!?%p\d+\s+)?bar(?:rier)?(?:\.cta)?\.sync\b")
+_INNER = re.compile(r"bar(?:rier)?(?:\.cta)?\.sync\b")
+_STATEMENT = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)[^;]*;")
+AROUND = 3  # operations on each side by which a barrier is known again
 _OBJECTS = re.compile(r"barrier objects|mbarrier|wgmma|cluster|bulk")
 
 
@@ -54,7 +56,7 @@ class Both:
 @dataclass(slots=True)
 class Sums:
     slices: list[tuple[int, int]] = field(default_factory=list)
-    rows: list[list] = field(default_factory=list)
+    rows: list[list[object]] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     def add(self, pair: Pair) -> None:
@@ -71,7 +73,7 @@ class Sums:
         self.failed += other.failed
 
 
-def _as_list(both: Both) -> list:
+def _as_list(both: Both) -> list[object]:
     return [both.pair, both.kind, both.line, both.ttgir, both.ptx, list(both.why)]
 
 
@@ -79,16 +81,48 @@ def _as_list(both: Both) -> list:
 
 
 def examine(pair: Pair) -> Iterator[Both]:
+    """The kernel as it is, and if its PTX is decided, each change of it."""
     text, ptx = compiled(pair)
-    whole = judged(pair, WHOLE, 0, text, ptx)
+    whole = judged(pair.name, WHOLE, 0, text, ptx)
     yield whole
-    inner = {number for number, line in enumerate(ptx.split("\n"), 1) if _INNER.match(line)}
+    if is_beyond(whole):
+        return
+    known: set[int] = set()
     for kind, line, changed in changes(text):
         new_text, new_ptx = compiled(pair, changed)
-        yield judged(pair, kind, line, new_text, new_ptx)
-    if whole.ptx == PROVED:
-        for line in sorted(inner):
-            yield Both(pair.name, INNER, line, "", *_last(final_verdict(without_line(ptx, line), pair.name)))
+        known |= lost_barriers(ptx, new_ptx) if kind == BARRIER else set()
+        yield judged(pair.name, kind, line, new_text, new_ptx)
+    yield from judged_inside(pair.name, ptx, known)
+
+
+def judged_inside(name: str, ptx: str, known: set[int]) -> Iterator[Both]:
+    """Each barrier that is not one of TTGIR's, removed in PTX."""
+    for number, (line, _) in enumerate(barriers_of(ptx)):
+        if number not in known:
+            verdict, why = final_verdict(without_line(ptx, line), name)
+            yield Both(name, INNER, line, "", verdict, ("", why))
+
+
+def barriers_of(ptx: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Lines of the barriers of a PTX text, and the operations around each."""
+    found = [(number, each) for number, each in enumerate(ptx.split("\n"), 1) if _STATEMENT.match(each)]
+    names = [_STATEMENT.match(each)[1] for _, each in found]  # type: ignore[index]
+    places = [at for at, name in enumerate(names) if _INNER.match(name)]
+    return [(found[at][0], tuple(names[max(0, at - AROUND) : at + AROUND + 1])) for at in places]
+
+
+def lost_barriers(ptx: str, changed: str) -> set[int]:
+    """The number of the barrier that the changed text lacks: that without which both look most alike."""
+    before, after = ([around for _, around in barriers_of(each)] for each in (ptx, changed))
+    if len(before) != len(after) + 1:
+        return set()
+    alike = [sum(map(tuple.__eq__, (*before[:number], *before[number + 1 :]), after)) for number in range(len(before))]
+    return {alike.index(max(alike))}
+
+
+def is_beyond(whole: Both) -> bool:
+    """Whether the PTX has operations that are not modelled: none of its changes can be decided."""
+    return whole.ptx == UNDECIDED and bool(_OBJECTS.search(whole.why[1]))
 
 
 def compiled(pair: Pair, changed: str = "") -> tuple[str, str]:
@@ -120,9 +154,9 @@ def without_line(text: str, number: int) -> str:
     return "\n".join((*lines[: number - 1], "", *lines[number:]))
 
 
-def judged(pair: Pair, kind: str, line: int, text: str, ptx: str) -> Both:
-    upper, lower = first_verdict(text, pair.name), final_verdict(ptx, pair.name)
-    return Both(pair.name, kind, line, upper[0], lower[0], (upper[1], lower[1]))
+def judged(name: str, kind: str, line: int, text: str, ptx: str) -> Both:
+    upper, lower = first_verdict(text, name), final_verdict(ptx, name)
+    return Both(name, kind, line, upper[0], lower[0], (upper[1], lower[1]))
 
 
 def first_verdict(text: str, name: str) -> tuple[str, str]:
@@ -142,10 +176,6 @@ def _verdict(ask: partial[Doubt]) -> tuple[str, str]:
     if not doubt.words:
         return PROVED, ""
     return RACE if doubt.is_race else UNDECIDED, doubt.words[:200]
-
-
-def _last(verdict: tuple[str, str]) -> tuple[str, tuple[str, str]]:
-    return verdict[0], ("", verdict[1])
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
