@@ -136,7 +136,7 @@ def judge_one(path: Path, kernel: str, block: str, arguments: Sequence[str]) -> 
                 text,
                 parse_ptx(text, path.name),
                 kernel,
-                parse_block(block),
+                parse_block(block) if block else (),
                 arguments=parse_arguments(arguments),
             )
             (program,) = programs_of(ptx, None)
