@@ -38,7 +38,7 @@ _WAIT = re.compile(r"(ttg\.async_wait\b.*?\bnum = )(\d+)")
 _INNER = re.compile(r"bar(?:rier)?(?:\.cta)?\.sync\b")
 _STATEMENT = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)[^;]*;")
 AROUND = 3  # operations on each side by which a barrier is known again
-_OBJECTS = re.compile(r"barrier objects|mbarrier|wgmma|cluster|bulk")
+_OBJECTS = re.compile(r"barrier objects|tensormap|mbarrier|wgmma|cluster|bulk")
 
 
 @dataclass(frozen=True, slots=True)
