@@ -32,6 +32,7 @@ PROVED, RACE, UNDECIDED = "proved", "race", "undecided"
 SECONDS = 30.0  # of one verdict
 PAIR_SECONDS = 900.0
 WHOLE, BARRIER, WAIT, INNER = "as it is", "barrier removed", "wait raised", "barrier of an operation removed in PTX"
+BEYOND = "PTX not modelled"
 KINDS = (WHOLE, BARRIER, WAIT, INNER)
 _BARRIER = re.compile(r"^\s*ttg\.barrier\b")
 _WAIT = re.compile(r"(ttg\.async_wait\b.*?\bnum = )(\d+)")
@@ -180,23 +181,29 @@ def _verdict(ask: partial[Doubt]) -> tuple[str, str]:
 
 # --- the table ----------------------------------------------------------------------------------------------------
 
+COLUMNS = ("both proved", "both a race", BEYOND, "only PTX: a race", "only PTX: proved", "other")
+
+
+def column_of(both: Both) -> str:
+    """Which column counts a row; a change that was made in PTX alone has a verdict on PTX alone."""
+    if is_beyond(both):
+        return BEYOND
+    if both.kind == INNER:
+        return {RACE: COLUMNS[3], PROVED: COLUMNS[4]}.get(both.ptx, COLUMNS[5])
+    return {(PROVED, PROVED): COLUMNS[0], (RACE, RACE): COLUMNS[1]}.get((both.ttgir, both.ptx), COLUMNS[5])
+
 
 def table(sums: Sums) -> str:
-    rows = [Both(*each[:5], tuple(each[5])) for each in sums.rows]
-    targets = sorted({each.pair.rpartition(".")[2] for each in rows})
-    lines = ["| target | change | TTGIR | PTX | texts |", "|---|---|---|---|---:|"]
-    for target in targets:
-        mine = [each for each in rows if each.pair.endswith(f".{target}")]
+    rows = [Both(*each[:5], tuple(each[5])) for each in sums.rows]  # type: ignore[arg-type, misc]
+    lines = [f"| target | text | {' | '.join(COLUMNS)} |", f"|---|---|{'---:|' * len(COLUMNS)}"]
+    for target in sorted({each.pair.rpartition(".")[2] for each in rows}):
         for kind in KINDS:
-            counts = Counter((each.ttgir, class_of(each)) for each in mine if each.kind == kind)
-            for (upper, lower), count in sorted(counts.items()):
-                lines.append(f"| {target} | {kind} | {upper or '–'} | {lower} | {count} |")
-    return "\n".join((*lines, *(f"\nfailed: {each}" for each in sums.failed)))
-
-
-def class_of(both: Both) -> str:
-    objects = both.ptx == UNDECIDED and _OBJECTS.search(both.why[1])
-    return "undecided: mbarriers, wgmma, TMA, clusters" if objects else both.ptx
+            mine = [each for each in rows if each.kind == kind and each.pair.endswith(f".{target}")]
+            counts = Counter(map(column_of, mine))
+            lines.append(f"| {target} | {kind} | {' | '.join(str(counts[each] or '') for each in COLUMNS)} |")
+    other = (each for each in rows if column_of(each) == COLUMNS[5])
+    named = (f"{each.pair}, {each.kind} {each.line or ''}: {each.ttgir}, {each.ptx} {each.why}" for each in other)
+    return "\n".join((*lines, *(f"\nother: {each}" for each in named), *(f"\nfailed: {each}" for each in sums.failed)))
 
 
 def run() -> None:
