@@ -1,4 +1,4 @@
-"""Triton's own kernels: the verdict on TTGIR and the one on PTX agree, also without a barrier, and with a weaker wait."""
+"""Triton's own kernels: the verdicts on TTGIR and PTX agree, also with one barrier less or one weaker wait."""
 
 from __future__ import annotations
 
