@@ -103,7 +103,7 @@ PRIMITIVES = (
         "Exchange",
         SCATTER,
         T,
-        I,
+        N,
         name="scatter_to_striped",
     ),
     _block("Shuffle", "Primitive(ROOM).Up(v, w);", T, name="up"),
