@@ -5,7 +5,8 @@
 
 Needs   Triton, or what the other bench has kept
 Gives   the processor's time and the most memory of a process that checks one kernel; what reached a bound
-Keeps   every kernel has a process of its own, forked after all imports: memory counts Python and its libraries
+Keeps   every kernel has a process of its own, forked after all imports. Memory is an upper bound: that of the process
+        with Python and its libraries, and what the child added or touched
 Cost    that of the checks
 """
 
@@ -65,10 +66,12 @@ def kept_tasks(rows: Path, folder: Path) -> Iterator[Task]:
 
 
 def measured(task: Task) -> Figures:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of which the child shares a part
+
     def work() -> dict[str, object]:
         began = time.process_time()
         verdict, why = judge_one(task.path, task.kernel, task.block, task.arguments)
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        most = (before + resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
         return {"verdict": verdict, "why": why, "seconds": time.process_time() - began, "megabytes": most}
 
     name = f"{task.path.stem}::{task.kernel}"
