@@ -32,6 +32,7 @@ _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 # Launch shapes that the host code of a sample computes: a part of the file's path, of the kernel's name, the shape.
 SHAPES: tuple[tuple[str, str, str], ...] = (
     ("reduction/", r"reduce[4-9]\w*?Lj(\d+)E", r"\1"),
+    ("reduction/", r"multi_warp_cg_reduceI\wLm(\d+)E", r"\1"),
     ("threadFenceReduction/", r"Lj(\d+)E", r"\1"),
     ("convolutionSeparable/", r"Rows", "16x4"),
     ("convolutionSeparable/", r"Columns", "16x8"),
@@ -75,6 +76,7 @@ ARGUMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("SobelFilter/", r"SobelShared", ("2=80", "3=384")),
     ("postProcessGL/", r"cudaProcess", ("3=32", "4=8")),
     ("dwtHaar1D/", r"dwtHaar1D", ("5=256",)),
+    ("globalToShmemAsyncCopy/", r"MultiStage|LargeChunkILi", ("3=640", "4=640")),
 )
 MOST_INSTANCES = 2  # of one template
 
@@ -137,7 +139,7 @@ def judge_one(path: Path, kernel: str, block: str, arguments: Sequence[str]) -> 
                 text,
                 parse_ptx(text, path.name),
                 kernel,
-                parse_block(block),
+                parse_block(block) if block else (),
                 arguments=parse_arguments(arguments),
             )
             (program,) = programs_of(ptx, None)

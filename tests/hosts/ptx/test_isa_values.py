@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tidegate.hosts.isa.arithmetic import Calculator
-from tidegate.hosts.isa.values import Value, number, symbol
+from tidegate.hosts.isa.values import GLOBAL, Value, number, symbol, unknown
 from tidegate.index import Name, evaluate, holds
 
 THREADS = 16
@@ -48,6 +48,18 @@ def test_operators_on_bits() -> None:
         for (operator, sign), wanted in expected.items():
             found = calc.compute(operator, [number(a, THREADS), number(c, THREADS)], 32, sign, 32)
             assert found.base.tolist() == [each & M32 for each in wanted], operator
+
+
+def test_what_is_unknown_is_annulled_by_0() -> None:
+    """Numba adds `sign & length` to an index: the sign of a thread number is 0, the length is an argument."""
+    calc = calculator()
+    lost, zero, some = unknown(THREADS, True, frozenset({GLOBAL})), number(0, THREADS), number(range(THREADS), THREADS)
+    for operator in ("and", "mul", "mulwide"):
+        for given in ([lost, zero], [zero, lost], [zero, symbol(Name("%k"), THREADS)]):
+            assert calc.compute(operator, given, 32, False, 32) == zero
+        assert not calc.compute(operator, [lost, some], 32, False, 32).is_known
+    for operator in ("add", "or", "xor", "sub", "shr", "mulhi", "min", "div"):
+        assert calc.compute(operator, [lost, zero], 32, False, 32) != zero
 
 
 def test_fields_of_bits() -> None:

@@ -94,6 +94,22 @@ def test_a_barrier_that_some_lanes_pass_by() -> None:
     assert check(kernel(body.format(n=64) + tail), (64,)).is_proved  # nobody passes it by
 
 
+@pytest.mark.parametrize(("place", "right"), [("%rd1", True), ("%rd2", False)])
+def test_an_argument_read_by_its_address_is_that_of_all_threads(place: str, right: bool) -> None:
+    """CUTLASS keeps its arguments in a structure, and NVRTC reads those by the address of the parameter."""
+    body = f"""
+  mov.u32 %r1, %tid.x;
+  mov.b64 %rd1, k_param_0;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd2, %rd1, %rd2;
+  ld.param.u32 %r9, [{place}+8];
+  setp.lt.s32 %p1, %r9, 1;
+  @%p1 bra $L9;
+"""
+    tail = "  bar.sync 0;\n$L9:\n  mov.u32 %r3, tile;\n  ld.shared.f32 %f1, [%r3];"
+    assert proved(body + tail, (64,)) is right
+
+
 def test_an_early_exit_leaves_the_barrier_to_the_others() -> None:
     body = "mov.u32 %r1, %tid.x;\n  ld.param.u32 %r9, [k_param_1];\n  setp.ge.s32 %p1, %r1, %r9;\n  @%p1 {go};\n"
     assert proved(body.format(go="exit") + SHIFT.format(sync="bar.sync 0;"), (64,))

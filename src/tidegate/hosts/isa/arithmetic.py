@@ -26,6 +26,7 @@ from tidegate.hosts.isa.values import (
     OUTSIDE,
     Pred,
     Value,
+    number,
     tags_of_either,
     truth,
     unknown,
@@ -38,6 +39,7 @@ MOST_FACTOR, MOST_WIDE = 1 << 20, 1 << 40
 WHOLE_WAVE = 31  # what a shuffle among all lanes of a wave is given: the last lane, and no parts
 SCALED = {"mul", "mulwide", "mad", "madwide", "shl"}
 WRAPPING = {"copy", "add", "sub", "neg", "not", "mul", "shl", "and"}
+ANNULLED = {"and", "mul", "mulwide"}  # by an operand that is 0, whatever the other is
 UNSIGNED = {"mulwide", "mulhi", "div", "rem", "min", "max"}
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -51,6 +53,9 @@ class Calculator:
         self.whole = Quotients(self.math)
 
     def compute(self, operator: str, given: list[Value], bits: int, signed: bool, source: int) -> Value:
+        # Numba wraps an index by the length of its array where the index is negative: `sign & length` is 0 elsewhere.
+        if operator in ANNULLED and any(each.is_number and not b.wrap(each.base, source).any() for each in given):
+            return number(0, self.threads)
         tags = NO_TAGS.union(*(each.tags for each in given))
         if operator in SCALED:  # what was read is an index then, and no address
             tags = tags - {ANYWHERE} | (given[2].tags if len(given) > 2 else NO_TAGS)

@@ -279,7 +279,7 @@ class Effects:
         absent = state.root.may & ~mask.sure
         thread = int(np.flatnonzero(absent)[0])
         by_wave = (mask.may.reshape(-1, self.lanes) == mask.may[:: self.lanes, None]).all() if self.is_even else False
-        text = f"a barrier that not all threads reach: thread {thread} {'does' if mask.is_exact else 'may do'} not"
+        text = f"a barrier that not all threads reach: thread {thread} {'does' if mask.is_exact else 'may'} not"
         if not mask.is_exact:
             self.problem(op, text)
         elif not by_wave:

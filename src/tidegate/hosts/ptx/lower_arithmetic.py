@@ -175,7 +175,7 @@ def _move(out: Lowering, item: p.Instruction) -> bool:
         out.forget(item, has_address=False)
         return True
     if isinstance(source, p.Name) and source.name not in out.registers and source.name in out.params:
-        out.forget(item, has_address=False)
+        out.guarded(m.Forget(results, (), True))  # where a kernel's parameter lies: one place for all threads
         return True
     wide = bits if bits in (16, 64) else 32
     if wide == 64 and isinstance(source, p.Name | p.Address):

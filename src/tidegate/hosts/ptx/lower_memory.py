@@ -64,7 +64,9 @@ def _load(out: Lowering, item: p.Instruction) -> None:
                 name += "_wide"  # with zeros above, which is not the number that its 32 bits are with a sign
             out.guarded(m.Compute(results[0], "copy", (m.Given(name),), 64, types[0].signed, 64))
         else:  # what a call gave back is each thread's own; arguments are those of all
-            out.guarded(m.Forget(results, (), source.base.name in out.params))
+            # Only of a kernel's parameters an address can be had: what stands at one is the same for all threads.
+            is_argument = source.base.name in out.params or source.base.name in out.registers
+            out.guarded(m.Forget(results, (at[0],) if source.base.name in out.registers else (), is_argument))
         return
     if space == "cluster":
         out.opaque(item, "shared memory of another block is not modelled", orders=True)
