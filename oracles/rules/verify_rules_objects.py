@@ -12,7 +12,7 @@ from typing import Any
 
 from oracles.rules.verify_rules import Patch, cautious
 from tidegate.verify import verify as verifying
-from tidegate.verify.objects.model import Outside
+from tidegate.verify.phase_model import Outside
 
 
 @cautious("roles", "waves that end, or run other programs, are decided by what they do at barriers")

@@ -96,7 +96,8 @@ def load(
         if suffix not in takes:
             those = "`check` and `show` take" if suffix in ASSEMBLY else "`check`, `explain`, `draw` and `sync` take"
             help = f"{those} it, as in `tidegate check kernel{suffix} --block 256`"
-            _fail(file, f"{FINAL[suffix]} is not for this command", help)
+            why = "is only checked" if suffix in ASSEMBLY else "has no operations to run or to reorder"
+            _fail(file, f"{FINAL[suffix]} {why}: this command does not take it", help)
         if suffix in ASSEMBLY:
             return _from_amdgcn(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), (block, grid, arguments))
         if suffix in CUDA:

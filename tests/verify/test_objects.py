@@ -15,9 +15,9 @@ from oracles.rings.search import RIGHT, search_all
 from oracles.rings.text import to_tide
 from tidegate.files import load_text
 from tidegate.session import sessions_of
+from tidegate.verify import phase_accesses, phase_obligations, phase_order, phase_proof
 from tidegate.verify.model import Verification
-from tidegate.verify.objects import accesses, obligations, order, prove
-from tidegate.verify.objects.statements import WAITS, Statement
+from tidegate.verify.phase_statements import WAITS, ObjectUseAt
 from tidegate.verify.verify import verify
 
 ZERO = as_expr(0)
@@ -61,7 +61,7 @@ def nothing(_: object) -> Any:
     return iter(())
 
 
-OF_ONE = obligations._Object
+OF_ONE = phase_obligations._Obligations
 # A program that is wrong, what is said of it, and the obligation without which it would be proved.
 NEEDED: dict[str, tuple[Program, str, Off]] = {
     "parities": (parity_late(), "parity is not that of the phase", without(OF_ONE, "parities", nothing)),
@@ -76,7 +76,7 @@ NEEDED: dict[str, tuple[Program, str, Off]] = {
         without(OF_ONE, "no_miss_before", nothing),
     ),
     "no miss behind": (
-        CASES["an observer that nobody waits for"][0],
+        CASES["an observer that arrives nowhere"][0],
         "and never end",
         without(OF_ONE, "no_miss_behind", nothing),
     ),
@@ -93,7 +93,7 @@ NEEDED_WITHOUT_A_RUN: dict[str, tuple[Program, str, Off]] = {
         "are not those of its copies",
         without(OF_ONE, "counts", nothing),
     ),
-    "no circle": (crossed(), "in a circle", without(order.Order, "has_circle", False)),
+    "no circle": (crossed(), "in a circle", without(phase_order.Precedence, "has_circle", False)),
 }
 
 
@@ -109,12 +109,12 @@ def test_an_obligation_left_out_is_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("name", NEEDED_WITHOUT_A_RUN)
 def test_an_obligation_left_out_is_noticed_without_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def guess(_: object, counted: list[Statement], *__: object) -> dict[Statement, str]:
+    def guess(_: object, counted: list[ObjectUseAt], *__: object) -> dict[ObjectUseAt, str]:
         slots = {each: each.barrier.slots for each in counted}
         early = {each: each.barrier.name == "%empty" and each.kind == WAITS for each in counted}
         return {each: f"g = floor(i0/{slots[each]}) - {int(early[each])}" for each in counted}
 
-    monkeypatch.setattr(prove, "guess", guess)
+    monkeypatch.setattr(phase_proof, "guess", guess)
     program, said, off = NEEDED_WITHOUT_A_RUN[name]
     assert said in proof_of(program).undecided[0]
     with pytest.MonkeyPatch.context() as patch:
@@ -125,7 +125,7 @@ def test_an_obligation_left_out_is_noticed_without_a_run(name: str, monkeypatch:
 def test_accesses_are_asked_about() -> None:
     program, _ = CASES["early release"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accesses.Accesses, "clashes", nothing)
+        patch.setattr(phase_accesses.Accesses, "clashes", nothing)
         assert proof_of(program).is_proved
     (suspect,) = proof_of(program).suspects
     assert (suspect.why, suspect.exact) == ("unmet", True)
@@ -151,7 +151,7 @@ kernel @across() waves 2 {
 
 
 def test_a_circle_by_way_of_a_barrier_of_all_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prove, "guess", lambda *_: {})
+    monkeypatch.setattr(phase_proof, "guess", lambda *_: {})
     (session,) = sessions_of(load_text(ACROSS_A_WALL, "across.tide"), None)
     assert "in a circle" in verify(session.graph, session.target).undecided[-1]
 
@@ -172,7 +172,7 @@ kernel @without_an_arrival() waves 2 {
 
 
 def test_a_wait_without_a_parity_is_for_an_arrival_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prove, "guess", lambda _, counted, *__: dict.fromkeys(counted, "g = 0"))
+    monkeypatch.setattr(phase_proof, "guess", lambda _, counted, *__: dict.fromkeys(counted, "g = 0"))
     (session,) = sessions_of(load_text(WITHOUT_AN_ARRIVAL, "alone.tide"), None)
     assert "without an arrival of its own" in verify(session.graph, session.target).undecided[0]
     monkeypatch.setattr(OF_ONE, "own_arrivals", nothing)

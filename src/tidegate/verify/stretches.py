@@ -1,7 +1,8 @@
 """Accesses by stretches of straight code: one search serves all that stand in one.
 
 Needs   a flow and its events
-Gives   `stretches`: accesses by the first node of the straight code that they stand in
+Gives   `stretches`: accesses by the first node of the straight code that they stand in; `groups_at_fences`: waves that
+        come to the same fences
 Keeps   nothing in a stretch orders anything in it
 Cost    linear in the nodes
 
@@ -44,3 +45,19 @@ def _straight(flow: Flow, events: Events, node: int, among_waves: bool) -> int:
     kinds = Access | Issue | Drain | LaneFence if among_waves else Access
     plain = all(isinstance(event, kinds) for event in events.get(previous[0], ()))
     return previous[0] if plain else -1
+
+
+def groups_at_fences(events: Events, waves: int) -> list[frozenset[int] | None]:
+    """None: all of them do."""
+    fences = dict.fromkeys(
+        event.waves
+        for each in events.values()
+        for event in each
+        if isinstance(event, LaneFence) and event.waves is not None
+    )
+    if not fences:
+        return [None]
+    alike: dict[tuple[bool, ...], list[int]] = {}
+    for wave in range(waves):
+        alike.setdefault(tuple(wave in each for each in fences), []).append(wave)
+    return [frozenset(each) for each in alike.values()]

@@ -27,18 +27,18 @@ from tidegate.index import names
 from tidegate.targets import Target
 from tidegate.verify.ahead import drained_behind
 from tidegate.verify.asked import Point, Waves
-from tidegate.verify.events import Access, LaneFence, conflict
+from tidegate.verify.events import Access, conflict
 from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
-from tidegate.verify.objects.model import Outside
-from tidegate.verify.objects.prove import Proof, fences_of, prove
 from tidegate.verify.parting import between
 from tidegate.verify.paths import WILD, Iterations
+from tidegate.verify.phase_model import Outside
+from tidegate.verify.phase_proof import ObjectProof, fences_of, prove, suspects_of
 from tidegate.verify.protocol import Protocol, find_protocol
 from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.searching import OneWrong, SearchMode, Unordered
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
-from tidegate.verify.stretches import stretches
+from tidegate.verify.stretches import groups_at_fences, stretches
 
 HALVES = ("low", "high")
 MOST_SUSPECTS = 250
@@ -112,7 +112,7 @@ class _Verifier:
         self.suspects: dict[tuple[int, int, bool], Suspect] = {}
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
         self.looked: set[int] = set()  # nodes whose events the searches of one stretch have asked for
-        self.proof: Proof | None = None  # of a program with barrier objects
+        self.proof: ObjectProof | None = None  # of a program with barrier objects
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
         self.paths.effort = self.saved = 0  # steps of searches, and of those that an earlier proof has made
         self.before = (self.meet.asked, self.meet.isl.count)
@@ -168,34 +168,12 @@ class _Verifier:
 
     def take_clashes(self) -> None:
         """What the proof of barrier objects leaves unordered."""
-        for each in self.proof.clashes if self.proof is not None else ():
-            x, y = self.flow.origin[each.x], self.flow.origin[each.y]
+        for each in suspects_of(self.proof, self.meet, self.is_exact) if self.proof is not None else ():
             if not self.witnesses:
-                raise OneWrong(x, y)
-            touches = self.footprints.accesses[each.x], self.footprints.accesses[each.y]
-            straight = each.exact and all(map(self.is_exact, touches))
-            iterations = self.meet.anywhere(touches[0])
-            self.suspects[x, y, each.within_a_wave] = Suspect(
-                x, y, each.why, each.within_a_wave, (each.x, each.y), iterations, each.point, straight
-            )
+                raise OneWrong(each.x, each.y)
+            self.suspects[each.x, each.y, each.within_a_wave] = each
 
     # --- stretches of code ---
-
-    @property
-    def groups(self) -> list[frozenset[int] | None]:
-        """Waves that come to the same fences; None: all of them do."""
-        fences = dict.fromkeys(
-            event.waves
-            for each in self.events.values()
-            for event in each
-            if isinstance(event, LaneFence) and event.waves is not None
-        )
-        if not fences:
-            return [None]
-        alike: dict[tuple[bool, ...], list[int]] = {}
-        for wave in range(self.flow.graph.waves):
-            alike.setdefault(tuple(wave in each for each in fences), []).append(wave)
-        return [frozenset(each) for each in alike.values()]
 
     def searched_all(self) -> str:
         """Looks from each stretch of code; why not from all of them."""
@@ -221,7 +199,7 @@ class _Verifier:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
                     yield SearchMode(Waves(x, y), 1 + more)
         if not all(each.in_one_lane for each in self.access.values()):
-            for of in self.groups:
+            for of in groups_at_fences(self.events, self.flow.graph.waves):
                 yield SearchMode(Waves(same=True, of=of), 1)
         if self.any_async and any(each.in_one_lane or each.by_thread for each in self.access.values()):
             yield SearchMode(Waves(same=True, one_lane=True), 0)

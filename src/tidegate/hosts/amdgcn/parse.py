@@ -77,7 +77,7 @@ class _Assembler:
     def assembly(self) -> a.Assembly:
         self.read()
         if not self.target:
-            help_ = 'LLVM prints it first: `.amdgcn_target "amdgcn-amd-amdhsa--gfx942"`'
+            help_ = 'LLVM prints it first, as `.amdgcn_target "amdgcn-amd-amdhsa--…"`'
             place = Label(Span(self.file, 0, 0, 0))
             raise BadInput(Finding("TG007", "the file names no AMD GPU", (place,), help=help_))
         names = [each for each in self.bodies if each in self.settings] or list(self.bodies)

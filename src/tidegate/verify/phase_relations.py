@@ -18,23 +18,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tidegate.verify.objects.meetings import Meetings
-from tidegate.verify.objects.model import Moment
-from tidegate.verify.objects.space import Space, several
-from tidegate.verify.objects.statements import ARRIVES, COPIES, MEETS, WAITS, Statement
+from tidegate.verify.phase_meetings import MeetingEdges
+from tidegate.verify.phase_model import Instant
+from tidegate.verify.phase_space import Space, several
+from tidegate.verify.phase_statements import ARRIVES, COPIES, MEETS, WAITS, ObjectUseAt
 
 
 @dataclass
 class Relations:
     space: Space
-    statements: Sequence[Statement]
-    formulas: Mapping[Statement, str]
-    meetings: Meetings
+    statements: Sequence[ObjectUseAt]
+    formulas: Mapping[ObjectUseAt, str]
+    meetings: MeetingEdges
     known: Any
     kept: dict[object, Any] = field(default_factory=dict)
 
     @cached_property
-    def counted(self) -> list[Statement]:
+    def counted(self) -> list[ObjectUseAt]:
         """Statements at objects of which nobody knows better than by counting."""
         return [each for each in self.statements if each in self.formulas]
 
@@ -44,7 +44,7 @@ class Relations:
             name: number for number, name in enumerate(dict.fromkeys(each.barrier.name for each in self.statements))
         }
 
-    def phase(self, each: Statement, *, end: int = 0) -> Any:
+    def phase(self, each: ObjectUseAt, *, end: int = 0) -> Any:
         """From the moments of a statement to `[object, slot, generation]`."""
         key = ("phase", each, end)
         if key not in self.kept:
@@ -52,7 +52,7 @@ class Relations:
             text = self.space.text(self.space.paths.around[each.node])
             slot = text.index(each.slot)
             body = self.space.closed(text, f"s = {slot} and ({self.formulas[each]})")
-            moment = Moment(each.role, each.node, end)
+            moment = Instant(each.role, each.node, end)
             found = self.space.read_map(f"{{ {self.space.named(moment)} -> [{number}, s, g] : {body} }}")
             domain = self.space.moments(moment, each.domain).intersect_params(self.known)
             self.kept[key] = found.intersect_domain(domain).coalesce()
@@ -60,7 +60,7 @@ class Relations:
 
     # --- order in a role ---
 
-    def order(self, one: Moment, other: Moment) -> Any:
+    def order(self, one: Instant, other: Instant) -> Any:
         """Program order of two moments of a role, each before itself as well; None if they never are in it."""
         key = ("order", one, other)
         if key not in self.kept:
@@ -68,12 +68,12 @@ class Relations:
             self.kept[key] = self.space.read_map(text) if text else None
         return self.kept[key]
 
-    def all_order(self, ones: Iterable[Moment], others: Sequence[Moment]) -> Any:
+    def all_order(self, ones: Iterable[Instant], others: Sequence[Instant]) -> Any:
         """The same for many, as a relation of isl's between several spaces."""
         parts = (self.order(one, other) for one in ones for other in others)
         return several(each for each in parts if each is not None)
 
-    def stretch(self, moment: Moment) -> int:
+    def stretch(self, moment: Instant) -> int:
         """Between which walls a moment lies."""
         rank = self.space.outermost(moment.node)
         walls = self.meetings.walls.get(moment.role.number, ())
@@ -81,20 +81,20 @@ class Relations:
 
     # --- edges ---
 
-    def sources(self, *kinds: str) -> list[Moment]:
+    def sources(self, *kinds: str) -> list[Instant]:
         """What others may wait for."""
-        return [Moment(each.role, each.node) for each in self.statements if each.kind in kinds]
+        return [Instant(each.role, each.node) for each in self.statements if each.kind in kinds]
 
     @cached_property
-    def targets(self) -> list[Moment]:
+    def targets(self) -> list[Instant]:
         """The ends of waits."""
-        return [Moment(each.role, each.node, 1) for each in self.statements if each.kind in (WAITS, MEETS)]
+        return [Instant(each.role, each.node, 1) for each in self.statements if each.kind in (WAITS, MEETS)]
 
     def joined(self, kind: str) -> list[Any]:
         """What waits have of statements of a kind in their own stretch: of others a wall says as much."""
         return [edge for one, other, edge in self.pairs(kind) if self.stretch(one) == self.stretch(other)]
 
-    def pairs(self, kind: str) -> list[tuple[Moment, Moment, Any]]:
+    def pairs(self, kind: str) -> list[tuple[Instant, Instant, Any]]:
         """All that statements of a kind have waits for, with the iterations in which these are for them."""
         if ("pairs", kind) not in self.kept:
             found = []
@@ -103,7 +103,7 @@ class Relations:
                     if one.kind == kind and other.kind == WAITS and other.barrier == one.barrier:
                         edge = self.phase(one).apply_range(self.phase(other, end=1).reverse())
                         if not edge.is_empty():
-                            found.append((Moment(one.role, one.node), Moment(other.role, other.node, 1), edge))
+                            found.append((Instant(one.role, one.node), Instant(other.role, other.node, 1), edge))
             self.kept["pairs", kind] = found
         return self.kept["pairs", kind]  # type: ignore[no-any-return]
 

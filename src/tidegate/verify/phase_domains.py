@@ -16,15 +16,15 @@ from typing import Any
 
 from tidegate.graph.joins import find_joins
 from tidegate.index import TRUE, Binary, Compare, Cond, Const, Name
-from tidegate.verify.objects.model import Outside, Role
-from tidegate.verify.objects.roles import for_wave
-from tidegate.verify.objects.space import Space, union
+from tidegate.verify.phase_model import Outside, Role
+from tidegate.verify.phase_roles import for_wave
+from tidegate.verify.phase_space import Space, union
 
 MOST_PIECES = 24  # of one set: beyond these, all iterations count
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class Reached:
     """Iterations of the loops around a node, outermost first."""
 
     points: Any
@@ -37,8 +37,8 @@ class Domains:
 
     space: Space
     role: Role
-    found: dict[int, Domain] = field(default_factory=dict)
-    around: dict[int, Domain] = field(default_factory=dict)  # loop → where it is entered
+    found: dict[int, Reached] = field(default_factory=dict)
+    around: dict[int, Reached] = field(default_factory=dict)  # loop → where it is entered
     conds: dict[tuple[Cond, tuple[int, ...]], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Domains:
         for node in sorted(arms, key=self.space.rank.__getitem__):
             self.found[node] = self.come_to(node)
 
-    def come_to(self, node: int) -> Domain:
+    def come_to(self, node: int) -> Reached:
         loop = self.heads.get(node, -1)
         chain = self.space.paths.around[node]
         ways = [each for each in self.before[node] if each in self.found]  # all but the ends of its own loop
@@ -85,11 +85,11 @@ class Domains:
                 return -1
         return found
 
-    def joined(self, node: int, ways: Sequence[int], chain: Sequence[int]) -> Domain:
+    def joined(self, node: int, ways: Sequence[int], chain: Sequence[int]) -> Reached:
         if node == self.role.entry:
             if ways:
                 raise Outside("the beginning of a program is come to again")
-            return Domain(self.space.read_set("{ [] }"), True)
+            return Reached(self.space.read_set("{ [] }"), True)
         above = self.above[node]
         if len(ways) > 1 and above >= 0 and self.is_passed_behind(above, node):
             beside = self.behind(above, chain)
@@ -102,7 +102,7 @@ class Domains:
         exact = all(part.exact for part in parts)
         if points.n_basic_set() > MOST_PIECES:
             points, exact = points.simple_hull().to_set(), False
-        return Domain(points, exact)
+        return Reached(points, exact)
 
     def is_passed_behind(self, first: int, node: int) -> bool:
         """Whether all ways from one node lead to the other one."""
@@ -110,7 +110,7 @@ class Domains:
             first = self.joins[first]
         return first == node
 
-    def behind(self, node: int, chain: Sequence[int]) -> Domain | None:
+    def behind(self, node: int, chain: Sequence[int]) -> Reached | None:
         """Where one goes on behind a node: as often as one comes to it, or to the loops that are left until then."""
         around = self.space.paths.around[node]
         if tuple(around) == tuple(chain):
@@ -119,7 +119,7 @@ class Domains:
             return self.left(around[len(chain)])  # wherever that leads, it goes on to the node
         return None
 
-    def left(self, loop: int) -> Domain:
+    def left(self, loop: int) -> Reached:
         """Where one goes on behind a loop, which is left once each time: as often, if all its ways out lead there."""
         around = self.space.paths.around
         ways_out = {
@@ -130,9 +130,9 @@ class Domains:
             if loop not in around[each]
         }
         found = self.around[loop]
-        return found if len(ways_out) == 1 else Domain(found.points, False)
+        return found if len(ways_out) == 1 else Reached(found.points, False)
 
-    def along(self, before: int, node: int, chain: Sequence[int]) -> Domain:
+    def along(self, before: int, node: int, chain: Sequence[int]) -> Reached:
         around = self.space.paths.around[before]
         if len(around) > len(chain):
             return self.left(around[len(chain)])
@@ -141,7 +141,7 @@ class Domains:
         if loop >= 0 and (trips := self.trips(loop)) is not None:
             count = self.where(Compare("<", Name(f"#{loop}"), trips), around)
             if count is not None:
-                return Domain(here.points.intersect(count), here.exact)
+                return Reached(here.points.intersect(count), here.exact)
         conds = self.space.footprints.branches.get(before)
         if conds is None:
             return here
@@ -153,7 +153,7 @@ class Domains:
         if cond == TRUE:
             return here
         there = self.where(cond, around)
-        return Domain(here.points, False) if there is None else Domain(here.points.intersect(there), here.exact)
+        return Reached(here.points, False) if there is None else Reached(here.points.intersect(there), here.exact)
 
     def trips(self, loop: int) -> Any:
         """How often a loop runs each time; None if nobody knows."""
@@ -163,7 +163,7 @@ class Domains:
         put = self.space.paths.math.put(trips, {"wave": Const(self.role.wave)})
         return self.space.affine(put)
 
-    def iterated(self, loop: int, outside: Domain, chain: Sequence[int]) -> Domain:
+    def iterated(self, loop: int, outside: Reached, chain: Sequence[int]) -> Reached:
         """The head of a loop: once more than the loop runs."""
         trips = self.trips(loop)
         name = Name(f"#{loop}")
@@ -179,7 +179,7 @@ class Domains:
         import islpy as isl
 
         points = outside.points.add_dims(isl.dim_type.set, 1).intersect(count)
-        return Domain(points, exact)
+        return Reached(points, exact)
 
     def where(self, cond: Cond, chain: Sequence[int]) -> Any:
         key = (cond, tuple(chain))

@@ -12,24 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tidegate.verify.objects.model import Moment
-from tidegate.verify.objects.order import Order
-from tidegate.verify.objects.space import union
-from tidegate.verify.objects.statements import ARRIVES, COPIES, WAITS, Barrier, Statement
-
-MOST_CELLS = 64
+from tidegate.verify.phase_model import Instant
+from tidegate.verify.phase_order import Precedence
+from tidegate.verify.phase_space import union
+from tidegate.verify.phase_statements import ARRIVES, COPIES, WAITS, ObjectUseAt, SyncObject
 
 
-def find_broken(order: Order) -> str:
+def find_broken(order: Precedence) -> str:
     """The first obligation that is not met; empty if all are."""
     return next(_broken(order), "")
 
 
-def _broken(order: Order) -> Iterator[str]:
-    by_barrier: dict[Barrier, list[Statement]] = {}
+def _broken(order: Precedence) -> Iterator[str]:
+    by_barrier: dict[SyncObject, list[ObjectUseAt]] = {}
     for each in order.relations.counted:
         by_barrier.setdefault(each.barrier, []).append(each)
-    objects = [_Object(order, barrier, here) for barrier, here in by_barrier.items()]
+    objects = [_Obligations(order, barrier, here) for barrier, here in by_barrier.items()]
     for one in objects:
         yield from one.totals()
         yield from one.slots()
@@ -47,19 +45,19 @@ def _broken(order: Order) -> Iterator[str]:
         yield "the order of waits and arrivals was not found within the bound"
 
 
-class _Object:
+class _Obligations:
     """The obligations of one barrier object."""
 
-    def __init__(self, order: Order, barrier: Barrier, statements: Sequence[Statement]) -> None:
+    def __init__(self, order: Precedence, barrier: SyncObject, statements: Sequence[ObjectUseAt]) -> None:
         self.order, self.relations, self.barrier = order, order.relations, barrier
         self.arrivals = [each for each in statements if each.kind == ARRIVES]
         self.copies = [each for each in statements if each.kind == COPIES]
         self.waits = [each for each in statements if each.kind == WAITS]
 
-    def phase(self, each: Statement, *, end: int = 0) -> Any:
+    def phase(self, each: ObjectUseAt, *, end: int = 0) -> Any:
         return self.relations.phase(each, end=end)
 
-    def phases(self, statements: Sequence[Statement]) -> Any:
+    def phases(self, statements: Sequence[ObjectUseAt]) -> Any:
         return union(self.phase(each).range() for each in statements)
 
     def map(self, text: str) -> Any:
@@ -75,7 +73,7 @@ class _Object:
         """Each statement is about one phase, whenever it is executed."""
         for each in (*self.arrivals, *self.copies, *self.waits):
             phase = self.phase(each)
-            reached = self.relations.space.moments(Moment(each.role, each.node), each.domain)
+            reached = self.relations.space.moments(Instant(each.role, each.node), each.domain)
             everywhere = reached.intersect_params(self.relations.known).is_subset(phase.domain())
             if not (everywhere and phase.is_single_valued()):
                 yield f"no formula was found for the phases of {self.barrier}"
@@ -96,7 +94,7 @@ class _Object:
                 continue
             text = space.text(space.paths.around[each.node])
             parity = space.closed(text, f"(g - {text.index(each.parity)}) mod 2 = 0")
-            right = self.map(f"{{ {space.named(Moment(each.role, each.node))} -> [o, s, g] : {parity} }}")
+            right = self.map(f"{{ {space.named(Instant(each.role, each.node))} -> [o, s, g] : {parity} }}")
             if not self.phase(each).is_subset(right):
                 yield f"a wait for {self.barrier} whose parity is not that of the phase it comes to"
 
@@ -111,9 +109,9 @@ class _Object:
             if any(not self.arrived(wait, each, phase.apply_range(later)).is_empty() for each in own):
                 yield f"a wait for {self.barrier} behind an arrival for a later phase"
 
-    def arrived(self, wait: Statement, each: Statement, phase: Any) -> Any:
+    def arrived(self, wait: ObjectUseAt, each: ObjectUseAt, phase: Any) -> Any:
         """From a wait to arrivals before it that are for these phases."""
-        order = self.relations.order(Moment(each.role, each.node), Moment(wait.role, wait.node))
+        order = self.relations.order(Instant(each.role, each.node), Instant(wait.role, wait.node))
         pairs = phase.apply_range(self.phase(each).reverse())
         return pairs.intersect(order.reverse()) if order is not None else pairs.subtract(pairs)
 
@@ -149,7 +147,7 @@ class _Object:
             if number and needed is not None and not cell.intersect(needed).is_empty():
                 yield f"the bytes that a phase of {barrier} expects are not those of its copies"
 
-    def cells(self, statements: Sequence[Statement], weigh: Any) -> list[tuple[Any, int]]:
+    def cells(self, statements: Sequence[ObjectUseAt], weigh: Any) -> list[tuple[Any, int]]:
         """Phases that have the same statements, with what these add up to; only phases that have one."""
         found: list[tuple[Any, int]] = []
         for each in statements:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.index import evaluate
-from tidegate.verify.objects.model import Outside
-from tidegate.verify.objects.space import Space, context
-from tidegate.verify.objects.statements import ARRIVES, MEETS, WAITS, Barrier, Statement
+from tidegate.verify.phase_model import Outside
+from tidegate.verify.phase_space import Space, context
+from tidegate.verify.phase_statements import ARRIVES, MEETS, WAITS, ObjectUseAt, SyncObject
 
 MOST_POINTS = 6_000  # of one run
 MOST_PERIOD = 64
@@ -29,17 +29,19 @@ Numbers = dict[Iterations, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Execution:
     """One execution of a statement in the run."""
 
     moment: tuple[int, ...]
-    statement: Statement
+    statement: ObjectUseAt
     iterations: Iterations
     slot: int
     parity: int
 
 
-def guess(space: Space, counted: Sequence[Statement], meeting: Sequence[Statement], known: Any) -> dict[Statement, str]:
+def guess(
+    space: Space, counted: Sequence[ObjectUseAt], meeting: Sequence[ObjectUseAt], known: Any
+) -> dict[ObjectUseAt, str]:
     """Conditions on `g` and the iterations `i0`, `i1`, ..., for statements of objects whose phases are counted.
 
     `meeting`: those at other barriers, which the run comes to as well.
@@ -47,14 +49,14 @@ def guess(space: Space, counted: Sequence[Statement], meeting: Sequence[Statemen
     rounds = 3 * max((each.barrier.slots for each in counted), default=1) + 5
     values = sample(space, counted, known, rounds)
     steps = sorted(_steps(space, [*counted, *meeting], values), key=lambda each: each.moment)
-    numbers = _Run(steps).run()
+    numbers = _Sample(steps).run()
     return {each: _formula(space, each, numbers[each]) for each in counted}
 
 
 # --- a run --------------------------------------------------------------------------------------------------------
 
 
-def sample(space: Space, statements: Sequence[Statement], known: Any, rounds: int) -> dict[str, int]:
+def sample(space: Space, statements: Sequence[ObjectUseAt], known: Any, rounds: int) -> dict[str, int]:
     """Parameters for which loops that count run some rounds."""
     import islpy as isl
 
@@ -87,10 +89,10 @@ def _least(points: Any) -> dict[str, int]:
     return found
 
 
-def _steps(space: Space, statements: Sequence[Statement], values: Mapping[str, int]) -> list[Step]:
+def _steps(space: Space, statements: Sequence[ObjectUseAt], values: Mapping[str, int]) -> list[Execution]:
     import islpy as isl
 
-    found: list[Step] = []
+    found: list[Execution] = []
     names = {param: values.get(param, 0) for param in space.params.values()}
     env = {what: names[param] for what, param in space.params.items() if isinstance(what, str)}
     env |= {f"!{param}": names[param] for what, param in space.params.items() if not isinstance(what, str)}
@@ -116,7 +118,7 @@ def _steps(space: Space, statements: Sequence[Statement], values: Mapping[str, i
         for point in points:
             at = env | {f"#{loop}": value for loop, value in zip(chain, point, strict=True)}
             parity = evaluate(each.parity, at) if each.parity is not None else 0
-            found.append(Step(space.at(each.role, each.node, point), each, point, evaluate(each.slot, at), parity))
+            found.append(Execution(space.at(each.role, each.node, point), each, point, evaluate(each.slot, at), parity))
     return found
 
 
@@ -127,7 +129,7 @@ def _steps(space: Space, statements: Sequence[Statement], values: Mapping[str, i
 class _Slot:
     """One slot of an object in the run: its phase, what it waits for, and whether a wait for a phase may pass."""
 
-    barrier: Barrier
+    barrier: SyncObject
     generation: int = 0
     missing: int = 0
     bytes: int = 0
@@ -135,7 +137,7 @@ class _Slot:
     def __post_init__(self) -> None:
         self.missing = self.barrier.arrivals
 
-    def take(self, each: Statement) -> int:
+    def take(self, each: ObjectUseAt) -> int:
         """The generation of an arrival, or of a copy, which lands at once."""
         generation = self.generation
         self.missing -= each.weight if each.kind == ARRIVES else 0
@@ -147,37 +149,37 @@ class _Slot:
         return generation
 
 
-class _Run:
+class _Sample:
     """All roles take turns, each as far as it gets."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.left: dict[int, list[Step]] = defaultdict(list)
+    def __init__(self, steps: Sequence[Execution]) -> None:
+        self.left: dict[int, list[Execution]] = defaultdict(list)
         for step in reversed(steps):
             self.left[step.statement.role.number].append(step)
-        self.slots: dict[tuple[Barrier, int], _Slot] = {}
-        self.arrived: dict[tuple[int, Barrier], int] = {}  # what a role has arrived for last, or how often it has
-        self.waited: dict[tuple[int, Barrier], int] = defaultdict(int)
-        self.coming: dict[Barrier, set[int]] = defaultdict(set)  # to barriers without phases
+        self.slots: dict[tuple[SyncObject, int], _Slot] = {}
+        self.arrived: dict[tuple[int, SyncObject], int] = {}  # what a role has arrived for last, or how often it has
+        self.waited: dict[tuple[int, SyncObject], int] = defaultdict(int)
+        self.coming: dict[SyncObject, set[int]] = defaultdict(set)  # to barriers without phases
         for step in steps:
             if not step.statement.barrier.arrivals:
                 self.coming[step.statement.barrier].add(step.statement.role.number)
-        self.numbers: dict[Statement, Numbers] = defaultdict(dict)
+        self.numbers: dict[ObjectUseAt, Numbers] = defaultdict(dict)
 
-    def run(self) -> dict[Statement, Numbers]:
+    def run(self) -> dict[ObjectUseAt, Numbers]:
         while any(self.left.values()):
             if not any(self.advance(steps) for steps in self.left.values()):
                 stuck = next(steps[-1].statement.barrier for steps in self.left.values() if steps)
                 raise Outside(f"where roles take turns, a wait for {stuck} never ends")
         return self.numbers
 
-    def advance(self, steps: list[Step]) -> bool:
+    def advance(self, steps: list[Execution]) -> bool:
         """Whether a role gets any further."""
         count = len(steps)
         while steps and self.take(steps[-1]):
             steps.pop()
         return len(steps) < count
 
-    def take(self, step: Step) -> bool:
+    def take(self, step: Execution) -> bool:
         each, role = step.statement, step.statement.role.number
         key = (role, each.barrier)
         if not each.barrier.arrivals:
@@ -199,7 +201,7 @@ class _Run:
         self.numbers[each][step.iterations] = known
         return True
 
-    def meet(self, step: Step, key: tuple[int, Barrier]) -> bool:
+    def meet(self, step: Execution, key: tuple[int, SyncObject]) -> bool:
         """A barrier of all waves: the n-th arrival of each role is for the n-th wait of all."""
         kind, barrier = step.statement.kind, step.statement.barrier
         if kind == ARRIVES or (kind == MEETS and self.arrived.get(key, 0) == self.waited[key]):
@@ -214,7 +216,7 @@ class _Run:
 # --- formulas -----------------------------------------------------------------------------------------------------
 
 
-def _formula(space: Space, statement: Statement, numbers: Numbers) -> str:
+def _formula(space: Space, statement: ObjectUseAt, numbers: Numbers) -> str:
     if not numbers:
         return "1 = 0"
     depth = len(next(iter(numbers)))

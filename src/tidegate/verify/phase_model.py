@@ -31,7 +31,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Instant:
     """A role at a node: when it comes there (0), or when it has passed (1)."""
 
     role: Role

@@ -16,9 +16,9 @@ import islpy as isl
 
 from tidegate.index import Binary, Compare, Cond, Const, Index, Logic, Name, names, why_not_affine
 from tidegate.language.points import IslText
-from tidegate.verify.objects.model import Moment
-from tidegate.verify.objects.space import Space
 from tidegate.verify.paths import WILD, Paths, value_of
+from tidegate.verify.phase_model import Instant
+from tidegate.verify.phase_space import Space
 from tidegate.verify.search import Met
 
 
@@ -102,9 +102,9 @@ def one_of(name: str, numbers: Sequence[int]) -> Cond:
     return reduce(lambda left, right: Logic("or", left, right), parts)
 
 
-def relation_of(space: Space, paths: Paths, met: Met, start: Moment) -> Any:
+def relation_of(space: Space, paths: Paths, met: Met, start: Instant) -> Any:
     """From the iterations of what was met to those where the search began."""
-    one = Moment(start.role, met.node)
+    one = Instant(start.role, met.node)
     own = {f"#{loop}": f"j{place}" for place, loop in enumerate(paths.around[start.node])}
     found = None
     for way in met.ways:
@@ -114,12 +114,12 @@ def relation_of(space: Space, paths: Paths, met: Met, start: Moment) -> Any:
     return found
 
 
-def _text(space: Space, own: Mapping[str, str], met: Met, conds: Sequence[Cond], one: Moment, start: Moment) -> str:
+def _text(space: Space, own: Mapping[str, str], met: Met, conds: Sequence[Cond], one: Instant, start: Instant) -> str:
     hidden: dict[str, str] = {}
     for name in (*(base for base, _ in met.iterations), *(name for cond in conds for name in names(cond))):
         if name[0] in "#<" and name != WILD and name not in own and "@" not in name:
             hidden.setdefault(name, f"b{len(hidden)}")
-    variables = _Known(space, {**own, **hidden})
+    variables = _Parameters(space, {**own, **hidden})
     text = IslText(variables)
     body = [f"{each} >= 0" for each in hidden.values()]
     steps = ((place, step) for place, step in enumerate(met.iterations) if step[0] != WILD)
@@ -133,7 +133,7 @@ def _text(space: Space, own: Mapping[str, str], met: Met, conds: Sequence[Cond],
     return f"{{ {space.named(one)} -> {space.named(start, 'j')} : {exists}{inside} }}"
 
 
-class _Known(dict[str, str]):
+class _Parameters(dict[str, str]):
     """isl's names of iterations, and parameters for what has one value for the whole run."""
 
     def __init__(self, space: Space, own: Mapping[str, str]) -> None:

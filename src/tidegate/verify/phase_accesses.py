@@ -22,13 +22,13 @@ from tidegate.language import ops
 from tidegate.verify.asked import Point, Waves
 from tidegate.verify.events import Access, Event, Rules, conflict
 from tidegate.verify.meet import Meet
-from tidegate.verify.objects.conditions import one_of, relation_of, ways_of
-from tidegate.verify.objects.domains import Domains
-from tidegate.verify.objects.model import Moment, Role
-from tidegate.verify.objects.order import Order
-from tidegate.verify.objects.space import Space
-from tidegate.verify.objects.statements import COPIES
 from tidegate.verify.paths import Paths, U, V
+from tidegate.verify.phase_conditions import one_of, relation_of, ways_of
+from tidegate.verify.phase_domains import Domains
+from tidegate.verify.phase_model import Instant, Role
+from tidegate.verify.phase_order import Precedence
+from tidegate.verify.phase_space import Space
+from tidegate.verify.phase_statements import COPIES
 from tidegate.verify.search import Search
 from tidegate.verify.state import AT_ONCE, State, before, is_performed
 
@@ -36,7 +36,7 @@ UNORDERED, UNFENCED = "unmet", "unfenced"
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
+class LoosePair:
     """Two accesses that nothing orders, or that no fence between the proxies does."""
 
     x: int
@@ -52,7 +52,7 @@ class Accesses:
 
     def __init__(
         self,
-        order: Order,
+        order: Precedence,
         domains: Sequence[Domains],
         meet: Meet,
         events: Mapping[int, tuple[Event, ...]],
@@ -75,17 +75,17 @@ class Accesses:
     def paths(self) -> Paths:
         return self.meet.paths
 
-    def clashes(self) -> Iterator[Clash]:
+    def clashes(self) -> Iterator[LoosePair]:
         for one, other in combinations_with_replacement(self.domains, 2):
             for x in self.of(one):
                 for y in self.of(other):
                     if one is not other or x <= y:
-                        yield from self.between(Moment(one, x), Moment(other, y))
+                        yield from self.between(Instant(one, x), Instant(other, y))
 
     def of(self, role: Role) -> list[int]:
         return [node for node in self.access if node in role.arms]
 
-    def between(self, one: Moment, other: Moment) -> Iterator[Clash]:
+    def between(self, one: Instant, other: Instant) -> Iterator[LoosePair]:
         """Two accesses of two waves; and of one if the first is a copy that reports, of which nothing else knows."""
         if not conflict(self.access[one.node], self.access[other.node]):
             return
@@ -99,16 +99,16 @@ class Accesses:
 
     # --- iterations ---
 
-    def both(self, one: Moment, other: Moment) -> Any:
+    def both(self, one: Instant, other: Instant) -> Any:
         """All iterations in which both are reached."""
         pairs = self.space.pairs(one, other, every=True)
         return pairs.intersect_domain(self.reached(one)).intersect_range(self.reached(other))
 
-    def reached(self, moment: Moment) -> Any:
+    def reached(self, moment: Instant) -> Any:
         points = self.domains[moment.role].found[moment.node].points
         return self.space.moments(moment, points).intersect_params(self.order.relations.known)
 
-    def apart(self, one: Moment, other: Moment) -> Any:
+    def apart(self, one: Instant, other: Instant) -> Any:
         """Iterations in which neither is over before the other one."""
         rest = self.both(one, other)
         if one.node == other.node and self.access[one.node].as_one:
@@ -116,12 +116,12 @@ class Accesses:
         rest = rest.subtract(self.over(one, other))
         return rest if rest.is_empty() else rest.subtract(self.over(other, one).reverse())
 
-    def together(self, one: Moment, other: Moment) -> Any:
+    def together(self, one: Instant, other: Instant) -> Any:
         count = len(self.paths.around[one.node])
         same = " and ".join(f"i{place} = j{place}" for place in range(count)) or "1 = 1"
         return self.space.read_map(f"{{ {self.space.named(one)} -> {self.space.named(other, 'j')} : {same} }}")
 
-    def in_flight(self, copy: Moment, other: Moment) -> Any:
+    def in_flight(self, copy: Instant, other: Instant) -> Any:
         """Iterations in which a wave comes from a copy to something of its own while the copy may be in flight."""
         later = self.order.relations.order(copy, other)
         if later is None:
@@ -131,7 +131,7 @@ class Accesses:
             own = own.subtract(self.together(copy, other))
         return own.subtract(self.order.landed_before(copy, other))
 
-    def over(self, one: Moment, other: Moment) -> Any:
+    def over(self, one: Instant, other: Instant) -> Any:
         """Iterations in which the first is over, and seen to be, before the second begins."""
         key = ("over", one, other)
         if key not in self.found:
@@ -146,7 +146,7 @@ class Accesses:
 
     # --- arrivals that do not perform everything ---
 
-    def by_arrivals(self, one: Moment, other: Moment) -> Any:
+    def by_arrivals(self, one: Instant, other: Instant) -> Any:
         """By way of arrivals of its own role at which the first is performed."""
         found = self.space.pairs(one, other, every=False)
         for at in self.order.sources:
@@ -160,14 +160,14 @@ class Accesses:
                 found = found.union(self.order.released(one, at, sooner, other))
         return found.coalesce()
 
-    def pending(self, at: Moment) -> dict[int, Any]:
+    def pending(self, at: Instant) -> dict[int, Any]:
         """What may not be performed when an arrival is: from its iterations to those of the arrival."""
         key = ("pending", at)
         if key not in self.found:
             self.found[key] = self.search_back(at)
         return self.found[key]  # type: ignore[no-any-return]
 
-    def search_back(self, at: Moment) -> dict[int, Any]:
+    def search_back(self, at: Instant) -> dict[int, Any]:
         start = self.step(at.node, AT_ONCE)
         search = Search(self.paths, lambda node, state: self.step(node, state) if node in at.role.arms else None)
         search.run(at.node, start)
@@ -187,14 +187,14 @@ class Accesses:
 
     # --- fences between the proxies ---
 
-    def unfenced(self, one: Moment, other: Moment) -> Iterator[Clash]:
+    def unfenced(self, one: Instant, other: Instant) -> Iterator[LoosePair]:
         for x, y in ((one, other), (other, one)):
             generic = self.access[x.node].proxy == "generic" != self.access[y.node].proxy
             if self.rules.proxies and generic:
                 rest = self.both(x, y).intersect(self.over(x, y)).subtract(self.over_behind_fence(x, y))
                 yield from self.ask(x, y, rest, Waves(), UNFENCED)
 
-    def over_behind_fence(self, one: Moment, other: Moment) -> Any:
+    def over_behind_fence(self, one: Instant, other: Instant) -> Any:
         """By way of a fence, whoever executes it: behind the first, and before the second."""
         found = self.space.pairs(one, other, every=False)
         for fence in (each for role in self.domains for each in self.fences(role)):
@@ -208,15 +208,15 @@ class Accesses:
                 found = found.union(met.apply_range(own_later))
         return found
 
-    def fences(self, role: Role) -> Iterator[Moment]:
+    def fences(self, role: Role) -> Iterator[Instant]:
         for node in role.arms:
             match self.flow.action(node):
                 case g.Sync(ops.Fence(kind="proxy_async")) if self.domains[role].found[node].exact:
-                    yield Moment(role, node)
+                    yield Instant(role, node)
 
     # --- bytes ---
 
-    def ask(self, one: Moment, other: Moment, apart: Any, waves: Waves, why: str) -> Iterator[Clash]:
+    def ask(self, one: Instant, other: Instant, apart: Any, waves: Waves, why: str) -> Iterator[LoosePair]:
         """Whether two accesses meet in one of these iterations."""
         if apart.is_empty():
             return
@@ -234,4 +234,4 @@ class Accesses:
         point = self.meet.find(x, y, iterations, ways, waves)
         if point is not None:
             exact = self.domains[one.role].found[one.node].exact and self.domains[other.role].found[other.node].exact
-            yield Clash(one.node, other.node, why, point, waves.same, exact)
+            yield LoosePair(one.node, other.node, why, point, waves.same, exact)

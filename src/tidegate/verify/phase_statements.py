@@ -19,15 +19,15 @@ from tidegate.language import ops
 from tidegate.language.ops import Value
 from tidegate.language.types import BarrierObject
 from tidegate.verify.events import WORKGROUP
-from tidegate.verify.objects.domains import Domains
-from tidegate.verify.objects.model import Outside, Role
-from tidegate.verify.objects.space import Space
+from tidegate.verify.phase_domains import Domains
+from tidegate.verify.phase_model import Outside, Role
+from tidegate.verify.phase_space import Space
 
 ARRIVES, COPIES, WAITS, MEETS = "arrives", "copies", "waits", "meets"
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
+class SyncObject:
     """An object with phases, or a rendezvous of all waves, which has no number of arrivals."""
 
     name: str
@@ -41,13 +41,13 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Statement:
+class ObjectUseAt:
     """`kind`: arrives, copies, waits; or meets, which is an arrival and a wait at once. `bytes`: of one wave."""
 
     kind: str
     role: Role
     node: int
-    barrier: Barrier
+    barrier: SyncObject
     slot: Any
     domain: Any  # isl: iterations
     parity: Any = None
@@ -58,17 +58,17 @@ class Statement:
         return len(self.role.waves)
 
 
-def barriers_of(graph: g.SyncGraph) -> dict[str, Barrier]:
+def barriers_of(graph: g.SyncGraph) -> dict[str, SyncObject]:
     found = {}
     for each in graph.objects:
         type_ = each.type
         assert isinstance(type_, BarrierObject)
         waves = frozenset(each.waves) if each.waves else None
-        found[each.name] = Barrier(each.name, type_.arrivals, type_.slots, type_.kind == "mbarrier", waves)
+        found[each.name] = SyncObject(each.name, type_.arrivals, type_.slots, type_.kind == "mbarrier", waves)
     return found
 
 
-def statements_of(space: Space, domains: Domains, barriers: Mapping[str, Barrier]) -> Iterator[Statement]:
+def statements_of(space: Space, domains: Domains, barriers: Mapping[str, SyncObject]) -> Iterator[ObjectUseAt]:
     for node in domains.role.arms:
         for kind, barrier, slot, parity, size in _uses(space, node, barriers):
             domain = domains.found[node]
@@ -78,7 +78,7 @@ def statements_of(space: Space, domains: Domains, barriers: Mapping[str, Barrier
                 raise Outside(f"{barrier} is used under conditions that nobody can compute")
             if barrier.waves is not None and not barrier.waves.issuperset(domains.role.waves):
                 raise Outside(f"{barrier} is used by waves that it is not for")
-            yield Statement(
+            yield ObjectUseAt(
                 kind,
                 domains.role,
                 node,
@@ -90,7 +90,7 @@ def statements_of(space: Space, domains: Domains, barriers: Mapping[str, Barrier
             )
 
 
-def _for(space: Space, role: Role, index: Index, barrier: Barrier) -> Index:
+def _for(space: Space, role: Role, index: Index, barrier: SyncObject) -> Index:
     found = space.affine(space.paths.math.put(index, {"wave": Const(role.wave)}))
     if found is None:
         raise Outside(f"which phase of {barrier} is meant depends on values that nobody can compute")
@@ -98,8 +98,8 @@ def _for(space: Space, role: Role, index: Index, barrier: Barrier) -> Index:
 
 
 def _uses(
-    space: Space, node: int, barriers: Mapping[str, Barrier]
-) -> Iterator[tuple[str, Barrier, Index, Index | None, int]]:
+    space: Space, node: int, barriers: Mapping[str, SyncObject]
+) -> Iterator[tuple[str, SyncObject, Index, Index | None, int]]:
     use = space.footprints.uses.get(node)
     match space.flow.action(node):
         case g.Sync(ops.MbarrierArrive(expect=expect)) if use is not None:
@@ -112,7 +112,7 @@ def _uses(
             size = foot.width * prod(each.count for each in foot.extents)
             yield COPIES, barriers[use.object], use.slot, None, size
         case g.Sync(ops.WorkgroupBarrier() | ops.SharedMemoryBarrier()):
-            yield MEETS, Barrier(str(WORKGROUP)), ZERO, None, 0
+            yield MEETS, SyncObject(str(WORKGROUP)), ZERO, None, 0
         case g.Sync(ops.ConditionalBarrier()):
             raise Outside("conditional barriers beside barrier objects")
         case g.Sync(ops.Signal(barrier=barrier)):
@@ -123,5 +123,5 @@ def _uses(
             raise Outside("recursive calls")
 
 
-def _named(barrier: int | Value, barriers: Mapping[str, Barrier]) -> Barrier:
-    return barriers[barrier.name] if isinstance(barrier, Value) else Barrier(str(barrier))
+def _named(barrier: int | Value, barriers: Mapping[str, SyncObject]) -> SyncObject:
+    return barriers[barrier.name] if isinstance(barrier, Value) else SyncObject(str(barrier))

@@ -16,8 +16,8 @@ from tidegate.footprint.model import Footprints
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.index import WAVE, Cond, Const, Truth, names
-from tidegate.verify.objects.model import Role
 from tidegate.verify.paths import Paths
+from tidegate.verify.phase_model import Role
 
 
 def find_roles(flow: Flow, footprints: Footprints, paths: Paths) -> tuple[Role, ...]:

@@ -12,42 +12,46 @@ keeps to the guess. No circle of waits means that somebody can always go on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import islpy as isl
 
+from tidegate.footprint.model import Touch
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.language import ops
 from tidegate.verify.events import WORKGROUP, Event, LaneFence, Rules
 from tidegate.verify.meet import Meet
-from tidegate.verify.objects.accesses import Accesses, Clash
-from tidegate.verify.objects.domains import Domains
-from tidegate.verify.objects.generations import guess
-from tidegate.verify.objects.meetings import find_meetings
-from tidegate.verify.objects.model import Outside, Role
-from tidegate.verify.objects.obligations import find_broken
-from tidegate.verify.objects.order import in_memory, in_time
-from tidegate.verify.objects.relations import Relations
-from tidegate.verify.objects.roles import find_roles
-from tidegate.verify.objects.space import MAX_OPERATIONS, Space, context
-from tidegate.verify.objects.statements import Statement, barriers_of, statements_of
+from tidegate.verify.model import Suspect
 from tidegate.verify.parting import Parting
+from tidegate.verify.phase_accesses import Accesses, LoosePair
+from tidegate.verify.phase_domains import Domains
+from tidegate.verify.phase_generations import guess
+from tidegate.verify.phase_meetings import find_meetings
+from tidegate.verify.phase_model import Outside, Role
+from tidegate.verify.phase_obligations import find_broken
+from tidegate.verify.phase_order import in_memory, in_time
+from tidegate.verify.phase_relations import Relations
+from tidegate.verify.phase_roles import find_roles
+from tidegate.verify.phase_space import MAX_OPERATIONS, Space, context
+from tidegate.verify.phase_statements import ObjectUseAt, barriers_of, statements_of
 
 MOST_CLASHES = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class ObjectProof:
     """Every wait ends, for what it is meant for. `clashes`: what is unordered nevertheless."""
 
     roles: tuple[Role, ...]
-    clashes: tuple[Clash, ...]
+    clashes: tuple[LoosePair, ...]
     reporting: frozenset[int]  # copies that report to an object: these are asked about here, in one wave as well
 
 
-def prove(flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting) -> Proof:
+def prove(
+    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting
+) -> ObjectProof:
     """Raises `Outside` where nothing can be said."""
     context().set_max_operations(MAX_OPERATIONS)
     context().reset_operations()
@@ -59,7 +63,9 @@ def prove(flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules
         context().set_max_operations(0)
 
 
-def _prove(flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting) -> Proof:
+def _prove(
+    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting
+) -> ObjectProof:
     paths, footprints = meet.paths, meet.footprints
     if not parting.crossing.isdisjoint(events):
         raise Outside("waves that diverge and whose paths cross before they meet again")
@@ -83,13 +89,30 @@ def _prove(flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rule
         clashes.append(each)
         if len(clashes) >= MOST_CLASHES:
             break
-    return Proof(roles, tuple(clashes), frozenset(accesses.reporting))
+    return ObjectProof(roles, tuple(clashes), frozenset(accesses.reporting))
 
 
-def _come_with_all_lanes(statements: list[Statement], parting: Parting) -> None:
+def _come_with_all_lanes(statements: list[ObjectUseAt], parting: Parting) -> None:
     for each in statements:
         if each.node in parting.divided:
             raise Outside(f"some lanes of a wave come to {each.barrier} and others do not")
+
+
+def suspects_of(proof: ObjectProof, meet: Meet, is_exact: Callable[[Touch], bool]) -> Iterator[Suspect]:
+    """`is_exact`: whether nothing of an access was widened."""
+    origin = meet.flow.origin
+    for each in proof.clashes:
+        touches = [meet.footprints.accesses[node] for node in (each.x, each.y)]
+        yield Suspect(
+            origin[each.x],
+            origin[each.y],
+            each.why,
+            each.within_a_wave,
+            (each.x, each.y),
+            meet.anywhere(touches[0]),
+            each.point,
+            each.exact and all(map(is_exact, touches)),
+        )
 
 
 def fences_of(flow: Flow, events: Mapping[int, tuple[Event, ...]], rules: Rules) -> dict[int, tuple[Event, ...]]:

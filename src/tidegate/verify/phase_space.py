@@ -37,8 +37,8 @@ from tidegate.index import (
 )
 from tidegate.language.points import IslText
 from tidegate.verify.isl_questions import Questions
-from tidegate.verify.objects.model import Moment, Outside, Role
 from tidegate.verify.paths import Paths
+from tidegate.verify.phase_model import Instant, Outside, Role
 
 MAX_OPERATIONS = 30_000_000  # of isl, for one program: some seconds
 
@@ -119,24 +119,24 @@ class Space:
         own = {f"#{loop}": f"i{place}" for place, loop in enumerate(chain)}
         return IslText(_Variables(self, {**own, **(extra or {})}))
 
-    def name(self, moment: Moment) -> str:
+    def name(self, moment: Instant) -> str:
         return f"r{moment.role.number}n{moment.node}e{moment.end}"
 
-    def named(self, moment: Moment, letter: str = "i") -> str:
+    def named(self, moment: Instant, letter: str = "i") -> str:
         """A moment as isl sees it: the iterations of the loops around its node, in a space of its own."""
         inner = ", ".join(f"{letter}{place}" for place in range(len(self.paths.around[moment.node])))
         return f"{self.name(moment)}[{inner}]"
 
-    def moments(self, moment: Moment, points: Any) -> Any:
+    def moments(self, moment: Instant, points: Any) -> Any:
         """Iterations as moments."""
         return points.set_tuple_name(self.name(moment))
 
-    def pairs(self, one: Moment, other: Moment, *, every: bool) -> Any:
+    def pairs(self, one: Instant, other: Instant, *, every: bool) -> Any:
         """All pairs of two moments, or none."""
         inside = "" if every else " : 1 = 0"
         return self.read_map(f"{{ {self.named(one)} -> {self.named(other, 'j')}{inside} }}")
 
-    def only(self, relation: Any, one: Moment, other: Moment) -> Any:
+    def only(self, relation: Any, one: Instant, other: Instant) -> Any:
         """What a relation between several spaces says of two moments."""
         empty = self.pairs(one, other, every=False)
         return relation.extract_map(empty.get_space()).union(empty) if not relation.is_empty() else empty
@@ -146,7 +146,7 @@ class Space:
         chain = self.paths.around[node]
         return self.rank[self.flow.loops[chain[0]].head if chain else node]
 
-    def order_text(self, one: Moment, other: Moment) -> str:
+    def order_text(self, one: Instant, other: Instant) -> str:
         """That one moment is not behind another one of its role; empty if it always is."""
         first, second = self.paths.around[one.node], self.paths.around[other.node]
         common = next((n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)

@@ -18,17 +18,17 @@ from typing import Any
 
 import islpy as isl
 
-from tidegate.verify.objects.model import Moment
-from tidegate.verify.objects.relations import Relations
-from tidegate.verify.objects.space import Space, maps_of, sets_of, several, union
-from tidegate.verify.objects.statements import ARRIVES, COPIES, MEETS, Statement
+from tidegate.verify.phase_model import Instant
+from tidegate.verify.phase_relations import Relations
+from tidegate.verify.phase_space import Space, maps_of, sets_of, several, union
+from tidegate.verify.phase_statements import ARRIVES, COPIES, MEETS, ObjectUseAt
 
 MOST_STEPS = 12
 MOST_PIECES = 2_000
 
 
 @dataclass
-class Order:
+class Precedence:
     """`kinds`: the statements whose edges count."""
 
     relations: Relations
@@ -41,7 +41,7 @@ class Order:
         return self.relations.space
 
     @cached_property
-    def sources(self) -> list[Moment]:
+    def sources(self) -> list[Instant]:
         return self.relations.sources(*self.kinds)
 
     @cached_property
@@ -88,7 +88,7 @@ class Order:
 
     # --- what comes before what ---
 
-    def before(self, one: Moment, other: Moment) -> Any:
+    def before(self, one: Instant, other: Instant) -> Any:
         """In which iterations the first is over before the second begins, by way of at least one edge."""
         key = ("before", one, other)
         if key not in self.kept:
@@ -99,19 +99,19 @@ class Order:
                 self.kept[key] = self.space.pairs(one, other, every=here < there)
         return self.kept[key]
 
-    def reached(self, one: Moment) -> Any:
+    def reached(self, one: Instant) -> Any:
         """From a moment to the ends of waits in its stretch that come behind it."""
         key = ("reached", one)
         if key not in self.kept:
             self.kept[key] = _simple(self.relations.all_order([one], self.sources).apply_range(self.closure))
         return self.kept[key]
 
-    def to(self, ends: Any, one: Moment, other: Moment) -> Any:
+    def to(self, ends: Any, one: Instant, other: Instant) -> Any:
         """From a moment by way of ends of waits to one that begins behind them."""
         found = ends.apply_range(self.relations.all_order(self.relations.targets, [other]))
         return _simple(self.space.only(found, one, other))
 
-    def released(self, one: Moment, at: Moment, sooner: Any, other: Moment) -> Any:
+    def released(self, one: Instant, at: Instant, sooner: Any, other: Instant) -> Any:
         """The same by way of one arrival, and from those iterations alone that are over there."""
         here, there = self.relations.stretch(at), self.relations.stretch(other)
         if here < there:
@@ -122,7 +122,7 @@ class Order:
 
     # --- copies that report ---
 
-    def landed(self, one: Moment) -> list[tuple[int, Any]]:
+    def landed(self, one: Instant) -> list[tuple[int, Any]]:
         """From a copy that reports to the ends of waits by which it has landed, with the stretch of these."""
         key = ("landed", one)
         if key not in self.kept:
@@ -135,7 +135,7 @@ class Order:
             self.kept[key] = found
         return self.kept[key]  # type: ignore[no-any-return]
 
-    def landed_before(self, one: Moment, other: Moment) -> Any:
+    def landed_before(self, one: Instant, other: Instant) -> Any:
         """A wall does not wait for copies, but whoever waits for one before it does."""
         key = ("landed", one, other)
         if key in self.kept:
@@ -152,16 +152,16 @@ class Order:
 
     # --- of statements ---
 
-    def behind(self, wait: Statement, other: Statement) -> Any:
+    def behind(self, wait: ObjectUseAt, other: ObjectUseAt) -> Any:
         """What comes behind the end of a wait, in its own role or by way of edges."""
-        end, begin = Moment(wait.role, wait.node, 1), Moment(other.role, other.node)
+        end, begin = Instant(wait.role, wait.node, 1), Instant(other.role, other.node)
         order = self.relations.order(end, begin)
         found = self.before(end, begin)
         return found if order is None else found.union(order)
 
-    def is_before(self, pairs: Any, one: Statement, other: Statement) -> bool:
+    def is_before(self, pairs: Any, one: ObjectUseAt, other: ObjectUseAt) -> bool:
         """Whether the first of each pair is over before the second. One wave needs no edge to itself."""
-        first, second = Moment(one.role, one.node), Moment(other.role, other.node)
+        first, second = Instant(one.role, one.node), Instant(other.role, other.node)
         if one.kind == COPIES:
             return bool(pairs.is_subset(self.landed_before(first, second)))
         rest = pairs.subtract(self.before(first, second))
@@ -169,12 +169,12 @@ class Order:
         return bool((rest if order is None else rest.subtract(order)).is_empty())
 
 
-def in_time(relations: Relations) -> Order:
-    return Order(relations, (ARRIVES, COPIES, MEETS))
+def in_time(relations: Relations) -> Precedence:
+    return Precedence(relations, (ARRIVES, COPIES, MEETS))
 
 
-def in_memory(relations: Relations) -> Order:
-    return Order(relations, (ARRIVES, MEETS))
+def in_memory(relations: Relations) -> Precedence:
+    return Precedence(relations, (ARRIVES, MEETS))
 
 
 def _simple(relation: Any) -> Any:

@@ -18,32 +18,32 @@ from typing import Any
 
 import islpy as isl
 
-from tidegate.verify.objects.model import Moment, Outside, Role
-from tidegate.verify.objects.space import Space, union
-from tidegate.verify.objects.statements import ARRIVES, MEETS, WAITS, Barrier, Statement
+from tidegate.verify.phase_model import Instant, Outside, Role
+from tidegate.verify.phase_space import Space, union
+from tidegate.verify.phase_statements import ARRIVES, MEETS, WAITS, ObjectUseAt, SyncObject
 
 
 @dataclass(slots=True)
-class Meetings:
+class MeetingEdges:
     """`edges`: from arrivals to ends, but for walls. `names`: of the barriers that are decided by these.
 
     `walls`: for each role the places outside all loops at which all waves meet, in their order.
     """
 
-    edges: list[tuple[Moment, Moment, Any]] = field(default_factory=list)
+    edges: list[tuple[Instant, Instant, Any]] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     walls: dict[int, list[int]] = field(default_factory=dict)
 
 
-def find_meetings(space: Space, roles: Sequence[Role], statements: Sequence[Statement], known: Any) -> Meetings:
-    found = Meetings()
-    at: dict[Barrier, list[Statement]] = {}
+def find_meetings(space: Space, roles: Sequence[Role], statements: Sequence[ObjectUseAt], known: Any) -> MeetingEdges:
+    found = MeetingEdges()
+    at: dict[SyncObject, list[ObjectUseAt]] = {}
     for each in statements:
         if not each.barrier.by_parity:
             at.setdefault(each.barrier, []).append(each)
     for barrier, here in at.items():
         try:
-            meeting = _Meeting(space, roles, barrier, here, known)
+            meeting = _OneMeeting(space, roles, barrier, here, known)
             meeting.check()
         except Outside:
             if not barrier.arrivals:
@@ -59,11 +59,11 @@ def find_meetings(space: Space, roles: Sequence[Role], statements: Sequence[Stat
     return found
 
 
-class _Meeting:
+class _OneMeeting:
     """One barrier at which roles meet."""
 
     def __init__(
-        self, space: Space, roles: Sequence[Role], barrier: Barrier, here: Sequence[Statement], known: Any
+        self, space: Space, roles: Sequence[Role], barrier: SyncObject, here: Sequence[ObjectUseAt], known: Any
     ) -> None:
         self.space, self.barrier, self.known = space, barrier, known
         self.roles = list({each.role.number: each.role for each in here}.values())
@@ -71,8 +71,8 @@ class _Meeting:
             raise Outside(f"not all waves come to {barrier}")
         if barrier.arrivals and sum(len(role.waves) for role in self.roles) != barrier.arrivals:
             raise Outside(f"{barrier} counts other arrivals than one of each wave")
-        self.arriving: dict[int, list[tuple[Statement, Any]]] = {}
-        self.leaving: dict[int, list[tuple[Statement, Any]]] = {}
+        self.arriving: dict[int, list[tuple[ObjectUseAt, Any]]] = {}
+        self.leaving: dict[int, list[tuple[ObjectUseAt, Any]]] = {}
         for role in self.roles:
             own = [each for each in here if each.role is role]
             self.arriving[role.number] = self.places([each for each in own if each.kind in (ARRIVES, MEETS)])
@@ -89,7 +89,7 @@ class _Meeting:
         if any(not each.is_equal(parts[0]) for each in parts):
             raise Outside(f"waves come to {self.barrier} in different loops, or under different conditions")
 
-    def edges(self, walls: dict[int, set[int]]) -> list[tuple[Moment, Moment, Any]]:
+    def edges(self, walls: dict[int, set[int]]) -> list[tuple[Instant, Instant, Any]]:
         """From arrivals to ends; of walls everybody knows."""
         found = []
         for ones in self.arriving.values():
@@ -98,13 +98,13 @@ class _Meeting:
                     for other, there in others:
                         if any(self.space.outermost(x.node) in walls.get(x.role.number, ()) for x in (one, other)):
                             continue
-                        first, second = Moment(one.role, one.node), Moment(other.role, other.node, 1)
+                        first, second = Instant(one.role, one.node), Instant(other.role, other.node, 1)
                         edge = self.name(first, here).apply_range(self.name(second, there).reverse())
                         if not edge.is_empty():
                             found.append((first, second, edge.coalesce()))
         return found
 
-    def name(self, moment: Moment, places: Any) -> Any:
+    def name(self, moment: Instant, places: Any) -> Any:
         """From moments to places."""
         return places.set_tuple_name(isl.dim_type.in_, self.space.name(moment))
 
@@ -132,8 +132,8 @@ class _Meeting:
                 if not self.is_later(other, 1, one, 0, again):
                     raise Outside(f"an arrival at {barrier} before the wait for the one before it")
 
-    def is_later(self, one: Statement, end: int, other: Statement, other_end: int, pairs: Any) -> bool:
-        first, second = Moment(one.role, one.node, end), Moment(other.role, other.node, other_end)
+    def is_later(self, one: ObjectUseAt, end: int, other: ObjectUseAt, other_end: int, pairs: Any) -> bool:
+        first, second = Instant(one.role, one.node, end), Instant(other.role, other.node, other_end)
         if pairs.is_empty():
             return True
         text = self.space.order_text(first, second)
@@ -143,7 +143,7 @@ class _Meeting:
         named = named.set_tuple_name(isl.dim_type.out, self.space.name(second))
         return bool(named.is_subset(self.space.read_map(text)))
 
-    def places(self, statements: Sequence[Statement]) -> list[tuple[Statement, Any]]:
+    def places(self, statements: Sequence[ObjectUseAt]) -> list[tuple[ObjectUseAt, Any]]:
         """From iterations to places among the role's own statements."""
         numbers = dict(_numbered(self.space, statements))
         found = []
@@ -159,7 +159,7 @@ class _Meeting:
         return found
 
 
-def _numbered(space: Space, statements: Sequence[Statement]) -> Iterator[tuple[Statement, list[int]]]:
+def _numbered(space: Space, statements: Sequence[ObjectUseAt]) -> Iterator[tuple[ObjectUseAt, list[int]]]:
     """For each statement its number among the statements and loops on each level around it."""
     levels: dict[tuple[int, ...], list[int]] = {}
     paths = {each: _path(space, each.node) for each in statements}

@@ -1,1 +1,0 @@
-"""Programs with barrier objects, and with roles, for all trip counts."""
