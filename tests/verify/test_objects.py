@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from oracles.rings.cases import CASES, J, K, crossed, loop
+from oracles.rings.cases import CASES, READ, WAIT_FULL, J, K, crossed, loop, ring
 from oracles.rings.compare import PROVED, compare, programs
 from oracles.rings.generate import draw
-from oracles.rings.model import Arrive, Barrier, Program, Role, Wait, as_expr, less, select
+from oracles.rings.model import Arrive, Barrier, Elected, Fence, Program, Role, Sync, Wait, as_expr, less, select
 from oracles.rings.search import RIGHT, search_all
 from oracles.rings.text import to_tide
 from tidegate.files import load_text
@@ -196,14 +197,23 @@ def test_no_false_proof(first: int) -> None:
 
 def test_a_ring_that_is_filled_in_turn_is_proved() -> None:
     """Two consumers release the slots of one ring in turn, so that phases of a slot come from either."""
-    program = draw(28)
-    assert program.name == "pingpong_28"
+    program = draw(98)
+    assert program.name == "pingpong_98"
+    assert program.buffers[0].slots == 3
     assert search_all(program).kind == RIGHT
     assert proof_of(program).is_proved
 
 
 def test_a_fence_of_another_wave_counts() -> None:
-    """All waves of a group have read when one of them fences and releases."""
-    program = draw(6)
-    assert search_all(program).kind == RIGHT
-    assert proof_of(program).is_proved
+    """All waves of a group have read when the first of them fences and releases."""
+    bodies = {
+        "fenced": (Fence(), Arrive("empty", J % 2)),
+        "not fenced": (Arrive("empty", J % 2),),
+    }
+    group = Barrier("group", 2)
+    for name, body in bodies.items():
+        plain = ring(consumer=(WAIT_FULL, READ, Sync("group"), Elected(body)))
+        producer, consumer = plain.roles
+        program = replace(plain, barriers=(*plain.barriers, group), roles=(producer, replace(consumer, waves=2)))
+        assert (search_all(program).kind == RIGHT) == (name == "fenced")
+        assert proof_of(program).is_proved == (name == "fenced")

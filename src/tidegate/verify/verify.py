@@ -113,6 +113,7 @@ class _Verifier:
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
         self.looked: set[int] = set()  # nodes whose events the searches of one stretch have asked for
         self.proof: ObjectProof | None = None  # of a program with barrier objects
+        self.groups: list[frozenset[int] | None] = []  # waves that come to the same fences
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
         self.paths.effort = self.saved = 0  # steps of searches, and of those that an earlier proof has made
         self.before = (self.meet.asked, self.meet.isl.count)
@@ -177,6 +178,7 @@ class _Verifier:
 
     def searched_all(self) -> str:
         """Looks from each stretch of code; why not from all of them."""
+        self.groups = groups_at_fences(self.events, self.flow.graph.waves)
         met = sorted(self.access.keys() & self.protocol.ahead.keys(), key=lambda each: self.paths.rank[each])
         for among in (True, False):
             for head, nodes in stretches(self.flow, self.events, met, among_waves=among).items():
@@ -199,7 +201,7 @@ class _Verifier:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
                     yield SearchMode(Waves(x, y), 1 + more)
         if not all(each.in_one_lane for each in self.access.values()):
-            for of in groups_at_fences(self.events, self.flow.graph.waves):
+            for of in self.groups:
                 yield SearchMode(Waves(same=True, of=of), 1)
         if self.any_async and any(each.in_one_lane or each.by_thread for each in self.access.values()):
             yield SearchMode(Waves(same=True, one_lane=True), 0)
