@@ -52,6 +52,14 @@ def test_a_transposition_needs_its_barrier(target: str) -> None:
     assert found(TRANSPOSE.replace("s_barrier\n", ""), target) == {"TG101"}
 
 
+def test_a_last_wave_that_is_not_full_is_not_modelled() -> None:
+    """The opposite of a mask has lanes that there are not."""
+    text = kernel(TRANSPOSE)
+    assert check(text, (256,)).is_proved
+    assert check(text, (200,)).unmodelled == ("a block whose last wave is not full",)
+    assert not check(text, (200,)).is_proved
+
+
 def test_a_write_in_flight_behind_a_barrier_is_a_race() -> None:
     """No barrier waits for what a wave has in flight: the ISA of every generation leaves that to `s_waitcnt`."""
     without = TRANSPOSE.replace("s_waitcnt lgkmcnt(0)\ns_barrier", "s_barrier")

@@ -97,7 +97,10 @@ class AmdgcnProgram:
 
     @cached_property
     def unmodelled(self) -> tuple[str, ...]:
-        return tuple(reasons_of(self.explored))
+        found = reasons_of(self.explored)
+        if self.launch.threads % self.launch.lanes:  # masks and their opposites are those of full waves here
+            found["a block whose last wave is not full"] = None
+        return tuple(found)
 
     def findings(self) -> list[Finding]:
         return findings_of(self.explored)
