@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from oracles.programs.ptx_kernels import SHIFT, check, kernel
-from tidegate.diag import BadInput
-from tidegate.hosts.isa.sources import MOST_INLINED, find_places
+from tidegate.diag import BadInput, Finding, Label, Span
+from tidegate.hosts.isa.saying import with_lines
+from tidegate.hosts.isa.sources import MOST_INLINED, Place, find_places
 from tidegate.hosts.ptx.demangle import demangle, short_name
 from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.program import Ptx, pick
@@ -131,6 +132,16 @@ def test_calls_within_calls_have_an_end() -> None:
     found = find_places('.file 1 "k.cu"\n.loc 1 1 1\n' + "".join(lines))
     assert found[-1] is not None
     assert len(found[-1].chain) == MOST_INLINED
+
+
+def test_of_many_calls_the_statement_of_the_kernel_is_the_last() -> None:
+    place: Place | None = None
+    for line in range(9, 3, -1):
+        place = Place("k.cu", line, 1, place)
+    finding = Finding("TG101", "a race", (Label(Span("k.ptx", 1, 1, 2)),))
+    (note,) = with_lines(finding, [None, place]).notes
+    calls = "".join(f", inlined at k.cu:{line}" for line in (5, 6, 9))
+    assert note == f"line 1 comes from k.cu:4{calls}"
 
 
 def test_findings_in_ptx_name_the_lines_of_the_source(tmp_path: Path) -> None:

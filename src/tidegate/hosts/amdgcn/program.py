@@ -31,7 +31,7 @@ from tidegate.hosts.isa.build import Launch, build_graph
 from tidegate.hosts.isa.explore import explore
 from tidegate.hosts.isa.launching import AXES, MOST_THREADS, choose_shape, full_shape, shape_text
 from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
-from tidegate.hosts.isa.sources import Place, find_places
+from tidegate.hosts.isa.sources import Place, find_places, place_at
 from tidegate.hosts.isa.values import Value, number, symbol
 from tidegate.index import WORKGROUP, Name
 from tidegate.targets import Target, load_target
@@ -117,7 +117,7 @@ class AmdgcnProgram:
 
     def beside(self, at: Span) -> str:
         """The statement that an instruction comes from."""
-        place = self._places[at.line] if 0 < at.line < len(self._places) else None
+        place = place_at(self._places, at.line)
         return f"{PurePath(place.file).name}:{place.line}" if place is not None else ""
 
     @cached_property

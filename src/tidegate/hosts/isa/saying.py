@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tidegate.diag import Finding, Label, Span
 from tidegate.hosts.isa import nodes as n
-from tidegate.hosts.isa.sources import Place
+from tidegate.hosts.isa.sources import Place, place_at
 
 MOST_CALLS = 4  # calls that are named with a place
 
@@ -54,8 +54,11 @@ def with_lines(finding: Finding, places: list[Place | None]) -> Finding:
 
 
 def _source_of(at: Span, places: list[Place | None]) -> str:
-    place = places[at.line] if 0 < at.line < len(places) else None
+    place = place_at(places, at.line)
     if place is None:
         return ""
-    calls = "".join(f", inlined at {each.file}:{each.line}" for each in place.chain[1:MOST_CALLS])
+    chain = place.chain
+    if len(chain) > MOST_CALLS:  # the kernel's own statement is the last
+        chain = [*chain[: MOST_CALLS - 1], chain[-1]]
+    calls = "".join(f", inlined at {each.file}:{each.line}" for each in chain[1:])
     return f"line {at.line} comes from {place.file}:{place.line}{calls}"

@@ -44,6 +44,10 @@ class Place:
         return found
 
 
+def place_at(places: list[Place | None], line: int) -> Place | None:
+    return places[line] if 0 < line < len(places) else None
+
+
 def find_places(text: str) -> list[Place | None]:
     """By lines, the first of which is 1."""
     files = {number: f"{folder}/{name}" if name else folder for number, folder, name in _FILE.findall(text)}

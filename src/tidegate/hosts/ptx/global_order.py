@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.diag import Span
+from tidegate.graph.model import invert
 from tidegate.hosts.ptx import model as p
 
 UNKNOWN = "?"
@@ -72,10 +73,7 @@ class _Function:
 
     def ordering(self) -> Iterator[Span]:
         after = successors_of(self.body)
-        before: list[list[int]] = [[] for _ in self.body]
-        for number, each in enumerate(after):
-            for other in each:
-                before[other].append(number)
+        before = invert(after)
         earlier, later = self.flow(before, after), self.flow(after, before)
         for number, item in enumerate(self.body):
             if isinstance(item, p.Instruction) and _orders(item) and self.may_meet(earlier[number], later[number]):

@@ -37,7 +37,7 @@ from tidegate.hosts.isa.build import Launch, build_graph
 from tidegate.hosts.isa.explore import explore
 from tidegate.hosts.isa.launching import choose_shape, shape_text
 from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
-from tidegate.hosts.isa.sources import Place, find_places
+from tidegate.hosts.isa.sources import Place, find_places, place_at
 from tidegate.hosts.ptx import model as p
 from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.global_order import find_global_order
@@ -99,8 +99,7 @@ class PtxProgram:
 
     @property
     def said(self) -> tuple[str, ...]:
-        shape = "x".join(map(str, self.launch.shape))
-        found = [f"for blocks of {shape} threads, {self.launch.waves} warps"]
+        found = [f"for blocks of {shape_text(self.launch.shape)} threads, {self.launch.waves} warps"]
         if self.ptx.grid:
             blocks = prod(self.ptx.grid)
             found.append(f"for grids of {shape_text(self.ptx.grid)} block{'s' * (blocks != 1)}")
@@ -110,7 +109,7 @@ class PtxProgram:
         if self.ptx.by:
             found.append(f"compiled by {self.ptx.by} for {self.ptx.module.target}")
         if self.named:
-            found.append(f"the file names `{self.named}`; treated as `{self.target.name}`")
+            found.append(self.retargeted)
         found += exact_said(self.explored)
         if self.graph.lanes < self.launch.lanes:
             found.append(f"lanes meet in groups of {self.graph.lanes}, which are treated as waves")
@@ -194,8 +193,7 @@ class PtxProgram:
 
     def place_of(self, at: Span) -> Place | None:
         """Where an instruction comes from, as its compiler notes in PTX that was given as such."""
-        is_own = not self.ptx.notes and 0 < at.line < len(self._places)
-        return self._places[at.line] if is_own else None
+        return None if self.ptx.notes else place_at(self._places, at.line)
 
     @cached_property
     def _places(self) -> list[Place | None]:
