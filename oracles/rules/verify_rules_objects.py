@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from oracles.rules.verify_rules import Patch, cautious
-from tidegate.verify import verify as verifying
+from tidegate.verify import phase_proof
 from tidegate.verify.phase_model import Outside
 
 
@@ -20,4 +20,4 @@ def _roles(patch: Patch) -> None:
     def prove(*_: Any) -> Any:
         raise Outside("switched off")
 
-    patch.setattr(verifying, "prove", prove)
+    patch.setattr(phase_proof, "prove", prove)

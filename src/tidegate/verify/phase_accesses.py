@@ -12,20 +12,19 @@ Cost    a difference of isl's sets for each pair that may meet, and a question a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
 from tidegate.footprint.values import iteration
 from tidegate.graph import model as g
 from tidegate.language import ops
-from tidegate.verify.asked import Point, Waves
+from tidegate.verify.asked import Waves
 from tidegate.verify.events import Access, Event, Rules, conflict
 from tidegate.verify.meet import Meet
 from tidegate.verify.paths import Paths, U, V
 from tidegate.verify.phase_conditions import one_of, relation_of, ways_of
 from tidegate.verify.phase_domains import Domains
-from tidegate.verify.phase_model import Instant, Role
+from tidegate.verify.phase_model import Instant, LoosePair, Role
 from tidegate.verify.phase_order import Precedence
 from tidegate.verify.phase_space import Space
 from tidegate.verify.phase_statements import COPIES
@@ -33,18 +32,6 @@ from tidegate.verify.search import Search
 from tidegate.verify.state import AT_ONCE, State, before, is_performed
 
 UNORDERED, UNFENCED = "unmet", "unfenced"
-
-
-@dataclass(frozen=True, slots=True)
-class LoosePair:
-    """Two accesses that nothing orders, or that no fence between the proxies does."""
-
-    x: int
-    y: int
-    why: str
-    point: Point
-    within_a_wave: bool
-    exact: bool  # whether both are reached in all these iterations
 
 
 class Accesses:
@@ -89,12 +76,13 @@ class Accesses:
         """Two accesses of two waves; and of one if the first is a copy that reports, of which nothing else knows."""
         if not conflict(self.access[one.node], self.access[other.node]):
             return
-        if one.role is not other.role or len(one.role.waves) > 1:
+        apart = one.role is not other.role or len(one.role.waves) > 1
+        if apart and self.may_meet(one, other, Waves()):
             yield from self.ask(one, other, self.apart(one, other), Waves(), UNORDERED)
             yield from self.unfenced(one, other)
         if one.role is other.role:
             for x, y in {(one, other), (other, one)}:
-                if x.node in self.reporting:
+                if x.node in self.reporting and self.may_meet(x, y, Waves(same=True)):
                     yield from self.ask(x, y, self.in_flight(x, y), Waves(same=True), UNORDERED)
 
     # --- iterations ---
@@ -216,13 +204,16 @@ class Accesses:
 
     # --- bytes ---
 
+    def may_meet(self, one: Instant, other: Instant, waves: Waves) -> bool:
+        """Whether they touch a common byte in any iterations at all."""
+        x, y = self.footprints.accesses[one.node], self.footprints.accesses[other.node]
+        return self.meet.ever_meet(x, y, waves)
+
     def ask(self, one: Instant, other: Instant, apart: Any, waves: Waves, why: str) -> Iterator[LoosePair]:
         """Whether two accesses meet in one of these iterations."""
         if apart.is_empty():
             return
         x, y = self.footprints.accesses[one.node], self.footprints.accesses[other.node]
-        if not self.meet.ever_meet(x, y, waves):
-            return
         iterations = self.meet.anywhere(x)
         first = [base for base, _ in iterations]
         second = [iteration(loop) for loop in self.paths.around[other.node]]

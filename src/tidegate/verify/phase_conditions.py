@@ -14,7 +14,7 @@ from typing import Any
 
 import islpy as isl
 
-from tidegate.index import Binary, Compare, Cond, Const, Index, Logic, Name, names, why_not_affine
+from tidegate.index import ZERO, Binary, Compare, Cond, Const, Index, Logic, Name, names, why_not_affine
 from tidegate.language.points import IslText
 from tidegate.verify.paths import WILD, Paths, value_of
 from tidegate.verify.phase_model import Instant
@@ -45,9 +45,9 @@ def _conditions(space: Space, part: Any, inner: Sequence[str]) -> Iterator[Cond]
         divs.append(None if found.is_nan() else _divided(found, [*values, *divs], count))
     for constraint in part.get_constraints():
         terms = [constraint.get_coefficient_val(kind, place) for kind, place in _places(part, count)]
-        sides = _sides(terms, [*values, *divs], constraint.get_constant_val())
-        if sides is not None:
-            yield Compare("==" if constraint.is_equality() else ">=", *sides)
+        total = _sum(terms, [*values, *divs], constraint.get_constant_val())
+        if total is not None:
+            yield Compare("==" if constraint.is_equality() else ">=", total, ZERO)
 
 
 def _places(part: Any, count: int) -> list[tuple[Any, int]]:
@@ -80,11 +80,6 @@ def _sum(terms: Sequence[Any], values: Sequence[Index | None], constant: Any) ->
         factor = int(term.to_python())
         total = Binary("+", total, value if factor == 1 else Binary("*", value, Const(factor)))
     return total
-
-
-def _sides(terms: Sequence[Any], values: Sequence[Index | None], constant: Any) -> tuple[Index, Index] | None:
-    total = _sum(terms, values, constant)
-    return None if total is None else (total, Const(0))
 
 
 def one_of(name: str, numbers: Sequence[int]) -> Cond:

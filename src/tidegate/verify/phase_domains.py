@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import islpy as isl
+
 from tidegate.graph.joins import find_joins
-from tidegate.index import TRUE, Binary, Compare, Cond, Const, Name
+from tidegate.index import TRUE, WAVE, ZERO, Binary, Compare, Cond, Const, Name
 from tidegate.verify.phase_model import Outside, Role
 from tidegate.verify.phase_roles import for_wave
 from tidegate.verify.phase_space import Space, union
@@ -160,24 +162,22 @@ class Domains:
         trips = self.space.footprints.trips[loop]
         if trips is None or loop not in self.space.footprints.ends_at_head:
             return None
-        put = self.space.paths.math.put(trips, {"wave": Const(self.role.wave)})
+        put = self.space.paths.math.put(trips, {WAVE: Const(self.role.wave)})
         return self.space.affine(put)
 
     def iterated(self, loop: int, outside: Reached, chain: Sequence[int]) -> Reached:
         """The head of a loop: once more than the loop runs."""
         trips = self.trips(loop)
         name = Name(f"#{loop}")
-        count = self.where(Compare(">=", name, Const(0)), chain)
+        count = self.where(Compare(">=", name, ZERO), chain)
         exact = outside.exact and trips is not None
         if trips is not None:
-            zero = Binary("max", Const(0), trips)
+            zero = Binary("max", ZERO, trips)
             most = self.where(Compare("<=", name, zero), chain)
             if most is None:
                 exact = False
             else:
                 count = count.intersect(most)
-        import islpy as isl
-
         points = outside.points.add_dims(isl.dim_type.set, 1).intersect(count)
         return Reached(points, exact)
 

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import islpy as isl
+
 from tidegate.index import evaluate
 from tidegate.verify.phase_model import Outside
 from tidegate.verify.phase_space import Space, context
@@ -50,7 +52,7 @@ def guess(
     values = sample(space, counted, known, rounds)
     steps = sorted(_steps(space, [*counted, *meeting], values), key=lambda each: each.moment)
     numbers = _Sample(steps).run()
-    return {each: _formula(space, each, numbers[each]) for each in counted}
+    return {each: _formula(each, numbers[each]) for each in counted}
 
 
 # --- a run --------------------------------------------------------------------------------------------------------
@@ -58,8 +60,6 @@ def guess(
 
 def sample(space: Space, statements: Sequence[ObjectUseAt], known: Any, rounds: int) -> dict[str, int]:
     """Parameters for which loops that count run some rounds."""
-    import islpy as isl
-
     found = known
     for each in statements:
         depth = each.domain.dim(isl.dim_type.set)
@@ -74,8 +74,6 @@ def sample(space: Space, statements: Sequence[ObjectUseAt], known: Any, rounds: 
 
 def _least(points: Any) -> dict[str, int]:
     """A point of a set of parameters with small values, one after the other."""
-    import islpy as isl
-
     count = points.dim(isl.dim_type.param)
     names = [points.get_dim_name(isl.dim_type.param, place) for place in range(count)]
     flat = points.move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, count) if count else points
@@ -90,8 +88,6 @@ def _least(points: Any) -> dict[str, int]:
 
 
 def _steps(space: Space, statements: Sequence[ObjectUseAt], values: Mapping[str, int]) -> list[Execution]:
-    import islpy as isl
-
     found: list[Execution] = []
     names = {param: values.get(param, 0) for param in space.params.values()}
     env = {what: names[param] for what, param in space.params.items() if isinstance(what, str)}
@@ -216,7 +212,7 @@ class _Sample:
 # --- formulas -----------------------------------------------------------------------------------------------------
 
 
-def _formula(space: Space, statement: ObjectUseAt, numbers: Numbers) -> str:
+def _formula(statement: ObjectUseAt, numbers: Numbers) -> str:
     if not numbers:
         return "1 = 0"
     depth = len(next(iter(numbers)))

@@ -1,14 +1,20 @@
 """What a proof over barrier objects is about.
 
-Needs   nothing but nodes and waves
-Gives   `Role`: waves that run the same nodes; `Moment`: where one is; `Outside`: why a program is none of those that
-        can be decided for all trips
+Needs   nodes and waves; for a pair that nothing orders a point where it meets
+Gives   `Role`: waves that run the same nodes; `Instant`: where one is; `Outside`: why a program is none of those that
+        can be decided for all trips; `ObjectProof`: what is shown, and what is left
 Keeps   frozen
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from tidegate.footprint.model import Touch
+from tidegate.verify.asked import Point
+from tidegate.verify.meet import Meet
+from tidegate.verify.model import Suspect
 
 
 class Outside(Exception):
@@ -37,3 +43,40 @@ class Instant:
     role: Role
     node: int
     end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoosePair:
+    """Two accesses that nothing orders, or that no fence between the proxies does."""
+
+    x: int
+    y: int
+    why: str
+    point: Point
+    within_a_wave: bool
+    exact: bool  # whether both are reached in all these iterations
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectProof:
+    """Every wait ends, for what it is meant for. `clashes`: what is unordered nevertheless."""
+
+    roles: tuple[Role, ...]
+    clashes: tuple[LoosePair, ...]
+    reporting: frozenset[int]  # copies that report to an object: these are asked about here, in one wave as well
+
+    def suspects(self, meet: Meet, is_exact: Callable[[Touch], bool]) -> Iterator[Suspect]:
+        """The clashes in the verifier's words. `is_exact`: whether nothing of an access was widened."""
+        origin = meet.flow.origin
+        for each in self.clashes:
+            touches = [meet.footprints.accesses[node] for node in (each.x, each.y)]
+            yield Suspect(
+                origin[each.x],
+                origin[each.y],
+                each.why,
+                each.within_a_wave,
+                (each.x, each.y),
+                meet.anywhere(touches[0]),
+                each.point,
+                each.exact and all(map(is_exact, touches)),
+            )

@@ -174,23 +174,23 @@ class _Obligations:
 
     def one_after_the_other(self) -> Iterator[str]:
         """All of a generation is over before anything of the next one begins."""
-        for one in (*self.arrivals, *self.copies):
-            for other in (*self.arrivals, *self.copies):
-                pairs = self.phase(one).apply_range(self.next).apply_range(self.phase(other).reverse())
-                if not pairs.is_empty() and not self.order.is_before(pairs, one, other):
-                    yield f"arrivals of one phase of {self.barrier} may come into the next one"
-                    return
+        if not all(map(self.is_over_before, (*self.arrivals, *self.copies))):
+            yield f"arrivals of one phase of {self.barrier} may come into the next one"
+
+    def is_over_before(self, other: ObjectUseAt) -> bool:
+        """Whether all of the generation before a statement's own is over when it begins."""
+        follows = self.next.apply_range(self.phase(other).reverse())
+        return all(
+            self.order.is_before(self.phase(one).apply_range(follows), one, other)
+            for one in (*self.arrivals, *self.copies)
+        )
 
     # --- 3 and 5: waits that miss nothing ---
 
     def no_miss_before(self) -> Iterator[str]:
         """A wait by parity begins when the generation before its own is over."""
-        for wait in self.waits if self.barrier.by_parity else ():
-            for one in (*self.arrivals, *self.copies):
-                pairs = self.phase(one).apply_range(self.next).apply_range(self.phase(wait).reverse())
-                if not pairs.is_empty() and not self.order.is_before(pairs, one, wait):
-                    yield f"a wait for {self.barrier} may begin while the phase before is not over, and pass too early"
-                    return
+        if self.barrier.by_parity and not all(map(self.is_over_before, self.waits)):
+            yield f"a wait for {self.barrier} may begin while the phase before is not over, and pass too early"
 
     def no_miss_behind(self) -> Iterator[str]:
         """It ends before the generation behind its own is over, if that ever is."""

@@ -161,6 +161,8 @@ class Precedence:
 
     def is_before(self, pairs: Any, one: ObjectUseAt, other: ObjectUseAt) -> bool:
         """Whether the first of each pair is over before the second. One wave needs no edge to itself."""
+        if pairs.is_empty():
+            return True
         first, second = Instant(one.role, one.node), Instant(other.role, other.node)
         if one.kind == COPIES:
             return bool(pairs.is_subset(self.landed_before(first, second)))

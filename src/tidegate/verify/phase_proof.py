@@ -12,24 +12,21 @@ keeps to the guess. No circle of waits means that somebody can always go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import islpy as isl
 
-from tidegate.footprint.model import Touch
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.language import ops
 from tidegate.verify.events import WORKGROUP, Event, LaneFence, Rules
 from tidegate.verify.meet import Meet
-from tidegate.verify.model import Suspect
 from tidegate.verify.parting import Parting
-from tidegate.verify.phase_accesses import Accesses, LoosePair
+from tidegate.verify.phase_accesses import Accesses
 from tidegate.verify.phase_domains import Domains
 from tidegate.verify.phase_generations import guess
 from tidegate.verify.phase_meetings import find_meetings
-from tidegate.verify.phase_model import Outside, Role
+from tidegate.verify.phase_model import ObjectProof, Outside
 from tidegate.verify.phase_obligations import find_broken
 from tidegate.verify.phase_order import in_memory, in_time
 from tidegate.verify.phase_relations import Relations
@@ -38,15 +35,6 @@ from tidegate.verify.phase_space import MAX_OPERATIONS, Space, context
 from tidegate.verify.phase_statements import ObjectUseAt, barriers_of, statements_of
 
 MOST_CLASHES = 250
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectProof:
-    """Every wait ends, for what it is meant for. `clashes`: what is unordered nevertheless."""
-
-    roles: tuple[Role, ...]
-    clashes: tuple[LoosePair, ...]
-    reporting: frozenset[int]  # copies that report to an object: these are asked about here, in one wave as well
 
 
 def prove(
@@ -96,23 +84,6 @@ def _come_with_all_lanes(statements: list[ObjectUseAt], parting: Parting) -> Non
     for each in statements:
         if each.node in parting.divided:
             raise Outside(f"some lanes of a wave come to {each.barrier} and others do not")
-
-
-def suspects_of(proof: ObjectProof, meet: Meet, is_exact: Callable[[Touch], bool]) -> Iterator[Suspect]:
-    """`is_exact`: whether nothing of an access was widened."""
-    origin = meet.flow.origin
-    for each in proof.clashes:
-        touches = [meet.footprints.accesses[node] for node in (each.x, each.y)]
-        yield Suspect(
-            origin[each.x],
-            origin[each.y],
-            each.why,
-            each.within_a_wave,
-            (each.x, each.y),
-            meet.anywhere(touches[0]),
-            each.point,
-            each.exact and all(map(is_exact, touches)),
-        )
 
 
 def fences_of(flow: Flow, events: Mapping[int, tuple[Event, ...]], rules: Rules) -> dict[int, tuple[Event, ...]]:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import islpy as isl
+
 from tidegate.footprint.model import Footprints
 from tidegate.graph.flow import Flow
 from tidegate.index import (
@@ -45,8 +47,6 @@ MAX_OPERATIONS = 30_000_000  # of isl, for one program: some seconds
 
 @cache
 def context() -> Any:
-    import islpy as isl
-
     return isl.Context()
 
 
@@ -91,15 +91,9 @@ class Space:
         if not isinstance(expr, Compare | Not | Logic) and all(self.is_fixed(each) for each in names(expr)):
             return Name(f"!{self.param(expr)}")
         match expr:
-            case Binary(op, left, right):
+            case Binary(op, left, right) | Compare(op, left, right) | Logic(op, left, right):
                 parts = (self.without_products(left), self.without_products(right))
-                made: Any = Binary(op, *parts) if None not in parts else None
-            case Compare(op, left, right):
-                parts = (self.without_products(left), self.without_products(right))
-                made = Compare(op, *parts) if None not in parts else None
-            case Logic(op, left, right):
-                parts = (self.without_products(left), self.without_products(right))
-                made = Logic(op, *parts) if None not in parts else None
+                made: Any = type(expr)(op, *parts) if None not in parts else None
             case Select(cond, then, otherwise):
                 three = (self.without_products(cond), self.without_products(then), self.without_products(otherwise))
                 made = Select(*three) if None not in three else None
@@ -114,10 +108,10 @@ class Space:
 
     # --- text ---
 
-    def text(self, chain: Sequence[int], extra: dict[str, str] | None = None) -> IslText:
+    def text(self, chain: Sequence[int]) -> IslText:
         """Writes conditions over the iterations of these loops."""
         own = {f"#{loop}": f"i{place}" for place, loop in enumerate(chain)}
-        return IslText(_Variables(self, {**own, **(extra or {})}))
+        return IslText(_Variables(self, own))
 
     def name(self, moment: Instant) -> str:
         return f"r{moment.role.number}n{moment.node}e{moment.end}"
@@ -174,13 +168,9 @@ class Space:
     # --- sets ---
 
     def read_set(self, text: str) -> Any:
-        import islpy as isl
-
         return isl.Set.read_from_str(context(), self.head + text)
 
     def read_map(self, text: str) -> Any:
-        import islpy as isl
-
         return isl.Map.read_from_str(context(), self.head + text)
 
     def where(self, cond: Cond, chain: Sequence[int]) -> Any:
@@ -246,8 +236,6 @@ def union(parts: Iterable[Any]) -> Any:
 
 def several(parts: Iterable[Any]) -> Any:
     """One relation between several spaces."""
-    import islpy as isl
-
     found = isl.UnionMap.read_from_str(context(), "{ }")
     for each in parts:
         found = found.union(each if isinstance(each, isl.UnionMap) else isl.UnionMap.from_map(each))

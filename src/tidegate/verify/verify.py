@@ -32,8 +32,7 @@ from tidegate.verify.ground import Ground, Stretch
 from tidegate.verify.model import Suspect, Verification
 from tidegate.verify.parting import between
 from tidegate.verify.paths import WILD, Iterations
-from tidegate.verify.phase_model import Outside
-from tidegate.verify.phase_proof import ObjectProof, fences_of, prove, suspects_of
+from tidegate.verify.phase_model import ObjectProof, Outside
 from tidegate.verify.protocol import Protocol, find_protocol
 from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.searching import OneWrong, SearchMode, Unordered
@@ -158,6 +157,8 @@ class _Verifier:
         reasons = self.protocol.undecided
         if not self.protocol.beyond:
             return reasons
+        from tidegate.verify.phase_proof import fences_of, prove
+
         try:
             self.proof = prove(self.flow, self.meet, self.events, self.rules, self.parting)
         except Outside as why:
@@ -169,7 +170,7 @@ class _Verifier:
 
     def take_clashes(self) -> None:
         """What the proof of barrier objects leaves unordered."""
-        for each in suspects_of(self.proof, self.meet, self.is_exact) if self.proof is not None else ():
+        for each in self.proof.suspects(self.meet, self.is_exact) if self.proof is not None else ():
             if not self.witnesses:
                 raise OneWrong(each.x, each.y)
             self.suspects[each.x, each.y, each.within_a_wave] = each
