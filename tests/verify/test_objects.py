@@ -180,6 +180,16 @@ def test_a_wait_without_a_parity_is_for_an_arrival_of_its_own(monkeypatch: pytes
     assert verify(session.graph, session.target).is_proved
 
 
+def test_a_run_that_would_be_long_is_not_made(capfd: pytest.CaptureFixture[str]) -> None:
+    """It used to end in a callback of isl, which printed a traceback."""
+    text = to_tide(crossed())
+    assert "in 0 .. N" in text
+    (session,) = sessions_of(load_text(text.replace("in 0 .. N", "in 0 .. 1000000000"), "long.tide"), None)
+    found = verify(session.graph, session.target)
+    assert found.undecided == ("barrier objects: more rounds than are tried for a guess",)
+    assert capfd.readouterr().err == ""
+
+
 def test_waits_that_cross_are_seen_by_a_run() -> None:
     assert "a wait for `%here` never ends" in proof_of(crossed()).undecided[0]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import islpy as isl
@@ -104,11 +105,11 @@ def _steps(space: Space, statements: Sequence[ObjectUseAt], values: Mapping[str,
             points.append(
                 tuple(int(point.get_coordinate_val(isl.dim_type.set, place).to_python()) for place in range(count))
             )
-            if len(found) + len(points) > MOST_POINTS:
-                raise Outside("more rounds than are tried for a guess")
 
         if not domain.is_bounded():
             raise Outside(f"{each.barrier} is used in a loop whose end nobody knows")
+        if len(found) + _most_points(domain) > MOST_POINTS:
+            raise Outside("more rounds than are tried for a guess")
         domain.foreach_point(keep)
         chain = space.paths.around[each.node]
         for point in points:
@@ -116,6 +117,16 @@ def _steps(space: Space, statements: Sequence[ObjectUseAt], values: Mapping[str,
             parity = evaluate(each.parity, at) if each.parity is not None else 0
             found.append(Execution(space.at(each.role, each.node, point), each, point, evaluate(each.slot, at), parity))
     return found
+
+
+def _most_points(domain: Any) -> int:
+    """Of the box around a bounded set."""
+    if domain.is_empty():
+        return 0
+    extents = (
+        domain.dim_max_val(place).sub(domain.dim_min_val(place)) for place in range(domain.dim(isl.dim_type.set))
+    )
+    return prod(int(each.to_python()) + 1 for each in extents)
 
 
 # --- numbers ------------------------------------------------------------------------------------------------------
