@@ -307,7 +307,7 @@ class _Maker:
                 self.noise(1.0)
 
     def flag(self) -> Cond:
-        if all(value.name != "%f" for value in self.b.parts.get("free", ())):
+        if "%f" not in self.b.free:
             self.b.flag("%f")
         return Not(Flag("%f")) if self.chance(0.4) else Flag("%f")
 

@@ -402,7 +402,7 @@ class _Maker:
 
     def flag(self, name: str) -> Flag:
         """Declared when it is first used: each doubles the runs."""
-        if all(value.name != name for value in self.b.parts.get("free", ())):
+        if name not in self.b.free:
             self.b.flag(name)
         return Flag(name)
 

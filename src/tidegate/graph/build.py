@@ -21,7 +21,8 @@ from tidegate.collecting import no_collecting
 from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.graph.actions import Actions, label_of, role_of, work_of
-from tidegate.graph.drafts import Around, Drafts, Path
+from tidegate.graph.builder import GraphBuilder
+from tidegate.graph.drafts import Around, Draft, Path
 from tidegate.graph.lanes import tiles_with_own_maps
 from tidegate.graph.loops import DEFAULT_TRIPS
 from tidegate.graph.memory import issues_of
@@ -80,6 +81,7 @@ def _build(kernel: Kernel, target: Target) -> KernelGraph:
     lanes = {name for name, found in facts.variation.items() if found == Variation.DIVERGENT}
     buffers = {op.result.name for op in walk_ops(kernel.body) if isinstance(op, ops.Alloc)}
     builder = _Builder(
+        b=GraphBuilder(kernel.name, kernel.waves, target.name),
         kernel=kernel,
         target=target,
         facts=facts,
@@ -96,7 +98,8 @@ def _build(kernel: Kernel, target: Target) -> KernelGraph:
     top = Around(-1, 1.0, Variation.UNIFORM, header_conds(kernel))
     builder.block(kernel.body, (), top)
     builder.add(g.End(), (len(kernel.body.ops),), kernel.body.at, label="end", around=top)
-    return KernelGraph(kernel, builder.graph(), tuple(builder.paths))
+    builder.declare()
+    return KernelGraph(kernel, builder.b.graph(builder.loops), tuple(builder.b.places))
 
 
 def _tiles_in_indices(kernel: Kernel) -> set[str]:
@@ -122,41 +125,50 @@ def _carried_flags(kernel: Kernel) -> tuple[Value, ...]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Builder(Drafts):
+class _Builder:
+    b: GraphBuilder
     kernel: Kernel
     target: Target
     facts: Facts
     unknown: set[str]  # what has no one value in a wave: elements that serve as indices, numbers of lanes
     actions: Actions
     loops: list[g.Loop] = field(default_factory=list)
+    defined: dict[str, int] = field(default_factory=dict)  # value → the point that makes it
+    gone: Variation = Variation.UNIFORM  # who may have ended before the point at hand
 
-    def graph(self) -> g.SyncGraph:
-        kernel = self.kernel
-        layout = lay_out(kernel)
-        buffers, objects = [], []
+    def declare(self) -> None:
+        """Memory, barrier objects, sizes, and what is set from outside."""
+        b, kernel = self.b, self.kernel
+        offsets = lay_out(kernel).offsets
         for op in walk_ops(kernel.body):
             if isinstance(op, ops.Alloc) and isinstance(op.result.type, Lds):
                 type_ = op.result.type
-                buffers.append(g.Buffer(op.result.name, type_.slot_bytes, type_.slots, layout.offsets[op.result.name]))
+                b.buffer(op.result.name, type_.slot_bytes, type_.slots, offsets[op.result.name])
             elif isinstance(op, ops.NewBarrier) and isinstance(op.result.type, BarrierObject):
-                objects.append(g.Object(op.result.name, op.result.type, (), layout.offsets.get(op.result.name)))
-        return g.SyncGraph(
-            name=kernel.name,
-            target=self.target.name,
-            waves=kernel.waves,
-            points=tuple(draft.point() for draft in self.drafts),
-            programs=(g.Program(0, 0, kernel.waves),),
-            buffers=tuple(buffers),
-            loops=tuple(self.loops),
-            objects=tuple(objects),
-            sizes=kernel.sizes,
-            where=kernel.where,
-            grid=kernel.grid,
-            free=(
-                *(arg for arg in kernel.args if arg.type in (INDEX, FLAG)),
-                *_carried_flags(kernel),
-            ),
-        )
+                b.object(op.result.name, op.result.type, (), offsets.get(op.result.name))
+        b.parts.update(sizes=[*kernel.sizes], where=[*kernel.where], grid=[*kernel.grid])
+        for value in (*(arg for arg in kernel.args if arg.type in (INDEX, FLAG)), *_carried_flags(kernel)):
+            b.declare(value.name, value.type)
+
+    def add(
+        self,
+        action: g.Action,
+        path: Path,
+        at: Span,
+        *,
+        label: str,
+        around: Around,
+        role: str = "other",
+        issues: tuple[g.Issue, ...] = (),
+        uses: Iterable[str] = (),
+        insertable: bool = True,
+        work: g.Work = g.NO_WORK,
+    ) -> int:
+        """A point at a place of the kernel, with what surrounds it and the points whose values it uses."""
+        used = tuple(dict.fromkeys(self.defined[name] for name in uses if name in self.defined))
+        under = g.VARIATIONS[max(around.under, self.gone)]
+        point = Draft(action, [], label, role, issues, used, around.loop, around.weight, under, insertable, at, work)
+        return self.b.put(point, path)
 
     # --- operations ---
 
@@ -239,13 +251,11 @@ class _Builder(Drafts):
         end = (*path, 0, len(op.body.ops))
         uses = _operand_names(op.body.yields)
         latch = self.add(_assign(nexts), end, op.body.at, label="next", around=inside, uses=uses)
-        for before in self.pending:
-            self.drafts[before].successors.append(head)
-        self.drafts[head].uses = (enter, latch)
+        self.b.go_round(head, head)
+        self.b.points[head].uses = (enter, latch)
         if self.gone > gone:  # whoever ended in one trip is gone in the whole of the next
-            for draft in self.drafts[head:]:
-                draft.under = max(draft.under, self.gone)
-        self.pending = [head]
+            for point in self.b.points[head:]:
+                point.under = max(point.under, g.VARIATIONS[self.gone], key=g.VARIATIONS.index)
         self.rename(op.results, tuple(each.value for each in op.carried), path, op.at, around)
 
     def rename(
@@ -267,7 +277,7 @@ class _Builder(Drafts):
         branch = self.add(g.Branch(op.cond), path, op.at, label="conditional", around=around, uses=uses)
         ends: list[int] = []
         for arm in (0, 1):
-            self.pending = [branch]
+            self.b.open = [branch]
             ends += self.arm(op, arm, path, inside)
         self.join(ends, op.results, path, op.at, around)
 
@@ -280,15 +290,15 @@ class _Builder(Drafts):
             inside = replace(around, weight=around.weight / 2, under=Variation.DIVERGENT, lanes=lanes)
             choice = self.add(g.Branch(None), path, op.at, label=label, around=around, uses=uses, insertable=not arm)
             ends += self.arm(op, arm, path, inside)
-            self.pending = [*self.pending, choice]
-        joined = self.join(self.pending, op.results, path, op.at, around)
-        self.drafts[joined].uses = tuple(ends)
+            self.b.open = [*self.b.open, choice]
+        joined = self.join(self.b.open, op.results, path, op.at, around)
+        self.b.points[joined].uses = tuple(ends)
 
     def arm(self, op: ops.Conditional, arm: int, path: Path, inside: Around) -> list[int]:
         """One arm, up to the point at its end; an arm that always ends the wave has none."""
         block = (op.then, op.otherwise)[arm]
         self.block(block, (*path, arm), inside)
-        if not self.pending:
+        if not self.b.open:
             return []
         pairs = self.assigned(zip(op.results, block.yields, strict=False))
         action = _assign(pairs)
@@ -303,20 +313,20 @@ class _Builder(Drafts):
         for number, group in enumerate(op.groups):
             share = max(0, group.last - group.first) / self.kernel.waves
             inside = replace(around, weight=around.weight * share, under=max(around.under, Variation.PER_WAVE))
-            self.pending = [dispatch]
+            self.b.open = [dispatch]
             self.block(group.body, (*path, number), inside)
-            if self.pending:
+            if self.b.open:
                 end = (*path, number, len(group.body.ops))
                 ends.append(self.add(g.Compute(), end, group.at, label="group", around=inside))
         self.join([*ends, dispatch], (), path, op.at, around)
 
     def join(self, ends: list[int], results: tuple[Value, ...], path: Path, at: Span, around: Around) -> int:
         """Where arms meet; if none comes to its end, nothing follows."""
-        self.pending = ends
+        self.b.open = ends
         if not ends:
             return -1
         number = self.add(g.Compute(), _after(path), at, label="join", around=around, insertable=False)
-        self.drafts[number].uses = tuple(ends)
+        self.b.points[number].uses = tuple(ends)
         for value in results:
             self.defined[value.name] = number
         self.forget(results, _after(path), at, around)

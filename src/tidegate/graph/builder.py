@@ -1,8 +1,9 @@
-"""Graphs by hand: for front ends, tests, and cases that no kernel can say.
+"""Graphs in program order: for the kernel language, for readers of other programs, and for graphs by hand.
 
 Needs   calls in program order
-Gives   a checked `SyncGraph`
-Keeps   a point flows into the next one unless told otherwise; loops and weights are found from the edges
+Gives   a `SyncGraph`, and for each point the place before which an insertion goes, if the caller names it
+Keeps   a point flows into the next one unless told otherwise; `finish` checks the graph, and finds its loops and
+        weights from its edges; `graph` takes loops from a caller that knows them
 Cost    linear
 
     b = GraphBuilder("pipeline", waves=4)
@@ -16,18 +17,21 @@ Cost    linear
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.diag import BadInput
 from tidegate.graph import model as g
-from tidegate.graph.loops import with_loops
+from tidegate.graph.drafts import Draft
+from tidegate.graph.loops import DEFAULT_TRIPS, Nest, find_loops
 from tidegate.graph.wellformed import check_graph
 from tidegate.index import Binary, Compare, Cond, Const, Index, Name, count_trips
 from tidegate.language.ops import Size, Value
-from tidegate.language.types import FLAG, INDEX, BarrierObject
+from tidegate.language.types import FLAG, INDEX, BarrierObject, Type
+
+_ENDS = (g.End, g.Return)
 
 
 def to_index(item: Index | int) -> Index:
@@ -41,8 +45,10 @@ class GraphBuilder:
     name: str
     waves: int = 4
     target: str = ""
-    points: list[g.Point] = field(default_factory=list)
+    points: list[Draft] = field(default_factory=list)
+    places: list[Any] = field(default_factory=list)  # point → where in the source an insertion before it goes
     parts: dict[str, list[Any]] = field(default_factory=dict)
+    free: dict[str, Value] = field(default_factory=dict)  # names that may be anything
     counted: dict[int, g.Loop] = field(default_factory=dict)  # head → what is known of its loop
     open: list[int] = field(default_factory=list)  # points that flow into the next one
     lanes: str = ""  # of accesses that name no map from bytes to lanes
@@ -58,8 +64,12 @@ class GraphBuilder:
         self._part("maps", g.ThreadMap(name, starts))
         return name
 
-    def object(self, name: str, type_: BarrierObject, waves: tuple[int, ...] = ()) -> Value:
-        self._part("objects", g.Object(name, type_, waves))
+    @property
+    def buffers(self) -> dict[str, g.Buffer]:
+        return {each.name: each for each in self.parts.get("buffers", ())}
+
+    def object(self, name: str, type_: BarrierObject, waves: tuple[int, ...] = (), offset: int | None = None) -> Value:
+        self._part("objects", g.Object(name, type_, waves, offset))
         return Value(name, type_)
 
     def size(self, name: str, default: int, *where: Cond) -> Name:
@@ -68,13 +78,16 @@ class GraphBuilder:
             self._part("where", cond)
         return Name(name)
 
-    def flag(self, name: str) -> Value:
-        value = Value(name, FLAG)
-        self._part("free", value)
+    def declare(self, name: str, type_: Type) -> Value:
+        """A flag or a number that may be anything. It may be declared more than once."""
+        value = self.free[name] = Value(name, type_)
         return value
 
+    def flag(self, name: str) -> Value:
+        return self.declare(name, FLAG)
+
     def scalar(self, name: str) -> Name:
-        self._part("free", Value(name, INDEX))
+        self.declare(name, INDEX)
         return Name(name)
 
     def function(self, name: str, params: tuple[str, ...] = ()) -> None:
@@ -92,21 +105,23 @@ class GraphBuilder:
 
     # --- points ---
 
-    def add(self, action: g.Action, *successors: int, label: str = "", **facts: Any) -> int:
+    def add(self, action: g.Action, *successors: int, label: str = "", place: Any = None, **facts: Any) -> int:
         """A point. Without successors it flows into the next one that is added, or nowhere if it ends something."""
+        if self.lanes and isinstance(action, g.Access) and not action.lanes:
+            action = replace(action, lanes=self.lanes)
+        return self.put(Draft(action, [*successors], label, **facts), place)
+
+    def put(self, point: Draft, place: Any) -> int:
         number = len(self.points)
         for before in self.open:
-            self.edge(before, number)
-        if isinstance(action, g.Access) and not action.lanes:
-            action = replace(action, lanes=self.lanes)
-        self.points.append(g.Point(action, successors, label, **facts))
-        ends = isinstance(action, g.End | g.Return) or bool(successors)
-        self.open = [] if ends else [number]
+            self.points[before].successors.append(number)
+        self.points.append(point)
+        self.places.append(place)
+        self.open = [] if point.successors or isinstance(point.action, _ENDS) else [number]
         return number
 
     def edge(self, before: int, after: int) -> None:
-        point = self.points[before]
-        self.points[before] = replace(point, successors=(*point.successors, after))
+        self.points[before].successors.append(after)
 
     def access(
         self,
@@ -144,14 +159,22 @@ class GraphBuilder:
         low, high = to_index(lower), to_index(upper)
         self.add(g.Assign(((counter, low),)), label="iterate")
         head = self.add(g.Branch(Compare("<", Name(counter), high)), label="trip", insertable=False)
-        trips = count_trips(low, high, step)
-        known = g.Loop(head, -1, trips or 0, trips, 16.0 if trips is None else float(trips), counter, low, high, step)
-        self.counted[head] = known
+        self.count(head, counter, low, high, step)
         yield Name(counter)
         self.add(g.Assign(((counter, Binary("+", Name(counter), Const(step))),)), label="next")
+        self.go_round(head, head)
+
+    def count(self, head: int, counter: str, lower: Index, upper: Index, step: int) -> None:
+        """States what a loop counts, so that its trips are known."""
+        trips = count_trips(lower, upper, step)
+        expect = DEFAULT_TRIPS if trips is None else float(trips)
+        self.counted[head] = g.Loop(head, -1, trips or 0, trips, expect, counter, lower, upper, step)
+
+    def go_round(self, head: int, test: int) -> None:
+        """All that is open goes back to the head of a loop. What is added next follows its test."""
         for before in self.open:
             self.edge(before, head)
-        self.open = [head]
+        self.open = [test]
 
     @contextmanager
     def branch(self, cond: Cond | None) -> Iterator[_Arms]:
@@ -168,25 +191,40 @@ class GraphBuilder:
         """The graph; raises `BadInput` if it makes no sense."""
         if self.open:
             self.add(g.End(), label="end")
-        parts = {kind: tuple(found) for kind, found in self.parts.items()}
-        programs = parts.pop("programs", (g.Program(0, 0, self.waves),))
-        told: dict[str, Any] = {**parts, "lanes": self.wave_lanes}
-        graph = g.SyncGraph(self.name, self.target, self.waves, tuple(self.points), programs, **told)
+        graph = self.graph()
         findings = check_graph(graph)
         if findings:
             raise BadInput(*findings)
-        return self._with_trips(with_loops(graph))
+        entries = [each.entry for each in graph.programs] + [each.entry for each in graph.functions]
+        nest = find_loops([each.successors for each in self.points], entries)
+        return self.graph(self._with_trips(nest))
 
-    def _with_trips(self, graph: g.SyncGraph) -> g.SyncGraph:
-        """Loops that were opened by `loop` keep what is known of them; weights follow from their trips."""
+    def graph(self, loops: Iterable[g.Loop] = ()) -> g.SyncGraph:
+        """The graph as it stands, with the loops and weights that the caller has stated."""
+        parts: dict[str, Any] = {kind: tuple(found) for kind, found in self.parts.items()}
+        parts.setdefault("programs", (g.Program(0, 0, self.waves),))
+        return g.SyncGraph(
+            self.name,
+            self.target,
+            self.waves,
+            tuple(draft.point() for draft in self.points),
+            free=tuple(self.free.values()),
+            loops=tuple(loops),
+            lanes=self.wave_lanes,
+            **parts,
+        )
+
+    def _with_trips(self, nest: Nest) -> list[g.Loop]:
+        """Loops whose count was stated keep it; weights of points follow from the trips."""
         loops: list[g.Loop] = []
         weights: list[float] = []
-        for loop in graph.loops:
+        for loop in nest.loops:
             known = self.counted.get(loop.head)
             loops.append(replace(known, parent=loop.parent) if known and loop.reducible else loop)
             weights.append(loops[-1].expect * (weights[loop.parent] if loop.parent >= 0 else 1.0))
-        points = (replace(each, weight=weights[each.loop]) if each.loop >= 0 else each for each in graph.points)
-        return replace(graph, loops=tuple(loops), points=tuple(points))
+        for point, number in zip(self.points, nest.loop_of, strict=True):
+            point.loop, point.weight = number, weights[number] if number >= 0 else 1.0
+        return loops
 
 
 @dataclass(slots=True)

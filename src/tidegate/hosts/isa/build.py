@@ -22,12 +22,10 @@ from tidegate.language.ops import (
     ConditionalBarrier,
     Fence,
     Signal,
-    Value,
     Wait,
     WaitCount,
     WorkgroupBarrier,
 )
-from tidegate.language.types import INDEX
 from tidegate.targets import Target
 
 
@@ -77,14 +75,11 @@ class _Build:
             self.buffers[array.name] = name
             b.buffer(name, array.bytes)
         for name in sorted(self.explored.uses_free.difference(self.explored.names, MACHINE_NAMES)):
-            b.parts.setdefault("free", []).append(Value(name, INDEX))
+            b.scalar(name)
         for number, node in enumerate(self.explored.nodes):
             self.node(number, node)
         for point, place, number in self.fixes:
-            old = b.points[point]
-            successors = list(old.successors)
-            successors[place] = self.first[number]
-            b.points[point] = g.Point(old.action, tuple(successors), old.label, old.role, old.issues, at=old.at)
+            b.points[point].successors[place] = self.first[number]
         b.open = []
         return b.finish()
 
@@ -105,16 +100,10 @@ class _Build:
             for place, edge in enumerate(node.edges):
                 if edge.assigned:
                     b.open = []
-                    self.fix(branch, place, len(b.points))
+                    self.to_here(branch, place)
                     self.edge(edge)
                 else:
                     self.fixes.append((branch, place, edge.node))
-
-    def fix(self, point: int, place: int, successor: int) -> None:
-        old = self.builder.points[point]
-        successors = list(old.successors)
-        successors[place] = successor
-        self.builder.points[point] = g.Point(old.action, tuple(successors), old.label, at=old.at)
 
     def edge(self, edge: n.Edge) -> None:
         action: g.Action = g.Assign(edge.assigned) if edge.assigned else g.Compute()
@@ -145,10 +134,8 @@ class _Build:
         return "" if rest or not half else "low" if waves == low else "high" if waves == high else ""
 
     def to_here(self, point: int, place: int, where: int | None = None) -> None:
-        old = self.builder.points[point]
-        successors = list(old.successors)
-        successors[place] = len(self.builder.points) if where is None else where
-        self.builder.points[point] = replace(old, successors=tuple(successors))
+        here = len(self.builder.points) if where is None else where
+        self.builder.points[point].successors[place] = here
 
     def step(self, step: n.Step) -> None:
         b, label = self.builder, step.op.text.replace('"', "'")

@@ -63,7 +63,6 @@ class _Builder(Programs):
         # What may touch everything touches memory, also where nothing else is known to be any.
         if not self.b.parts.get("buffers") and any(isinstance(each.action, g.Unknown) for each in self.b.points):
             self.b.buffer("%shared_memory", max(self.ttgir.shared, 1))
-        self.b.parts["free"] = list(self.free.values())
         graph = self.b.finish()
         used = names_of(graph)
         graph = replace(graph, free=tuple(each for each in self.free.values() if each.name in used))

@@ -83,7 +83,7 @@ class State:
         self.depth = 0 if caller is None else 1  # loops around; a function may be called from one
         self.group = Group(0, ttgir.waves)
         self.objects: dict[str, Value] = {}
-        self.free: dict[str, Value] = caller.free if caller else {}
+        self.free: dict[str, Value] = self.b.free
         self.names: frozenset[str] = frozenset()  # scalars that the graph knows
         self.special: Operation | None = None  # where waves part
         self.captures: g.Ref | None = None  # what partitions capture lies there

@@ -79,7 +79,6 @@ class _Builder(Merging):
         self.region(root)
         if self.b.open or not self.b.points:
             self.add(g.End(), output_of(root), "end")
-        self.b.parts["free"] = list(self.free.values())
         said = (tuple(each) for each in (self.nodes, self.unclear, self.widened, self.unmodelled))
         return Built(self.b.finish(), *said)
 

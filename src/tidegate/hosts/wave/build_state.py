@@ -53,7 +53,7 @@ class State:
         self.unmodelled: list[Unclear] = []  # what the graph leaves out: nothing is proved of it
         self.views: dict[Any, View] = {}
         self.points: dict[Any, int] = {}  # node → its point
-        self.free: dict[str, Value] = {}
+        self.free: dict[str, Value] = self.b.free
         self.named: dict[Any, str] = {}  # numbers that the kernel is launched with → their names
         self.symbols: dict[str, str] = {f"$WG{number}": name for number, name in enumerate(WORKGROUP)}
         self.counters: dict[str, range] = {}  # of loops around that run a known number of times → their values
