@@ -187,6 +187,11 @@ class GraphBuilder:
         self.open = [*arms.ends, *self.open]
         self.add(g.Compute(), label="join", insertable=False)
 
+    def go_back(self, point: int) -> list[int]:
+        """What is added next follows an earlier point. Gives what was open until now."""
+        ends, self.open = self.open, [point]
+        return ends
+
     def finish(self) -> g.SyncGraph:
         """The graph; raises `BadInput` if it makes no sense."""
         if self.open:

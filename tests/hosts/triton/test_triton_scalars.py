@@ -12,10 +12,10 @@ pytest.importorskip("triton", reason="NOT TESTED: TTGIR in Triton's own syntax n
 
 from tidegate.assumptions import NO_OVERFLOW, UNIFORM
 from tidegate.diag import BadInput
-from tidegate.hosts.triton.build_state import State
+from tidegate.hosts.triton.build_facts import FunctionFacts
 from tidegate.hosts.triton.program import TritonProgram, programs_of
 from tidegate.hosts.triton.read import read_ttgir
-from tidegate.hosts.triton.spreads import Spread
+from tidegate.hosts.triton.spreads import Calls, Spread
 from tidegate.hosts.triton.widths import wrap, wrap_number
 from tidegate.index import Name, evaluate
 from tidegate.verify.verify import verify
@@ -314,7 +314,7 @@ def test_spreads_of_values() -> None:
         "%w = ttg.warp_id\n %v = rocdl.workitem.id.x : i32\n %f = rocdl.readfirstlane %v : i32\n"
         "%l = tt.load %p : !tt.ptr<i32>\n %sum = arith.addi %l, %f : i32\n %id = tt.get_program_id x : i32"
     )
-    spreads = State(made.ttgir, made.function, made.target).spreads
+    spreads = FunctionFacts(made.ttgir, made.function, Calls(made.ttgir.functions)).spreads
     names = {"%w": "WAVE", "%v": "LANE", "%f": "WAVE", "%l": "READ", "%sum": "WAVE", "%id": "SAME", "%n": "SAME"}
     assert {name: spreads.of(name).name for name in names} == names
     assert [each.under for each in Spread] == ["uniform", "uniform", "per_wave", "divergent"]

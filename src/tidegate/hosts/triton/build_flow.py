@@ -1,370 +1,222 @@
 """Loops, conditionals and blocks of TTGIR as edges between points.
 
 Needs   regions of the `scf` and `cf` dialects
-Gives   points in program order, with what is known of loops
-Keeps   values that a region hands on are assigned, all at once, where it ends
+Gives   points in program order, with what is known of loops; the edges that terminators make
+Keeps   a region may be left from several blocks, each of which gives its results
 Cost    linear in the operations
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable
 
 from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
-from tidegate.hosts.mlir.model import Block, Operation, Region, walk
-from tidegate.hosts.triton.build_blocks import EXPECTED_TRIPS, Blocks, Pair
-from tidegate.hosts.triton.effects import Effect
+from tidegate.hosts.mlir.model import Block, Operation, Region
+from tidegate.hosts.triton.build_descriptors import Descriptors
+from tidegate.hosts.triton.build_handing import Handing, Pair
+from tidegate.hosts.triton.build_points import Points
+from tidegate.hosts.triton.build_trips import counting_of, labels_in_loops, step_of
 from tidegate.hosts.triton.read import is_written
-from tidegate.hosts.triton.target import follows_marks
 from tidegate.hosts.triton.values import YIELDS, jumps, name_of
-from tidegate.hosts.triton.widths import width_of
-from tidegate.index import (
-    Binary,
-    Compare,
-    Const,
-    Flag,
-    Name,
-    constant,
-    count_trips,
-)
-from tidegate.language import ops
-from tidegate.language.ops import Value
-from tidegate.language.types import FLAG
+from tidegate.index import Binary, Compare, Const, Flag, Name
+
+Waiting = list[tuple[int, str]]  # points that flow into a block which may not be there yet
 
 
-class Flow(Blocks, ABC):
+class Flow:
+    """`build`: adds the points of one operation, whatever it is."""
+
+    def __init__(
+        self, points: Points, descriptors: Descriptors, handing: Handing, build: Callable[[Operation], None]
+    ) -> None:
+        self.points, self.descriptors, self.handing, self.build = points, descriptors, handing, build
+        self.facts, self.b = points.facts, points.b
+        self.labels: dict[str, list[str]] = {}  # of blocks → the names of their arguments
+        self.executed: Operation | None = None  # with a region of several blocks that is being built
+
+    # --- blocks ---
+
     def region(self, region: Region) -> None:
         """The blocks of a region: one after the other, or as their terminators say."""
         if len(region.blocks) == 1:
             self.block(region.blocks[0])
             return
-        again = _in_loops(region)
+        again = labels_in_loops(region)
         turns = [last.operands[0] for block in region.blocks if len((last := block.operations[-1]).successors) > 1]
-        self.labels.update((block.label, block.arguments) for block in region.blocks)
+        self.labels.update((block.label, [name for name, _ in block.arguments]) for block in region.blocks)
         for block in region.blocks[1:]:  # what is handed over later is known to be memory from the start
-            self.enter(block)
+            self.descriptors.enter(block.arguments)
         starts: dict[str, int] = {}
-        waiting: list[tuple[int, str]] = []
+        waiting: Waiting = []
         leaving: list[int] = []
         for number, block in enumerate(region.blocks):
             entered, self.b.open = ([] if number else self.b.open), []
-            starts[block.label] = len(self.b.points)
-            loop = self.counted_loop(block, region)
-            self.depth += block.label in again
-            with self.only_if(*(turns if number else ())):
-                if loop is None:
-                    self.add(g.Compute(), block.operations[0], "block", insertable=False)
-                    self.at = None  # the place before its first operation is still to come
-                    self.enter(block)
+            start = starts[block.label] = len(self.b.points)
+            self.descriptors.enter(block.arguments)
+            counting = counting_of(self.facts, block, region)
+            self.points.depth += block.label in again
+            with self.points.only_if(*(turns if number else ())):
+                if counting is None:
+                    self.points.add(g.Compute(), block.operations[0], "block", insertable=False)
+                    self.points.at = None  # the place before its first operation is still to come
                     self.block(block)
                 for each in entered:
-                    self.b.edge(each, starts[block.label])
-                leaving += self.leave(block, waiting, insertable=loop is None)
-            self.depth -= block.label in again
-            if loop is not None:
-                self.b.counted[starts[block.label]] = replace(loop, head=starts[block.label])
+                    self.b.edge(each, start)
+                leaving += self.leave(block, waiting, insertable=counting is None)
+            self.points.depth -= block.label in again
+            if counting is not None:
+                self.b.count(start, *counting)
         for point, label in waiting:
             self.b.edge(point, starts[label])
         self.b.open = leaving
 
     def block(self, block: Block) -> None:
         for op in block.operations:
-            self.operation(op)
+            self.build(op)
 
-    def operation(self, op: Operation) -> None:
-        match op.name:
-            case "scf.for":
-                self.loop(op)
-            case "scf.while":
-                self.while_loop(op)
-            case "scf.if":
-                self.conditional(op)
-            case "scf.execute_region":
-                self.execute(op)
-            case "scf.index_switch":
-                self.switch(op)
-            case "ttg.warp_specialize":
-                self.specialize(op)
-            case "scf.yield" | "scf.condition" | "cf.br" | "cf.cond_br" | "ttg.warp_yield" | "ttg.warp_return":
-                pass
-            case "tt.return":
-                self.add(g.End() if self.frame is None else g.Return(), op, "return")
-            case "tt.call":
-                self.call(op)
-            case _ if any(map(self.does_something, inside(op))):
-                self.unknown.append(op)  # nobody knows when its regions are run, or how often
-                self.add(g.Unknown(()), op)
-            case _:
-                self.carried_out(op)
+    def leave(self, block: Block, waiting: Waiting, *, insertable: bool) -> list[int]:
+        """The edges that a terminator makes; gives the points from which the region is left."""
+        last = block.operations[-1]
+        targets = list(jumps(last))
+        if last.successors and not targets:
+            message = f"`{last.name}` jumps to other blocks in a way that Tidegate does not know"
+            raise BadInput(Finding("TG005", message, (Label(last.at),)))
+        if not targets:
+            if last.name in YIELDS and self.executed is not None:
+                self.handing.end_region(self.executed, last)
+            ends, self.b.open = self.b.open, []
+            return ends
+        if len(targets) == 1:
+            self.jump(last, *targets[0], waiting)
+            return []
+        facts = {} if insertable else {"insertable": False}
+        cond = self.facts.values.cond(last.operands[0])
+        test = self.points.fork(last.operands[:1], cond, last, "branch", **facts)
+        for label, given in targets:
+            self.b.open = [test]
+            with self.points.only_if(last.operands[0]):
+                self.points.add(g.Compute(), last, "arm", insertable=False)
+                self.jump(last, label, given, waiting)
+        return []
 
-    def carried_out(self, op: Operation) -> None:
-        """An operation without regions. Generic text may say anything: what does not fit is a mistake in it."""
-        try:
-            self.step(op)
-        except (IndexError, KeyError, ValueError, AssertionError) as error:
-            message = f"`{op.name}` does not have the operands, attributes and types that it should have"
-            raise BadInput(Finding("TG005", message, (Label(op.at),))) from error
+    def jump(self, op: Operation, label: str, given: tuple[str, ...], waiting: Waiting) -> None:
+        """Arguments of a block take their values, all at once, on the way to it."""
+        pairs = self.handing.pairs(zip(self.labels[label], given, strict=False))
+        if pairs:
+            self.points.add(g.Assign(pairs), op, "jump")
+        self.handing.part(op, self.labels[label])
+        waiting += [(point, label) for point in self.b.open]
+        self.b.open = []
 
-    def step(self, op: Operation) -> None:
-        effect = self.effect(op)
-        self.havoc(op)
-        if effect.before:
-            self.meet(op)
-        self.what_it_does(op, effect)
-        if effect.forwards:
-            self.forward(op)
-        if effect.after:
-            self.meet(op)
-
-    def what_it_does(self, op: Operation, effect: Effect) -> None:
-        laid_out = op.integer("allocation.offset") is not None and not effect.alloc
-        if laid_out and not effect.scratch:  # nobody has described what it does there, whatever else it does
-            self.scratch(op, effect)
-        if effect.alloc:
-            self.alloc(op)
-        elif effect.free:
-            self.dealloc(op)
-        elif effect.view:
-            self.view(op, effect)
-        elif op.name == "arith.select" and op.operands[1] in self.views:
-            self.select(op)
-        elif effect.mbarrier and self.is_apart(op.operands):  # nobody knows who arrives where
-            self.unknown.append(op)
-            self.add(g.Unknown(()), op)
-        elif effect.mbarrier:
-            self.mbarrier(op, effect)
-        elif effect.barrier:
-            self.barrier(op, effect)
-        elif effect.commit and not op.results and not follows_marks(self.ttgir.gpu):
-            self.unknown.append(op)  # a mark of LLVM, which Triton's waits know nothing of here
-            self.add(g.Unknown(()), op)
-        elif effect.commit:
-            self.sync(ops.CommitGroup(), op, issues=(g.Issue(effect.commit, 1, 1),))
-            self.pending.clear()
-        elif effect.wait:
-            self.wait(op, effect)
-        elif effect.fence:
-            self.sync(ops.Fence(effect.fence), op)
-        elif effect.schedule:
-            self.sync(ops.SchedulingBarrier(), op)
-        elif effect.priority:
-            self.sync(ops.SetWavePrio(op.integer(effect.priority) or 0), op)
-        elif effect.memory:
-            self.accesses(op, effect)
-        elif effect.scratch and laid_out:
-            self.scratch(op, effect)
-        elif effect.scratch and not self.needs_no_scratch(op):
-            self.unknown.append(op)
-            self.add(g.Unknown(()), op)
-        elif effect.release or effect.acquire:
-            self.ordered(op, effect)
-        elif self.touches_memory(op):
-            self.anything(op)
-        elif effect.role:
-            self.add(g.Compute(), op, role=effect.role)
+    # --- loops ---
 
     def loop(self, op: Operation) -> None:
         block = op.regions[0].blocks[0]
         (counter, _), carried = block.arguments[0], block.arguments[1:]
-        lower, upper = (self.values.index(each) for each in op.operands[:2])
-        by = self.step_of(op)
+        values = self.facts.values
+        lower, upper = (values.index(each) for each in op.operands[:2])
+        by = step_of(self.facts, op)
         name, names = name_of(counter), [each for each, _ in carried]
-        inits, yielded = op.operands[3:], block.operations[-1].operands
-        self.carry(carried, inits)
-        pairs = self.pairs(zip(names, inits, strict=True))
+        self.descriptors.carry(carried, op.operands[3:])
+        first: tuple[Pair, ...] = ((name, lower),) if by else ()
+        self.handing.assign(op, "loop", names, op.operands[3:], first)
         if by:
-            self.add(g.Assign(((name, lower), *pairs)), op, "loop")
-        else:
-            self.add(g.Assign(pairs) if pairs else g.Compute(), op, "loop")
-        self.part(op, names)
-        if by:
-            head = test = self.add(g.Branch(Compare("<", Name(name), upper)), op, "trip", insertable=False)
-            trips = count_trips(lower, upper, by)
-            expect = EXPECTED_TRIPS if trips is None else float(trips)
-            self.b.counted[head] = g.Loop(head, -1, trips or 0, trips, expect, name, lower, upper, by)
+            head = test = self.points.add(g.Branch(Compare("<", Name(name), upper)), op, "trip", insertable=False)
+            self.b.count(head, name, lower, upper, by)
         else:
             head, test = self.uncounted(op, name)
-        with self.only_if(*op.operands[:3]):
-            self.depth += 1
+        with self.points.only_if(*op.operands[:3]):
+            self.points.depth += 1
             self.block(block)
-            self.depth -= 1
+            self.points.depth -= 1
             last = block.operations[-1]
-            nexts = self.pairs(zip(names, yielded, strict=True))
-            if by:
-                nexts = ((name, Binary("+", Name(name), Const(by))), *nexts)
-            self.add(g.Assign(nexts) if nexts else g.Compute(), last, "next")
-            self.part(last, names)
-        for point in self.b.open:
-            self.b.edge(point, head)
-        self.b.open = [test]
-        self.results_of(op, tuple(names))
-
-    def step_of(self, op: Operation) -> int:
-        """The step of a loop whose trips can be counted; 0 if they cannot, or not alike in all waves.
-
-        The bound is compared as a signed number, or `unsignedCmp`. A step that is negative or not known may wrap.
-        """
-        lower, upper, step = op.operands[:3]
-        by = constant(self.values.index(step))
-        bits = width_of(op.operand_types[0])
-        room = self.has_room(bits, self.values.ranges.bounds(upper)[1], by or 0)
-        signed = op.attribute("unsignedCmp") in (None, "false") or all(
-            map(self.values.ranges.is_natural, (lower, upper))
-        )
-        counted = by is not None and by > 0 and room and signed and not self.is_apart(op.operands[:3])
-        return by if counted and by is not None else 0
+            following: tuple[Pair, ...] = ((name, Binary("+", Name(name), Const(by))),) if by else ()
+            self.handing.assign(last, "next", names, last.operands, following)
+        self.b.go_round(head, test)
+        self.handing.results_of(op, names)
 
     def uncounted(self, op: Operation, counter: str) -> tuple[int, int]:
         """The head and the test of a loop that runs as often as it does, with a counter that may be any number."""
-        agree = not self.is_apart(op.operands[:3])
+        agree = not self.facts.is_apart(op.operands[:3])
         head = len(self.b.points)
-        if counter in self.names:
-            self.add(g.Havoc((counter,), agree), op, "head", insertable=False)
-        if agree and self.under != "divergent":
-            return head, self.add(g.Branch(None), op, "trip", insertable=False)
-        goes_on = f"{counter}.goes_on"
-        self.free[goes_on] = Value(goes_on, FLAG)
-        self.add(g.Havoc((goes_on,), agree), op, "head", insertable=False)
-        return head, self.add(g.Branch(Flag(goes_on)), op, "trip", insertable=False)
-
-    def carry(self, carried: tuple[tuple[str, str], ...], inits: tuple[str, ...]) -> None:
-        """Descriptors that loops carry are places with a name of their own."""
-        for (name, type_), init in zip(carried, inits, strict=True):
-            found = self.handed_on(name, type_)
-            if found is not None and init in self.views:
-                self.views[name] = found
-
-    def results_of(self, op: Operation, given: tuple[str, ...]) -> None:
-        """After a region its results are what its arguments hold, or what it hands on."""
-        pairs: list[Pair] = []
-        for result, value in zip(op.results, given, strict=False):
-            if value in self.views:
-                view = self.views[value]
-                self.views[result] = replace(view, place=g.Ref(name_of(result)), is_buffer=False)
-                pairs.append((name_of(result), view.place))
-            elif self.is_carried(result):
-                pairs.append((name_of(result), self.values.index(value)))
-        if pairs:
-            self.add(g.Assign(tuple(pairs)), op, "after", insertable=False)
-        self.part(op, op.results)
+        if counter in self.facts.names:
+            self.points.add(g.Havoc((counter,), agree), op, "head", insertable=False)
+        if agree and self.points.under != "divergent":
+            return head, self.points.add(g.Branch(None), op, "trip", insertable=False)
+        goes_on = self.b.flag(f"{counter}.goes_on").name
+        self.points.add(g.Havoc((goes_on,), agree), op, "head", insertable=False)
+        return head, self.points.add(g.Branch(Flag(goes_on)), op, "trip", insertable=False)
 
     def while_loop(self, op: Operation) -> None:
         before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
-        self.carry(before.arguments, op.operands)
-        pairs = self.pairs(zip((name for name, _ in before.arguments), op.operands, strict=True))
-        self.add(g.Assign(pairs) if pairs else g.Compute(), op, "loop")
-        self.part(op, (name for name, _ in before.arguments))
-        self.depth += 1
-        condition = before.operations[-1]
-        plain = not any(map(self.does_something, before.operations[:-1]))  # then the test is the head of the loop
+        carried, taken = ([name for name, _ in block.arguments] for block in (before, after))
+        condition, last = before.operations[-1], after.operations[-1]
+        self.descriptors.carry(before.arguments, op.operands)
+        self.handing.assign(op, "loop", carried, op.operands)
+        self.points.depth += 1
+        plain = not any(map(self.facts.does_something, before.operations[:-1]))  # then the test is the head of the loop
         head = len(self.b.points)
         if not plain:
-            with self.only_if(condition.operands[0]):
-                self.add(g.Compute(), op, "head", insertable=False)
+            with self.points.only_if(condition.operands[0]):
+                self.points.add(g.Compute(), op, "head", insertable=False)
                 self.block(before)
-        self.carry(after.arguments, condition.operands[1:])
-        cond = self.values.cond(condition.operands[0])
-        insertable = not plain and is_written(self.ttgir, condition)
-        test = self.fork(condition.operands[:1], cond, condition, "trip", insertable=insertable)
-        with self.only_if(condition.operands[0]):
-            self.add(g.Compute(), op, "body", insertable=False)
-            pairs = self.pairs(zip((name for name, _ in after.arguments), condition.operands[1:], strict=True))
+        self.descriptors.carry(after.arguments, condition.operands[1:])
+        cond = self.facts.values.cond(condition.operands[0])
+        insertable = not plain and is_written(self.facts.ttgir, condition)
+        test = self.points.fork(condition.operands[:1], cond, condition, "trip", insertable=insertable)
+        with self.points.only_if(condition.operands[0]):
+            self.points.add(g.Compute(), op, "body", insertable=False)
+            pairs = self.handing.pairs(zip(taken, condition.operands[1:], strict=True))
             if pairs:
-                self.add(g.Assign(pairs), op, "body", insertable=False)
-            self.part(op, (name for name, _ in after.arguments))
+                self.points.add(g.Assign(pairs), op, "body", insertable=False)
+            self.handing.part(op, taken)
             self.block(after)
-            last = after.operations[-1]
-            nexts = self.pairs(zip((name for name, _ in before.arguments), last.operands, strict=True))
-            self.add(g.Assign(nexts) if nexts else g.Compute(), last, "next")
-            self.part(last, (name for name, _ in before.arguments))
-        self.depth -= 1
-        for point in self.b.open:
-            self.b.edge(point, head)
-        self.b.open = [test]
-        self.results_of(op, condition.operands[1:])
+            self.handing.assign(last, "next", carried, last.operands)
+        self.points.depth -= 1
+        self.b.go_round(head, test)
+        self.handing.results_of(op, condition.operands[1:])
+
+    # --- one region of several ---
 
     def conditional(self, op: Operation) -> None:
-        branch = self.fork(op.operands[:1], self.values.cond(op.operands[0]), op, "if")
+        branch = self.points.fork(op.operands[:1], self.facts.values.cond(op.operands[0]), op, "if")
         ends: list[int] = []
-        with self.only_if(op.operands[0]):
+        with self.points.only_if(op.operands[0]):
             for region in (*op.regions, *([Region()] * (2 - len(op.regions)))):
                 self.b.open = [branch]
                 ends += self.arm(op, region)
-        self.join(op, ends)
+        self.handing.join(op, ends)
 
     def switch(self, op: Operation) -> None:
-        """One region of several: each number in turn is compared, and the first region is for all others."""
+        """Each number in turn is compared, and the first region is for all others."""
         default, *regions = op.regions
-        number, ends = self.values.index(op.operands[0]), []
+        number, ends = self.facts.values.index(op.operands[0]), []
         for case, region in zip(op.integers("cases"), regions, strict=True):
-            branch = self.fork(op.operands[:1], Compare("==", number, Const(case)), op, "if")
-            with self.only_if(op.operands[0]):
+            branch = self.points.fork(op.operands[:1], Compare("==", number, Const(case)), op, "if")
+            with self.points.only_if(op.operands[0]):
                 ends += self.arm(op, region)
             self.b.open = [branch]
-        with self.only_if(op.operands[0]):
+        with self.points.only_if(op.operands[0]):
             ends += self.arm(op, default)
-        self.join(op, ends)
+        self.handing.join(op, ends)
 
     def arm(self, op: Operation, region: Region) -> list[int]:
-        """One of several regions; gives the points from which it is left."""
-        self.add(g.Compute(), op, "arm", insertable=False)
+        """Gives the points from which the region is left."""
+        self.points.add(g.Compute(), op, "arm", insertable=False)
         if region.blocks:
             self.region(region)
-            self.hand_on(op, region.blocks[-1].operations[-1])
+            self.handing.end_region(op, region.blocks[-1].operations[-1])
         return self.b.open
-
-    def join(self, op: Operation, ends: list[int]) -> None:
-        """The ways that a region may be left meet."""
-        self.b.open = ends
-        self.add(g.Compute(), op, "join", insertable=False)
-        blocks = [block for region in op.regions for block in region.blocks]
-        arms = [last.operands for block in blocks if (last := block.operations[-1]).name in YIELDS]
-        for number, (result, type_) in enumerate(zip(op.results, op.result_types, strict=True)):
-            found = self.handed_on(result, type_)
-            if found is not None and all(arm[number] in self.views for arm in arms):
-                self.views[result] = replace(found, start=None)
 
     def execute(self, op: Operation) -> None:
         """A region that is run once. Of several blocks more than one may end it, each with results of its own."""
         region = op.regions[0]
         if len(region.blocks) == 1:
             self.region(region)
-            self.results_of(op, region.blocks[0].operations[-1].operands)
+            self.handing.results_of(op, region.blocks[0].operations[-1].operands)
             return
         around, self.executed = self.executed, op
         self.region(region)
         self.executed = around
-        self.join(op, self.b.open)
-
-    @abstractmethod
-    def specialize(self, op: Operation) -> None:
-        """Waves part."""
-
-    @abstractmethod
-    def call(self, op: Operation) -> None:
-        """Another function."""
-
-
-def inside(op: Operation) -> Iterator[Operation]:
-    """The operations in the regions of one."""
-    return (each for each in walk(op) if each is not op)
-
-
-def _in_loops(region: Region) -> set[str]:
-    """The blocks that control may come back to."""
-    following = {block.label: {label for label, _ in jumps(block.operations[-1])} for block in region.blocks}
-    found: set[str] = set()
-    for label in following:
-        seen: set[str] = set()
-        todo = list(following[label])
-        while todo:
-            each = todo.pop()
-            if each not in seen:
-                seen.add(each)
-                todo += following.get(each, ())
-        if label in seen:
-            found.add(label)
-    return found
+        self.handing.join(op, self.b.open)

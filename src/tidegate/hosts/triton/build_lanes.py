@@ -13,70 +13,71 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidegate.hosts.mlir.model import Operation, walk
-from tidegate.hosts.triton.build_objects import Objects
+from tidegate.hosts.triton.build_facts import FunctionFacts
 from tidegate.hosts.triton.layouts import Encoding, is_warp_private, lanes_keep_to_themselves
 
 Held = tuple[Encoding, tuple[int, ...]]  # who holds what of a shape
 Apart = Callable[[Encoding, Encoding, tuple[int, ...]], bool]
 
 
-class Lanes(Objects):
-    """Knows through which memory waves exchange something."""
+def find_exchanged(facts: FunctionFacts, in_order: bool) -> frozenset[str]:
+    """Allocations of which each access counts as one of all waves.
 
-    def find_lanes(self) -> None:
-        """Fills `exchanged`: allocations of which each access counts as one of all waves."""
-        self.exchanged: frozenset[str] = frozenset()
-        if self.target.lds.in_order and not self.may_be_coarse():
-            return
-        allocs = {op.result: op for op in walk(self.function) if self.effect(op).alloc}
-        held: dict[str, list[Held | None]] = {result: [] for result in allocs}
-        for op in walk(self.function):
-            for value, who in self.holders(op):
-                for base in self.bases(value, frozenset()):
-                    if base in held:
-                        held[base].append(who)
-        # What a wave does to shared memory may happen in its order, whatever the lane: then waves are enough.
-        apart = is_warp_private if self.target.lds.in_order else lanes_keep_to_themselves
-        self.exchanged = frozenset(result for result in allocs if not _is_apart(held[result], apart))
-        if not self.target.lds.in_order:
-            spans = [span for op in walk(self.function) if (span := self.span(op)) is not None]
-            self.exchanged |= {
-                result for result, op in allocs.items() if sum(_meet(self.span(op), each) for each in spans) > 1
-            }
+    `in_order`: what a wave does to shared memory happens in its order, whatever the lane. Then waves are enough.
+    """
+    if in_order and not _may_be_coarse(facts):
+        return frozenset()
+    allocs = {op.result: op for op in walk(facts.function) if facts.effect(op).alloc}
+    held: dict[str, list[Held | None]] = {result: [] for result in allocs}
+    for op in walk(facts.function):
+        for value, who in _holders(facts, op):
+            for base in facts.bases(value):
+                if base in held:
+                    held[base].append(who)
+    apart = is_warp_private if in_order else lanes_keep_to_themselves
+    exchanged = frozenset(result for result in allocs if not _is_apart(held[result], apart))
+    if in_order:
+        return exchanged
+    spans = [span for op in walk(facts.function) if (span := _span(facts, op)) is not None]
+    return exchanged | {
+        result for result, op in allocs.items() if sum(_meet(_span(facts, op), each) for each in spans) > 1
+    }
 
-    def may_be_coarse(self) -> bool:
-        """Whether it is enough to know that waves exchange something: for barriers that all of them will meet at."""
-        if self.ttgir.is_fine or not self.ttgir.is_open:
-            return False
-        return not any(self.effect(op).barrier == "conditional" for op in walk(self.function))
 
-    def is_exchanged(self, value: str) -> bool:
-        return not self.exchanged.isdisjoint(self.bases(value, frozenset()))
+def _may_be_coarse(facts: FunctionFacts) -> bool:
+    """Whether it is enough to know that waves exchange something: for barriers that all of them will meet at."""
+    if facts.ttgir.is_fine or not facts.ttgir.is_open:
+        return False
+    return not any(facts.effect(op).barrier == "conditional" for op in walk(facts.function))
 
-    def holders(self, op: Operation) -> Iterator[tuple[str, Held | None]]:
-        """The descriptors that an operation touches, with who holds what; None: nobody knows, or not lane by lane."""
-        effect = self.effect(op)
-        touched = [value for value, type_ in zip(op.operands, op.operand_types, strict=False) if self.is_memory(type_)]
-        if effect.alloc and op.operands:
-            touched = [op.result]
-        elif effect.alloc or effect.view or effect.free or effect.mbarrier or not op.name or op.regions:
-            return
-        texts = op.result_types if effect.layout == "result" else op.operand_types
-        tensor = next((found for text in texts if (found := self.types.tensor(text)) is not None), None)
-        plain = effect.layout in ("operand", "result") and tensor is not None and tensor.encoding is not None
-        for value in touched:
-            yield value, (tensor.encoding, tensor.shape) if plain and tensor and tensor.encoding else None
 
-    def span(self, op: Operation) -> tuple[int, int] | None:
-        """The bytes that belong to an operation: an allocation, or scratch."""
-        offset = op.integer("allocation.offset")
-        if offset is None:
-            return None
-        size = op.integer("allocation.size")
-        if size is None and op.results:
-            type_ = self.types.memdesc(op.result_types[0])
-            size = type_.all_bytes if type_ is not None else None
-        return (offset, offset + size) if size is not None else (offset, max(self.ttgir.shared, offset + 1))
+def _holders(facts: FunctionFacts, op: Operation) -> Iterator[tuple[str, Held | None]]:
+    """The descriptors that an operation touches, with who holds what; None: nobody knows, or not lane by lane."""
+    effect = facts.effect(op)
+    touched = [
+        value for value, type_ in zip(op.operands, op.operand_types, strict=False) if facts.types.is_memory(type_)
+    ]
+    if effect.alloc and op.operands:
+        touched = [op.result]
+    elif effect.alloc or effect.view or effect.free or effect.mbarrier or not op.name or op.regions:
+        return
+    texts = op.result_types if effect.layout == "result" else op.operand_types
+    tensor = next((found for text in texts if (found := facts.types.tensor(text)) is not None), None)
+    plain = effect.layout in ("operand", "result") and tensor is not None and tensor.encoding is not None
+    for value in touched:
+        yield value, (tensor.encoding, tensor.shape) if plain and tensor and tensor.encoding else None
+
+
+def _span(facts: FunctionFacts, op: Operation) -> tuple[int, int] | None:
+    """The bytes that belong to an operation: an allocation, or scratch."""
+    offset = op.integer("allocation.offset")
+    if offset is None:
+        return None
+    size = op.integer("allocation.size")
+    if size is None and op.results:
+        type_ = facts.types.memdesc(op.result_types[0])
+        size = type_.all_bytes if type_ is not None else None
+    return (offset, offset + size) if size is not None else (offset, max(facts.ttgir.shared, offset + 1))
 
 
 def _is_apart(held: list[Held | None], apart: Apart) -> bool:

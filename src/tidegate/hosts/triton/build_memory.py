@@ -13,8 +13,10 @@ from typing import Any
 
 from tidegate.graph import model as g
 from tidegate.hosts.mlir.model import Operation, walk
-from tidegate.hosts.triton.build_lanes import Lanes
-from tidegate.hosts.triton.build_objects import bytes_of
+from tidegate.hosts.triton.build_descriptors import Descriptors
+from tidegate.hosts.triton.build_lanes import find_exchanged
+from tidegate.hosts.triton.build_objects import Objects, bytes_of
+from tidegate.hosts.triton.build_points import Points
 from tidegate.hosts.triton.effects import Effect
 from tidegate.hosts.triton.layout_lanes import lanes_of
 from tidegate.hosts.triton.layouts import Encoding
@@ -29,62 +31,67 @@ OPERATORS = {1: "and", 2: "or", 3: "xor", 4: "add", 5: "fadd", 6: "max", 7: "min
 FETCHING = ("", "exch")  # what is left depends on who comes last, also where nothing takes what was there before
 
 
-class Memory(Lanes):
+class Memory:
+    """`in_order`: what a wave does to shared memory happens in its order."""
+
+    def __init__(self, points: Points, descriptors: Descriptors, objects: Objects, in_order: bool) -> None:
+        self.points, self.descriptors, self.objects = points, descriptors, objects
+        self.facts, self.views = points.facts, descriptors.views
+        self.exchanged = find_exchanged(self.facts, in_order)
+
+    # --- descriptors ---
+
     def alloc(self, op: Operation) -> None:
-        type_ = self.types.memdesc(op.result_types[0])
+        type_ = self.facts.types.memdesc(op.result_types[0])
         if type_ is None:
-            self.unknown.append(op)
-            self.add(g.Unknown(()), op)
+            self.points.unknown(op)
             return
         if not type_.is_shared:
             return
         name = name_of(op.result)
-        if op.result in self.objects:
+        if op.result in self.descriptors.objects:
             self.views[op.result] = View(g.Ref(name), (0,) * type_.rank, type_, True)
             if op.operands:
-                self.access(op, "write", op.result, self.effect(op), None, ())
+                self.access(op, "write", op.result, self.facts.effect(op), None, ())
             return
         offset = op.integer("allocation.offset")
         if not type_.is_known:  # from there on all of it, and any part of it is all of it
-            rest = max(type_.all_bytes, self.ttgir.shared - (offset or 0))
-            place = self.own_memory(name, rest, 1, offset)
+            rest = max(type_.all_bytes, self.facts.ttgir.shared - (offset or 0))
+            place = self.descriptors.own_memory(name, rest, 1, offset)
             self.views[op.result] = View(place, None, type_, opaque=rest)
         else:
             # The padding behind the last slot may be another's.
             whole = not self.has_plain_slots(op) or type_.all_bytes != type_.slot_bytes * type_.slots
             slots, bytes_ = (1, type_.all_bytes) if whole else (type_.slots, type_.slot_bytes)
-            place = self.own_memory(name, bytes_, slots, offset)
-            self.views[op.result] = View(place, (0,) * type_.rank, type_, slots > 1 and self.frame is None)
-        if self.frame is None:
+            place = self.descriptors.own_memory(name, bytes_, slots, offset)
+            self.views[op.result] = View(place, (0,) * type_.rank, type_, slots > 1 and self.facts.frame is None)
+        if self.facts.frame is None:
             # Without a `local_dealloc` memory lives as long as it is used, and Triton gives it to others behind that.
-            freed = any(each.name == "ttg.local_dealloc" and op.result in each.operands for each in walk(self.function))
-            self.add(g.Alloc(name) if freed else g.Compute(), op)
+            freed = any(
+                each.name == "ttg.local_dealloc" and op.result in each.operands for each in walk(self.facts.function)
+            )
+            self.points.add(g.Alloc(name) if freed else g.Compute(), op)
         if op.operands:
-            self.access(op, "write", op.result, self.effect(op), None, ())
+            self.access(op, "write", op.result, self.facts.effect(op), None, ())
 
     def has_plain_slots(self, op: Operation) -> bool:
         """Whether all who use an allocation take one slot of it, so that slots can be told apart by number."""
         allowed = ("ttg.memdesc_index", "ttg.local_dealloc", "scf.for", "scf.yield", "ttg.warp_specialize.partitions")
-        users = [each for each in walk(self.function) if op.result in each.operands]
+        users = [each for each in walk(self.facts.function) if op.result in each.operands]
         return all(each.name in allowed for each in users)
 
     def dealloc(self, op: Operation) -> None:
         view = self.views.get(op.operands[0])
-        if view is not None and view.place.base in {each.name for each in self.b.parts.get("buffers", ())}:
-            self.add(g.Free(view.place.base), op)
-
-    def parameter(self, name: str, type_: MemDesc) -> None:
-        """A descriptor that comes from outside: it may be any memory, and is taken for memory of its own."""
-        buffer = self.b.buffer(name_of(name), type_.slot_bytes, type_.slots)
-        self.views[name] = View(g.Ref(buffer), (0,) * type_.rank, type_, type_.slots > 1)
+        if view is not None and view.place.base in self.points.b.buffers:
+            self.points.add(g.Free(view.place.base), op)
 
     def view(self, op: Operation, effect: Effect) -> None:
         source = self.views.get(op.operands[0])
-        type_ = self.types.memdesc(op.result_types[0])
+        type_ = self.facts.types.memdesc(op.result_types[0])
         if source is None or type_ is None:
             return
         if effect.view == "index":
-            self.views[op.result] = index_view(source, self.values.index(op.operands[1]), type_)
+            self.views[op.result] = index_view(source, self.facts.values.index(op.operands[1]), type_)
         elif effect.view == "subslice":
             self.views[op.result] = subslice_view(source, op.integers("offsets"), type_)
         else:
@@ -93,10 +100,10 @@ class Memory(Lanes):
     def select(self, op: Operation) -> None:
         then, otherwise = self.views.get(op.operands[1]), self.views.get(op.operands[2])
         if then is None or otherwise is None or then.opaque or otherwise.opaque:
-            self.anything(op)
+            self.descriptors.anything(op)
             return
-        both = g.Either(self.values.cond(op.operands[0]), then.place, otherwise.place)
-        self.add(g.Assign(((name_of(op.result), both),)), op)
+        both = g.Either(self.facts.values.cond(op.operands[0]), then.place, otherwise.place)
+        self.points.add(g.Assign(((name_of(op.result), both),)), op)
         start = then.start if then.start == otherwise.start else None
         self.views[op.result] = View(g.Ref(name_of(op.result)), start, then.type)
 
@@ -106,16 +113,18 @@ class Memory(Lanes):
             if value in self.views:
                 self.views[result] = self.views[value]
 
+    # --- accesses ---
+
     def accesses(self, op: Operation, effect: Effect) -> None:
-        descriptors = self.descriptors(op)
+        descriptors = self.facts.descriptors(op)
         told = next((v for v, what in zip(descriptors, effect.memory, strict=False) if what == "barrier"), None)
         known = all(value in self.views for value in descriptors)
-        told_to_nobody = told is not None and not self.is_object(told)
+        told_to_nobody = told is not None and not self.objects.is_object(told)
         if not known or told_to_nobody or len(descriptors) > len(effect.memory) or "unknown" in effect.memory:
-            self.anything(op)
+            self.descriptors.anything(op)
             return
         if told is not None:  # any wave may issue a part of the copy, and whoever does relies on the barrier
-            self.add(self.at_barrier(self.views[told], "read"), op)
+            self.points.add(self.objects.at_barrier(self.views[told], "read"), op)
         touched = [pair for pair in zip(descriptors, effect.memory, strict=False) if pair[1] not in ("barrier", "view")]
         for place, (value, what) in enumerate(touched):
             self.access(op, what, value, effect, told, self.issues(op, effect, place == 0))
@@ -128,21 +137,23 @@ class Memory(Lanes):
         """
         if effect.queue == "async":
             return (g.Issue(effect.queue, 0, 0),)
-        may_be_skipped = effect.queue != "wgmma" and self.is_masked(op)  # a product's flag is no mask: it adds or not
+        may_be_skipped = effect.queue != "wgmma" and self.facts.is_masked(
+            op
+        )  # a product's flag is no mask: it adds or not
         return (g.Issue(effect.queue, int(is_first and not may_be_skipped), 1),)
 
     def access(
         self, op: Operation, what: str, value: str, effect: Effect, told: str | None, issues: tuple[g.Issue, ...]
     ) -> None:
-        view = self.memory_of(self.views[value])
+        view = self.objects.memory_of(self.views[value])
         type_ = self.type_of(op, value)
         later = bool(effect.queue or told) and (not effect.only_if or bool(op.integer(effect.only_if)))
-        alone, apart = effect.by == "one", self.is_apart((value,))
+        alone, apart = effect.by == "one", self.facts.is_apart((value,))
         scattered = effect.layout == "scattered"
-        by_all = scattered or self.is_exchanged(value)
+        by_all = scattered or not self.exchanged.isdisjoint(self.facts.bases(value))
         register = None if by_all else self.register_layout(op, effect)
-        foot = footprint(view, type_, register, by_all, Owner(self.group.count, self.group.first))
-        if self.is_masked(op):
+        foot = footprint(view, type_, register, by_all, Owner(self.points.group.count, self.points.group.first))
+        if self.facts.is_masked(op):
             foot = g.Footprint(foot.place, foot.extents, foot.width, True)
         operator = OPERATORS.get(op.integer("atomic_rmw_op") or 0, "")
         action = g.Access(
@@ -151,8 +162,8 @@ class Memory(Lanes):
             later,
             effect.proxy,
             operator=operator if what == "atomic" else "",
-            fetches=what == "atomic" and (operator in FETCHING or self.is_used(op)),
-            mbarrier=self.barrier_ref(told) if told is not None else None,
+            fetches=what == "atomic" and (operator in FETCHING or self.facts.is_used(op)),
+            mbarrier=self.objects.barrier_ref(told) if told is not None else None,
             as_one=not alone and not apart,  # waves at different places may meet in one execution
             element=type_.element if what == "atomic" and type_.element in DTYPES else "",
             lanes="" if apart else self.lanes_name(op, view, type_, effect, by_all),
@@ -162,19 +173,19 @@ class Memory(Lanes):
             "issues": issues if later and effect.queue else (),
         }
         if alone:
-            self.by_one(op, action, **facts)
+            self.points.by_one(op, action, **facts)
         elif self.stores_itself(op, effect):
-            self.pending.append(self.copy_or_store(op, action, **facts))
+            self.objects.pending.append(self.copy_or_store(op, action, **facts))
         else:
-            number = self.add(action, op, **facts)
+            number = self.points.add(action, op, **facts)
             if effect.queue == "async":
-                self.pending.append(number)
+                self.objects.pending.append(number)
             if effect.queue == "tdm" and told is not None:
-                self.arrive_when_done(op, told, bytes_of(foot))
+                self.objects.arrive_when_done(op, told, bytes_of(foot))
 
     def stores_itself(self, op: Operation, effect: Effect) -> bool:
         """Whether a copy stores elements whose mask is off as a store of its own."""
-        given = effect.stores and self.ttgir.gpu.backend == "hip" and op.segments[effect.stores :]
+        given = effect.stores and self.facts.ttgir.gpu.backend == "hip" and op.segments[effect.stores :]
         return bool(given and given[0])
 
     def copy_or_store(self, op: Operation, copy: g.Access, **facts: Any) -> int:
@@ -184,23 +195,18 @@ class Memory(Lanes):
         (test_triton_believed: `test_what_a_masked_copy_stores_itself`).
         """
         store = replace(copy, is_async=False, proxy="generic", mbarrier=None, lanes="")
-        test = self.add(g.Branch(None), op, "other")
-        number = self.add(copy, op, **facts)
-        done, self.b.open = self.b.open, [test]
-        self.add(store, op, role="local_write")
-        self.b.open = [*done, *self.b.open]
-        self.add(g.Compute(), op, "copied", insertable=False)
+        test = self.points.add(g.Branch(None), op, "other")
+        number = self.points.add(copy, op, **facts)
+        done = self.points.b.go_back(test)
+        self.points.add(store, op, role="local_write")
+        self.points.b.open = [*done, *self.points.b.open]
+        self.points.add(g.Compute(), op, "copied", insertable=False)
         return number
-
-    def is_used(self, op: Operation) -> bool:
-        """Whether anything takes what an operation makes."""
-        made = set(op.results)
-        return any(not made.isdisjoint(each.operands) for each in walk(self.function))
 
     def lanes_name(self, op: Operation, view: View, type_: MemDesc, effect: Effect, by_all: bool) -> str:
         """The name of the map from bytes to lanes; where the bytes of all waves count, it is another one."""
         plain = effect.own_lanes and view.start is not None and not view.opaque and type_.slots == 1
-        if effect.queue and self.ttgir.gpu.backend == "hip" and not counts_instructions(self.ttgir.gpu):
+        if effect.queue and self.facts.ttgir.gpu.backend == "hip" and not counts_instructions(self.facts.ttgir.gpu):
             # Lane i of a load to LDS writes the i-th piece behind M0, whatever lane holds the pointer: for a swizzle
             # Triton moves pointers between lanes. GPUs with a counter for such copies take an address of each lane.
             return ""
@@ -213,9 +219,9 @@ class Memory(Lanes):
             view.type.encoding,
             view.type.allocated[-view.type.rank :],
             type_.bits,
-            self.ttgir.gpu.backend,
+            self.facts.ttgir.gpu.backend,
             start=view.start if view.start is not None and any(view.start) else None,
-            first_wave=self.group.first,
+            first_wave=self.points.group.first,
             lane_by_lane=bool(effect.queue),
         )
         return f"{found} of all waves" if found and by_all else found
@@ -225,17 +231,12 @@ class Memory(Lanes):
             text = op.result_types[0]
         else:
             text = op.operand_types[op.operands.index(value)]
-        found = self.types.memdesc(text)
+        found = self.facts.types.memdesc(text)
         assert found is not None
         return found
 
     def register_layout(self, op: Operation, effect: Effect) -> Encoding | None:
         """The encoding that says which warp touches which bytes."""
         texts = op.result_types if effect.layout == "result" else op.operand_types
-        found = next((tensor for text in texts if (tensor := self.types.tensor(text)) is not None), None)
+        found = next((tensor for text in texts if (tensor := self.facts.types.tensor(text)) is not None), None)
         return None if found is None else found.encoding
-
-    def is_masked(self, op: Operation) -> bool:
-        """Whether a mask may leave some bytes untouched."""
-        tensors = (self.types.tensor(type_) for type_ in op.operand_types)
-        return "i1" in op.operand_types or any(each is not None and each.element == "i1" for each in tensors)
