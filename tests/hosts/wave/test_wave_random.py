@@ -295,7 +295,7 @@ def take_turns_always(monkeypatch: pytest.MonkeyPatch) -> None:
         for turn in self.values.turns[node]:
             starts = dict(zip(self.values.carried[node], initial_values(node), strict=False))
             for number, each in enumerate(turn):
-                view = self.view(starts[each])
+                view = self.buffers.view(starts[each])
                 if view is not None and view.slot == Const(number):
                     slot = Binary("mod", add(Name(counter), Const(number)), Const(len(turn)))
                     self.views[each] = replace(view, slot=slot, turns=True)

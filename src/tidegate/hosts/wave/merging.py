@@ -13,17 +13,21 @@ Cost    linear in the points of a stretch of straight code
 
 from __future__ import annotations
 
-from abc import ABC
 from dataclasses import replace
 from typing import Any
 
 from tidegate.graph import model as g
-from tidegate.hosts.wave.build_flow import Flow
+from tidegate.hosts.wave.build_buffers import Buffers
+from tidegate.hosts.wave.build_points import TracePoints
 from tidegate.hosts.wave.values import Bases
 from tidegate.index import Const, constant
 
 
-class Merging(Flow, ABC):
+class Merging:
+    def __init__(self, points: TracePoints, buffers: Buffers) -> None:
+        self.points, self.buffers = points, buffers
+        self.bases_at: dict[int, Bases] = {}  # accesses → the allocations that they may touch
+
     def taken_in(self, node: Any, bases: Bases, action: g.Access, issues: tuple[g.Issue, ...]) -> bool:
         """Whether an access becomes part of one just before it, which does the same to the same memory.
 
@@ -31,33 +35,32 @@ class Merging(Flow, ABC):
         So no two accesses of such a stretch may need an order between them: where two do, `apart` ends the stretch, and
         what comes later is not taken in across that place.
         """
-        points = self.b.points
+        points, merging = self.points.b.points, self.buffers.merging
         if self.apart(bases, action):
-            self.stretch_from = len(points)
+            self.points.stretch_from = len(points)
             return False
-        for number in range(len(points) - 1, self.stretch_from - 1, -1):
+        for number in range(len(points) - 1, self.points.stretch_from - 1, -1):
             point = points[number]
             other = point.action
-            if isinstance(other, g.Compute) and bases <= self.merging:
+            if isinstance(other, g.Compute) and bases <= merging:
                 continue
             if not isinstance(other, g.Access) or (other.effect, other.is_async) != (action.effect, action.is_async):
                 return False
             if _same_place(other, action):
-                both = _joined(other, action) if bases <= self.merging else action if action == other else None
+                both = _joined(other, action) if bases <= merging else action if action == other else None
                 if both is None:
                     return False
                 if issues and point.issues:
                     one, more = issues[0], point.issues[0]
                     issues = (g.Issue(more.counter, more.least + one.least, more.most + one.most),)
                 if both is not other or issues != point.issues:
-                    points[number] = replace(point, action=both, issues=issues)
-                for between in range(number + 1, len(points)):
-                    if points[between].insertable:
-                        points[between] = replace(points[between], insertable=False)
-                self.points[node] = number
+                    point.action, point.issues = both, issues
+                for between in points[number + 1 :]:
+                    between.insertable = False
+                self.points.of[node] = number
                 self.bases_at[number] |= bases  # of buffers that are numbered through, it now touches both
                 return True
-            if bases & self.bases_at[number] or self.shared & bases:
+            if bases & self.bases_at[number] or self.buffers.shared & bases:
                 return False
         return False
 
@@ -68,12 +71,12 @@ class Merging(Flow, ABC):
         """
         if action.effect == "read":
             return False
-        known = bases.isdisjoint(self.shared) and all(each in self.parts.counts for each in bases)
-        for number in range(len(self.b.points) - 1, self.stretch_from - 1, -1):
-            other = self.b.points[number].action
+        known = bases.isdisjoint(self.buffers.shared) and all(each in self.buffers.parts.counts for each in bases)
+        for number in range(len(self.points.b.points) - 1, self.points.stretch_from - 1, -1):
+            other = self.points.b.points[number].action
             if not isinstance(other, g.Access) or other.effect == "read":
                 continue
-            if self.shared & bases and self.shared & self.bases_at[number]:
+            if self.buffers.shared & bases and self.buffers.shared & self.bases_at[number]:
                 return True
             if bases & self.bases_at[number] and not (known and _is_disjoint(other, action)):
                 return True

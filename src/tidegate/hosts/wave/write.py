@@ -24,7 +24,7 @@ from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan, Reorder
 from tidegate.hosts.wave.build import Built
-from tidegate.hosts.wave.build_state import WORKGROUP_BARRIER
+from tidegate.hosts.wave.build_sync import WORKGROUP_BARRIER
 from tidegate.hosts.wave.nodes import op_of, span_of
 from tidegate.language import ops
 from tidegate.targets import Target
