@@ -164,6 +164,13 @@ class GraphBuilder:
         self.add(g.Assign(((counter, Binary("+", Name(counter), Const(step))),)), label="next")
         self.go_round(head, head)
 
+    @contextmanager
+    def other_way(self, point: int) -> Iterator[None]:
+        """What is added inside follows an earlier point. Behind it, both ways are open."""
+        ends, self.open = self.open, [point]
+        yield
+        self.open = [*ends, *self.open]
+
     def count(self, head: int, counter: str, lower: Index, upper: Index, step: int) -> None:
         """States what a loop counts, so that its trips are known."""
         trips = count_trips(lower, upper, step)
@@ -186,11 +193,6 @@ class GraphBuilder:
             arms.otherwise()
         self.open = [*arms.ends, *self.open]
         self.add(g.Compute(), label="join", insertable=False)
-
-    def go_back(self, point: int) -> list[int]:
-        """What is added next follows an earlier point. Gives what was open until now."""
-        ends, self.open = self.open, [point]
-        return ends
 
     def finish(self) -> g.SyncGraph:
         """The graph; raises `BadInput` if it makes no sense."""

@@ -197,9 +197,8 @@ class Memory:
         store = replace(copy, is_async=False, proxy="generic", mbarrier=None, lanes="")
         test = self.points.add(g.Branch(None), op, "other")
         number = self.points.add(copy, op, **facts)
-        done = self.points.b.go_back(test)
-        self.points.add(store, op, role="local_write")
-        self.points.b.open = [*done, *self.points.b.open]
+        with self.points.b.other_way(test):
+            self.points.add(store, op, role="local_write")
         self.points.add(g.Compute(), op, "copied", insertable=False)
         return number
 

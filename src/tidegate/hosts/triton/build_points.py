@@ -107,9 +107,8 @@ class Points:
         first = self.fork(self.facts.predicates(op), cond, op, "elect")
         under, self.under = self.under, "per_wave"
         self.add(action, op, **facts)
-        done = self.b.go_back(first)
-        self.add(g.Compute(), op, "others", insertable=False)
-        self.b.open = [*done, *self.b.open]
+        with self.b.other_way(first):
+            self.add(g.Compute(), op, "others", insertable=False)
         self.under = under
         self.add(g.Compute(), op, "elected", insertable=False)
 
@@ -122,9 +121,8 @@ class Points:
         test = self.fork(given, predicate, op, "if")
         with self.only_if(*given):
             self.add(action, op, **facts)
-            done = self.b.go_back(test)
-            self.add(g.Compute(), op, "not", insertable=False)
-        self.b.open = [*done, *self.b.open]
+            with self.b.other_way(test):
+                self.add(g.Compute(), op, "not", insertable=False)
         self.add(g.Compute(), op, "then", insertable=False)
 
     # --- who meets ---

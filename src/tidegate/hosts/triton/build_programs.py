@@ -9,6 +9,7 @@ Cost    linear in the operations
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 from tidegate.graph import model as g
 from tidegate.hosts.mlir.model import Operation, Region, walk
@@ -97,16 +98,11 @@ class Programs:
         self.points.add(g.Compute(), op, "workers", insertable=False)
         self.points.meet_all(op)
         partitions = op.regions[1].blocks[0].operations[0]  # takes the values that all partitions capture
-        counts = op.integers("partitionNumWarps")
-        ranges, first = [], self.facts.ttgir.waves
-        for count in counts:
-            ranges.append((first, first + count))
-            first += count
-        choose = (
-            self.points.add(g.Dispatch(tuple(ranges[:-1])), op, "partitions", insertable=False)
-            if len(ranges) > 1
-            else None
-        )
+        firsts = [*accumulate(op.integers("partitionNumWarps"), initial=self.facts.ttgir.waves)]
+        ranges = [*pairwise(firsts)]
+        choose = None
+        if len(ranges) > 1:
+            choose = self.points.add(g.Dispatch(tuple(ranges[:-1])), op, "partitions", insertable=False)
         ends: list[int] = []
         for (low, high), region in zip(ranges, partitions.regions, strict=False):
             if choose is not None:

@@ -197,10 +197,9 @@ class Flow:
         with self.symbols.in_region():
             self.region(graph)
         self.points.add(g.Compute(), output_of(graph), "arm")
-        done = self.b.go_back(branch)
-        self.points.add(g.Compute(), node, "not", insertable=False)
+        with self.b.other_way(branch):
+            self.points.add(g.Compute(), node, "not", insertable=False)
         self.points.under = around
-        self.b.open = [*done, *self.b.open]
         self.points.add(g.Compute(), node, "join", insertable=False)
 
     def condition(self, node: Any, condition: Any, table: list[bool] | None) -> tuple[Cond | None, str]:
