@@ -392,7 +392,7 @@ def test_without_the_store_of_an_allocation_nothing_was_found(monkeypatch: pytes
     real = build_memory.Memory.alloc
 
     def forgetful(self: Any, op: Operation) -> None:
-        real(self, replace(op, operands=()) if op.result in self.objects else op)
+        real(self, replace(op, operands=()) if op.result in self.descriptors.objects else op)
 
     monkeypatch.setattr(build_memory.Memory, "alloc", forgetful)
     assert found_in(with_barrier(WITH + INIT), tmp_path) == []
