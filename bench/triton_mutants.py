@@ -34,7 +34,17 @@ from oracles.triton_kernels.texts import TEXTS, pairs, synchronized_text_of
 from tidegate.diag import BadInput, Finding
 from tidegate.graph import model as g
 from tidegate.hosts.triton import libtriton
-from tidegate.hosts.triton.effects import NOTHING, effects
+from tidegate.hosts.triton.effects import (
+    NOTHING,
+    Allocates,
+    Commits,
+    Fences,
+    Meets,
+    Touches,
+    UsesObject,
+    WaitsFor,
+    effects,
+)
 from tidegate.hosts.triton.program import programs_of
 from tidegate.hosts.triton.read import read_ttgir
 from tidegate.simulate.judge import Judgement, Limits, judge
@@ -78,9 +88,9 @@ class Line:
     @property
     def acts(self) -> bool:
         """Whether it accesses shared memory, or orders what does."""
-        does = effects().get(self.name, NOTHING)
-        told = does.barrier or does.wait or does.commit or does.fence or does.mbarrier
-        return bool(told or does.memory or (does.alloc and self.operands) or "allocation.offset" in self.text)
+        does = effects().get(self.name, NOTHING).does
+        acts = isinstance(does, Meets | WaitsFor | Commits | Fences | UsesObject | Touches)
+        return acts or (isinstance(does, Allocates) and bool(self.operands)) or "allocation.offset" in self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +194,12 @@ def added(lines: list[str], ops: list[Line], rng: random.Random) -> str | None:
 
 
 def count(lines: list[str], ops: list[Line], rng: random.Random) -> str | None:
-    can = [each for each in ops if each.name in effects() and effects()[each.name].wait and each.name.count("_")]
-    can = [each for each in can if re.search(rf"\b{effects()[each.name].count} = \d+", each.text)]
+    waits = {name: row.does for name, row in effects().items() if isinstance(row.does, WaitsFor) and "_" in name}
+    can = [each for each in ops if each.name in waits and re.search(rf"\b{waits[each.name].count} = \d+", each.text)]
     if not can:
         return None
     one = rng.choice(can)
-    key = effects()[one.name].count
+    key = waits[one.name].count
     match = re.search(rf"\b{key} = (\d+)", one.text)
     assert match is not None
     old = int(match[1])

@@ -24,7 +24,7 @@ from tidegate.graph import model as g
 from tidegate.graph.parse import parse_graph
 from tidegate.graph.show import show_graph
 from tidegate.hosts.triton import libtriton
-from tidegate.hosts.triton.effects import _effect, effects
+from tidegate.hosts.triton.effects import UsesScratch, _effect, effects
 from tidegate.hosts.triton.program import programs_of
 from tidegate.hosts.triton.read import read_ttgir
 from tidegate.language import ops
@@ -285,6 +285,9 @@ def test_a_row_that_says_something_unknown_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=f"effects.toml: `ttg.x` says `{word}`, which is unknown"):
             _effect("ttg.x", row)
+    for together in ({"barrier": "local", "queue": "async"}, {"view": "same", "count": "num"}, {"layout": "operand"}):
+        with pytest.raises(ValueError, match=r"effects\.toml: `ttg\.x` says what does not go together"):
+            _effect("ttg.x", together)
 
 
 # --- memory of an operation's own ---------------------------------------------------------------------------------
@@ -736,5 +739,7 @@ def test_a_wrong_row_is_noticed(
 ) -> None:
     wanted = " ".join(word for word in compiled(source(), "sm_80").split() if word != "atomic")
     assert graphed(source()) == wanted
-    monkeypatch.setitem(effects(), name, replace(effects()[name], **change))
+    row = effects()[name]
+    assert isinstance(row.does, UsesScratch)
+    monkeypatch.setitem(effects(), name, replace(row, does=replace(row.does, **change)))
     assert graphed(source()) != wanted

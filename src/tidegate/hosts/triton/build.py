@@ -34,7 +34,21 @@ from tidegate.hosts.triton.build_points import Collected, Points
 from tidegate.hosts.triton.build_programs import Programs
 from tidegate.hosts.triton.build_sync import Synchronization
 from tidegate.hosts.triton.build_waits import Waits
-from tidegate.hosts.triton.effects import Effect
+from tidegate.hosts.triton.effects import (
+    Allocates,
+    Commits,
+    Effect,
+    Fences,
+    Frees,
+    Meets,
+    Prioritizes,
+    Schedules,
+    Touches,
+    UsesObject,
+    UsesScratch,
+    Views,
+    WaitsFor,
+)
 from tidegate.hosts.triton.read import Ttgir
 from tidegate.hosts.triton.spreads import Calls
 from tidegate.hosts.triton.target import follows_marks
@@ -168,50 +182,43 @@ class _FunctionBuilder:
             raise BadInput(Finding("TG005", message, (Label(op.at),))) from error
 
     def what_it_does(self, op: Operation, effect: Effect) -> None:
-        """The first row that fits takes the operation."""
-        points = self.points
-        laid_out = op.integer("allocation.offset") is not None and not effect.alloc
-        if laid_out and not effect.scratch:  # nobody has described what it does there, whatever else it does
-            self.synchronization.scratch(op, effect)
-        if effect.alloc:
-            self.memory.alloc(op)
-        elif effect.free:
-            self.memory.dealloc(op)
-        elif effect.view:
-            self.memory.view(op, effect)
-        elif op.name == "arith.select" and op.operands[1] in self.descriptors.views:
-            self.memory.select(op)
-        elif effect.mbarrier and self.facts.is_apart(op.operands):  # nobody knows who arrives where
-            points.unknown(op)
-        elif effect.mbarrier:
-            self.objects.mbarrier(op, effect)
-        elif effect.barrier:
-            self.synchronization.barrier(op, effect)
-        elif effect.commit and not op.results and not follows_marks(self.facts.ttgir.gpu):
-            points.unknown(op)  # a mark of LLVM, which Triton's waits know nothing of here
-        elif effect.commit:
-            points.sync(ops.CommitGroup(), op, issues=(g.Issue(effect.commit, 1, 1),))
-            self.objects.pending.clear()
-        elif effect.wait:
-            self.waits.wait(op, effect)
-        elif effect.fence:
-            points.sync(ops.Fence(effect.fence), op)
-        elif effect.schedule:
-            points.sync(ops.SchedulingBarrier(), op)
-        elif effect.priority:
-            points.sync(ops.SetWavePrio(op.integer(effect.priority) or 0), op)
-        elif effect.memory:
-            self.memory.accesses(op, effect)
-        elif effect.scratch and laid_out:
-            self.synchronization.scratch(op, effect)
-        elif effect.scratch and not self.synchronization.needs_no_scratch(op):
-            points.unknown(op)
-        elif effect.release or effect.acquire:
-            self.synchronization.ordered(op, effect)
-        elif self.facts.touches_memory(op):
-            self.descriptors.anything(op)
-        elif effect.role:
-            points.add(g.Compute(), op, role=effect.role)
+        points, does = self.points, effect.does
+        if op.integer("allocation.offset") is not None and not isinstance(does, Allocates | UsesScratch):
+            self.synchronization.scratch(op, None)  # whatever else it does
+        match does:
+            case Allocates():
+                self.memory.alloc(op, does)
+            case Frees():
+                self.memory.dealloc(op)
+            case Views():
+                self.memory.view(op, does)
+            case UsesObject():
+                self.objects.mbarrier(op, does)
+            case Meets():
+                self.synchronization.barrier(op, does)
+            case Commits() if not op.results and not follows_marks(self.facts.ttgir.gpu):
+                points.unknown(op)  # a mark of LLVM, which Triton's waits know nothing of here
+            case Commits(queue):
+                points.sync(ops.CommitGroup(), op, issues=(g.Issue(queue, 1, 1),))
+                self.objects.pending.clear()
+            case WaitsFor():
+                self.waits.wait(op, does)
+            case Fences(order):
+                points.sync(ops.Fence(order), op)
+            case Schedules():
+                points.sync(ops.SchedulingBarrier(), op)
+            case Prioritizes(attribute):
+                points.sync(ops.SetWavePrio(op.integer(attribute) or 0), op)
+            case Touches():
+                self.memory.accesses(op, does)
+            case UsesScratch():
+                self.synchronization.with_scratch(op, does)
+            case None if op.name == "arith.select" and op.operands[1] in self.descriptors.views:
+                self.memory.select(op)
+            case None if self.facts.touches_memory(op):
+                self.descriptors.anything(op)
+            case None if effect.role:
+                points.add(g.Compute(), op, role=effect.role)
 
 
 # --- what a finished graph mentions -------------------------------------------------------------------------------

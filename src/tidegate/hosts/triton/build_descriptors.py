@@ -15,6 +15,7 @@ from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.hosts.mlir.model import Operation
 from tidegate.hosts.triton.build_points import Points
+from tidegate.hosts.triton.effects import Allocates, Views
 from tidegate.hosts.triton.types import MemDesc
 from tidegate.hosts.triton.values import name_of
 from tidegate.hosts.triton.views import View, is_traced
@@ -91,14 +92,16 @@ class Descriptors:
             return value in values.outside
         op, number = values.made[value]
         effect = self.facts.effect(op)
-        if effect.alloc:
+        if isinstance(effect.does, Allocates):
             return True
         if op.name == "arith.select":
             return all(self.is_traced(each, asked) for each in op.operands[1:])
-        if effect.view:
+        if isinstance(effect.does, Views):
             source = types.memdesc(op.operand_types[0])
             return (
-                source is not None and is_traced(effect.view, source, type_) and self.is_traced(op.operands[0], asked)
+                source is not None
+                and is_traced(effect.does.view, source, type_)
+                and self.is_traced(op.operands[0], asked)
             )
         return effect.forwards and self.is_traced(op.operands[number], asked)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from tidegate.hosts.mlir.model import Operation, walk
-from tidegate.hosts.triton.effects import NOTHING, Effect, effects
+from tidegate.hosts.triton.effects import NOTHING, Allocates, Effect, Views, effects
 from tidegate.hosts.triton.harmless import is_harmless
 from tidegate.hosts.triton.read import Ttgir
 from tidegate.hosts.triton.spreads import Calls
@@ -114,12 +114,12 @@ class FunctionFacts:
                 yield from self.bases(source, asked)
         elif value in values.made:
             op, number = values.made[value]
-            if self.effect(op).alloc:
+            if isinstance(self.effect(op).does, Allocates):
                 yield value
             elif op.name == "arith.select":
                 for each in op.operands[1:]:
                     yield from self.bases(each, asked)
-            elif self.effect(op).view:
+            elif isinstance(self.effect(op).does, Views):
                 yield from self.bases(op.operands[0], asked)
             elif self.effect(op).forwards:
                 yield from self.bases(op.operands[number], asked)

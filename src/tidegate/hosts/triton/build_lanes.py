@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from tidegate.hosts.mlir.model import Operation, walk
 from tidegate.hosts.triton.build_facts import FunctionFacts
+from tidegate.hosts.triton.effects import Allocates, Frees, Touches, UsesObject, Views
 from tidegate.hosts.triton.layouts import Encoding, is_warp_private, lanes_keep_to_themselves
 
 Held = tuple[Encoding, tuple[int, ...]]  # who holds what of a shape
@@ -27,7 +28,7 @@ def find_exchanged(facts: FunctionFacts, in_order: bool) -> frozenset[str]:
     """
     if in_order and not _may_be_coarse(facts):
         return frozenset()
-    allocs = {op.result: op for op in walk(facts.function) if facts.effect(op).alloc}
+    allocs = {op.result: op for op in walk(facts.function) if isinstance(facts.effect(op).does, Allocates)}
     held: dict[str, list[Held | None]] = {result: [] for result in allocs}
     for op in walk(facts.function):
         for value, who in _holders(facts, op):
@@ -53,17 +54,16 @@ def _may_be_coarse(facts: FunctionFacts) -> bool:
 
 def _holders(facts: FunctionFacts, op: Operation) -> Iterator[tuple[str, Held | None]]:
     """The descriptors that an operation touches, with who holds what; None: nobody knows, or not lane by lane."""
-    effect = facts.effect(op)
-    touched = [
-        value for value, type_ in zip(op.operands, op.operand_types, strict=False) if facts.types.is_memory(type_)
-    ]
-    if effect.alloc and op.operands:
+    does, given = facts.effect(op).does, zip(op.operands, op.operand_types, strict=False)
+    touched = [value for value, type_ in given if facts.types.is_memory(type_)]
+    if isinstance(does, Allocates) and op.operands:
         touched = [op.result]
-    elif effect.alloc or effect.view or effect.free or effect.mbarrier or not op.name or op.regions:
+    elif isinstance(does, Allocates | Views | Frees | UsesObject) or not op.name or op.regions:
         return
-    texts = op.result_types if effect.layout == "result" else op.operand_types
+    layout = does.layout if isinstance(does, Allocates | Touches) else ""
+    texts = op.result_types if layout == "result" else op.operand_types
     tensor = next((found for text in texts if (found := facts.types.tensor(text)) is not None), None)
-    plain = effect.layout in ("operand", "result") and tensor is not None and tensor.encoding is not None
+    plain = layout in ("operand", "result") and tensor is not None and tensor.encoding is not None
     for value in touched:
         yield value, (tensor.encoding, tensor.shape) if plain and tensor and tensor.encoding else None
 

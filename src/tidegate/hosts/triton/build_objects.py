@@ -18,7 +18,7 @@ from tidegate.hosts.mlir.model import Operation, walk
 from tidegate.hosts.triton.build_descriptors import Descriptors
 from tidegate.hosts.triton.build_facts import FunctionFacts
 from tidegate.hosts.triton.build_points import Points
-from tidegate.hosts.triton.effects import Effect
+from tidegate.hosts.triton.effects import UsesObject, Views
 from tidegate.hosts.triton.values import name_of
 from tidegate.hosts.triton.views import View
 from tidegate.index import (
@@ -44,7 +44,7 @@ class Objects:
         """Allocations that hold mbarriers: what `init_barrier` is told of."""
         facts, b = self.facts, self.points.b
         allocs = {op.result: op for op in walk(facts.function) if op.name == "ttg.local_alloc"}
-        views = {op.result: op.operands[0] for op in walk(facts.function) if facts.effect(op).view}
+        views = {op.result: op.operands[0] for op in walk(facts.function) if isinstance(facts.effect(op).does, Views)}
         for op in walk(facts.function):
             if op.name == "ttg.warp_specialize.partitions":
                 for region in op.regions:
@@ -53,15 +53,15 @@ class Objects:
         by_lanes: set[str] = set()
         by_one: set[str] = set()
         for op in walk(facts.function):
-            if effect := facts.effect(op).mbarrier:
+            if isinstance(does := facts.effect(op).does, UsesObject):
                 base = op.operands[0]
                 while base in views:
                     base = views[base]
-                if base in allocs and effect == "init":
+                if base in allocs and does.mbarrier == "init":
                     counts.setdefault(base, set()).add(op.integer("count") or 1)
-                if facts.effect(op).by == "lanes":
+                if does.by == "lanes":
                     by_lanes.add(base)
-                elif effect in ("arrive", "expect"):
+                elif does.mbarrier in ("arrive", "expect"):
                     by_one.add(base)
         for base, found in counts.items():
             type_ = facts.types.memdesc(allocs[base].result_types[0])
@@ -80,36 +80,39 @@ class Objects:
             self.descriptors.objects[base] = value
             b.buffer(f"{value.name}_memory", MBARRIER_BYTES * type_.slots, 1, offset)
 
-    def mbarrier(self, op: Operation, effect: Effect) -> None:
+    def mbarrier(self, op: Operation, does: UsesObject) -> None:
+        if self.facts.is_apart(op.operands):  # nobody knows who arrives where
+            self.points.unknown(op)
+            return
         view = self.views.get(op.operands[0])
         object_ = self.descriptors.objects.get(view.place.base) if view is not None else None
         if view is None or object_ is None:
             self.descriptors.anything(op)
             return
-        if effect.mbarrier == "copies":
+        if does.mbarrier == "copies":
             self.tell(op, view, object_)
             return
-        if effect.mbarrier in ("init", "end"):
+        if does.mbarrier in ("init", "end"):
             by_first = replace(self.at_barrier(view, "write"), lanes=g.ONE_LANE)  # of thread 0, as Triton compiles it
             self.points.by_one(op, by_first, role="local_write")
             return
-        times = op.integer("count") or 1 if effect.mbarrier == "arrive" else 1
+        times = op.integer("count") or 1 if does.mbarrier == "arrive" else 1
         if times > MOST_AT_ONCE:
             self.descriptors.anything(op)
             return
         place = Place(object_, view.place.slot)
-        if effect.mbarrier == "wait":
+        if does.mbarrier == "wait":
             phase = next(
                 (value for value, type_ in zip(op.operands, op.operand_types, strict=False) if type_ == "i32"), ""
             )
             self.points.add(self.at_barrier(view, "read"), op)
             self.points.if_so(op, g.Sync(ops.MbarrierWait(place, self.facts.values.index(phase) if phase else ZERO)))
         else:
-            expect = op.integer("size") or 0 if effect.mbarrier == "expect" else 0
+            expect = op.integer("size") or 0 if does.mbarrier == "expect" else 0
             self.points.add(self.at_barrier(view, "read"), op)
             arrive = g.Sync(ops.MbarrierArrive(place, expect))
             for _ in range(times):  # PTX, mbarrier.arrive: a count is so many arrivals at once
-                if effect.by == "lanes":
+                if does.by == "lanes":
                     self.points.if_so(op, arrive)
                 else:
                     self.points.by_one(op, arrive)

@@ -18,7 +18,7 @@ from tidegate.graph import model as g
 from tidegate.hosts.mlir.model import Operation, integer
 from tidegate.hosts.triton.build_descriptors import Descriptors
 from tidegate.hosts.triton.build_points import Points
-from tidegate.hosts.triton.effects import Effect
+from tidegate.hosts.triton.effects import Meets, UsesScratch
 from tidegate.hosts.triton.halves import waves_where
 from tidegate.hosts.triton.layouts import (
     crosses_warps,
@@ -35,6 +35,17 @@ class Synchronization:
     def __init__(self, points: Points, descriptors: Descriptors) -> None:
         self.points, self.descriptors, self.facts = points, descriptors, points.facts
 
+    def with_scratch(self, op: Operation, does: UsesScratch) -> None:
+        """An operation that may have memory of its own."""
+        if op.integer("allocation.offset") is not None:
+            self.scratch(op, does)
+        elif not self.needs_no_scratch(op):
+            self.points.unknown(op)
+        elif does.release or does.acquire:
+            self.ordered(op, does)
+        elif self.facts.touches_memory(op):
+            self.descriptors.anything(op)
+
     def needs_no_scratch(self, op: Operation) -> bool:
         """Whether an operation has no memory because it needs none, not because nobody laid it out.
 
@@ -50,42 +61,43 @@ class Synchronization:
         shape = tensors[0].shape if tensors[0] is not None else ()
         return source is not None and result is not None and lanes_keep_to_themselves(source, result, shape)
 
-    def scratch(self, op: Operation, effect: Effect) -> None:
+    def scratch(self, op: Operation, does: UsesScratch | None) -> None:
+        """Memory that was laid out for an operation; None: nobody has described what it does there."""
         offset, known = op.integer("allocation.offset"), self.facts.size_of(op)
         assert offset is not None
         if not known:  # a text may state that it is nothing, and then nothing of it would be asked about
             self.points.unknown(op)
             return
         place = self.descriptors.unnamed_memory("scratch", known, offset)
-        if not effect.scratch:
+        if does is None:
             self.points.unknown(op, place.base)
             return
         foot = g.Footprint(place, (), known, True)
-        if self.meets_before(op, effect):
+        if self.meets_before(op, does):
             self.points.meet(op)
-        if effect.by == "one":
+        if does.by == "one":
             self.points.by_one(op, g.Access("write", foot), role="local_write")
             return
-        if not self.meets_inside(op, effect):
+        if not self.meets_inside(op, does):
             self.points.add(g.Access("write", foot, as_one=True), op, role="local_write")
             return
-        for what in effect.scratch:
+        for what in does.scratch:
             if what == "barrier":
                 self.points.meet(op)
             else:
                 role = "local_read" if what == "read" else "local_write"
                 self.points.add(g.Access(what, foot, as_one=True), op, role=role)
 
-    def meets_inside(self, op: Operation, effect: Effect) -> bool:
+    def meets_inside(self, op: Operation, does: UsesScratch) -> bool:
         """Whether waves are certain to meet in an operation that has memory of its own.
 
         A text may give memory to one that needs none, and Triton makes no barrier for that: for a reduction, a scan or
         a gather that no warp needs another one for, and for an atomic whose result nothing takes (test_triton_believed:
         `test_memory_that_an_operation_does_not_need`).
         """
-        if effect.inside_a_warp:
+        if does.inside_a_warp:
             return not self.stays_in_warps(op)
-        if effect.release or effect.acquire:
+        if does.release or does.acquire:
             return self.facts.is_used(op)
         axis, tensors = op.integer("axis"), [self.facts.types.tensor(type_) for type_ in op.operand_types]
         return axis is None or any(
@@ -100,50 +112,50 @@ class Synchronization:
             return True  # nobody knows: then no barrier is relied on
         return may_stay_in_warps(source.encoding, result.encoding, result.shape)
 
-    def ordered(self, op: Operation, effect: Effect) -> None:
+    def ordered(self, op: Operation, does: UsesScratch) -> None:
         """Atomics that release and acquire let all waves meet before and after."""
-        before, after = self.meets_before(op, effect), self.meets_after(op, effect)
+        before, after = self.meets_before(op, does), self.meets_after(op, does)
         if before:
             self.points.meet(op)
         self.points.add(g.Compute(), op, role="global_write")
         if after:
             self.points.meet(op)
 
-    def meets_before(self, op: Operation, effect: Effect) -> bool:
-        return effect.release and op.integer("sem") in (3, 4)
+    def meets_before(self, op: Operation, does: UsesScratch) -> bool:
+        return does.release and op.integer("sem") in (3, 4)
 
-    def meets_after(self, op: Operation, effect: Effect) -> bool:
-        return effect.acquire and op.integer("sem") in (2, 4)
+    def meets_after(self, op: Operation, does: UsesScratch) -> bool:
+        return does.acquire and op.integer("sem") in (2, 4)
 
-    def barrier(self, op: Operation, effect: Effect) -> None:
-        if effect.barrier == "conditional":
+    def barrier(self, op: Operation, does: Meets) -> None:
+        if does.barrier == "conditional":
             half = waves_where(self.facts.values, op.operands[0], self.facts.waves, self.facts.ttgir.lanes)
             if half is None:  # then nobody knows who meets whom at any other barrier
                 message = "it is unknown which waves meet at this barrier: not one half of them by number"
                 raise BadInput(Finding("TG012", message, (Label(op.at),)))
             self.points.sync(ops.ConditionalBarrier(half), op)
             return
-        if effect.barrier == "unmodelled" or op.operands:
+        if does.barrier == "unmodelled" or op.operands:
             message = f"`{op.name}` is not modelled: waves may arrive at the barrier of others, or of another number"
             raise BadInput(Finding("TG012", message, (Label(op.at),)))
-        scope = _WORD.search(op.attribute(effect.scope) or "") if effect.scope else None
+        scope = _WORD.search(op.attribute(does.scope) or "") if does.scope else None
         if scope is None or scope[1] == "workgroup":
-            self.points.meet(op, not self.orders_memory(op, effect), stays=self.orders_more(op, effect))
+            self.points.meet(op, not self.orders_memory(op, does), stays=self.orders_more(op, does))
         elif scope[1] == "subgroup":
-            self.points.add(g.Sync(ops.Fence("wave")) if self.orders_memory(op, effect) else g.Compute(), op)
+            self.points.add(g.Sync(ops.Fence("wave")) if self.orders_memory(op, does) else g.Compute(), op)
         else:  # of workgroups, or of whoever: nothing is known to meet there
             self.points.unknown(op)
 
-    def orders_memory(self, op: Operation, effect: Effect) -> bool:
+    def orders_memory(self, op: Operation, does: Meets) -> bool:
         """Whether a barrier waits for what was done to shared memory."""
-        if effect.spaces:
-            return bool((integer(op.attribute(effect.spaces) or "") or 0) & LOCAL)
-        listed = op.attribute(effect.fenced) if effect.fenced else None
-        return effect.barrier != "bare" and (listed is None or "<workgroup>" in listed)
+        if does.spaces:
+            return bool((integer(op.attribute(does.spaces) or "") or 0) & LOCAL)
+        listed = op.attribute(does.fenced) if does.fenced else None
+        return does.barrier != "bare" and (listed is None or "<workgroup>" in listed)
 
-    def orders_more(self, op: Operation, effect: Effect) -> bool:
+    def orders_more(self, op: Operation, does: Meets) -> bool:
         """Whether a barrier also orders what was done to other memory, which nothing here looks at."""
-        if effect.spaces:
-            return bool((integer(op.attribute(effect.spaces) or "") or 0) & ~LOCAL)
-        listed = op.attribute(effect.fenced) if effect.fenced else None
-        return not effect.shared_only and (listed is None or "<global>" in listed)
+        if does.spaces:
+            return bool((integer(op.attribute(does.spaces) or "") or 0) & ~LOCAL)
+        listed = op.attribute(does.fenced) if does.fenced else None
+        return not does.shared_only and (listed is None or "<global>" in listed)

@@ -18,7 +18,7 @@ from tidegate.graph import model as g
 from tidegate.hosts.mlir.model import Block, Operation, walk
 from tidegate.hosts.triton.build_objects import has_open_copies
 from tidegate.hosts.triton.build_points import Points
-from tidegate.hosts.triton.effects import Effect
+from tidegate.hosts.triton.effects import Touches, WaitsFor
 from tidegate.hosts.triton.layouts import is_warp_private
 from tidegate.hosts.triton.target import counts_instructions
 from tidegate.hosts.triton.tokens import Left, count_waits, fewest_instructions
@@ -32,41 +32,41 @@ class Waits:
     def __init__(self, points: Points) -> None:
         self.points, self.facts = points, points.facts
 
-    def wait(self, op: Operation, effect: Effect) -> None:
-        count = self.count_of(op, effect)
+    def wait(self, op: Operation, does: WaitsFor) -> None:
+        count = self.count_of(op, does)
         if count is None or count < 0:  # a negative count is a very large one where it is compiled
             self.points.collected.unknown.append(op)  # for how many, or how many instructions a copy becomes
             self.points.add(g.Compute(), op)
             return
-        what = ops.WaitCount(((effect.wait, count),))
-        if effect.by == "one":
+        what = ops.WaitCount(((does.wait, count),))
+        if does.by == "one":
             self.points.by_one(op, g.Sync(what))
         else:
             self.points.sync(what, op)
-        if effect.meets and self.points.group.count > WARP_GROUP and op.attribute(effect.meets) is None:
+        if does.meets and self.points.group.count > WARP_GROUP and op.attribute(does.meets) is None:
             if self.facts.ttgir.is_open or op.at.line in self.facts.ttgir.relaxed:  # to be decided, or decided
                 self.points.collected.relaxed.append(op)
             else:
                 self.points.meet(op)
 
-    def count_of(self, op: Operation, effect: Effect) -> int | None:
+    def count_of(self, op: Operation, does: WaitsFor) -> int | None:
         """How many groups, or copies of a queue without groups, may be under way behind a wait."""
-        count = op.integer(effect.count)
-        if effect.wait not in ("async", "tdm") or not counts_instructions(self.facts.ttgir.gpu):
-            return count if effect.unit == "groups" or not count else None
-        if effect.unit == "instructions" and not count:
+        count = op.integer(does.count)
+        if does.wait not in ("async", "tdm") or not counts_instructions(self.facts.ttgir.gpu):
+            return count if does.unit == "groups" or not count else None
+        if does.unit == "instructions" and not count:
             return count
         left = self.left.get(id(op)) if op.operands else None
-        if effect.unit == "groups":
+        if does.unit == "groups":
             found = count if not op.operands else None if left is None else left.count
-            larger = effect.wait == "async" and self.jumps_over_copies
-            larger |= not op.operands and self.calls_for_copies(effect.wait)
-            none = found == 0 and (effect.wait == "tdm" or self.is_closed_at(op))
+            larger = does.wait == "async" and self.jumps_over_copies
+            larger |= not op.operands and self.calls_for_copies(does.wait)
+            none = found == 0 and (does.wait == "tdm" or self.is_closed_at(op))
             return found if none or not larger else None
         assert count is not None
         if left is not None and count <= left.instructions:
             return left.count
-        if effect.wait == "tdm":  # each copy is one instruction at least
+        if does.wait == "tdm":  # each copy is one instruction at least
             return count
         fewest = fewest_instructions(
             (each for each in self.facts.ttgir.functions if each.regions), self.least_instructions
@@ -129,7 +129,8 @@ class Waits:
 
     def may_be_jumped_over(self, op: Operation) -> bool:
         """Whether some waves may issue nothing for a copy: all lanes are masked, or others move their elements."""
-        if not self.facts.effect(op).skipped:
+        does = self.facts.effect(op).does
+        if not (isinstance(does, Touches) and does.skipped):
             return False
         tensor = next(filter(None, map(self.facts.types.tensor, op.operand_types)), None)
         if tensor is None or tensor.encoding is None or self.facts.is_masked(op):

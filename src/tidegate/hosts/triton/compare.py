@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from tidegate.diag import Span
 from tidegate.hosts.mlir.model import Operation, walk
-from tidegate.hosts.triton.effects import NOTHING, Effect, effects, may_go
+from tidegate.hosts.triton.effects import NOTHING, Commits, Effect, Fences, Meets, WaitsFor, effects, may_go
 from tidegate.hosts.triton.read import Ttgir
 
 Made = tuple[int, int]  # the number of an operation in the text from before, and which of its values
@@ -91,10 +91,10 @@ def _shape(op: Operation) -> tuple[tuple[int, ...], ...]:
 
 
 def _changing(effect: Effect) -> tuple[str, ...]:
-    return (effect.count, effect.meets) if effect.wait else ()
+    return (effect.does.count, effect.does.meets) if isinstance(effect.does, WaitsFor) else ()
 
 
 def _may_come(op: Operation, known: set[str]) -> bool:
     effect = effects().get(op.name, NOTHING)
-    synchronizes = effect.barrier or effect.wait or effect.fence or effect.commit
-    return bool(synchronizes) and not op.operands and known.isdisjoint(op.results)
+    synchronizes = isinstance(effect.does, Meets | WaitsFor | Fences | Commits)
+    return synchronizes and not op.operands and known.isdisjoint(op.results)

@@ -18,7 +18,7 @@ from tidegate.hints import in_ttgir
 from tidegate.hosts.mlir.model import Operation
 from tidegate.hosts.triton import libtriton
 from tidegate.hosts.triton.build import Built, build
-from tidegate.hosts.triton.effects import NOTHING, effects, may_go
+from tidegate.hosts.triton.effects import NOTHING, Effect, Touches, WaitsFor, effects, may_go
 from tidegate.hosts.triton.places import Source
 from tidegate.hosts.triton.read import Ttgir
 from tidegate.hosts.triton.target import find_misfit, gpu_of, name_of, target_of
@@ -75,7 +75,7 @@ class TritonProgram:
     def unmodelled(self) -> tuple[str, ...]:
         rows = [effects().get(op.name, NOTHING) for op in self.built.unknown]
         # What goes on by itself, or lets waves wait for it, is more than an access to all that it can reach.
-        unfollowed = any(row.mbarrier or row.queue or row.barrier or "barrier" in row.memory for row in rows)
+        unfollowed = any(row.mbarrier or row.queue or row.barrier or _tells_objects(row) for row in rows)
         return (*((CLUSTERS,) if self.has_clusters else ()), *((UNFOLLOWED,) if unfollowed else ()))
 
     @property
@@ -113,7 +113,8 @@ class TritonProgram:
             effect = effects().get(op.name, NOTHING)
             if isinstance(edit, Delete):
                 return effect.wait == BULK or not may_go(op, used)
-            if effect.unit != "instructions" and effect.wait != BULK:
+            by_instructions = isinstance(effect.does, WaitsFor) and effect.does.unit == "instructions"
+            if not by_instructions and effect.wait != BULK:
                 return False
             old = self.built.graph.points[edit.point].action
             return (
@@ -140,6 +141,10 @@ class TritonProgram:
             if source is not None:
                 lines.append(f"line {label.at.line} comes from {source}")
         return replace(finding, notes=(*finding.notes, *dict.fromkeys(lines))) if lines else finding
+
+
+def _tells_objects(row: Effect) -> bool:
+    return isinstance(row.does, Touches) and "barrier" in row.does.memory
 
 
 _HELP = "add a row to `effects.toml`; until then it counts as an access to everything"

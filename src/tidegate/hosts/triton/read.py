@@ -21,7 +21,7 @@ from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.hosts.mlir import Block, Module, Operation, Region, is_generic, parse_generic, refuse_deep
 from tidegate.hosts.mlir.model import walk
 from tidegate.hosts.triton import libtriton
-from tidegate.hosts.triton.effects import effects
+from tidegate.hosts.triton.effects import UsesScratch, effects
 from tidegate.hosts.triton.libtriton import INSTALL, Gpu
 from tidegate.hosts.triton.names import starts_with, with_names
 from tidegate.hosts.triton.places import Places, take_places
@@ -30,7 +30,7 @@ from tidegate.hosts.triton.questions import QUESTIONS
 LOOPS = "stages of a warp pipeline were turned into loops first, as Triton does: the text shows the loops"
 BROKEN = "lines with several operations were split first: an edit goes between two lines"
 _FUNCTION = "tt.func"
-_WITH_SCRATCH = frozenset(name for name, effect in effects().items() if effect.scratch)
+_WITH_SCRATCH = frozenset(name for name, effect in effects().items() if isinstance(effect.does, UsesScratch))
 _RESULTS = re.compile(r"^%[\w.$-]+(?::\d+)?\s*=\s*")
 _RESULTS_BEFORE = re.compile(r"(?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?\s*=\s*$")
 _LOCATION = re.compile(r'"[^"]*":(\d+):(\d+)')

@@ -26,7 +26,7 @@ from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Insert, Move, Plan
 from tidegate.hosts.mlir.model import Operation, walk
 from tidegate.hosts.triton.build import Built
-from tidegate.hosts.triton.effects import effects, may_go
+from tidegate.hosts.triton.effects import Meets, WaitsFor, effects, may_go
 from tidegate.hosts.triton.read import Ttgir, is_written
 from tidegate.hosts.triton.target import counts_instructions
 from tidegate.language import ops
@@ -118,8 +118,9 @@ class _Writer:
 
     def relax(self, op: Operation) -> None:
         """Waves do not meet behind a wait: where they have to, a barrier is put in."""
-        effect = effects()[op.name]
-        if not self.rewrite(op, rf"(\b{effect.count} = \d+ : i32)", rf"\1, {effect.meets}"):
+        does = effects()[op.name].does
+        assert isinstance(does, WaitsFor)
+        if not self.rewrite(op, rf"(\b{does.count} = \d+ : i32)", rf"\1, {does.meets}"):
             self.fail(op, "its attributes cannot be found in the text")
 
     def rewrite(self, op: Operation, pattern: str, new: str) -> bool:
@@ -185,18 +186,18 @@ class _Writer:
     def change(self, edited: Edited, number: int, point: int, what: object) -> None:
         """A wait gets another count; a barrier that must drain more gets a wait before it."""
         op = self.place(edited, point)
-        effect = effects()[op.name]
-        if effect.wait and isinstance(what, ops.WaitCount):
-            count = dict(what.counts).get(effect.wait)
-            if effect.unit == "instructions" and count:
+        does = effects()[op.name].does
+        if isinstance(does, WaitsFor) and isinstance(what, ops.WaitCount):
+            count = dict(what.counts).get(does.wait)
+            if does.unit == "instructions" and count:
                 self.fail(op, "it counts instructions, whose number is unknown")
-            if count is None or not self.rewrite(op, rf"\b{effect.count} = -?\d+", f"{effect.count} = {count}"):
+            if count is None or not self.rewrite(op, rf"\b{does.count} = -?\d+", f"{does.count} = {count}"):
                 self.fail(op, "its count cannot be found in the text")
             return
         if not isinstance(what, ops.SharedMemoryBarrier):
             self.fail(op, f"it cannot become `{type(what).__name__}`")
         lines = list(self.drain(op, what, edited, point))
-        if effect.barrier == "bare":
+        if isinstance(does, Meets) and does.barrier == "bare":
             lines.append(self.barrier())
             self.delete(op)
         self.put(edited, number, op, lines)
