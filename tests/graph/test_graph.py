@@ -168,6 +168,31 @@ def test_an_irreducible_loop_is_found_and_marked() -> None:
     assert parse_graph(show_graph(graph)) == graph
 
 
+def test_both_ways_of_a_branch_meet_and_places_are_kept() -> None:
+    b = GraphBuilder("ways", waves=2, lanes="one")
+    test = b.add(g.Branch(None), place="if")
+    b.compute("then", place="then")
+    with b.other_way(test):
+        b.compute("else")
+    b.compute("join", place="join")
+    graph = b.finish()
+    assert [point.successors for point in graph.points] == [(1, 2), (3,), (3,), (4,), ()]
+    assert b.places == ["if", "then", None, "join", None]
+
+
+def test_a_loop_goes_round_to_its_head_and_is_left_at_its_test() -> None:
+    b = GraphBuilder("round", waves=2, lanes="one")
+    head = b.compute("head")
+    test = b.add(g.Branch(None))
+    b.compute("body")
+    b.go_round(head, test)
+    b.count(head, "%k", Const(0), Const(6), 2)
+    graph = b.finish()
+    assert [point.successors for point in graph.points] == [(1,), (2, 3), (0,), ()]
+    assert [(loop.head, loop.least, loop.most) for loop in graph.loops] == [(0, 3, 3)]
+    assert [point.weight for point in graph.points] == [3.0, 3.0, 3.0, 1.0]
+
+
 def test_a_function_is_called_at_two_places_in_memory() -> None:
     b = GraphBuilder("calls", waves=2, lanes="one")
     b.buffer("%a", 64, slots=2)

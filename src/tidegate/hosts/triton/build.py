@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from tidegate.assumptions import NO_OVERFLOW, Assumption
 from tidegate.diag import BadInput, Finding, Label
@@ -213,12 +214,19 @@ class _FunctionBuilder:
                 self.memory.accesses(op, does)
             case UsesScratch():
                 self.synchronization.with_scratch(op, does)
-            case None if op.name == "arith.select" and op.operands[1] in self.descriptors.views:
-                self.memory.select(op)
-            case None if self.facts.touches_memory(op):
-                self.descriptors.anything(op)
-            case None if effect.role:
-                points.add(g.Compute(), op, role=effect.role)
+            case None:
+                self.no_row(op, effect.role)
+            case _:
+                assert_never(does)
+
+    def no_row(self, op: Operation, role: str) -> None:
+        """An operation of which the table says nothing, or only that it does nothing to shared memory."""
+        if op.name == "arith.select" and op.operands[1] in self.descriptors.views:
+            self.memory.select(op)
+        elif self.facts.touches_memory(op):
+            self.descriptors.anything(op)
+        elif role:
+            self.points.add(g.Compute(), op, role=role)
 
 
 # --- what a finished graph mentions -------------------------------------------------------------------------------

@@ -55,9 +55,8 @@ class TraceAccesses:
         if self.facts.coarse and self.merging.taken_in(node, bases, action, issues):
             return
         role = "copy" if is_async else "local_read" if effect == "read" else "local_write"
-        number = self.points.add(
-            action, node, role=role, issues=issues, uses=() if self.facts.coarse else self.points.uses(node)
-        )
+        uses = () if self.facts.coarse else self.points.uses(node)
+        number = self.points.add(action, node, role=role, issues=issues, uses=uses)
         self.merging.bases_at[number] = bases
 
     def lanes(self, node: Any, array: Array) -> str:
