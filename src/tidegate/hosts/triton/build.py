@@ -24,6 +24,7 @@ from tidegate.diag import BadInput, Finding, Label
 from tidegate.graph import model as g
 from tidegate.graph.builder import GraphBuilder
 from tidegate.hosts.mlir.model import Operation, walk
+from tidegate.hosts.triton import effects as e
 from tidegate.hosts.triton.build_calls import call, enter_function, waves_of, with_prefix
 from tidegate.hosts.triton.build_descriptors import Descriptors
 from tidegate.hosts.triton.build_facts import FunctionFacts
@@ -35,21 +36,6 @@ from tidegate.hosts.triton.build_points import Collected, Points
 from tidegate.hosts.triton.build_programs import Programs
 from tidegate.hosts.triton.build_sync import Synchronization
 from tidegate.hosts.triton.build_waits import Waits
-from tidegate.hosts.triton.effects import (
-    Allocates,
-    Commits,
-    Effect,
-    Fences,
-    Frees,
-    Meets,
-    Prioritizes,
-    Schedules,
-    Touches,
-    UsesObject,
-    UsesScratch,
-    Views,
-    WaitsFor,
-)
 from tidegate.hosts.triton.read import Ttgir
 from tidegate.hosts.triton.spreads import Calls
 from tidegate.hosts.triton.target import follows_marks
@@ -182,37 +168,37 @@ class _FunctionBuilder:
             message = f"`{op.name}` does not have the operands, attributes and types that it should have"
             raise BadInput(Finding("TG005", message, (Label(op.at),))) from error
 
-    def what_it_does(self, op: Operation, effect: Effect) -> None:
+    def what_it_does(self, op: Operation, effect: e.Effect) -> None:
         points, does = self.points, effect.does
-        if op.integer("allocation.offset") is not None and not isinstance(does, Allocates | UsesScratch):
+        if op.integer("allocation.offset") is not None and not isinstance(does, e.Allocates | e.UsesScratch):
             self.synchronization.scratch(op, None)  # whatever else it does
         match does:
-            case Allocates():
+            case e.Allocates():
                 self.memory.alloc(op, does)
-            case Frees():
+            case e.Frees():
                 self.memory.dealloc(op)
-            case Views():
+            case e.Views():
                 self.memory.view(op, does)
-            case UsesObject():
+            case e.UsesObject():
                 self.objects.mbarrier(op, does)
-            case Meets():
+            case e.Meets():
                 self.synchronization.barrier(op, does)
-            case Commits() if not op.results and not follows_marks(self.facts.ttgir.gpu):
+            case e.Commits() if not op.results and not follows_marks(self.facts.ttgir.gpu):
                 points.unknown(op)  # a mark of LLVM, which Triton's waits know nothing of here
-            case Commits(queue):
+            case e.Commits(queue):
                 points.sync(ops.CommitGroup(), op, issues=(g.Issue(queue, 1, 1),))
                 self.objects.pending.clear()
-            case WaitsFor():
+            case e.WaitsFor():
                 self.waits.wait(op, does)
-            case Fences(order):
+            case e.Fences(order):
                 points.sync(ops.Fence(order), op)
-            case Schedules():
+            case e.Schedules():
                 points.sync(ops.SchedulingBarrier(), op)
-            case Prioritizes(attribute):
+            case e.Prioritizes(attribute):
                 points.sync(ops.SetWavePrio(op.integer(attribute) or 0), op)
-            case Touches():
+            case e.Touches():
                 self.memory.accesses(op, does)
-            case UsesScratch():
+            case e.UsesScratch():
                 self.synchronization.with_scratch(op, does)
             case None:
                 self.no_row(op, effect.role)

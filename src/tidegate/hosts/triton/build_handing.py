@@ -57,28 +57,29 @@ class Handing:
 
     def end_region(self, op: Operation, last: Operation) -> None:
         """What the results of an operation are, where one of its regions ends."""
-        pairs: list[Pair] = []
-        for result, value in zip(op.results, last.operands, strict=False):
-            if value in self.views:
-                pairs.append((name_of(result), self.views[value].place))
-            elif self.facts.is_carried(result):
-                pairs.append((name_of(result), self.facts.values.index(value)))
-        self.points.add(g.Assign(tuple(pairs)) if pairs else g.Compute(), last, "yield")
+        pairs = self.taken_by(op, last.operands)
+        self.points.add(g.Assign(pairs) if pairs else g.Compute(), last, "yield")
         self.part(last, op.results)
 
     def results_of(self, op: Operation, given: Sequence[str]) -> None:
         """After a region its results are what its arguments hold, or what it hands on."""
-        pairs: list[Pair] = []
+        pairs = self.taken_by(op, given)
         for result, value in zip(op.results, given, strict=False):
             if value in self.views:
-                view = self.views[value]
-                self.views[result] = replace(view, place=g.Ref(name_of(result)), is_buffer=False)
-                pairs.append((name_of(result), view.place))
-            elif self.facts.is_carried(result):
-                pairs.append((name_of(result), self.facts.values.index(value)))
+                self.views[result] = replace(self.views[value], place=g.Ref(name_of(result)), is_buffer=False)
         if pairs:
-            self.points.add(g.Assign(tuple(pairs)), op, "after", insertable=False)
+            self.points.add(g.Assign(pairs), op, "after", insertable=False)
         self.part(op, op.results)
+
+    def taken_by(self, op: Operation, given: Sequence[str]) -> tuple[Pair, ...]:
+        """What the results of an operation take, where somebody asks for them."""
+        found: list[Pair] = []
+        for result, value in zip(op.results, given, strict=False):
+            if value in self.views:
+                found.append((name_of(result), self.views[value].place))
+            elif self.facts.is_carried(result):
+                found.append((name_of(result), self.facts.values.index(value)))
+        return tuple(found)
 
     def join(self, op: Operation, ends: list[int]) -> None:
         """The ways that a region may be left meet."""
