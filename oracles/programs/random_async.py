@@ -340,7 +340,7 @@ class _Maker:
             self.emit(kind, g.Ref(base, slot), self.waves * ROW)
             self.close_group()
         for number in range(first, len(self.b.points) - 1):
-            self.b.points[number] = replace(self.b.points[number], under="per_wave")
+            self.b.points[number].under = "per_wave"
 
     # --- places ---
 

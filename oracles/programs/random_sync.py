@@ -470,7 +470,7 @@ class _Maker:
 
     def mark(self, start: int, end: int, under: str) -> None:
         for number in range(start, end):
-            self.b.points[number] = replace(self.b.points[number], under=under)
+            self.b.points[number].under = under
 
     def parting(self) -> None:
         kind = self.rng.choice(("one", "one", "own", "own", "any", "dispatch", "loop", "divergent"))

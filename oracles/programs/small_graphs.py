@@ -15,7 +15,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from tidegate.graph import model as g
@@ -381,7 +380,7 @@ class _Maker:
         start = len(self.b.points)
         yield
         for number in range(start, len(self.b.points)):
-            self.b.points[number] = replace(self.b.points[number], under="per_wave")
+            self.b.points[number].under = "per_wave"
 
     @contextmanager
     def only(self, wave: int) -> Iterator[None]:
