@@ -26,7 +26,7 @@ from tidegate.lowering.gpu import Gpu, refuse
 from tidegate.lowering.held import Held, held_as, lane_bits, moved
 from tidegate.lowering.ir import Scalar, Writer, debug_of, type_of
 from tidegate.lowering.memory import Memory
-from tidegate.lowering.scalars import Known, Scalars
+from tidegate.lowering.scalars import Known, Scalars, moduli
 from tidegate.lowering.spread import Spread, bits_of, coordinates, narrowed, transposed
 from tidegate.targets import Target
 
@@ -419,6 +419,7 @@ class _Lowering:
         known = scalars.known(op.lower)
         divides = min(known.divisor, step & -step) if isinstance(step, int) else 1
         scalars.facts[op.counter.name] = Known(divides, known.is_natural)
+        turning = self.turn(op, lower, step) if isinstance(step, int) else []
         merged = [self.merge(each.value, [(before, start)]) for each, start in zip(op.carried, starts, strict=True)]
         heads = [self.own(each.value) for each in op.carried]
         w.branch(w.compare("slt", counter, upper), body, after)
@@ -427,20 +428,45 @@ class _Lowering:
         if not self.ended:
             ends = [self.given(each.value, out) for each, out in zip(op.carried, op.body.yields, strict=True)]
             following = w.int("add", counter, step)
+            turned = [self.next_turn(name, many, step) for name, many, _ in turning]
             latch = w.block
             w.jump(head)
             lines = [f"  {counter} = phi i32 [ {lower}, %{before} ], [ {following}, %{latch} ]"]
+            for (name, _, start), source in zip(turning, turned, strict=True):
+                lines.append(f"  {name} = phi i32 [ {start}, %{before} ], [ {source}, %{latch} ]")
             for many, end in zip(merged, ends, strict=True):
                 for (name, sources), source in zip(many, _values_of(end), strict=True):
                     lines.append(f"  {name}{sources[0]}, [ {source}, %{latch} ]")
         else:
             lines = [f"  {counter} = phi i32 [ {lower}, %{before} ]"]
+            lines += [f"  {name} = phi i32 [ {start}, %{before} ]" for name, _, start in turning]
             lines += [f"  {name}{sources[0]}" for many in merged for name, sources in many]
         w.lines[mark:mark] = lines
         self.ended = False
         w.start(after)
         for result, carried, head_value in zip(op.results, op.carried, heads, strict=True):
             self.let(result, head_value, carried.value)
+
+    def turn(self, op: ops.Iterate, lower: Scalar, step: int) -> list[tuple[str, int, Scalar]]:
+        """The rests of a counter that its body asks for: names, moduli and first values."""
+        w, counter = self.w, op.counter.name
+        asked = (each for inner in walk_ops(op.body) for each in indices_of(inner))
+        found = []
+        for many in sorted(set().union(*(moduli(each, counter) for each in asked))):
+            # Before the loop the division is done once.
+            start = lower % many if isinstance(lower, int) else None
+            if start is None or step <= 0:
+                continue
+            name = w.fresh("turn")
+            self.scalars.turning[counter, many] = name
+            found.append((name, many, start))
+        return found
+
+    def next_turn(self, name: str, many: int, step: int) -> Scalar:
+        w = self.w
+        moved = w.int("add", name, step % many)
+        back = w.int("sub", moved, many)
+        return w.once(f"select i1 {w.compare('sge', moved, many)}, i32 {back}, i32 {moved}")
 
     def own(self, value: Value) -> Result:
         if isinstance(value.type, Tile):

@@ -37,7 +37,7 @@ class Nvidia(Gpu):
     @property
     def attributes(self) -> str:
         threads = self.waves * self.lanes
-        return f'nounwind "nvvm.reqntid"="{threads}" "nvvm.maxntid"="{threads}"'
+        return f'nounwind "nvvm.reqntid"="{threads}"'
 
     @property
     def convention(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import assert_never
 
-from tidegate.index import Binary, Compare, Cond, Const, Flag, Index, Inexact, Logic, Name, Not, Select, Truth, constant
+from tidegate.index import Binary, Compare, Cond, Const, Flag, Index, Inexact, Logic, Name, Not, Select, Truth, constant, walk
 from tidegate.lowering.ir import Scalar, Writer
 
 SIGNED = {"<": "slt", "<=": "sle", "==": "eq", "!=": "ne", ">=": "sge", ">": "sgt"}
@@ -35,6 +35,7 @@ class Scalars:
     w: Writer
     values: dict[str, Scalar] = field(default_factory=dict)
     facts: dict[str, Known] = field(default_factory=dict)
+    turning: dict[tuple[str, int], str] = field(default_factory=dict)  # counter, modulus → its rest, kept from trip to trip
 
     def index(self, index: Index, own: Mapping[str, Scalar] | None = None) -> Scalar:
         """`own`: names that stand for something else here, such as the elements of a tile."""
@@ -49,10 +50,24 @@ class Scalars:
             case Select(cond, then, otherwise):
                 test, a, b = self.cond(cond, own), self.index(then, own), self.index(otherwise, own)
                 return a if test == "true" else b if test == "false" else w.once(f"select i1 {test}, i32 {a}, i32 {b}")
+            case Binary("mod", left, Const(many)) if not own and (found := self.turned(left, many)) is not None:
+                return found
             case Binary(op, left, right):
                 a, b = self.index(left, own), self.index(right, own)
                 return self.binary(op, a, b, self.known(left).is_natural and not own)
         assert_never(index)
+
+    def turned(self, index: Index, many: int) -> Scalar | None:
+        """`(%k + 2) mod 3` where the rest of `%k` is kept: no division, and whoever reads it sees a slot go round."""
+        name, more = _counter_of(index)
+        rest = self.turning.get((name, many))
+        if rest is None:
+            return None
+        moved = self.w.int("add", rest, more % many)
+        if more % many == 0:
+            return moved
+        back = self.w.int("sub", moved, many)
+        return self.w.once(f"select i1 {self.w.compare('sge', moved, many)}, i32 {back}, i32 {moved}")
 
     def binary(self, op: str, a: Scalar, b: Scalar, is_natural: bool) -> Scalar:
         w = self.w
@@ -138,3 +153,29 @@ class Scalars:
 
 def _either(a: Known, b: Known) -> Known:
     return Known(gcd(a.divisor, b.divisor), a.is_natural and b.is_natural)
+
+
+def _counter_of(index: Index) -> tuple[str, int]:
+    """A name and what is added to it; no name if it is anything else."""
+    match index:
+        case Name(name):
+            return name, 0
+        case Binary("+", Name(name), Const(more)) | Binary("+", Const(more), Name(name)):
+            return name, more
+        case Binary("-", Name(name), Const(less)):
+            return name, -less
+    return "", 0
+
+
+def moduli(index: Index | Cond, counter: str) -> set[int]:
+    """What a counter is taken by, where that is no power of two."""
+    return {
+        node.right.value
+        for node in walk(index)
+        if isinstance(node, Binary)
+        and node.op == "mod"
+        and isinstance(node.right, Const)
+        and node.right.value > 0
+        and node.right.value & (node.right.value - 1)
+        and _counter_of(node.left)[0] == counter
+    }
