@@ -8,6 +8,7 @@ Cost    the driver compiles PTX once for each `Loaded`
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,11 @@ class Loaded:
         cupy = get_cupy()
         self.manifest = manifest
         try:
-            self._kernel = cupy.RawModule(code=assembly).get_function(manifest.name)
+            with tempfile.TemporaryDirectory() as folder:  # CuPy takes PTX as a file only
+                path = Path(folder, "kernel.ptx")
+                path.write_text(assembly, encoding="utf-8")
+                self._kernel = cupy.RawModule(path=str(path)).get_function(manifest.name)
+                self._kernel.attributes  # noqa: B018 - makes CuPy load it now, while the file is there
         except cupy.cuda.driver.CUDADriverError as error:
             raise BadInput(Finding("TG025", f"the driver does not take `{manifest.name}`: {error}")) from None
         if manifest.shared > AT_ONCE:
