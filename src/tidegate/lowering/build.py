@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.diag import BadInput, Finding
-from tidegate.lowering.compared import Missing, compare_with_plan
+from tidegate.lowering.compared import compare_with_plan, counts_of
 from tidegate.lowering.compile import compile_ir
 from tidegate.lowering.lower import Lowered, lower
 from tidegate.lowering.manifest import Manifest, manifest_of
@@ -31,7 +31,12 @@ class Built:
     assembly: str
     manifest: Manifest
     read_back: Checked | None
-    missing: tuple[Missing, ...] = ()
+
+    @property
+    def instructions(self) -> dict[str, int]:
+        """Barriers, waits and fences of the kernel by kind: each was found among the instructions."""
+        assert self.session.kernel is not None
+        return counts_of(self.session.kernel, self.session.target)
 
     @property
     def is_proved(self) -> bool:
@@ -43,7 +48,7 @@ class Built:
     def save(self, path: Path) -> None:
         """The assembly or, as `.ll`, what LLVM took; the manifest beside it."""
         path.write_text(self.lowered.text if path.suffix == ".ll" else self.assembly, encoding="utf-8")
-        self.manifest.save(path.with_suffix(".json"))
+        path.with_suffix(".json").write_text(self.manifest.text(), encoding="utf-8")
 
     def launch(self, **arguments: Any) -> None:
         """Runs it on this machine's GPU: arrays, indices, flags and sizes by name; arrays are the GPU's."""
@@ -67,9 +72,9 @@ def build(session: Session) -> Built:
     assembly = compile_ir(lowered.text, target).assembly
     missing = tuple(compare_with_plan(kernel, assembly, target))
     if missing:
-        raise AssertionError("; ".join(map(str, missing)))
+        raise AssertionError("; ".join(map(str, missing)))  # nothing is written: a fault of ours
     manifest = manifest_of(kernel, lowered, target)
-    return Built(session, lowered, assembly, manifest, read_back(assembly, session, manifest), missing)
+    return Built(session, lowered, assembly, manifest, read_back(assembly, session, manifest))
 
 
 def read_back(assembly: str, session: Session, manifest: Manifest) -> Checked | None:

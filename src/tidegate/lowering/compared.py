@@ -10,8 +10,8 @@ Cost    linear
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tidegate.language import ops
@@ -33,25 +33,62 @@ class Missing:
 
 def compare_with_plan(kernel: Kernel, assembly: str, target: Target) -> Iterator[Missing]:
     """What has no instruction. A kernel that was not read from text has no lines, and nothing is compared."""
-    words = NVIDIA if target.vendor == "NVIDIA" else {}
     there = instructions_by_line(assembly)
     for op in walk_ops(kernel.body):
-        wanted = words.get(type(op))
-        if wanted is None or not op.at.line or op.at.line not in there:
+        if op.at.line not in there:  # what never runs is gone, with all that belongs to it
             continue
-        if not any(wanted.search(each) for each in there[op.at.line]):
-            yield Missing(op.at.line, type(op).__name__, wanted.pattern)
+        for wanted in wanted_of(op, target):
+            if not any(re.search(wanted, each) for each in there[op.at.line]):
+                yield Missing(op.at.line, word_of(op), wanted)
 
 
-NVIDIA: dict[type, re.Pattern[str]] = {
-    ops.WorkgroupBarrier: re.compile(r"\bbar(rier)?\.(cta\.)?sync"),
-    ops.SharedMemoryBarrier: re.compile(r"\bbar(rier)?\.(cta\.)?sync"),
-    ops.ConditionalBarrier: re.compile(r"\bbar(rier)?\.(cta\.)?sync"),
-    ops.CommitGroup: re.compile(r"\bcommit_group"),
-    ops.Fence: re.compile(r"\bbar\.warp\.sync|\bfence\.proxy"),
-    ops.MbarrierArrive: re.compile(r"\bmbarrier\.arrive"),
-    ops.MbarrierWait: re.compile(r"\bmbarrier\.(try|test)_wait"),
-}
+def counts_of(kernel: Kernel, target: Target) -> dict[str, int]:
+    """How many operations of each kind have instructions of their own."""
+    return dict(Counter(word_of(op) for op in walk_ops(kernel.body) if wanted_of(op, target)))
+
+
+def word_of(op: ops.Op) -> str:
+    """What the language calls an operation."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(op).__name__).lower()
+
+
+def wanted_of(op: ops.Op, target: Target) -> tuple[str, ...]:
+    """The instructions that an operation must have, as patterns."""
+    return _nvidia(op) if target.vendor == "NVIDIA" else _amd(op, target)
+
+
+MEETS = r"\bbar(rier)?\.(cta\.)?sync"
+
+
+def _nvidia(op: ops.Op) -> tuple[str, ...]:
+    match op:
+        case ops.WorkgroupBarrier() | ops.ConditionalBarrier():
+            return (MEETS,)
+        case ops.SharedMemoryBarrier(counts, wait_async, deps):
+            return (*_groups(counts, wait_async or bool(deps and not counts)), MEETS)
+        case ops.WaitCount(counts, deps):
+            return tuple(_groups(counts, bool(deps and not counts)))
+        case ops.CommitGroup():
+            return (r"\bcp\.async\.commit_group",)
+        case ops.Fence("wave"):
+            return (r"\bbar\.warp\.sync",)
+        case ops.Fence("proxy_async"):
+            return (r"\bfence\.proxy\.async",)
+        case ops.MbarrierArrive(expect=expect):
+            return (r"\bmbarrier\.arrive\.expect_tx" if expect else r"\bmbarrier\.arrive\b",)
+        case ops.MbarrierWait():
+            return (r"\bmbarrier\.(try|test)_wait",)
+    return ()
+
+
+def _groups(counts: Sequence[ops.Count], for_all: bool) -> Iterator[str]:
+    """Waits for groups; a wait for no more than a count is that count exactly, for nothing else was proved."""
+    for name, count in (("group", 0),) if for_all else counts:
+        yield rf"\bcp\.async\.{'bulk.' if name == 'bulk_group' else ''}wait_(group\s+{count}\b{'|all' if count == 0 else ''})"
+
+
+def _amd(op: ops.Op, target: Target) -> tuple[str, ...]:
+    return ()
 
 
 def instructions_by_line(assembly: str) -> dict[int, list[str]]:

@@ -51,8 +51,8 @@ class Manifest:
     where: tuple[str, ...]
     edition: int = EDITION
 
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+    def text(self) -> str:
+        return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def manifest_of(kernel: Kernel, lowered: Lowered, target: Target) -> Manifest:
