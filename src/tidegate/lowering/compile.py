@@ -50,7 +50,7 @@ def _compile(text: str, cpu: str, is_nvidia: bool) -> str:
     llvm.initialize_all_asmprinters()
     triple = "nvptx64-nvidia-cuda" if is_nvidia else "amdgcn-amd-amdhsa"
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=FEATURES.get(cpu, ""), opt=3)
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(f'target datalayout = "{machine.target_data}"\n{text}')
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
     builder.getModulePassManager().run(module, builder)

@@ -15,7 +15,7 @@ from tidegate.language.types import Tile
 from tidegate.lowering.gpu import refuse
 from tidegate.lowering.ir import Scalar
 from tidegate.lowering.memory import Memory, Spot
-from tidegate.lowering.spread import FREE, Spread, coordinates, in_rows, padded, width_of
+from tidegate.lowering.spread import FREE, Spread, bits_of, coordinates, in_order, padded, width_of
 from tidegate.targets import Target
 
 SMALLEST = 4  # bytes of a lane's piece
@@ -29,7 +29,8 @@ class Copies:
     def copy(self, op: ops.CopyOp, objects: dict[str, int]) -> None:
         if padded(op.tile.shape) != op.tile.shape:
             raise refuse("a copy of a tile with sides that are no powers of two", op.at, self.target)
-        if isinstance(op, ops.GatherToLds) and op.mbarrier is None:
+        stores = isinstance(op, ops.LdsToGlobal) and hasattr(self.memory.gpu, "store")
+        if stores or (isinstance(op, ops.GatherToLds) and op.mbarrier is None):
             self.by_lanes(op)
         elif why := self.why_not(op):
             raise refuse(why, op.at, self.target)
@@ -44,25 +45,50 @@ class Copies:
             return "a bulk copy that reports to no mbarrier"
         return "a bulk copy with bounds" if op.bounds else ""
 
-    def by_lanes(self, op: ops.GatherToLds) -> None:
+    def by_lanes(self, op: ops.GatherToLds | ops.LdsToGlobal) -> None:
         memory, w, tile = self.memory, self.memory.w, op.tile
-        spread = in_rows(tile.shape, tile.dtype.bytes, memory.gpu.lanes)
-        source = memory.spot(op.source, tile.shape, op.bounds, spread)
-        dest = memory.spot(op.dest, tile.shape, (), spread)
-        many = min(memory.pieces(dest, spread, False), memory.pieces(source, spread, False))
+        is_load = isinstance(op, ops.GatherToLds)
+        spread, many, source, dest = self.spread_of(op)
         bytes_ = many * tile.dtype.bytes
-        if bytes_ < SMALLEST or source.scattered or dest.scattered:
-            raise refuse(f"a copy of which a lane has {bytes_} bytes at a time", op.at, self.target)
         for register in range(0, spread.count, many):
-            inside = memory.active(source, spread, register, None, stores=False)
-            given: Scalar = bytes_ if not inside else w.once(f"select i1 {inside}, i32 {bytes_}, i32 0")
+            inside = memory.active(source if is_load else dest, spread, register, None, stores=False)
+            given: Scalar = bytes_
+            if inside and is_load:
+                if self.target.vendor != "NVIDIA":
+                    raise refuse("a copy with bounds", op.at, self.target)
+                given = w.once(f"select i1 {inside}, i32 {bytes_}, i32 0")
 
             def one(register: int = register, given: Scalar = given) -> list[str]:
-                places = memory.address(dest, spread, register), memory.address(source, spread, register)
-                memory.gpu.copy(w, *places, bytes_, given)  # type: ignore[attr-defined]
+                to, from_ = memory.address(dest, spread, register), memory.address(source, spread, register)
+                if is_load:
+                    memory.gpu.copy(w, to, from_, bytes_, given)  # type: ignore[attr-defined]
+                else:
+                    memory.gpu.store(w, to, from_, bytes_)  # type: ignore[attr-defined]
                 return []
 
-            memory.guarded(memory.active(dest, spread, register, None, stores=True), one, [])
+            active = memory.active(source if is_load else dest, spread, register, None, stores=True)
+            memory.guarded(memory.active(dest, spread, register, None, stores=True) if is_load else active, one, [])
+
+    def spread_of(self, op: ops.GatherToLds | ops.LdsToGlobal) -> tuple[Spread, int, Spot, Spot]:
+        """Lanes follow each other along rows; pieces are the widest that places and the instruction take."""
+        memory, tile, lanes = self.memory, op.tile, self.memory.gpu.lanes
+        name = "gather_to_lds" if isinstance(op, ops.GatherToLds) else "lds_to_global"
+        allowed = [each for each in self.target.operations[name].bytes_per_lane or () if each >= SMALLEST]
+        is_load = isinstance(op, ops.GatherToLds)
+        for bytes_ in sorted(allowed, reverse=True):
+            many, total = bytes_ // tile.dtype.bytes, sum(map(width_of, tile.shape))
+            if many & (many - 1) or width_of(many) > min(width_of(tile.shape[-1]), max(0, total - width_of(lanes))):
+                continue
+            spread = in_order(list(range(total)), lanes, width_of(many))
+            source = memory.spot(op.source, tile.shape, op.bounds if is_load else (), spread)
+            dest = memory.spot(op.dest, tile.shape, () if is_load else op.bounds, spread)
+            if source.scattered or dest.scattered:
+                raise refuse("a copy with an address for each element", op.at, self.target)
+            if min(memory.pieces(dest, spread, False), memory.pieces(source, spread, False)) < many:
+                continue
+            if self.target.vendor == "NVIDIA" or self.target.name == "gfx1250" or _follow(dest, spread, bytes_):
+                return spread, many, source, dest
+        raise refuse("a copy of which no lane has whole pieces that the instruction takes", op.at, self.target)
 
     def by_rows(self, op: ops.CopyOp, objects: dict[str, int]) -> None:
         """Each lane moves rows of its own, of whole pieces of 16 bytes."""
@@ -95,3 +121,15 @@ class Copies:
 
     def place(self, spot: Spot, spread: Spread, register: int) -> str:
         return self.memory.address(spot, spread, register)
+
+
+def _follow(dest: Spot, spread: Spread, bytes_: int) -> bool:
+    """Whether lanes write pieces that follow each other: the instruction has one address for the whole wave."""
+    for place, bit in enumerate(spread.lanes):
+        for axis, step in enumerate(dest.stride):
+            bits = bits_of(dest.sides, axis)
+            if bit in bits and step * dest.dtype.bytes << bits.index(bit) != bytes_ << place:  # type: ignore[operator]
+                return False
+        if bit == FREE:
+            return False
+    return True

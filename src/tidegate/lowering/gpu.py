@@ -9,7 +9,7 @@ Cost    constant for each operation
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidegate.diag import BadInput, Finding, Label, Span
@@ -34,7 +34,6 @@ class Gpu(ABC):
 
     triple: str
     scope: str = ""  # of atomics
-    layout: str
     lane: Scalar = 0
     wave: Scalar = 0
 
@@ -53,6 +52,10 @@ class Gpu(ABC):
     @abstractmethod
     def convention(self) -> str:
         """How the function is called."""
+
+    def metadata(self) -> str:
+        """What instructions refer to, beside places in the source."""
+        return ""
 
     @abstractmethod
     def start(self, w: Writer) -> None:
@@ -114,3 +117,24 @@ class Gpu(ABC):
 def refuse(what: str, at: Span, target: Target, help: str = "") -> BadInput:
     """An operation that is not built."""
     return BadInput(Finding("TG025", f"{what} cannot be built for {target.name}", (Label(at),), help=help))
+
+
+def by_words(w: Writer, value: str, dtype: DType, move: Callable[[str], str]) -> str:
+    """A value moved as whole words of 32 bits."""
+    match dtype.bits:
+        case 64:
+            whole = w.once(f"bitcast double {value} to i64") if dtype.is_float else value
+            low, high = w.once(f"trunc i64 {whole} to i32"), w.once(f"lshr i64 {whole}, 32")
+            high = w.once(f"trunc i64 {high} to i32")
+            low, high = w.once(f"zext i32 {move(low)} to i64"), w.once(f"zext i32 {move(high)} to i64")
+            whole = w.once(f"or i64 {w.once(f'shl i64 {high}, 32')}, {low}")
+            return w.once(f"bitcast i64 {whole} to double") if dtype.is_float else whole
+        case 32:
+            if not dtype.is_float:
+                return move(value)
+            return w.once(f"bitcast i32 {move(w.once(f'bitcast float {value} to i32'))} to float")
+        case bits:
+            kind = {"f16": "half", "bf16": "bfloat"}.get(dtype.name, "")
+            plain = w.once(f"bitcast {kind} {value} to i{bits}") if kind else value
+            word = w.once(f"trunc i32 {move(w.once(f'zext i{bits} {plain} to i32'))} to i{bits}")
+            return w.once(f"bitcast i{bits} {word} to {kind}") if kind else word

@@ -116,7 +116,6 @@ class _Lowering:
         size = max(16, layout.total)
         text = "\n".join(
             (
-                f'target datalayout = "{self.gpu.layout}"',
                 f'target triple = "{self.gpu.triple}"',
                 f"{SHARED} = {self.gpu.shared_memory(size)}",
                 f"define {self.gpu.convention} void @{kernel.name}({given}) #0 !dbg !2 {{",
@@ -126,6 +125,7 @@ class _Lowering:
                 *w.declared.values(),
                 f"attributes #0 = {{ {self.gpu.attributes} }}",
                 "attributes #1 = { convergent nounwind }",
+                self.gpu.metadata(),
                 debug_of(w.lines, kernel.name, self.kernel.at.file or "kernel.tide"),
                 "",
             )

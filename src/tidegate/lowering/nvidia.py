@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from tidegate.language import ops
 from tidegate.language.ops import Value
 from tidegate.language.types import BarrierObject, DType, Tile
-from tidegate.lowering.gpu import Gpu, Product, refuse
+from tidegate.lowering.gpu import Gpu, Product, by_words, refuse
 from tidegate.lowering.ir import Scalar, Writer
 from tidegate.lowering.spread import Spread, width_of
 from tidegate.targets import Target
@@ -28,7 +28,6 @@ BYTES_OF_ROWS = 16  # a bulk copy moves whole pieces of 16 bytes
 
 class Nvidia(Gpu):
     triple = "nvptx64-nvidia-cuda"
-    layout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
     def __init__(self, target: Target, waves: int, named: Sequence[Value] = ()) -> None:
         super().__init__(target, waves)
@@ -55,7 +54,7 @@ class Nvidia(Gpu):
         return w.call("i32", f"llvm.nvvm.read.ptx.sreg.ctaid.{'xyz'[axis]}", ())
 
     def from_lane(self, w: Writer, value: str, dtype: DType, lane: Scalar) -> str:
-        return _by_words(w, value, dtype, lambda word: self._shuffled(w, word, lane))
+        return by_words(w, value, dtype, lambda word: self._shuffled(w, word, lane))
 
     def _shuffled(self, w: Writer, word: str, lane: Scalar) -> str:
         given = (("i32", -1), ("i32", word), ("i32", lane), ("i32", self.lanes - 1))
@@ -137,7 +136,7 @@ class Nvidia(Gpu):
             case ops.WorkgroupBarrier():
                 self.meet(w)
             case ops.SharedMemoryBarrier(counts, wait_async, deps):
-                self.wait(w, counts, wait_async or bool(deps and not counts))
+                self.wait(w, op, counts, wait_async or bool(deps and not counts))
                 self.meet(w)
             case ops.ConditionalBarrier(half):
                 half_of = self.waves // 2
@@ -149,7 +148,7 @@ class Nvidia(Gpu):
                 w.jump(after)
                 w.start(after)
             case ops.WaitCount(counts, deps):
-                self.wait(w, counts, bool(deps and not counts))
+                self.wait(w, op, counts, bool(deps and not counts))
             case ops.CommitGroup():
                 w.call("void", "llvm.nvvm.cp.async.commit.group", ())
                 if self.has_bulk:
@@ -173,9 +172,11 @@ class Nvidia(Gpu):
     def meet_lanes(self, w: Writer) -> None:
         w.call("void", "llvm.nvvm.bar.warp.sync", (("i32", -1),), " #1")
 
-    def wait(self, w: Writer, counts: Sequence[tuple[str, int]], for_all: bool) -> None:
+    def wait(self, w: Writer, op: ops.Op, counts: Sequence[tuple[str, int]], for_all: bool) -> None:
         """Groups of copies; ordinary accesses to shared memory are performed when the thread goes on."""
         wanted = dict(counts)
+        if unknown := wanted.keys() - {"group", *(("bulk_group",) if self.has_bulk else ())}:
+            raise refuse(f"a wait for `{min(unknown)}`", op.at, self.target)
         if for_all:
             wanted = {"group": 0, **({"bulk_group": 0} if self.has_bulk else {})}
         if "group" in wanted:
@@ -277,24 +278,3 @@ def asm(w: Writer, text: str, arguments: Sequence[tuple[str, Scalar]] = ()) -> N
     constraints = ",".join([*kinds, "~{memory}"])
     given = ", ".join(f"{kind} {value}" for kind, value in arguments)
     w.do(f'call void asm sideeffect "{text}", "{constraints}"({given}) #1')
-
-
-def _by_words(w: Writer, value: str, dtype: DType, move) -> str:  # type: ignore[no-untyped-def]
-    """A value moved as whole words of 32 bits."""
-    match dtype.bits:
-        case 64:
-            whole = w.once(f"bitcast double {value} to i64") if dtype.is_float else value
-            low, high = w.once(f"trunc i64 {whole} to i32"), w.once(f"lshr i64 {whole}, 32")
-            high = w.once(f"trunc i64 {high} to i32")
-            low, high = w.once(f"zext i32 {move(low)} to i64"), w.once(f"zext i32 {move(high)} to i64")
-            whole = w.once(f"or i64 {w.once(f'shl i64 {high}, 32')}, {low}")
-            return w.once(f"bitcast i64 {whole} to double") if dtype.is_float else whole
-        case 32:
-            if not dtype.is_float:
-                return str(move(value))
-            return w.once(f"bitcast i32 {move(w.once(f'bitcast float {value} to i32'))} to float")
-        case bits:
-            kind = {"f16": "half", "bf16": "bfloat"}.get(dtype.name, "")
-            plain = w.once(f"bitcast {kind} {value} to i{bits}") if kind else value
-            word = w.once(f"trunc i32 {move(w.once(f'zext i{bits} {plain} to i32'))} to i{bits}")
-            return w.once(f"bitcast i{bits} {word} to {kind}") if kind else word
