@@ -25,6 +25,8 @@ from tidegate.targets import Target
 
 OLD = ("gfx90a", "gfx942", "gfx950")  # one `s_waitcnt`, waves of 64 lanes
 LOCAL_ONLY = "!7"  # what fences synchronize: shared memory
+LARGEST = 0x7FFFFFFE  # bytes that a descriptor reaches
+PLAIN_WORDS = 0x27000  # its last word on gfx9: 32 bits, not swizzled (as Triton's `createDescriptor` has it)
 MOST = {"vmcnt": 63, "lgkmcnt": 15, "expcnt": 7}
 
 
@@ -278,7 +280,7 @@ class Amd(Gpu):
 
     # --- copies ---
 
-    def copy(self, w: Writer, dest: str, source: str, bytes_: int, given: Scalar) -> None:
+    def copy(self, w: Writer, dest: str, source: str, array: str, bytes_: int, given: Scalar) -> None:
         """Each lane to a place of its own (gfx1250), or lane i to the i-th piece behind the first lane's (before)."""
         if self.target.name == "gfx1250":
             bits = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}[bytes_]
@@ -289,8 +291,19 @@ class Amd(Gpu):
         first = w.let(f"ptrtoint ptr addrspace(3) {dest} to i32")
         first = w.call("i32", "llvm.amdgcn.readfirstlane.i32", (("i32", first),))
         base = w.let(f"inttoptr i32 {first} to ptr addrspace(3)")
-        numbers = (("i32 immarg", bytes_), ("i32 immarg", 0), ("i32 immarg", 0))
-        w.call("void", "llvm.amdgcn.global.load.lds", (("ptr addrspace(1)", source), ("ptr addrspace(3)", base), *numbers))
+        # The buffer's form: LLVM 22 moves a part of an address of `global_load_lds` into its offset, which the hardware
+        # adds to the place in shared memory, too (seen on gfx90a; ISA, "LDS_ADDR = ... + inst_offset").
+        words = [w.let(f"ptrtoint ptr addrspace(1) {each} to i64") for each in (source, array)]
+        apart = w.let(f"trunc i64 {w.let(f'sub i64 {words[0]}, {words[1]}')} to i32")
+        numbers = (("i32 immarg", bytes_), ("i32", apart), ("i32", 0), ("i32 immarg", 0), ("i32 immarg", 0))
+        places = (("ptr addrspace(8)", self.resource(w, array)), ("ptr addrspace(3)", base))
+        w.call("void", "llvm.amdgcn.raw.ptr.buffer.load.lds", (*places, *numbers))
+
+    def resource(self, w: Writer, array: str) -> str:
+        """A descriptor of the bytes from the start of an array on."""
+        name = "llvm.amdgcn.make.buffer.rsrc.p8.p1"
+        given = (("ptr addrspace(1)", array), ("i16", 0), ("i64", LARGEST), ("i32", PLAIN_WORDS))
+        return w.call("ptr addrspace(8)", name, given)
 
     def store(self, w: Writer, dest: str, source: str, bytes_: int) -> None:
         bits = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}[bytes_]

@@ -61,7 +61,7 @@ class Copies:
             def one(register: int = register, given: Scalar = given) -> list[str]:
                 to, from_ = memory.address(dest, spread, register), memory.address(source, spread, register)
                 if is_load:
-                    memory.gpu.copy(w, to, from_, bytes_, given)  # type: ignore[attr-defined]
+                    memory.gpu.copy(w, to, from_, source.pointer, bytes_, given)  # type: ignore[attr-defined]
                 else:
                     memory.gpu.store(w, to, from_, bytes_)  # type: ignore[attr-defined]
                 return []

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.language import ops
@@ -81,6 +82,10 @@ class Gpu(ABC):
         self, w: Writer, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
     ) -> list[str]:
         """a · b + acc, each held as `product` says."""
+
+    def fragments(self, memory: Any, spot: Any, spread: Spread) -> list[str] | None:
+        """A tile read from shared memory by an instruction for fragments of matrices; None: there is none for it."""
+        return None
 
     @abstractmethod
     def shared_memory(self, size: int) -> str:

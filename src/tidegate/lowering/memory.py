@@ -254,6 +254,8 @@ class Memory:
     ) -> Held:
         w, spot = self.w, self.spot(place, tile.shape, bounds, spread)
         mask = held_as(mask, spread, w, self.gpu) if mask is not None else None
+        if mask is None and (found := self.gpu.fragments(self, spot, spread)) is not None:
+            return Held(tuple(found), spread, tile.shape, tile.dtype)
         many, kind, stored = self.pieces(spot, spread, mask is not None), type_of(tile.dtype), in_memory(tile.dtype)
         values: list[str] = []
         for register in range(0, spread.count, many):

@@ -18,6 +18,8 @@ from tidegate.language.ops import Value
 from tidegate.language.types import BarrierObject, DType, Tile
 from tidegate.lowering.gpu import Gpu, Product, by_words, refuse
 from tidegate.lowering.ir import Scalar, Writer
+from tidegate.lowering.matrices import fragments_of, read_fragments
+from tidegate.lowering.memory import Memory, Spot
 from tidegate.lowering.spread import Spread, width_of
 from tidegate.targets import Target
 
@@ -128,6 +130,10 @@ class Nvidia(Gpu):
             both = w.once(f"insertelement <2 x {kind}> {first}, {kind} {high}, i32 1")
             made.append(both if is_half else w.once(f"bitcast <2 x bfloat> {both} to i32"))
         return made
+
+    def fragments(self, memory: Memory, spot: Spot, spread: Spread) -> list[str] | None:
+        found = fragments_of(spot, spread)
+        return read_fragments(memory, spot, spread, found) if found is not None else None
 
     # --- synchronization ---
 
@@ -245,7 +251,7 @@ class Nvidia(Gpu):
 
     # --- copies ---
 
-    def copy(self, w: Writer, dest: str, source: str, bytes_: int, given: Scalar) -> None:
+    def copy(self, w: Writer, dest: str, source: str, array: str, bytes_: int, given: Scalar) -> None:
         """`bytes_` of a lane, of which `given` are read and the rest is 0."""
         how = "cg" if bytes_ == 16 else "ca"
         name = f"llvm.nvvm.cp.async.{how}.shared.global.{bytes_}"
