@@ -34,6 +34,7 @@ class Gpu(ABC):
     """One target. `lane` and `wave` are the thread's own, once `start` has run."""
 
     triple: str
+    debug_kind = "LineTablesOnly"
     scope: str = ""  # of atomics
     lane: Scalar = 0
     wave: Scalar = 0

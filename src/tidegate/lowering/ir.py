@@ -138,13 +138,13 @@ class Writer:
 LINES = 1_000_000  # metadata numbers from here on are lines of the source
 
 
-def debug_of(lines: Iterable[str], name: str, file: str) -> str:
-    """What says which line of the source each instruction comes from."""
+def debug_of(lines: Iterable[str], name: str, file: str, kind: str) -> str:
+    """What says which line of the source each instruction comes from. `kind`: how much LLVM writes of it."""
     wanted = sorted({int(line.rsplit("!dbg !", 1)[1]) for line in lines if "!dbg !" in line})
     made = [
         "!llvm.dbg.cu = !{!0}",
         "!llvm.module.flags = !{!4, !5}",
-        '!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, producer: "tidegate", emissionKind: LineTablesOnly)',
+        '!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, producer: "tidegate", emissionKind: KIND)'.replace("KIND", kind),
         f'!1 = !DIFile(filename: "{file}", directory: ".")',
         f'!2 = distinct !DISubprogram(name: "{name}", file: !1, line: 1, type: !3, unit: !0, spFlags: DISPFlagDefinition)',
         "!3 = !DISubroutineType(types: !{})",

@@ -9,7 +9,7 @@ Cost    the driver compiles PTX once for each `Loaded`
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,12 @@ class Loaded:
 
     def launch(self, arrays: Mapping[str, Any], *, sizes: Mapping[str, int] | None = None, **scalars: int) -> None:
         """Starts it on the current stream; does not wait. Arrays are any that lie on the GPU: CuPy's, or by DLPack."""
+        self.prepare(arrays, sizes=sizes, **scalars)()
+
+    def prepare(
+        self, arrays: Mapping[str, Any], *, sizes: Mapping[str, int] | None = None, **scalars: int
+    ) -> Callable[[], None]:
+        """A launch whose arguments are checked, for whoever starts it often."""
         import numpy as np
 
         cupy, told = get_cupy(), self.manifest
@@ -54,7 +60,12 @@ class Loaded:
             given.append(np.int32(value) if kind == "i32" else np.bool_(value))
         given += [np.int32(values[name]) for name, _ in told.sizes]
         shared = told.shared if told.shared > AT_ONCE else 0
-        self._kernel(grid_of(told, values), (told.threads, 1, 1), tuple(given), shared_mem=shared)
+        grid, block, arguments = grid_of(told, values), (told.threads, 1, 1), tuple(given)
+
+        def launch() -> None:
+            self._kernel(grid, block, arguments, shared_mem=shared)
+
+        return launch
 
 
 def load_built(path: Path) -> Loaded:

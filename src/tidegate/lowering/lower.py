@@ -126,7 +126,7 @@ class _Lowering:
                 f"attributes #0 = {{ {self.gpu.attributes} }}",
                 "attributes #1 = { convergent nounwind }",
                 self.gpu.metadata(),
-                debug_of(w.lines, kernel.name, self.kernel.at.file or "kernel.tide"),
+                debug_of(w.lines, kernel.name, self.kernel.at.file or "kernel.tide", self.gpu.debug_kind),
                 "",
             )
         )

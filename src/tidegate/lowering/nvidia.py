@@ -30,6 +30,7 @@ BYTES_OF_ROWS = 16  # a bulk copy moves whole pieces of 16 bytes
 
 class Nvidia(Gpu):
     triple = "nvptx64-nvidia-cuda"
+    debug_kind = "DebugDirectivesOnly"  # with tables the target is one for debugging, and ptxas optimizes nothing
 
     def __init__(self, target: Target, waves: int, named: Sequence[Value] = ()) -> None:
         super().__init__(target, waves)
