@@ -56,6 +56,27 @@ def layer_norm(x, scale, shift, y, n, BN: tl.constexpr):
     tl.store(y + row * n + at, v)
 
 
+@triton.jit
+def attention(q, k, v, o, s, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    head, rows, d = tl.program_id(1) * s * D, tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D)
+    columns = tl.arange(0, BN)
+    mine = tl.load(q + head + rows[:, None] * D + d[None, :])
+    top = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    out = tl.zeros((BM, D), tl.float32)
+    for at in range(0, s, BN):
+        keys = tl.load(k + head + (at + columns)[None, :] * D + d[:, None])
+        score = tl.dot(mine, keys) * 0.18033688
+        new = tl.maximum(top, tl.max(score, 1))
+        weight = tl.exp2(score - new[:, None])
+        shrink = tl.exp2(top - new)
+        total = total * shrink + tl.sum(weight, 1)
+        values = tl.load(v + head + (at + columns)[:, None] * D + d[None, :])
+        out = tl.dot(weight.to(tl.float16), values, out * shrink[:, None])
+        top = new
+    tl.store(o + head + rows[:, None] * D + d[None, :], (out / total[:, None]).to(tl.float16))
+
+
 def timed(ways: dict) -> dict[str, float]:
     """Microseconds of each, in turn."""
     found: dict[str, list[float]] = {name: [] for name in ways}
@@ -94,14 +115,14 @@ def main(folder: Path) -> None:
         times = timed({"tidegate": built.prepare(arrays), "triton": theirs, "torch": lambda: torch.mm(a, b.T)})
         right = torch.allclose(c.float(), (a.float() @ b.float().T), atol=0.5, rtol=2e-2)
         show(f"{path.stem} 4096 right={right} {2 * n**3 / times['tidegate'] / 1e6:.0f} TFLOP/s", times)
-    for path in sorted(folder.glob("softmax*.ptx")):
+    for path in sorted(folder.glob("softmax_row.ptx")):
         built = load_built(path)
         x = torch.randn(8192, 4096, device="cuda")
         y, z = torch.empty_like(x), torch.empty_like(x)
         arrays = {"X": cupy.from_dlpack(x), "Y": cupy.from_dlpack(y)}
         times = timed({"tidegate": built.prepare(arrays), "triton": lambda: softmax[(8192,)](x, z, 4096, 4096, num_warps=4)})
         show(f"{path.stem} right={torch.allclose(y, z, atol=1e-6)}", times)
-    for path in sorted(folder.glob("layer_norm*.ptx")):
+    for path in sorted(folder.glob("layer_norm_row.ptx")):
         built = load_built(path)
         x = torch.randn(65536, 512, device="cuda")
         s, t = torch.randn(512, device="cuda"), torch.randn(512, device="cuda")
@@ -112,5 +133,23 @@ def main(folder: Path) -> None:
         show(f"{path.stem} right={torch.allclose(y, z, atol=1e-4)}", times)
 
 
+def attend(folder: Path) -> None:
+    heads, length = 32, 4096
+    q, k, v = (torch.randn(heads, length, 64, device="cuda", dtype=torch.float16) for _ in range(3))
+    for path in sorted(folder.glob("flash*.ptx")):
+        built, o, p = load_built(path), torch.empty_like(q), torch.empty_like(q)
+        arrays = {name: cupy.from_dlpack(each) for name, each in (("Q", q), ("K", k), ("V", v), ("OUT", o))}
+
+        def theirs() -> None:
+            attention[(length // 128, heads)](q, k, v, p, length, 128, 64, 64, num_warps=8, num_stages=2)
+
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        ways = {"tidegate": built.prepare(arrays), "triton": theirs, "torch": lambda: sdpa(q[None], k[None], v[None])}
+        times = timed(ways)
+        wanted = sdpa(q[None].float(), k[None].float(), v[None].float())[0]
+        show(f"{path.stem} right={torch.allclose(o.float(), wanted, atol=5e-3)}", times)
+
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    attend(Path(sys.argv[1]))
