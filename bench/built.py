@@ -58,7 +58,9 @@ def compile_all(folder: Path, names: list[str], targets: tuple[str, ...]) -> Non
                     given = make_inputs(kernel, values, seed)
                     wanted = run_in_order(kernel, {k: v.copy() for k, v in given.items()}, sizes=values, lanes=32)
                     data = {f"in_{key}": _plain(value) for key, value in given.items()}
-                    data |= {f"out_{key}": _outcome(value) for key, value in wanted.items() if _changed(value, given[key])}
+                    data |= {
+                        f"out_{key}": _outcome(value) for key, value in wanted.items() if _changed(value, given[key])
+                    }
                     np.savez_compressed(folder / f"{case}.npz", **data)
     (folder / "cases.json").write_text(json.dumps(rows))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from functools import partial
 from pathlib import Path
 
 import cupy
@@ -96,8 +97,12 @@ def timed(ways: dict) -> dict[str, float]:
 
 def show(name: str, times: dict[str, float]) -> None:
     ours = times["tidegate"]
-    print(name, "; ".join(f"{key} {each:.1f} us" for key, each in times.items()),
-          "; ".join(f"{each / ours:.3f} of {key}" for key, each in times.items() if key != "tidegate"), flush=True)
+    print(
+        name,
+        "; ".join(f"{key} {each:.1f} us" for key, each in times.items()),
+        "; ".join(f"{each / ours:.3f} of {key}" for key, each in times.items() if key != "tidegate"),
+        flush=True,
+    )
 
 
 def main(folder: Path) -> None:
@@ -109,10 +114,9 @@ def main(folder: Path) -> None:
         built, c, d = load_built(path), torch.empty_like(a), torch.empty_like(a)
         arrays = {name: cupy.from_dlpack(each) for name, each in (("A", a), ("B", b), ("C", c))}
 
-        def theirs(stages: int = 3) -> None:
-            matmul[(n // 128, n // 128)](a, b, d, n, n, n, 128, 128, 32, num_warps=4, num_stages=stages)
-
-        times = timed({"tidegate": built.prepare(arrays), "triton": theirs, "torch": lambda: torch.mm(a, b.T)})
+        theirs = partial(matmul[(n // 128, n // 128)], a, b, d, n, n, n, 128, 128, 32, num_warps=4, num_stages=3)
+        ways = {"tidegate": built.prepare(arrays), "triton": theirs, "torch": partial(torch.mm, a, b.T)}
+        times = timed(ways)
         right = torch.allclose(c.float(), (a.float() @ b.float().T), atol=0.5, rtol=2e-2)
         show(f"{path.stem} 4096 right={right} {2 * n**3 / times['tidegate'] / 1e6:.0f} TFLOP/s", times)
     for path in sorted(folder.glob("softmax_row.ptx")):
@@ -120,7 +124,9 @@ def main(folder: Path) -> None:
         x = torch.randn(8192, 4096, device="cuda")
         y, z = torch.empty_like(x), torch.empty_like(x)
         arrays = {"X": cupy.from_dlpack(x), "Y": cupy.from_dlpack(y)}
-        times = timed({"tidegate": built.prepare(arrays), "triton": lambda: softmax[(8192,)](x, z, 4096, 4096, num_warps=4)})
+        times = timed(
+            {"tidegate": built.prepare(arrays), "triton": partial(softmax[(8192,)], x, z, 4096, 4096, num_warps=4)}
+        )
         show(f"{path.stem} right={torch.allclose(y, z, atol=1e-6)}", times)
     for path in sorted(folder.glob("layer_norm_row.ptx")):
         built = load_built(path)
@@ -129,7 +135,12 @@ def main(folder: Path) -> None:
         y, z = torch.empty_like(x), torch.empty_like(x)
         arrays = {"X": x, "SCALE": s, "SHIFT": t, "Y": y}
         arrays = {name: cupy.from_dlpack(each) for name, each in arrays.items()}
-        times = timed({"tidegate": built.prepare(arrays), "triton": lambda: layer_norm[(65536,)](x, s, t, z, 512, 512, num_warps=4)})
+        times = timed(
+            {
+                "tidegate": built.prepare(arrays),
+                "triton": partial(layer_norm[(65536,)], x, s, t, z, 512, 512, num_warps=4),
+            }
+        )
         show(f"{path.stem} right={torch.allclose(y, z, atol=1e-4)}", times)
 
 
@@ -140,11 +151,10 @@ def attend(folder: Path) -> None:
         built, o, p = load_built(path), torch.empty_like(q), torch.empty_like(q)
         arrays = {name: cupy.from_dlpack(each) for name, each in (("Q", q), ("K", k), ("V", v), ("OUT", o))}
 
-        def theirs() -> None:
-            attention[(length // 128, heads)](q, k, v, p, length, 128, 64, 64, num_warps=8, num_stages=2)
-
+        grid = (length // 128, heads)
+        theirs = partial(attention[grid], q, k, v, p, length, 128, 64, 64, num_warps=8, num_stages=2)
         sdpa = torch.nn.functional.scaled_dot_product_attention
-        ways = {"tidegate": built.prepare(arrays), "triton": theirs, "torch": lambda: sdpa(q[None], k[None], v[None])}
+        ways = {"tidegate": built.prepare(arrays), "triton": theirs, "torch": partial(sdpa, q[None], k[None], v[None])}
         times = timed(ways)
         wanted = sdpa(q[None].float(), k[None].float(), v[None].float())[0]
         show(f"{path.stem} right={torch.allclose(o.float(), wanted, atol=5e-3)}", times)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidegate.diag import NOWHERE
 from tidegate.language import ops
 from tidegate.language.ops import Value
 from tidegate.language.types import DType, Tile
@@ -53,7 +54,10 @@ class Amd(Gpu):
     @property
     def attributes(self) -> str:
         threads = self.waves * self.lanes
-        return f'nounwind "amdgpu-flat-work-group-size"="{threads},{threads}" "uniform-work-group-size"="true"'
+        said = [f'"amdgpu-flat-work-group-size"="{threads},{threads}"', '"uniform-work-group-size"="true"']
+        if self.target.name == "gfx1250":  # no clusters: else LLVM asks the hardware for the workgroup's place in one
+            said.append('"amdgpu-cluster-dims"="0,0,0"')
+        return " ".join(("nounwind", *said))
 
     @property
     def convention(self) -> str:
@@ -109,7 +113,9 @@ class Amd(Gpu):
             which = "f16" if is_half else "bf16.1k"
             return Unit(f"llvm.amdgcn.mfma.f32.16x16x16{which}", 16, ((0, 1), (2, 3)), ((0, 1), (2, 3)), "i16")
         if name == "gfx1250":
-            return Unit(f"llvm.amdgcn.wmma.f32.16x16x32.{kind}.v8f32.v16{kind}", 32, ((0, 1, 2, 4), (3,)), ((0, 1, 2), (3,)))
+            return Unit(
+                f"llvm.amdgcn.wmma.f32.16x16x32.{kind}.v8f32.v16{kind}", 32, ((0, 1, 2, 4), (3,)), ((0, 1, 2), (3,))
+            )
         if name.startswith("gfx12"):
             in_type = "v8f16" if is_half else "v8i16"
             name = f"llvm.amdgcn.wmma.f32.16x16x16.{kind}.v8f32.{in_type}"
@@ -147,7 +153,7 @@ class Amd(Gpu):
     def multiply(
         self, w: Writer, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
     ) -> list[str]:
-        of_a, of_b, of_acc = tiles
+        of_a, of_b, _ = tiles
         unit = self.unit(*tiles)
         assert unit is not None
         (rows, depth), columns = of_a.shape, of_b.shape[1]
@@ -196,10 +202,10 @@ class Amd(Gpu):
             case ops.WorkgroupBarrier():
                 self.meet(w)
             case ops.SharedMemoryBarrier(counts, wait_async, deps):
-                w.do(f'fence {self.scope} release, !mmra {LOCAL_ONLY}')
+                w.do(f"fence {self.scope} release, !mmra {LOCAL_ONLY}")
                 self.wait(w, op, counts, wait_async or bool(deps and not counts))
                 w.call("void", "llvm.amdgcn.s.barrier", (), " #1")
-                w.do(f'fence {self.scope} acquire, !mmra {LOCAL_ONLY}')
+                w.do(f"fence {self.scope} acquire, !mmra {LOCAL_ONLY}")
             case ops.ConditionalBarrier(half):
                 inside = w.compare("slt" if half == "low" else "sge", self.wave, self.waves // 2)
                 then, after = w.fresh("half"), w.fresh("halves")
@@ -233,7 +239,7 @@ class Amd(Gpu):
     def wait(self, w: Writer, op: ops.Op, counts: Sequence[tuple[str, int]], for_all: bool) -> None:
         wanted = dict(counts)
         if for_all:
-            wanted |= {name: 0 for name in self.of_copies()}
+            wanted |= dict.fromkeys(self.of_copies(), 0)
         if self.has_split_counters:
             for name, count in wanted.items():
                 if name not in ("loadcnt", "storecnt", "dscnt", "kmcnt", "asynccnt", "tensorcnt"):
@@ -254,7 +260,9 @@ class Amd(Gpu):
     def of_copies(self) -> list[str]:
         """The counters of asynchronous copies."""
         rows = (self.target.operations.get(name) for name in ("gather_to_lds", "tensor_load_to_lds", "lds_to_global"))
-        return list(dict.fromkeys(str(each.counter) for each in rows if each is not None and each.present and each.counter))
+        return list(
+            dict.fromkeys(str(each.counter) for each in rows if each is not None and each.present and each.counter)
+        )
 
     def signal(self, w: Writer, op: ops.Signal, *, and_wait: bool) -> None:
         if not isinstance(op.barrier, int):
@@ -274,7 +282,7 @@ class Amd(Gpu):
         self.keep_order(w)
 
     def set_up(self, w: Writer, address: str, arrivals: int) -> None:
-        raise AssertionError("AMD has no mbarriers: `check` has said so")
+        raise refuse("an mbarrier", NOWHERE, self.target)
 
     end_of_setting_up = arrive = wait_for_phase = set_up  # type: ignore[assignment]
 
@@ -296,8 +304,8 @@ class Amd(Gpu):
         words = [w.let(f"ptrtoint ptr addrspace(1) {each} to i64") for each in (source, array)]
         apart = w.let(f"trunc i64 {w.let(f'sub i64 {words[0]}, {words[1]}')} to i32")
         numbers = (("i32 immarg", bytes_), ("i32", apart), ("i32", 0), ("i32 immarg", 0), ("i32 immarg", 0))
-        places = (("ptr addrspace(8)", self.resource(w, array)), ("ptr addrspace(3)", base))
-        w.call("void", "llvm.amdgcn.raw.ptr.buffer.load.lds", (*places, *numbers))
+        to = (("ptr addrspace(8)", self.resource(w, array)), ("ptr addrspace(3)", base))
+        w.call("void", "llvm.amdgcn.raw.ptr.buffer.load.lds", (*to, *numbers))
 
     def resource(self, w: Writer, array: str) -> str:
         """A descriptor of the bytes from the start of an array on."""

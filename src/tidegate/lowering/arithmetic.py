@@ -2,8 +2,8 @@
 
 Needs   tiles in registers
 Gives   element-wise functions, casts, folds and running folds along an axis, matrix products
-Keeps   what `simulate/tiles.py` says: floats narrower than 32 bits are computed with 32 and rounded once; integers wrap;
-        a division of integers rounds down and by 0 gives 0; NaN spreads through `max` and `min`
+Keeps   what `simulate/tiles.py` says: floats narrower than 32 bits are computed with 32 and rounded once; integers
+        wrap; a division of integers rounds down and by 0 gives 0; NaN spreads through `max` and `min`
 Cost    constant for each register, but for folds across lanes
 """
 
@@ -15,7 +15,7 @@ from tidegate.language.types import DType, Tile, f32, f64, i32
 from tidegate.lowering.gpu import Gpu
 from tidegate.lowering.held import Held, held_as, lane_bits, moved
 from tidegate.lowering.ir import Scalar, Writer, type_of
-from tidegate.lowering.spread import FREE, Shape, Spread, bits_of, coordinates, is_inside, narrowed
+from tidegate.lowering.spread import FREE, Shape, Spread, bits_of, coordinates, narrowed
 
 MOST_BY_HAND = 4096  # products of a tile that no matrix instruction takes, in one lane
 FLOAT_TESTS: Mapping[str, str] = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une", "ge": "oge", "gt": "ogt"}
@@ -261,8 +261,7 @@ def reduced(w: Writer, gpu: Gpu, fn: str, tile: Held, axis: int, want: DType) ->
         if bit in bits:
             other = w.int("xor", gpu.lane, 1 << place)
             made = [
-                element(w, gpu, fn, (value, gpu.from_lane(w, value, work, other)), (work, work), work)
-                for value in made
+                element(w, gpu, fn, (value, gpu.from_lane(w, value, work, other)), (work, work), work) for value in made
             ]
     return Held(tuple(convert(w, each, work, want) for each in made), kept, shape, want)
 
@@ -334,10 +333,7 @@ def multiplied(w: Writer, gpu: Gpu, a: Held, b: Held, acc: Held, want: DType) ->
     product = gpu.product(*tiles)
     if product is None:
         return _by_hand(w, gpu, a, b, acc, want)
-    a, b, acc = (
-        held_as(each, spread, w, gpu)
-        for each, spread in ((a, product.a), (b, product.b), (acc, product.acc))
-    )
+    a, b, acc = (held_as(each, spread, w, gpu) for each, spread in ((a, product.a), (b, product.b), (acc, product.acc)))
     sums = [convert(w, each, acc.dtype, work) for each in acc.values]
     found = gpu.multiply(w, a.values, b.values, sums, tiles)
     return Held(tuple(convert(w, each, work, want) for each in found), product.acc, acc.shape, want)
@@ -347,8 +343,10 @@ def _by_hand(w: Writer, gpu: Gpu, a: Held, b: Held, acc: Held, want: DType) -> H
     """Each lane computes its elements of the result; whatever it needs comes from other lanes."""
     work = computed_in(acc.dtype)
     depth, (rows, columns) = a.shape[-1], acc.shape
-    if len(a.shape) != 2 or acc.spread.count * depth > MOST_BY_HAND or not all(
-        each & (each - 1) == 0 for each in (rows, columns, depth)
+    if (
+        len(a.shape) != 2
+        or acc.spread.count * depth > MOST_BY_HAND
+        or not all(each & (each - 1) == 0 for each in (rows, columns, depth))
     ):
         raise Unbuilt(f"a product of {a.shape} and {b.shape} elements of {a.dtype}, which no matrix instruction takes,")
     wide = (rows, columns)

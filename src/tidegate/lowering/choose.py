@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
 from tidegate.language import ops
@@ -76,22 +77,23 @@ class _Chooser:
                 for result, each, yielded in zip(results, carried, body.yields, strict=False):
                     self.alike(each.value, each.init, yielded, result)
             case ops.Conditional(results=results, then=then, otherwise=otherwise):
-                for result, a, b in zip(results, then.yields, otherwise.yields, strict=False):
-                    self.alike(result, a, b)
+                for result, one, other in zip(results, then.yields, otherwise.yields, strict=False):
+                    self.alike(result, one, other)
             case ops.Mma(result, _, _, acc):
                 self.alike(acc, result)
-            case ops.LocalRead(result=Value() as tile, mask=Value() as mask) | ops.LocalWrite(tile=tile, mask=Value() as mask):
+            case (
+                ops.LocalRead(result=Value() as tile, mask=Value() as mask)
+                | ops.LocalWrite(tile=tile, mask=Value() as mask)
+            ):
                 self.alike(tile, mask)
             case ops.Transpose(result, tile):
-                a, b = _shape(tile), _shape(result)
-                self.follow(tile, result, lambda have, a=a: transposed(have, a))  # type: ignore[misc]
-                self.follow(result, tile, lambda have, b=b: transposed(have, b))  # type: ignore[misc]
+                self.follow(tile, result, partial(transposed, shape=_shape(tile)))
+                self.follow(result, tile, partial(transposed, shape=_shape(result)))
             case ops.Reshape(result, tile):
                 self.follow(tile, result, lambda have: have)
                 self.follow(result, tile, lambda have: have)
             case ops.Reduce(result, _, tile) | ops.Broadcast(tile, result):
-                wide, narrow = _shape(tile), _shape(result)
-                self.follow(tile, result, lambda have, a=wide, b=narrow: narrowed(have, a, b))  # type: ignore[misc]
+                self.follow(tile, result, partial(narrowed, wide=_shape(tile), narrow=_shape(result)))
 
     def settle(self, name: str, spread: Spread) -> None:
         """A group of values gets its spread, unless it has one; what follows from it gets its own."""
@@ -107,14 +109,14 @@ class _Chooser:
     def choose(self) -> None:
         if not self.by_lanes:
             products = [op for op in walk_ops(self.kernel.body) if isinstance(op, ops.Mma)]
-            held = [(op, self.gpu.product(*(_tile(each) for each in (op.a, op.b, op.acc)))) for op in products]
-            for op, product in held:
+            held = [(each, self.gpu.product(_tile(each.a), _tile(each.b), _tile(each.acc))) for each in products]
+            for each, product in held:
                 if product is not None:
-                    self.settle(op.result.name, product.acc)
-            for op, product in held:
+                    self.settle(each.result.name, product.acc)
+            for each, product in held:
                 if product is not None:
-                    self.settle(op.a.name, product.a)
-                    self.settle(op.b.name, product.b)
+                    self.settle(each.a.name, product.a)
+                    self.settle(each.b.name, product.b)
         moved = (ops.GlobalRead, ops.LocalRead, ops.GlobalWrite, ops.LocalWrite, ops.AtomicAdd)
         for op in walk_ops(self.kernel.body):
             if isinstance(op, moved):

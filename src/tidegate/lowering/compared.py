@@ -84,11 +84,37 @@ def _nvidia(op: ops.Op) -> tuple[str, ...]:
 def _groups(counts: Sequence[ops.Count], for_all: bool) -> Iterator[str]:
     """Waits for groups; a wait for no more than a count is that count exactly, for nothing else was proved."""
     for name, count in (("group", 0),) if for_all else counts:
-        yield rf"\bcp\.async\.{'bulk.' if name == 'bulk_group' else ''}wait_(group\s+{count}\b{'|all' if count == 0 else ''})"
+        bulk, everything = "bulk." if name == "bulk_group" else "", "" if count else "|all"
+        yield rf"\bcp\.async\.{bulk}wait_(group\s+{count}\b{everything})"
+
+
+AMD_MEETS = r"\bs_barrier(_signal|_wait)?\b"
 
 
 def _amd(op: ops.Op, target: Target) -> tuple[str, ...]:
+    match op:
+        case ops.WorkgroupBarrier() | ops.ConditionalBarrier() | ops.SharedMemoryBarrier():
+            counts = op.counts if isinstance(op, ops.SharedMemoryBarrier) else ()
+            return (*(_counted(name, count, target) for name, count in counts), AMD_MEETS)
+        case ops.WaitCount(counts):
+            return tuple(_counted(name, count, target) for name, count in counts)
+        case ops.Signal():
+            return (r"\bs_barrier(_signal)?\b",)
+        case ops.Wait():
+            return (r"\bs_barrier(_wait)?\b",)
+        case ops.SetWavePrio(level):
+            return (rf"\bs_setprio (0x)?{level}\b",)
     return ()
+
+
+def _counted(name: str, count: int, target: Target) -> str:
+    """A wait that leaves no more than so many under way: LLVM joins waits, and a smaller count is as good."""
+    fewer = "|".join(f"{each}|0x{each:x}" for each in range(count + 1))
+    if target.name.startswith("gfx12"):
+        alone = rf"\bs_wait_{name} ({fewer})\b"
+        both = r"|\bs_wait_(load|store)cnt_dscnt\b" if name in ("dscnt", "loadcnt", "storecnt") else ""
+        return alone + both
+    return rf"\b{name}\(({fewer})\)"
 
 
 def instructions_by_line(assembly: str) -> dict[int, list[str]]:

@@ -29,8 +29,10 @@ class Copies:
     def copy(self, op: ops.CopyOp, objects: dict[str, int]) -> None:
         if padded(op.tile.shape) != op.tile.shape:
             raise refuse("a copy of a tile with sides that are no powers of two", op.at, self.target)
-        stores = isinstance(op, ops.LdsToGlobal) and hasattr(self.memory.gpu, "store")
-        if stores or (isinstance(op, ops.GatherToLds) and op.mbarrier is None):
+        stores = hasattr(self.memory.gpu, "store")
+        if isinstance(op, ops.GatherToLds) and op.mbarrier is None:
+            self.by_lanes(op)
+        elif isinstance(op, ops.LdsToGlobal) and stores:  # noqa: SIM114 - mypy tells the two apart
             self.by_lanes(op)
         elif why := self.why_not(op):
             raise refuse(why, op.at, self.target)

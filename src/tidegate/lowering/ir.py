@@ -144,9 +144,12 @@ def debug_of(lines: Iterable[str], name: str, file: str, kind: str) -> str:
     made = [
         "!llvm.dbg.cu = !{!0}",
         "!llvm.module.flags = !{!4, !5}",
-        '!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, producer: "tidegate", emissionKind: KIND)'.replace("KIND", kind),
+        '!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, producer: "tidegate", emissionKind: KIND)'.replace(
+            "KIND", kind
+        ),
         f'!1 = !DIFile(filename: "{file}", directory: ".")',
-        f'!2 = distinct !DISubprogram(name: "{name}", file: !1, line: 1, type: !3, unit: !0, spFlags: DISPFlagDefinition)',
+        f'!2 = distinct !DISubprogram(name: "{name}", file: !1, line: 1, type: !3, unit: !0, '
+        "spFlags: DISPFlagDefinition)",
         "!3 = !DISubroutineType(types: !{})",
         '!4 = !{i32 2, !"Debug Info Version", i32 3}',
         '!5 = !{i32 7, !"Dwarf Version", i32 4}',

@@ -91,7 +91,9 @@ def get_cupy() -> Any:
 
 def _on_gpu(cupy: Any, name: str, dtype: str, array: Any) -> Any:
     """The array as CuPy sees it, checked."""
-    found = array if isinstance(array, cupy.ndarray) else cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else array
+    found = (
+        array if isinstance(array, cupy.ndarray) else cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else array
+    )
     found = cupy.asarray(found)
     wanted = HELD_IN.get(dtype, dtype.replace("i", "int", 1))
     if dtype != "bf16" and str(found.dtype) != wanted:

@@ -2,36 +2,37 @@
 
 Needs   a well-typed kernel and a target that has what it uses
 Gives   `Lowered`: a module with one function, how it is launched, and where each of its instructions comes from
-Keeps   every barrier, wait, fence and arrival of the kernel becomes its instructions, in its place; what cannot be built
-        is a finding that names the operation
+Keeps   every barrier, wait, fence and arrival of the kernel becomes its instructions, in its place; what cannot be
+        built is a finding that names the operation
 Cost    linear in the registers of the tiles
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 from tidegate.index import LANE, WAVE, WORKGROUP, Compare, Cond, Const, Index, Name, names
 from tidegate.language import ops
 from tidegate.language.check import indices_of
 from tidegate.language.layout import lay_out
-from tidegate.language.ops import Block, Kernel, Operand, Value, walk_ops
+from tidegate.language.ops import Block, Kernel, Value, walk_ops
 from tidegate.language.types import FLAG, INDEX, BarrierObject, Global, Lds, Tile
 from tidegate.lowering import arithmetic
 from tidegate.lowering.arithmetic import Unbuilt, number
-from tidegate.lowering.choose import Spreads, choose_spreads, is_padded
+from tidegate.lowering.choose import choose_spreads, is_padded
 from tidegate.lowering.copies import Copies
 from tidegate.lowering.gpu import Gpu, refuse
-from tidegate.lowering.held import Held, held_as, lane_bits, moved
+from tidegate.lowering.held import Held, lane_bits, moved
 from tidegate.lowering.ir import Scalar, Writer, debug_of, type_of
 from tidegate.lowering.memory import Memory
-from tidegate.lowering.scalars import Known, Scalars, moduli
-from tidegate.lowering.spread import Spread, bits_of, coordinates, narrowed, transposed
+from tidegate.lowering.named import Values
+from tidegate.lowering.regions import Regions
+from tidegate.lowering.scalars import Known, Scalars
+from tidegate.lowering.spread import FREE, Spread, bits_of, coordinates, narrowed, transposed, width_of
 from tidegate.targets import Target
 
 SHARED = "@shared"
-Result = Scalar | Held | tuple[Scalar, int, Lds] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +80,22 @@ class _Lowering:
     target: Target
     gpu: Gpu
     w: Writer = field(default_factory=Writer)
-    tiles: dict[str, Held] = field(default_factory=dict)
-    scalars: Scalars = field(init=False)
-    spreads: Spreads = field(init=False)
+    v: Values = field(init=False)
     memory: Memory = field(init=False)
     copies: Copies = field(init=False)
-    offsets: dict[str, tuple[Scalar, int, Lds]] = field(default_factory=dict)
+    regions: Regions = field(init=False)
     objects: dict[str, int] = field(default_factory=dict)  # mbarrier → its first byte
-    joined: Value | None = None  # whose wait came with its signal
-    ended: bool = False
+    joined: ops.Op | None = None  # the wait that came with its signal
 
     def __post_init__(self) -> None:
-        kernel = self.kernel
-        self.scalars = Scalars(self.w)
-        self.spreads = choose_spreads(kernel, self.gpu, by_lanes=_names_lanes(kernel))
+        kernel, scalars = self.kernel, Scalars(self.w)
+        spreads = choose_spreads(kernel, self.gpu, by_lanes=_names_lanes(kernel))
+        self.v = Values(self.w, self.gpu, scalars, spreads, _aligned(kernel))
         arrays = {each.name: each.type for each in kernel.args if isinstance(each.type, Global)}
         sizes: dict[str, Scalar] = {each.name: f"%size_{each.name}" for each in kernel.sizes}
-        self.memory = Memory(self.w, self.gpu, self.scalars, SHARED, self.offsets, arrays, sizes, self.tiles)
+        self.memory = Memory(self.w, self.gpu, scalars, SHARED, self.v.offsets, arrays, sizes, self.v.tiles)
         self.copies = Copies(self.memory, self.target)
+        self.regions = Regions(self.v, self.block)
 
     # --- the function ---
 
@@ -108,7 +107,7 @@ class _Lowering:
         self.names()
         self.set_up(layout.offsets)
         self.block(kernel.body)
-        if not self.ended:
+        if not self.v.ended:
             w.do("ret void")
         given = ", ".join(f"{kind} %{name}" for name, kind in arguments)
         body = "\n".join(w.lines)
@@ -142,7 +141,7 @@ class _Lowering:
 
     def names(self) -> None:
         """What the names of sizes, arguments and the machine stand for."""
-        kernel, scalars = self.kernel, self.scalars
+        kernel, scalars = self.kernel, self.v.scalars
         used = _workgroups(kernel)
         for size in kernel.sizes:
             scalars.values[size.name] = f"%size_{size.name}"
@@ -184,7 +183,7 @@ class _Lowering:
 
     def block(self, block: Block) -> None:
         for number_, op in enumerate(block.ops):
-            if self.ended:
+            if self.v.ended:
                 return
             self.w.at(op.at)
             following = block.ops[number_ + 1] if number_ + 1 < len(block.ops) else None
@@ -196,30 +195,25 @@ class _Lowering:
     def op(self, op: ops.Op, following: ops.Op | None) -> None:
         match op:
             case ops.Iterate():
-                self.loop(op)
+                self.regions.loop(op)
             case ops.Conditional():
-                self.conditional(op)
+                self.regions.conditional(op)
             case ops.Specialize():
-                self.specialize(op)
+                self.regions.specialize(op)
             case ops.Exit():
                 self.w.do("ret void")
-                self.ended = True
+                self.v.ended = True
             case ops.Let(result, value):
-                self.scalars.values[result.name] = self.scalars.index(value)
-                self.scalars.facts[result.name] = self.scalars.known(value)
+                self.v.scalars.values[result.name] = self.v.scalars.index(value)
+                self.v.scalars.facts[result.name] = self.v.scalars.known(value)
             case ops.Alloc(result):
                 self.alloc(result)
             case ops.Dealloc() | ops.NewBarrier() | ops.NullAsyncDep():
                 pass
             case ops.View() | ops.SelectView():
                 self.view(op)
-            case ops.ReadIndex(result, place):
-                spot = self.memory.spot(place, (), (), Spread((), (-1,) * 5))
-                address = self.memory.address(spot, Spread((), (-1,) * 5), 0)
-                kind = type_of(spot.dtype)
-                value = self.w.let(f"load {kind}, ptr addrspace(1) {address}")
-                wide = f"{'trunc' if spot.dtype.bits > 32 else 'sext'} {kind} {value} to i32"
-                self.scalars.values[result.name] = value if spot.dtype.bits == 32 else self.w.let(wide)
+            case ops.ReadIndex():
+                self.read_index(op)
             case ops.GatherToLds() | ops.TensorLoadToLds() | ops.LdsToGlobal():
                 self.copies.copy(op, self.objects)
             case ops.Signal(barrier) | ops.Wait(barrier):
@@ -227,7 +221,7 @@ class _Lowering:
             case ops.MbarrierArrive(place, expect):
                 self.gpu.arrive(self.w, self.object_at(place), expect)
             case ops.MbarrierWait(place, parity):
-                self.gpu.wait_for_phase(self.w, self.object_at(place), self.scalars.index(parity))
+                self.gpu.wait_for_phase(self.w, self.object_at(place), self.v.scalars.index(parity))
             case ops.LocalRead() | ops.GlobalRead() | ops.LocalWrite() | ops.GlobalWrite() | ops.AtomicAdd():
                 self.access(op)
             case _ if isinstance(op, ops.TileOp):
@@ -235,8 +229,17 @@ class _Lowering:
             case _:
                 self.gpu.sync(self.w, op)
 
+    def read_index(self, op: ops.ReadIndex) -> None:
+        alone = Spread((), (FREE,) * width_of(self.gpu.lanes))
+        spot = self.memory.spot(op.place, (), (), alone)
+        kind, bits = type_of(spot.dtype), spot.dtype.bits
+        value = self.w.let(f"load {kind}, ptr addrspace(1) {self.memory.address(spot, alone, 0)}")
+        if bits != 32:
+            value = self.w.let(f"{'trunc' if bits > 32 else 'sext'} {kind} {value} to i32")
+        self.v.scalars.values[op.result.name] = value
+
     def object_at(self, place: ops.Place) -> str:
-        slot = self.w.int("mul", self.scalars.index(place.slot), 8)
+        slot = self.w.int("mul", self.v.scalars.index(place.slot), 8)
         return self.at_byte(self.w.int("add", slot, self.objects[place.base.name]))
 
     def halves(self, op: ops.Signal | ops.Wait, barrier: int | Value, following: ops.Op | None) -> None:
@@ -247,22 +250,22 @@ class _Lowering:
             return
         together = isinstance(following, ops.Wait) and following.barrier == barrier and not self.target.barrier.split
         self.gpu.signal(self.w, op, and_wait=together)
-        self.joined = following if together else None  # type: ignore[assignment]
+        self.joined = following if together else None
 
     # --- memory ---
 
     def alloc(self, result: Value) -> None:
         assert isinstance(result.type, Lds)
         start = lay_out(self.kernel).offsets[result.name]
-        self.offsets[result.name] = (start, (start & -start) or 1 << 30, result.type)
+        self.v.offsets[result.name] = (start, (start & -start) or 1 << 30, result.type)
 
     def view(self, op: ops.View | ops.SelectView) -> None:
         assert isinstance(op.result.type, Lds)
         if isinstance(op, ops.SelectView):
-            (a, x, _), (b, y, _) = self.offsets[op.then.name], self.offsets[op.otherwise.name]
-            test = self.scalars.cond(op.cond)
+            (a, x, _), (b, y, _) = self.v.offsets[op.then.name], self.v.offsets[op.otherwise.name]
+            test = self.v.scalars.cond(op.cond)
             start: Scalar = self.w.once(f"select i1 {test}, i32 {a}, i32 {b}")
-            self.offsets[op.result.name] = (start, min(x, y), op.result.type)
+            self.v.offsets[op.result.name] = (start, min(x, y), op.result.type)
             return
         spread = Spread((), ())
         spot = self.memory.spot(op.place, (), (), spread)
@@ -270,54 +273,48 @@ class _Lowering:
         for place, step in zip(spot.index, spot.stride, strict=True):
             assert isinstance(step, int)
             total = self.w.int("add", total, self.w.int("mul", place, step * spot.dtype.bytes))
-        self.offsets[op.result.name] = (total, spot.aligned, op.result.type)
+        self.v.offsets[op.result.name] = (total, spot.aligned, op.result.type)
 
     def access(self, op: ops.Op) -> None:
-        mask = self.tiles[op.mask.name] if getattr(op, "mask", None) is not None else None  # type: ignore[union-attr]
+        mask = self.v.tiles[op.mask.name] if getattr(op, "mask", None) is not None else None  # type: ignore[union-attr]
         match op:
             case ops.LocalRead(result, place, bounds) | ops.GlobalRead(result, place, bounds):
                 assert isinstance(result.type, Tile)
-                spread = self.spreads.of[result.name]
+                spread = self.v.spreads.of[result.name]
                 if isinstance(op, ops.LocalRead):
                     spread = self.in_shared(result.type, spread)
-                self.keep(result, self.memory.read(place, result.type, bounds, mask, spread))
+                self.v.keep(result, self.memory.read(place, result.type, bounds, mask, spread))
             case ops.LocalWrite(tile, place, bounds) | ops.GlobalWrite(tile, place, bounds):
-                held = self.tiles[tile.name]
+                held = self.v.tiles[tile.name]
                 if isinstance(op, ops.LocalWrite):
-                    held = self.held(tile, self.in_shared(tile.type, held.spread))
+                    held = self.v.held(tile, self.in_shared(tile.type, held.spread))
                 self.memory.write(held, place, bounds, mask)
             case ops.AtomicAdd(result, tile, place, bounds):
-                held = self.held(tile, self.in_shared(tile.type, self.tiles[tile.name].spread))
+                held = self.v.held(tile, self.in_shared(tile.type, self.v.tiles[tile.name].spread))
                 found = self.memory.add(held, place, bounds, mask, fetch=result is not None)
                 if result is not None and found is not None:
-                    self.keep(result, found)
+                    self.v.keep(result, found)
 
     def in_shared(self, tile: object, otherwise: Spread) -> Spread:
         assert isinstance(tile, Tile)
-        return self.spreads.in_shared.get((tile.shape, tile.dtype.name), otherwise)
+        return self.v.spreads.in_shared.get((tile.shape, tile.dtype.name), otherwise)
 
     # --- tiles ---
-
-    def keep(self, value: Value, tile: Held) -> None:
-        self.tiles[value.name] = held_as(tile, self.spreads.of[value.name], self.w, self.gpu)
-
-    def held(self, value: Value, spread: Spread) -> Held:
-        return held_as(self.tiles[value.name], spread, self.w, self.gpu)
 
     def tile(self, op: ops.TileOp) -> None:
         w, gpu, result = self.w, self.gpu, op.result
         assert isinstance(result.type, Tile)
-        shape, dtype, spread = result.type.shape, result.type.dtype, self.spreads.of[result.name]
+        shape, dtype, spread = result.type.shape, result.type.dtype, self.v.spreads.of[result.name]
         match op:
             case ops.Fill(value=value):
                 made = Held((number(value, dtype),) * spread.count, spread, shape, dtype)
             case ops.Splat(value=value):
-                one = self.from_index(self.scalars.index(value), dtype)
+                one = self.from_index(self.v.scalars.index(value), dtype)
                 made = Held((one,) * spread.count, spread, shape, dtype)
             case ops.Iota(axis=axis):
                 made = self.iota(axis, Held((), spread, shape, dtype))
             case ops.Elementwise(fn=fn, args=args):
-                given = [self.held(each, spread) for each in args]
+                given = [self.v.held(each, spread) for each in args]
                 kinds = [each.dtype for each in given]
                 values = [
                     arithmetic.element(w, gpu, fn, [each.values[register] for each in given], kinds, dtype)
@@ -325,28 +322,28 @@ class _Lowering:
                 ]
                 made = Held(tuple(values), spread, shape, dtype)
             case ops.Cast(tile=tile):
-                have = self.held(tile, spread)
+                have = self.v.held(tile, spread)
                 made = Held(
                     tuple(arithmetic.convert(w, each, have.dtype, dtype) for each in have.values), spread, shape, dtype
                 )
             case ops.Reduce(fn=fn, tile=tile, axis=axis):
-                made = arithmetic.reduced(w, gpu, fn, self.tiles[tile.name], axis, dtype)
+                made = arithmetic.reduced(w, gpu, fn, self.v.tiles[tile.name], axis, dtype)
             case ops.Scan(fn=fn, tile=tile, axis=axis):
-                made = arithmetic.scanned(w, gpu, fn, self.held(tile, spread), axis, dtype)
+                made = arithmetic.scanned(w, gpu, fn, self.v.held(tile, spread), axis, dtype)
             case ops.Transpose(tile=tile):
-                have = self.tiles[tile.name]
+                have = self.v.tiles[tile.name]
                 made = moved(have, transposed(have.spread, have.shape), shape)
             case ops.Reshape(tile=tile):
                 if is_padded(result.type) or is_padded(tile.type):  # type: ignore[arg-type]
                     raise Unbuilt("a reshaped tile with sides that are no powers of two")
-                made = moved(self.tiles[tile.name], self.tiles[tile.name].spread, shape)
+                made = moved(self.v.tiles[tile.name], self.v.tiles[tile.name].spread, shape)
             case ops.Broadcast(tile=tile):
-                have = self.held(tile, narrowed(spread, shape, _shape(tile)))
+                have = self.v.held(tile, narrowed(spread, shape, _shape(tile)))
                 made = arithmetic.repeated(have, shape, spread)
             case ops.Mma(a=a, b=b, acc=acc):
-                given = [self.tiles[each.name] for each in (a, b, acc)]
+                given = [self.v.tiles[each.name] for each in (a, b, acc)]
                 made = arithmetic.multiplied(w, gpu, given[0], given[1], given[2], dtype)
-        self.keep(result, made)
+        self.v.keep(result, made)
 
     def from_index(self, value: Scalar, dtype) -> str:  # type: ignore[no-untyped-def]
         from tidegate.language.types import i32
@@ -364,169 +361,16 @@ class _Lowering:
             values.append(self.from_index(self.w.int("add", lane, at), tile.dtype))
         return replace(tile, values=tuple(values))
 
-    # --- regions ---
 
-    def given(self, value: Value, operand: Operand) -> Result:
-        """What an operand stands for, in the form that a value has."""
-        if isinstance(value.type, Tile):
-            assert isinstance(operand, Value)
-            return self.held(operand, self.spreads.of[value.name])
-        if isinstance(value.type, Lds):
-            assert isinstance(operand, Value)
-            return self.offsets[operand.name]
-        if value.type == FLAG and isinstance(operand, Value):
-            return self.scalars.values[operand.name]
-        if value.type == INDEX and not isinstance(operand, Value):
-            return self.scalars.index(operand)
-        return None
-
-    def merge(self, value: Value, ways: list[tuple[str, Result]]) -> list[tuple[str, list[str]]]:
-        """Registers that hold a value, whichever way led here: names them, and gives each with its sources."""
-        first = ways[0][1]
-        made: list[tuple[str, list[str]]] = []
-
-        def one(kind: str, sources: list[Scalar]) -> str:
-            name = self.w.fresh("m")
-            texts = ", ".join(f"[ {each}, %{block} ]" for (block, _), each in zip(ways, sources, strict=True))
-            made.append((f"{name} = phi {kind} ", [texts]))
-            return name
-
-        if isinstance(first, Held):
-            columns = [way.values for _, way in ways if isinstance(way, Held)]
-            names_ = [one(first.type, list(each)) for each in zip(*columns, strict=True)]
-            self.tiles[value.name] = first.with_values(names_)
-        elif isinstance(first, tuple):
-            found = [way for _, way in ways if isinstance(way, tuple)]
-            start = one("i32", [each[0] for each in found])
-            self.offsets[value.name] = (start, min(each[1] for each in found), first[2])
-        elif first is not None:
-            kind = "i1" if value.type == FLAG else "i32"
-            self.scalars.values[value.name] = one(kind, [each for _, each in ways])  # type: ignore[misc]
-            self.scalars.facts.setdefault(value.name, Known())
-        return made
-
-    def loop(self, op: ops.Iterate) -> None:
-        w, scalars = self.w, self.scalars
-        lower, upper = scalars.index(op.lower), scalars.index(op.upper)
-        step = scalars.index(op.step)
-        starts = [self.given(each.value, each.init) for each in op.carried]
-        before, head, body, after = w.block, w.fresh("head"), w.fresh("body"), w.fresh("after")
-        w.jump(head)
-        w.start(head)
-        counter = w.fresh("k")
-        mark = len(w.lines)  # merged values are written once it is known what comes round
-        scalars.values[op.counter.name] = counter
-        known = scalars.known(op.lower)
-        divides = min(known.divisor, step & -step) if isinstance(step, int) else 1
-        scalars.facts[op.counter.name] = Known(divides, known.is_natural)
-        turning = self.turn(op, lower, step) if isinstance(step, int) else []
-        merged = [self.merge(each.value, [(before, start)]) for each, start in zip(op.carried, starts, strict=True)]
-        heads = [self.own(each.value) for each in op.carried]
-        w.branch(w.compare("slt", counter, upper), body, after)
-        w.start(body)
-        self.block(op.body)
-        if not self.ended:
-            ends = [self.given(each.value, out) for each, out in zip(op.carried, op.body.yields, strict=True)]
-            following = w.int("add", counter, step)
-            turned = [self.next_turn(name, many, step) for name, many, _ in turning]
-            latch = w.block
-            w.jump(head)
-            lines = [f"  {counter} = phi i32 [ {lower}, %{before} ], [ {following}, %{latch} ]"]
-            for (name, _, start), source in zip(turning, turned, strict=True):
-                lines.append(f"  {name} = phi i32 [ {start}, %{before} ], [ {source}, %{latch} ]")
-            for many, end in zip(merged, ends, strict=True):
-                for (name, sources), source in zip(many, _values_of(end), strict=True):
-                    lines.append(f"  {name}{sources[0]}, [ {source}, %{latch} ]")
-        else:
-            lines = [f"  {counter} = phi i32 [ {lower}, %{before} ]"]
-            lines += [f"  {name} = phi i32 [ {start}, %{before} ]" for name, _, start in turning]
-            lines += [f"  {name}{sources[0]}" for many in merged for name, sources in many]
-        w.lines[mark:mark] = lines
-        self.ended = False
-        w.start(after)
-        for result, carried, head_value in zip(op.results, op.carried, heads, strict=True):
-            self.let(result, head_value, carried.value)
-
-    def turn(self, op: ops.Iterate, lower: Scalar, step: int) -> list[tuple[str, int, Scalar]]:
-        """The rests of a counter that its body asks for: names, moduli and first values."""
-        w, counter = self.w, op.counter.name
-        asked = (each for inner in walk_ops(op.body) for each in indices_of(inner))
-        found = []
-        for many in sorted(set().union(*(moduli(each, counter) for each in asked))):
-            # Before the loop the division is done once.
-            start = lower % many if isinstance(lower, int) else None
-            if start is None or step <= 0:
-                continue
-            name = w.fresh("turn")
-            self.scalars.turning[counter, many] = name
-            found.append((name, many, start))
-        return found
-
-    def next_turn(self, name: str, many: int, step: int) -> Scalar:
-        w = self.w
-        moved = w.int("add", name, step % many)
-        back = w.int("sub", moved, many)
-        return w.once(f"select i1 {w.compare('sge', moved, many)}, i32 {back}, i32 {moved}")
-
-    def own(self, value: Value) -> Result:
-        if isinstance(value.type, Tile):
-            return self.tiles[value.name]
-        if isinstance(value.type, Lds):
-            return self.offsets[value.name]
-        return self.scalars.values.get(value.name)
-
-    def let(self, result: Value, value: Result, source: Value) -> None:
-        """A result is what another value was."""
-        if isinstance(value, Held):
-            self.keep(result, value)
-        elif isinstance(value, tuple):
-            self.offsets[result.name] = value
-        elif value is not None:
-            self.scalars.values[result.name] = value
-            self.scalars.facts[result.name] = self.scalars.facts.get(source.name, Known())
-
-    def conditional(self, op: ops.Conditional) -> None:
-        w = self.w
-        then, otherwise, after = w.fresh("then"), w.fresh("else"), w.fresh("join")
-        w.branch(self.scalars.cond(op.cond), then, otherwise)
-        ways: list[tuple[str, list[Result]]] = []
-        for label, arm in ((then, op.then), (otherwise, op.otherwise)):
-            w.start(label)
-            self.block(arm)
-            if not self.ended:
-                ends = [self.given(each, out) for each, out in zip(op.results, arm.yields, strict=True)]
-                ways.append((w.block, ends))
-                w.jump(after)
-            self.ended = False
-        if not ways:
-            self.ended = True
-            return
-        w.start(after)
-        for number_, value in enumerate(op.results):
-            for name, sources in self.merge(value, [(block, ends[number_]) for block, ends in ways]):
-                w.lines.append(f"  {name}{sources[0]}")
-
-    def specialize(self, op: ops.Specialize) -> None:
-        w = self.w
-        for group in op.groups:
-            inside: Cond = Compare(">=", Name(WAVE), Const(group.first))
-            upto = Compare("<", Name(WAVE), Const(group.last))
-            then, after = w.fresh("role"), w.fresh("others")
-            w.branch(w.both((self.scalars.cond(inside), self.scalars.cond(upto))), then, after)
-            w.start(then)
-            self.block(group.body)
-            if not self.ended:
-                w.jump(after)
-            self.ended = False
-            w.start(after)
-
-
-def _values_of(result: Result) -> Iterable[Scalar]:
-    if isinstance(result, Held):
-        return result.values
-    if isinstance(result, tuple):
-        return (result[0],)
-    return () if result is None else (result,)
+def _aligned(kernel: Kernel) -> int:
+    """What divides the first byte of every buffer and slot: of one that goes round a loop nothing more is known."""
+    found = 1 << 20
+    for op in walk_ops(kernel.body):
+        if isinstance(op, ops.View) and isinstance(op.result.type, Lds):
+            found = gcd(found, op.result.type.dtype.bytes)
+        elif isinstance(op, ops.Alloc) and isinstance(op.result.type, Lds):
+            found = gcd(found, 16 if op.offset is None else op.offset or 16, op.result.type.slot_bytes)
+    return found
 
 
 def _shape(value: Value) -> tuple[int, ...]:
@@ -544,7 +388,7 @@ def _divisor(size: str, where: tuple[Cond, ...]) -> int:
     found = 1
     for cond in where:
         match cond:
-            case Compare("==", left, Const(0)) if (many := _modulus(left, size)):
+            case Compare("==", left, Const(0)) if many := _modulus(left, size):
                 found = max(found, many & -many)
     return found
 

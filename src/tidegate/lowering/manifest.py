@@ -81,15 +81,19 @@ def read_manifest(path: Path) -> Manifest:
         given = json.loads(path.read_text(encoding="utf-8"))
         if given["edition"] != EDITION:
             raise ValueError(f"edition {given['edition']}, and this Tidegate writes {EDITION}")
-        arrays = tuple(Array(each["name"], each["dtype"], tuple(each["shape"])) for each in given.pop("arrays"))
-        tuples = {key: tuple(map(_frozen, value)) if isinstance(value, list) else value for key, value in given.items()}
-        return Manifest(arrays=arrays, **tuples)
+        return Manifest(
+            given["name"],
+            given["target"],
+            given["threads"],
+            given["shared"],
+            tuple(Array(each["name"], each["dtype"], tuple(each["shape"])) for each in given["arrays"]),
+            tuple((name, kind) for name, kind in given["scalars"]),
+            tuple((name, default) for name, default in given["sizes"]),
+            tuple(given["grid"]),
+            tuple(given["where"]),
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(Finding("TG007", f"`{path}` is no manifest of a built kernel: {error}")) from None
-
-
-def _frozen(item: object) -> object:
-    return tuple(item) if isinstance(item, list) else item
 
 
 def sizes_of(manifest: Manifest, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int]) -> dict[str, int]:

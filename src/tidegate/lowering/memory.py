@@ -122,9 +122,7 @@ class Memory:
                 divides *= self.scalars.facts[side].divisor
         return tuple(reversed(found)), [min(each, 1 << 30) for each in reversed(known)]
 
-    def _elements(
-        self, given: Sequence[Index | None], shape: Shape, spread: Spread
-    ) -> tuple[tuple[Scalar, ...], ...]:
+    def _elements(self, given: Sequence[Index | None], shape: Shape, spread: Spread) -> tuple[tuple[Scalar, ...], ...]:
         """The index of each register's element, if tiles are among the names."""
         tiles = {name for each in given if each is not None for name in names(each) if name in self.tiles}
         if not tiles:
@@ -173,9 +171,9 @@ class Memory:
             return w.once(f"getelementptr i8, ptr addrspace(3) {spot.pointer}, i32 {total}")
         fixed, moving = self._parts(spot, spread, register)
         pointer = spot.pointer
-        for many, step in ((moving, spot.stride), (fixed, spot.stride)):
+        for many in (moving, fixed):
             sums: str | int = 0
-            for place, each in zip(many, step, strict=True):
+            for place, each in zip(many, spot.stride, strict=True):
                 term = self._times(place, each)
                 sums = term if sums == 0 else sums if term == 0 else w.once(f"add i64 {sums}, {term}")
             if sums != 0:
@@ -192,9 +190,7 @@ class Memory:
         wide = w.wide(place)
         return wide if step == 1 else w.once(f"mul i64 {wide}, {step}")
 
-    def _parts(
-        self, spot: Spot, spread: Spread, register: int
-    ) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
+    def _parts(self, spot: Spot, spread: Spread, register: int) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
         """What only the register decides, and the rest of an index: equal rests are computed once."""
         if spot.scattered:
             return (0,) * len(spot.stride), spot.scattered[register]
@@ -249,9 +245,7 @@ class Memory:
 
     # --- reads and writes ---
 
-    def read(
-        self, place: Place, tile: Tile, bounds: tuple[Index, ...], mask: Held | None, spread: Spread
-    ) -> Held:
+    def read(self, place: Place, tile: Tile, bounds: tuple[Index, ...], mask: Held | None, spread: Spread) -> Held:
         w, spot = self.w, self.spot(place, tile.shape, bounds, spread)
         mask = held_as(mask, spread, w, self.gpu) if mask is not None else None
         if mask is None and (found := self.gpu.fragments(self, spot, spread)) is not None:
@@ -309,7 +303,7 @@ class Memory:
             def one(register: int = register) -> list[str]:
                 address = self.address(spot, spread, register)
                 pointer = f"ptr addrspace({spot.space}) {address}"
-                return [w.let(f'atomicrmw {how} {pointer}, {kind} {tile.values[register]} {self.gpu.scope} monotonic')]
+                return [w.let(f"atomicrmw {how} {pointer}, {kind} {tile.values[register]} {self.gpu.scope} monotonic")]
 
             cond = self.active(spot, spread, register, mask, stores=True)
             values += self.guarded(cond, one, [(kind, number(0, tile.dtype))])

@@ -101,7 +101,7 @@ class Nvidia(Gpu):
     def multiply(
         self, w: Writer, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
     ) -> list[str]:
-        of_a, of_b, of_acc = tiles
+        of_a, of_b, _ = tiles
         (rows, depth), columns = of_a.shape, of_b.shape[1]
         is_half = of_a.dtype.name == "f16"
         down, deep, across = rows // 16, depth // 16, columns // 8
@@ -119,9 +119,7 @@ class Nvidia(Gpu):
                     given += [("float", each) for each in sums[at : at + 4]]
                     found = w.call("{ float, float, float, float }", name, given)
                     for place in range(4):
-                        sums[at + place] = w.let(
-                            f"extractvalue {{ float, float, float, float }} {found}, {place}"
-                        )
+                        sums[at + place] = w.let(f"extractvalue {{ float, float, float, float }} {found}, {place}")
         return sums
 
     def _pairs(self, w: Writer, values: Sequence[str], is_half: bool) -> list[str]:

@@ -13,7 +13,22 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import assert_never
 
-from tidegate.index import Binary, Compare, Cond, Const, Flag, Index, Inexact, Logic, Name, Not, Select, Truth, constant, walk
+from tidegate.index import (
+    Binary,
+    Compare,
+    Cond,
+    Const,
+    Flag,
+    Index,
+    Inexact,
+    Logic,
+    Name,
+    Not,
+    Select,
+    Truth,
+    constant,
+    walk,
+)
 from tidegate.lowering.ir import Scalar, Writer
 
 SIGNED = {"<": "slt", "<=": "sle", "==": "eq", "!=": "ne", ">=": "sge", ">": "sgt"}
@@ -35,7 +50,9 @@ class Scalars:
     w: Writer
     values: dict[str, Scalar] = field(default_factory=dict)
     facts: dict[str, Known] = field(default_factory=dict)
-    turning: dict[tuple[str, int], str] = field(default_factory=dict)  # counter, modulus → its rest, kept from trip to trip
+    turning: dict[tuple[str, int], str] = field(
+        default_factory=dict
+    )  # counter, modulus → its rest, kept from trip to trip
 
     def index(self, index: Index, own: Mapping[str, Scalar] | None = None) -> Scalar:
         """`own`: names that stand for something else here, such as the elements of a tile."""

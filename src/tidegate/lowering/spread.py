@@ -95,7 +95,7 @@ def transposed(spread: Spread, shape: Shape) -> Spread:
 def narrowed(spread: Spread, wide: Shape, narrow: Shape) -> Spread:
     """Of a tile of which a wider one is made by repeating it: who holds an element there holds its origin."""
     narrow = (1,) * (len(wide) - len(narrow)) + narrow
-    to = {}
+    to: dict[int, int] = {}
     for axis, (before, after) in enumerate(zip(wide, narrow, strict=True)):
         if after == before:
             to |= dict(zip(bits_of(wide, axis), bits_of(narrow, axis), strict=True))
