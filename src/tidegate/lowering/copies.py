@@ -30,9 +30,8 @@ class Copies:
         if padded(op.tile.shape) != op.tile.shape:
             raise refuse("a copy of a tile with sides that are no powers of two", op.at, self.target)
         stores = hasattr(self.memory.gpu, "store")
-        if isinstance(op, ops.GatherToLds) and op.mbarrier is None:
-            self.by_lanes(op)
-        elif isinstance(op, ops.LdsToGlobal) and stores:  # noqa: SIM114 - mypy tells the two apart
+        alone = isinstance(op, ops.GatherToLds) and op.mbarrier is None
+        if isinstance(op, ops.GatherToLds | ops.LdsToGlobal) and (alone or (stores and isinstance(op, ops.LdsToGlobal))):
             self.by_lanes(op)
         elif why := self.why_not(op):
             raise refuse(why, op.at, self.target)
