@@ -15,6 +15,7 @@ from oracles.amdgcn_machine.launch import Shape, run
 from oracles.amdgcn_machine.machine import Hostility
 from oracles.amdgcn_machine.program import load as load_program
 from tests.conftest import ROOT
+from tests.house.test_docs import WITH_LLVM, run_page
 from tidegate.diag import BadInput
 from tidegate.files import load
 from tidegate.language.parse import parse
@@ -212,3 +213,8 @@ def test_what_is_written_can_be_read(tmp_path: Path) -> None:
     assert path.with_suffix(".json").exists()
     found.save(tmp_path / "softmax.ll")
     assert "define ptx_kernel void @softmax" in (tmp_path / "softmax.ll").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", WITH_LLVM)
+def test_examples_do_what_the_page_says(name: str, tmp_path: Path, update: bool) -> None:
+    run_page(name, tmp_path, update)

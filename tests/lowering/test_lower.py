@@ -17,7 +17,9 @@ from tidegate.lowering.manifest import grid_of, manifest_of, read_manifest, size
 from tidegate.targets import load_target
 
 Run = Callable[..., tuple[int, str]]
-HEAD = "kernel @k(%X: global<MxNxf32>, %Y: global<MxNxf32>) sizes(M = 8, N = 64) where(N mod 64 == 0) grid(M) waves 4 {{\n"
+HEAD = (
+    "kernel @k(%X: global<MxNxf32>, %Y: global<MxNxf32>) sizes(M = 8, N = 64) where(N mod 64 == 0) grid(M) waves 4 {{\n"
+)
 ROW = "  %x = global_read %X[wg0, 0] : tile<64xf32>\n"
 
 
@@ -44,8 +46,7 @@ def refused(body: str, target: str) -> str:
         ("  %b = new_barrier : mbarrier<4>\n", "gfx942", "an mbarrier"),
         ("  commit_group\n", "gfx942", "`CommitGroup`"),
         (
-            "  %l = alloc : lds<3x64xf32>\n"
-            "  gather_to_lds %X[wg0, 0] to %l[0, 0] : tile<3x64xf32>\n",
+            "  %l = alloc : lds<3x64xf32>\n  gather_to_lds %X[wg0, 0] to %l[0, 0] : tile<3x64xf32>\n",
             "sm_80",
             "a copy of a tile with sides that are no powers of two",
         ),

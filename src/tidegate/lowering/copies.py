@@ -31,7 +31,9 @@ class Copies:
             raise refuse("a copy of a tile with sides that are no powers of two", op.at, self.target)
         stores = hasattr(self.memory.gpu, "store")
         alone = isinstance(op, ops.GatherToLds) and op.mbarrier is None
-        if isinstance(op, ops.GatherToLds | ops.LdsToGlobal) and (alone or (stores and isinstance(op, ops.LdsToGlobal))):
+        if isinstance(op, ops.GatherToLds | ops.LdsToGlobal) and (
+            alone or (stores and isinstance(op, ops.LdsToGlobal))
+        ):
             self.by_lanes(op)
         elif why := self.why_not(op):
             raise refuse(why, op.at, self.target)
