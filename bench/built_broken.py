@@ -12,6 +12,7 @@ Keeps   each kernel runs in processes of its own, with a limit of time
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -130,7 +131,7 @@ def shown(folder: Path, name: str) -> dict[str, str]:
         if not tool:
             found["run"] = "right" if "RIGHT" in said else "numbers" if "OTHER NUMBERS" in said else said[-120:].strip()
         elif tool == "racecheck":
-            found[tool] = "race" if "hazard" in said.lower() and "0 hazards" not in said else "silent"
+            found[tool] = "race" if re.search(r"SUMMARY: [1-9]\d* hazard", said) else "silent"
         else:
             found[tool] = "sync" if "Barrier error" in said or "barrier" in said.lower() else "silent"
     return found

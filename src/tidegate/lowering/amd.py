@@ -24,7 +24,7 @@ from tidegate.lowering.ir import Scalar, Writer
 from tidegate.lowering.spread import FREE, Spread, width_of
 from tidegate.targets import Target
 
-OLD = ("gfx90a", "gfx942", "gfx950")  # one `s_waitcnt`, waves of 64 lanes
+CDNA_LANES = 64
 LOCAL_ONLY = "!7"  # what fences synchronize: shared memory
 LARGEST = 0x7FFFFFFE  # bytes that a descriptor reaches
 PLAIN_WORDS = 0x27000  # its last word on gfx9: 32 bits, not swizzled (as Triton's `createDescriptor` has it)
@@ -48,14 +48,18 @@ class Amd(Gpu):
 
     def __init__(self, target: Target, waves: int, named: Sequence[Value] = ()) -> None:
         super().__init__(target, waves)
-        self.is_old = target.name in OLD
-        self.has_split_counters = target.name.startswith("gfx12")
+        # Which generation it is follows from its facts: CDNA has waves of 64 lanes; from gfx12 on LDS has a counter of
+        # its own; from gfx1250 on so have copies, each lane has its own address in them, and sums are twice as deep.
+        self.is_cdna = self.lanes == CDNA_LANES
+        self.has_split_counters = target.counter_of("local_read") != target.counter_of("scalar_read")
+        self.copies_by_lane = target.counter_of("gather_to_lds") not in ("", target.counter_of("global_read"))
+        self.deepest = max((each.k for each in target.mma if (each.m, each.n, each.a) == (16, 16, "f16")), default=0)
 
     @property
     def attributes(self) -> str:
         threads = self.waves * self.lanes
         said = [f'"amdgpu-flat-work-group-size"="{threads},{threads}"', '"uniform-work-group-size"="true"']
-        if self.target.name == "gfx1250":  # no clusters: else LLVM asks the hardware for the workgroup's place in one
+        if self.copies_by_lane:  # no clusters: else LLVM asks the hardware for the workgroup's place in one
             said.append('"amdgpu-cluster-dims"="0,0,0"')
         return " ".join(("nounwind", *said))
 
@@ -105,18 +109,18 @@ class Amd(Gpu):
     # --- matrix products ---
 
     def unit(self, a: Tile, b: Tile, acc: Tile) -> Unit | None:
-        kind, name = a.dtype.name, self.target.name
+        kind = a.dtype.name
         if kind != b.dtype.name or kind not in ("f16", "bf16") or acc.dtype.name != "f32" or len(a.shape) != 2:
             return None
         is_half = kind == "f16"
-        if name in OLD:  # a lane holds four neighbours of the sum
+        if self.is_cdna:  # a lane holds four neighbours of the sum
             which = "f16" if is_half else "bf16.1k"
             return Unit(f"llvm.amdgcn.mfma.f32.16x16x16{which}", 16, ((0, 1), (2, 3)), ((0, 1), (2, 3)), "i16")
-        if name == "gfx1250":
+        if self.deepest == 32:
             return Unit(
                 f"llvm.amdgcn.wmma.f32.16x16x32.{kind}.v8f32.v16{kind}", 32, ((0, 1, 2, 4), (3,)), ((0, 1, 2), (3,))
             )
-        if name.startswith("gfx12"):
+        if self.has_split_counters:
             in_type = "v8f16" if is_half else "v8i16"
             name = f"llvm.amdgcn.wmma.f32.16x16x16.{kind}.v8f32.{in_type}"
             return Unit(name, 16, ((0, 1, 2), (3,)), ((0, 1, 2), (3,)), "i16")
@@ -187,10 +191,10 @@ class Amd(Gpu):
 
     def _multiplied(self, w: Writer, unit: Unit, kind: str, sums: str, given: Sequence[str]) -> str:
         a, b, acc = given
-        if self.is_old:
+        if self.is_cdna:
             more = (("i32 immarg", 0), ("i32 immarg", 0), ("i32 immarg", 0))
             return w.call(sums, unit.name, ((kind, a), (kind, b), (sums, acc), *more))
-        if self.target.name == "gfx1250":
+        if self.copies_by_lane:
             no, none = ("i1 immarg", "false"), ("i16 immarg", 0)
             return w.call(sums, unit.name, (no, (kind, a), no, (kind, b), none, (sums, acc), no, no))
         return w.call(sums, unit.name, ((kind, a), (kind, b), (sums, acc)))
@@ -251,7 +255,7 @@ class Amd(Gpu):
         if not wanted.keys() <= MOST.keys():
             raise refuse(f"a wait for {', '.join(f'`{each}`' for each in wanted)}", op.at, self.target)
         vm, lgkm, exp = (wanted.get(name, most) for name, most in MOST.items())
-        if self.is_old:  # vmcnt 3:0 and 15:14, expcnt 6:4, lgkmcnt 11:8
+        if self.is_cdna:  # vmcnt 3:0 and 15:14, expcnt 6:4, lgkmcnt 11:8
             word = vm & 15 | exp << 4 | min(lgkm, 15) << 8 | (vm >> 4 & 3) << 14
         else:  # gfx11: expcnt 2:0, lgkmcnt 9:4, vmcnt 15:10
             word = exp | (wanted.get("lgkmcnt", 63) & 63) << 4 | vm << 10
@@ -290,7 +294,7 @@ class Amd(Gpu):
 
     def copy(self, w: Writer, dest: str, source: str, array: str, bytes_: int, given: Scalar) -> None:
         """Each lane to a place of its own (gfx1250), or lane i to the i-th piece behind the first lane's (before)."""
-        if self.target.name == "gfx1250":
+        if self.copies_by_lane:
             bits = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}[bytes_]
             places: list[tuple[str, Scalar]] = [("ptr addrspace(1)", source), ("ptr addrspace(3)", dest)]
             name = f"llvm.amdgcn.global.load.async.to.lds.{bits}"

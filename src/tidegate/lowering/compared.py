@@ -110,7 +110,7 @@ def _amd(op: ops.Op, target: Target) -> tuple[str, ...]:
 def _counted(name: str, count: int, target: Target) -> str:
     """A wait that leaves no more than so many under way: LLVM joins waits, and a smaller count is as good."""
     fewer = "|".join(f"{each}|0x{each:x}" for each in range(count + 1))
-    if target.name.startswith("gfx12"):
+    if target.counter_of("local_read") != target.counter_of("scalar_read"):
         alone = rf"\bs_wait_{name} ({fewer})\b"
         both = r"|\bs_wait_(load|store)cnt_dscnt\b" if name in ("dscnt", "loadcnt", "storecnt") else ""
         return alone + both

@@ -18,7 +18,7 @@ from tidegate.diag import BadInput, Finding
 from tidegate.targets import Target
 
 LONGEST = 300  # seconds
-FEATURES = {"sm_80": "+ptx80", "sm_90": "+ptx80"}
+NVIDIA_FEATURES = "+ptx80"  # the first version of PTX that has all that is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ def _compile(text: str, cpu: str, is_nvidia: bool) -> str:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     triple = "nvptx64-nvidia-cuda" if is_nvidia else "amdgcn-amd-amdhsa"
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=FEATURES.get(cpu, ""), opt=3)
+    machine = llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=NVIDIA_FEATURES if is_nvidia else "", opt=3
+    )
     module = llvm.parse_assembly(f'target datalayout = "{machine.target_data}"\n{text}')
     module.verify()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))

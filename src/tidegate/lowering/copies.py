@@ -89,7 +89,7 @@ class Copies:
                 raise refuse("a copy with an address for each element", op.at, self.target)
             if min(memory.pieces(dest, spread, False), memory.pieces(source, spread, False)) < many:
                 continue
-            if self.target.vendor == "NVIDIA" or self.target.name == "gfx1250" or _follow(dest, spread, bytes_):
+            if memory.gpu.copies_by_lane or _follow(dest, spread, bytes_):
                 return spread, many, source, dest
         raise refuse("a copy of which no lane has whole pieces that the instruction takes", op.at, self.target)
 

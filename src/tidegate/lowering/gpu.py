@@ -36,6 +36,7 @@ class Gpu(ABC):
     triple: str
     debug_kind = "LineTablesOnly"
     scope: str = ""  # of atomics
+    copies_by_lane = True  # each lane of an asynchronous copy has an address of its own in shared memory
     lane: Scalar = 0
     wave: Scalar = 0
 
