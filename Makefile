@@ -77,7 +77,7 @@ test: $(READY) $(DOCS_READY) $(TRITON_READY) $(FAST_PASSED) test-compilers test-
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 test-compilers: $(READY) $(TRITON_READY) $(LLVM_READY)  ## proofs against what ptxas and LLVM make of kernels
-	$(BIN)/python -m pytest -q -m compilers tests/house/test_real_compilers.py
+	$(BIN)/python -m pytest -q -n 2 -m compilers tests/house/test_real_compilers.py tests/lowering
 
 test-cuda: $(CUDA_READY)  ## CUDA source through NVRTC and nvcc
 	@if [ -e $(CUDA_READY) ]; then $(BIN)/python -m pytest -q -n 2 -m 'cuda and not full' tests/hosts/cuda; fi

@@ -36,6 +36,7 @@ CODES: dict[str, str] = {
     "TG022": "inputs that do not fit the kernel",
     "TG023": "larger than a command takes",
     "TG024": "source that does not compile",
+    "TG025": "operation that cannot be built",
     "TG101": "read while another wave may be writing",
     "TG102": "written while another wave may be reading",
     "TG103": "written while another wave may be writing",

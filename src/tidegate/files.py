@@ -129,11 +129,15 @@ def read_text(path: Path, file: str, most: int = MAX_BYTES) -> str:
 
 
 def load_text(text: str, file: str, *, as_compiled: bool = True, kind: str = "") -> Loaded:
-    """What a text holds that would be read from a `.tide`, `.sync`, `.ttgir` or `.mlir` file of this name.
+    """What a text holds that would be read from a file of this name: a program, PTX, or AMD assembly; no CUDA source.
 
     `kind`: which of them, for a file that is not called so.
     """
     suffix = kind or Path(file).suffix.lower()
+    if suffix == ".ptx":
+        return _from_ptx(text, file, "", (None, None, ()))
+    if suffix == ".s":
+        return _from_amdgcn(text, file, "", (None, None, ()))
     if suffix in (".ttgir", ".mlir"):
         return _from_ttgir(text, file, "", as_compiled)
     return _from_text(text, file, suffix)

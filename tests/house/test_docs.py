@@ -41,12 +41,13 @@ WHEN_RUN = ("TG022", "TG312")
 # What running a program may add to the code that a page is about: where the same mistake leads.
 FOLLOWS = ("TG1",)
 # Shown by a command, by Python on the page itself, or elsewhere.
-BY_COMMAND = ("TG019", "TG024", "TG501", "TG508", "TG603")
+BY_COMMAND = ("TG019", "TG024", "TG025", "TG501", "TG508", "TG603")
 # Pages whose commands read Triton's own syntax.
 WITH_TRITON = ("docs/triton.md", "docs/drop-in.md")
 WITH_WAVE = ("docs/wave.md",)  # tests/hosts/wave/test_wave_docs.py, in Wave's own environment
 # tests/hosts/cuda/test_cuda_check.py, where NVRTC is installed
 WITH_CUDA = ("docs/check-cuda.md", "docs/codes/TG024.md")
+WITH_LLVM = ("docs/build.md", "docs/codes/TG025.md")  # tests/lowering/test_built.py
 
 
 # --- blocks -------------------------------------------------------------------------------------------------------
@@ -220,6 +221,8 @@ def test_examples_do_what_the_page_says(name: str, tmp_path: Path, update: bool)
         pytest.skip(f"not here: {name} is run in an environment with Wave (`make test-wave`)")
     if name in WITH_CUDA:
         pytest.skip(f"not here: {name} is run with NVRTC (`make test-cuda`)")
+    if name in WITH_LLVM:
+        pytest.skip(f"not here: {name} is run with LLVM (`make test-compilers`)")
     run_page(name, tmp_path, update)
 
 

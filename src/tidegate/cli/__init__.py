@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate.cli.build import build_command
 from tidegate.cli.check import check_command
 from tidegate.cli.crash import report_crash
 from tidegate.cli.draw import draw_command
@@ -66,6 +67,7 @@ app.command("sync", cls=Command)(sync_command)
 app.command("check", cls=Command)(check_command)
 app.command("explain", cls=Command)(explain_command)
 app.command("schedule", cls=Command)(schedule_command)
+app.command("build", cls=Command)(build_command)
 app.command("run", cls=Command)(run_command)
 app.command("draw", cls=Command)(draw_command)
 app.command("demo", cls=Command)(demo_command)

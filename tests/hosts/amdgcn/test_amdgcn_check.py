@@ -398,3 +398,37 @@ def test_the_command_line(tmp_path: Path, run: Run) -> None:
     assert status == 0
     assert "2 of 2 instructions that touch shared memory have exact addresses" in said
     assert "compiler" not in said  # nothing comes behind assembly that could move anything
+
+
+# --- copies that go past the registers ----------------------------------------------------------------------------
+
+COPIED = """
+    v_lshlrev_b32_e32 v1, 2, v0
+    v_readfirstlane_b32 s6, v1
+    s_mov_b32 m0, s6
+    s_nop 0
+    {copy}
+    s_waitcnt vmcnt(0)
+    {barrier}
+    ds_read_b32 v5, v2
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "copy"),
+    [
+        ("gfx90a", "global_load_dword v[2:3], off lds"),
+        ("gfx942", "global_load_lds_dword v[2:3], off"),
+        ("gfx942", "global_load_lds_ubyte v[2:3], off"),
+        ("gfx950", "global_load_lds_dwordx3 v[2:3], off"),
+    ],
+)
+def test_a_copy_of_any_spelling_writes_shared_memory(target: str, copy: str) -> None:
+    """On gfx90a the modifier says that it is a copy: it was taken for a load into registers, and what it wrote was
+    nobody's race. The next wave's part is read here."""
+    turned = "v_xor_b32_e32 v2, 0x100, v1\n"
+    body = COPIED.format(copy=copy, barrier="s_barrier").replace("ds_read", turned + "    ds_read")
+    bare = COPIED.format(copy=copy, barrier="").replace("ds_read", turned + "    ds_read")
+    assert "TG101" in found(bare, target)
+    if "x3" not in copy:
+        assert proved(body, target)

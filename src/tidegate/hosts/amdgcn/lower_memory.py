@@ -37,8 +37,11 @@ _MOVES = re.compile(r"ds_(bpermute|permute|bpermute_fi|swizzle)_b32$")
 _ASYNC = re.compile(r"(?:global|cluster)_load_async_to_lds_b(8|32|64|128)$")
 _ASYNC_STORE = re.compile(r"global_store_async_from_lds_b(8|32|64|128)$")
 _DIRECT = re.compile(r"global_load_lds_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
-_BUFFER = re.compile(r"buffer_load_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
-_DIRECT_SIZES = {"ubyte": 1, "sbyte": 1, "ushort": 2, "sshort": 2, "dword": 4, "dwordx3": 12, "dwordx4": 16}
+# With the modifier `lds`; gfx90a writes `global_load_dword v[0:1], off lds`.
+_TO_LDS = re.compile(r"(?:buffer|global)_load_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
+# Bytes that a lane writes, and from one lane to the next: less than a dword is written as a dword, and three have room
+# for four (CDNA4 ISA §9.1.9: `TIDinWave * 4`, and `TIDinWave * 16` for 3 and 4 dwords).
+_DIRECT_SIZES = {"dwordx3": (12, 16), "dwordx4": (16, 16)}
 _LOADS = re.compile(r"(global|buffer|tbuffer|scratch|image)_(load|sample|gather|atomic|bvh)")
 _STORES = re.compile(r"(global|buffer|tbuffer|scratch|image)_(store|atomic)")
 _SPILL = re.compile(r"scratch_(load|store)_(?:dword(?:x[234])?|b(?:32|64|96|128))$")
@@ -65,7 +68,7 @@ class Counters:
 
 def is_copy(item: a.AsmLine) -> bool:
     """Whether an instruction moves data between global and shared memory in the background."""
-    return item.name.startswith(COPIES) or (item.name.startswith("buffer_load") and item.modifier("lds") is not None)
+    return item.name.startswith(COPIES) or item.modifier("lds") is not None
 
 
 def lower_shared(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
@@ -153,10 +156,10 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
         _copy(out, item, out.operand(given[1 if stores else 0]), int(found[1]) // 8, counters.copies, stores)
         if name.startswith("cluster"):
             out.opaque(f"`{name}` writes shared memory of other workgroups, which is not modelled", orders=True)
-    elif (found := _DIRECT.match(name) or _BUFFER.match(name)) is not None:
-        size = _DIRECT_SIZES[found[1]]
+    elif (found := _DIRECT.match(name) or _TO_LDS.match(name)) is not None:
+        size, step = _DIRECT_SIZES.get(found[1], (4, 4))
         place = out.fresh()
-        out.add(m.Compute(place, "mad", (m.Given("%laneid"), m.Constant(size), m.Register("m0"))))
+        out.add(m.Compute(place, "mad", (m.Given("%laneid"), m.Constant(step), m.Register("m0"))))
         _copy(out, item, m.Register(place), size, counters.copies, False)
     elif name.startswith("tensor_"):
         stores = "_store_" in name
