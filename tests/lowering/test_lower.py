@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -181,3 +182,21 @@ def test_a_kernel_that_is_not_proved_is_not_built(run: Run, tmp_path: Path) -> N
     assert "not built: the kernel is not proved" in said
     assert not out.exists()
     assert "TG101" in said
+
+
+def test_a_run_on_a_gpu_says_what_is_missing(run: Run) -> None:
+    if importlib.util.find_spec("cupy") is not None:
+        pytest.skip("NOT TESTED: CuPy is installed here")
+    status, said = run("run", "examples/softmax.tide", "-t", "sm_80", "--on", "gpu")
+    assert status == 2
+    assert "CuPy is not installed" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [(["--on", "moon"], "runs on `simulator` or `gpu`"), (["--on", "gpu", "--in-order"], "belong to the simulator")],
+)
+def test_options_of_a_run_that_do_not_go_together(options: list[str], says: str, run: Run) -> None:
+    status, said = run("run", "examples/softmax.tide", *options)
+    assert status == 2
+    assert says in said

@@ -41,6 +41,7 @@ class _Wanted:
     trace: Path | None
     counters: bool
     phases: bool
+    on: str
 
 
 def run_command(
@@ -73,6 +74,14 @@ def run_command(
     max_steps: Annotated[
         int, typer.Option(metavar="N", min=0, help="Stop a run after N wave steps; 0: never.")
     ] = MOST_STEPS,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="`simulator`, or `gpu`: build the kernel, run it on this machine's NVIDIA GPU, and time it.",
+            autocompletion=complete_words("simulator", "gpu"),
+        ),
+    ] = "simulator",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT.npz", help="Save all arrays after the run.")
     ] = None,
@@ -117,7 +126,7 @@ def run_command(
     loaded = load(file)
     if reference is not None:
         loaded = _with_reference(loaded, reference)
-    wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, max_steps, trace, counters, phases)
+    wanted = _Wanted(read_sizes(size or []), seed, waves, in_order, max_steps, trace, counters, phases, on)
     _check_options(wanted)
     if cycles:
         asked = CyclesAsked(1 if workgroups is None else workgroups, cached, trace, as_json)
@@ -192,6 +201,11 @@ def _run_cycles(
 
 
 def _check_options(wanted: _Wanted) -> None:
+    if wanted.on not in ("simulator", "gpu"):
+        stop(f"`--on {wanted.on}`: a kernel runs on `simulator` or `gpu`", "give one of them")
+    if wanted.on == "gpu" and (wanted.in_order or wanted.trace or wanted.counters or wanted.phases or wanted.waves):
+        said = "`--in-order`, `--trace`, `--counters`, `--phases` and `--waves` belong to the simulator"
+        stop(said, "drop them, or `--on gpu`")
     if not wanted.in_order:
         return
     for name, given in (("trace", wanted.trace), ("counters", wanted.counters), ("phases", wanted.phases)):
@@ -285,6 +299,8 @@ def _simulate(
     """Runs it on the machine asked for, and says what was found; no arrays if it hangs."""
     from tidegate.simulate.inorder import run
 
+    if wanted.on == "gpu":
+        return 0, _run_on_gpu(kernel, target, inputs, sizes)
     if wanted.in_order:
         lanes, most = target.lanes or 64, wanted.most_steps
         results = run(kernel, inputs, sizes=sizes, waves=wanted.waves, lanes=lanes, most_steps=most)
@@ -296,6 +312,25 @@ def _simulate(
     _say_who(kernel, target, wanted, sizes)
     _say_more(ran, wanted)
     return status_of(findings), {} if ran.hang is not None else dict(ran.arrays)
+
+
+def _run_on_gpu(kernel: Kernel, target: Target, inputs: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
+    """Builds, launches and times it. A kernel that is not proved may never end, and is not launched."""
+    from tidegate.lowering.build import build
+    from tidegate.lowering.launch import get_cupy, run_arrays
+    from tidegate.session import Session
+
+    get_cupy()
+    session = Session(kernel.name, target, kernel)
+    if target.vendor != "NVIDIA":
+        stop(
+            f"`@{kernel.name}` is for {target.name}: only NVIDIA's GPUs run kernels here", "name one: `--target sm_80`"
+        )
+    if not session.verification.is_proved:
+        stop(f"`@{kernel.name}` is not proved, and may never end on a GPU", "`tidegate check` says why")
+    results, seconds = run_arrays(build(session), inputs, sizes)
+    say(f"@{kernel.name} on the GPU, built for {target.name}: {1e6 * seconds:.1f} us, median of 20 launches")
+    return results
 
 
 def _say_more(ran: HostileRun, wanted: _Wanted) -> None:

@@ -8,14 +8,19 @@ Cost    the driver compiles PTX once for each `Loaded`
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.diag import BadInput, Finding
 from tidegate.lowering.manifest import Manifest, grid_of, read_manifest, sizes_of
 
+if TYPE_CHECKING:
+    from tidegate.lowering.build import Built
+
+TIMED = 20  # launches
 AT_ONCE = 48 * 1024  # bytes of shared memory that a kernel has without asking
 HELD_IN = {"bf16": "uint16", "i1": "bool", "f64": "float64", "f32": "float32", "f16": "float16"}
 
@@ -71,6 +76,33 @@ class Loaded:
 def load_built(path: Path) -> Loaded:
     """From the assembly that `tidegate build` wrote; its manifest lies beside it."""
     return Loaded(path.read_text(encoding="utf-8"), read_manifest(path.with_suffix(".json")))
+
+
+def run_arrays(built: Built, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[dict[str, Any], float]:
+    """Runs it on NumPy's arrays: what they hold after one launch, and the median time of more in seconds."""
+    import numpy as np
+
+    cupy, told = get_cupy(), built.manifest
+    arrays = {each.name: cupy.asarray(_bits(np.asarray(inputs[each.name]))) for each in told.arrays}
+    scalars = {name: int(inputs.get(name, 0)) for name, _ in told.scalars}
+    launch = Loaded(built.assembly, told).prepare(arrays, sizes=sizes, **scalars)
+    launch()
+    cupy.cuda.runtime.deviceSynchronize()
+    results = {name: cupy.asnumpy(each).view(np.asarray(inputs[name]).dtype) for name, each in arrays.items()}
+    times = []
+    for _ in range(TIMED):
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        launch()
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(start, end) / 1000)
+    return results, statistics.median(times)
+
+
+def _bits(array: Any) -> Any:
+    """NumPy knows no bfloat16: CuPy gets its bits."""
+    return array.view("uint16") if array.dtype.name == "bfloat16" else array
 
 
 def get_cupy() -> Any:
