@@ -36,14 +36,15 @@ _ATOMIC = re.compile(
 _MOVES = re.compile(r"ds_(bpermute|permute|bpermute_fi|swizzle)_b32$")
 _ASYNC = re.compile(r"(?:global|cluster)_load_async_to_lds_b(8|32|64|128)$")
 _ASYNC_STORE = re.compile(r"global_store_async_from_lds_b(8|32|64|128)$")
-_DIRECT = re.compile(r"global_load_lds_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
+_DIRECT = re.compile(r"(?:global|scratch)_load_lds_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
 _BUFFER = re.compile(r"buffer_load_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
 _DIRECT_SIZES = {"ubyte": 1, "sbyte": 1, "ushort": 2, "sshort": 2, "dword": 4, "dwordx3": 12, "dwordx4": 16}
 _LOADS = re.compile(r"(global|buffer|tbuffer|scratch|image)_(load|sample|gather|atomic|bvh)")
 _STORES = re.compile(r"(global|buffer|tbuffer|scratch|image)_(store|atomic)")
 _SPILL = re.compile(r"scratch_(load|store)_(?:dword(?:x[234])?|b(?:32|64|96|128))$")
 _OPERATORS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "min": "min", "max": "max"}
-COPIES = ("global_load_lds", "global_load_async", "cluster_load_async", "global_store_async", "tensor_")
+COPIES = ("global_load_async", "cluster_load_async", "global_store_async", "tensor_")
+_THROUGH = ("global_", "buffer_", "tbuffer_", "scratch_", "image_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,17 @@ class Counters:
 
 def is_copy(item: a.AsmLine) -> bool:
     """Whether an instruction moves data between global and shared memory in the background."""
-    return item.name.startswith(COPIES) or (item.name.startswith("buffer_load") and item.modifier("lds") is not None)
+    through = "_lds" in item.name or item.modifier("lds") is not None
+    return item.name.startswith(COPIES) or (item.name.startswith(_THROUGH) and through)
 
 
 def lower_shared(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
     """`ds_…`."""
     name, given = item.name, item.operands
-    if _MOVES.match(name):
+    if item.modifier("gds") is not None:
+        out.opaque(f"`{name}` of global data share is not modelled", orders=True, touches=True)
+        out.forget(given[:1], (), uniform=False)
+    elif _MOVES.match(name):
         out.add(m.Issued(counters.shared))
         out.forget(given[:1], (), uniform=False)
     elif (found := _PLAIN.match(name)) is not None:
@@ -104,7 +109,12 @@ def _access(out: Emitter, item: a.AsmLine, effect: str, size: int, counter: str)
     value = out.operand(given[1]) if effect == "write" and len(given) > 1 and size == 4 else None
     out.vector(m.Touch(effect, address, offset, size, value=value, counter=counter))
     if effect == "read":
-        out.forget(given[:1], (address,))
+        out.forget(given[:1], (address, *_kept(out, item)))
+
+
+def _kept(out: Emitter, item: a.AsmLine) -> tuple[m.Operand, ...]:
+    """What a load of 16 bits leaves as it is: the other half of its result."""
+    return out.operands(item.operands[:1]) if "d16" in item.name else ()
 
 
 def _two(out: Emitter, item: a.AsmLine, found: re.Match[str], counter: str) -> None:
@@ -217,5 +227,5 @@ def lower_global(out: Emitter, item: a.AsmLine, counters: Counters, counted: fro
     if counter in counted:
         out.add(m.Issued(counter))
     if returns and not spills:
-        steady = "atomic" not in name and not name.startswith(("scratch", "image"))
-        out.forget(given[:1], out.operands(given[1:]), uniform=steady)
+        steady = "atomic" not in name and "addtid" not in name and not name.startswith(("scratch", "image"))
+        out.forget(given[:1], (*out.operands(given[1:]), *_kept(out, item)), uniform=steady)

@@ -1,0 +1,144 @@
+"""Assembly that was proved and should not have been: an instruction does more than its operands say."""
+
+from __future__ import annotations
+
+import pytest
+
+from oracles.programs.amdgcn_kernels import check, kernel
+
+# Each lane writes and reads one word of its own: right, as long as v4 is different in all lanes.
+PLACE = "v_lshlrev_b32_e32 v4, 2, v0\n"
+OWN = "ds_write_b32 v4, v3\ns_waitcnt lgkmcnt(0)\nds_read_b32 v6, v4\ns_waitcnt lgkmcnt(0)"
+# Each wave reads what the next one wrote.
+SWAP = """v_lshlrev_b32_e32 v4, 2, v0
+v_xor_b32_e32 v5, 0x100, v4
+ds_write_b32 v4, v3
+s_waitcnt lgkmcnt(0)
+s_barrier
+ds_read_b32 v6, v5
+s_waitcnt lgkmcnt(0)"""
+# If waves do not agree on v8, one barrier of some waves meets another one of the others.
+BRANCH = """s_load_dwordx4 s[4:7], s[0:1], 0x8
+s_waitcnt lgkmcnt(0)
+{make}
+v_cmp_gt_f32_e32 vcc, 1.0, v8
+s_cbranch_vccz .LBB0_1
+s_barrier
+.LBB0_1:
+"""
+
+
+def proved(body: str, target: str = "gfx942") -> bool:
+    if target.startswith("gfx1"):
+        body = body.replace("ds_write", "ds_store").replace("ds_read", "ds_load")
+    if target.startswith("gfx12"):
+        body = body.replace("s_waitcnt lgkmcnt(0)", "s_wait_dscnt 0x0")
+        body = body.replace("s_barrier", "s_barrier_signal -1\ns_barrier_wait -1")
+    return check(kernel(body, target)).is_proved
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
+def test_what_a_lane_wrote_itself_needs_no_barrier(target: str) -> None:
+    assert proved(PLACE + OWN, target)
+
+
+@pytest.mark.parametrize(
+    ("lines", "target"),
+    [
+        ("s_setpc_b64 s[0:1]", "gfx942"),
+        ("s_set_pc_i64 s[0:1]", "gfx1250"),  # what gfx1250 calls it
+        ("s_swap_pc_i64 s[30:31], s[0:1]", "gfx1250"),
+        ("s_call_i64 s[30:31], .LBB0_2", "gfx1250"),
+        ("s_setkill 1", "gfx90a"),
+        ("s_sethalt 1", "gfx90a"),
+        ("s_new_instruction 1", "gfx90a"),
+        ("s_setvskip s0, 0", "gfx90a"),
+        ("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 28, 1), 1", "gfx90a"),
+        ("s_setreg_b32 hwreg(HW_REG_MODE), s4", "gfx90a"),
+        ("s_set_vgpr_msb 0x41", "gfx1250"),
+        ("s_mov_b32 m0, 2\ns_movreld_b32 s2, s6", "gfx942"),
+        ("v_mov_b32_e32 v[2+2], 0", "gfx942"),
+        ("v_mov_b32_e32 v8, src_lds_direct", "gfx90a"),
+        ("ds_add_u32 v4, v3 gds", "gfx90a"),
+        ("s_mov_b32 m0, 0\nbuffer_store_lds_dword off, s[4:7], 0 lds", "gfx90a"),
+        ("s_mov_b32 m0, 0\nscratch_load_lds_dword v1, off", "gfx942"),
+        ("v_mov_b32_e64_dpp v4, v4 row_share:1 row_mask:0xf bank_mask:0xf", "gfx1100"),
+        ("v_mov_b32_e32 v5, 0x200\nv_sub_co_u32_e64 v4, vcc, v4, v5 clamp", "gfx942"),
+    ],
+)
+def test_an_instruction_that_does_more_than_its_operands_say(lines: str, target: str) -> None:
+    assert not proved(f"{PLACE}{lines}\n{OWN}", target)
+
+
+@pytest.mark.parametrize(
+    ("lines", "target"),
+    [
+        ("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 3", "gfx942"),  # rounding
+        ("s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2", "gfx1250"),
+        ("s_set_vgpr_msb 0x4000", "gfx1250"),
+        ("s_setprio 1\ns_cvt_f32_i32 s4, s5\ns_min_num_f16 s4, s5, s6", "gfx1201"),
+        ("v_sub_co_u32_e64 v9, vcc, v4, v5 clamp", "gfx942"),
+        ("v_mov_b32_e64_dpp v9, v4 row_share:1 row_mask:0xf bank_mask:0xf", "gfx1100"),
+        ("scratch_load_dword v1, v1, off", "gfx942"),
+    ],
+)
+def test_what_leaves_the_address_alone_is_still_proved(lines: str, target: str) -> None:
+    assert proved(f"{PLACE}{lines}\n{OWN}", target)
+
+
+def test_registers_in_comments_have_their_whole_numbers() -> None:
+    """Where LLVM writes v257 as `v1 /*v257*/`, the text says which register is meant."""
+    line = "s_set_vgpr_msb 0x40\nv_mov_b32_e32 v4 /*v260*/, 0\ns_set_vgpr_msb 0x4000\n"
+    assert proved(PLACE + line + OWN, "gfx1250")
+
+
+def test_a_mask_is_changed_by_wrexec() -> None:
+    """`s_andn2_wrexec` leaves no lane active here, so that v4 stays 0 in all of them."""
+    body = f"v_mov_b32_e32 v4, 0\ns_mov_b64 s[2:3], {{}}\n{{}}\n{PLACE}s_mov_b64 exec, -1\n{OWN}"
+    assert not proved(body.format("0", "s_andn2_wrexec_b64 s[4:5], s[2:3]"))
+    assert proved(body.format("-1", "s_and_saveexec_b64 s[4:5], s[2:3]"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "v_fmac_f32_e32 v8, s4, s4",
+        "v_dot2c_i32_i16 v8, s4, s4",
+        "v_cvt_pk_fp8_f32 v8, s4, s4 op_sel:[0,0,1]",
+        "v_fma_mixhi_f16 v8, s4, s4, s4",
+        "v_add_f16_sdwa v8, s4, s4 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD src1_sel:DWORD",
+        "v_mov_b32_e32 v9, 0\nglobal_load_short_d16 v8, v9, s[4:5]",
+        "v_mov_b32_e32 v9, 0\nds_read_u16_d16 v8, v9 offset:4096",
+    ],
+)
+def test_what_a_register_held_before_is_part_of_the_result(make: str) -> None:
+    """v8 is the thread's number before."""
+    assert not proved(BRANCH.format(make=f"v_mov_b32_e32 v8, v0\n{make}") + SWAP)
+    assert proved(BRANCH.format(make=f"v_mov_b32_e32 v8, s6\n{make}") + SWAP)
+
+
+@pytest.mark.parametrize(
+    ("wave", "block", "make"),
+    [
+        ("v_mov_b32_e32 v20, v0", "v_mov_b32_e32 v20, s6", "s_mov_b32 m0, 1\nv_movrels_b32_e32 v8, v19"),
+        ("v_cmp_gt_u32_e32 vcc, 64, v0", "v_cmp_gt_u32_e32 vcc, s6, v9", "v_div_fmas_f32 v8, 1.0, 1.0, 1.0"),
+    ],
+)
+def test_what_an_instruction_reads_beside_its_operands(wave: str, block: str, make: str) -> None:
+    assert not proved(BRANCH.format(make=f"v_mov_b32_e32 v9, 0\nv_mov_b32_e32 v19, 0\n{wave}\n{make}") + SWAP)
+    assert proved(BRANCH.format(make=f"v_mov_b32_e32 v9, 0\nv_mul_f32_e32 v8, s6, v9\n{block}") + SWAP)
+
+
+def test_a_comment_with_a_string_is_no_operand() -> None:
+    """The string must not hide where the comment begins: no counter of shared memory is waited for here."""
+    assert proved(SWAP.replace("lgkmcnt(0)", 'lgkmcnt(0) ; "vmcnt(0)"'))
+    assert not proved(SWAP.replace("lgkmcnt(0)", 'vmcnt(0) ; "lgkmcnt(0)"', 1))
+
+
+def test_two_instructions_at_once_read_all_of_what_was_there() -> None:
+    """The second one sees v8 as it was, also under a sign: the thread's number."""
+    pair = "v_dual_mov_b32 v8, 0 :: v_dual_add_f32 v9, {}v8, s6\n"
+    body = "v_mov_b32_e32 v8, v0\n" + BRANCH.format(make=pair).replace("1.0, v8", "1.0, v9") + SWAP
+    body = body.replace("s_load_dwordx4", "s_load_b128").replace("vcc,", "vcc_lo,").replace("0x100", "0x80")
+    assert not proved(body.format("-"), "gfx1100")
+    assert not proved(body.format(""), "gfx1100")
