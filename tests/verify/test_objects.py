@@ -227,3 +227,37 @@ def test_a_fence_of_another_wave_counts() -> None:
         program = replace(plain, barriers=(*plain.barriers, group), roles=(producer, replace(consumer, waves=2)))
         assert (search_all(program).kind == RIGHT) == (name == "fenced")
         assert proof_of(program).is_proved == (name == "fenced")
+
+
+BEHIND = """target sm_90
+
+kernel @behind(%A: global<2x32xf32>)
+    waves 2 {{
+  %buf = alloc : lds<2x32xf32>
+  %read = new_barrier : mbarrier<1>
+  %zero = fill 0.0 : tile<1x32xf32>
+  {body}
+}}
+"""
+WRITE = "local_write %zero, %buf[1 - wave, 0]"
+READ_OWN = "%v = local_read %buf[wave, 0] : tile<1x32xf32>\nmbarrier_arrive %read"
+
+
+@pytest.mark.parametrize(
+    ("body", "right"),
+    [
+        (
+            f"conditional wave == 0 {{\nmbarrier_wait %read parity 0\n}}\n{WRITE}\n"
+            f"conditional wave == 1 {{{READ_OWN}}}",
+            False,
+        ),
+        (f"conditional wave == 0 {{\nmbarrier_wait %read parity 0\n{WRITE}\n}} else {{{READ_OWN}}}", True),
+    ],
+)
+def test_an_order_that_is_always_the_wrong_one(body: str, right: bool) -> None:
+    """Waves of one program: what wave 1 reads behind the write is always over before wave 0 comes to it.
+
+    Arms that different waves take have no order of their own.
+    """
+    (session,) = sessions_of(load_text(BEHIND.format(body=body), "behind.tide"), None)
+    assert verify(session.graph, session.target).is_proved == right
