@@ -261,3 +261,40 @@ def test_an_order_that_is_always_the_wrong_one(body: str, right: bool) -> None:
     """
     (session,) = sessions_of(load_text(BEHIND.format(body=body), "behind.tide"), None)
     assert verify(session.graph, session.target).is_proved == right
+
+
+STEPS = """target gfx1250
+
+kernel @steps(%A: global<2x32xf32>)
+    waves 2 {{
+  %buf = alloc : lds<1x32xf32>
+  %zero = fill 0.0 : tile<1x32xf32>
+  specialize {{
+    waves 0 .. 1 {{
+      shared_memory_barrier
+      %v = local_read %buf[0, 0] : tile<1x32xf32>
+      wait_count dscnt(0)
+      signal -1
+      wait -1
+    }}
+    waves 1 .. 2 {{
+      {body}
+    }}
+  }}
+}}
+"""
+SPLIT, STORE = "signal -1\nwait -1\n", "local_write %zero, %buf[0, 0]\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "right"),
+    [
+        (f"{SPLIT}{STORE}shared_memory_barrier", False),  # at once with the read
+        (f"{SPLIT}shared_memory_barrier\n{STORE}", True),
+        (f"{STORE}wait_count dscnt(0)\n{SPLIT}shared_memory_barrier", True),
+    ],
+)
+def test_a_rendezvous_that_one_role_comes_to_in_two_steps(body: str, right: bool) -> None:
+    """The first whole barrier of one role meets the split one of the other, and not the other's first whole one."""
+    (session,) = sessions_of(load_text(STEPS.format(body=body), "steps.tide"), None)
+    assert verify(session.graph, session.target).is_proved == right
