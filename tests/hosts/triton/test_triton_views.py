@@ -398,6 +398,28 @@ def test_a_barrier_that_is_set_up_for_two_counts_proves_nothing() -> None:
     assert "ttng.wait_barrier" in {op.name for op in found.built.unknown}
 
 
+END = f"ttng.inval_barrier %o : {OBJECT}"
+
+
+@pytest.mark.parametrize(
+    ("setup", "rest", "known"),
+    [
+        ((init(1), MEET), (MEET, END), True),
+        ((init(1), MEET), (MEET, END, MEET, arrive(1)), False),
+        ((MEET,), (MEET, init(1)), False),
+        ((f"scf.if %c {{ {init(1)} }}", MEET), (), False),
+        (("scf.for %i = %c0 to %n step %c1 : i32 {", init(1), MEET), (MEET, "}"), False),
+    ],
+    ids=["once", "used behind its end", "used before", "set up in a branch", "set up in each round"],
+)
+def test_a_barrier_that_does_not_live_once_proves_nothing(
+    setup: tuple[str, ...], rest: tuple[str, ...], known: bool
+) -> None:
+    """Whoever sets a barrier up begins with phase 0, whatever its parity was."""
+    found = program(lines(alloc("%t", TILE), alloc("%o", OBJECT, 32768), *setup, TMA, *rest), "cuda:90")
+    assert bool(found.unmodelled) is not known
+
+
 SIGNAL = f"ttng.async_copy_mbarrier_arrive %o {{noIncrement}} : {OBJECT}"
 ONE_COPY = f"%k = ttg.async_copy_global_to_local %p, %t : tensor<64x64x!tt.ptr<f32>, #row> -> {SLOT}"
 

@@ -18,6 +18,7 @@ from tidegate.hosts.mlir.model import Operation, walk
 from tidegate.hosts.triton.build_scalars import Scalars
 from tidegate.hosts.triton.build_state import MBARRIER_BYTES
 from tidegate.hosts.triton.effects import Effect
+from tidegate.hosts.triton.lifetimes import lives_once
 from tidegate.hosts.triton.values import name_of
 from tidegate.hosts.triton.views import View
 from tidegate.index import (
@@ -62,6 +63,8 @@ class Objects(Scalars):
                 continue  # a part of it is the barrier, of which nobody knows where it lies
             if len(found) > 1:
                 continue  # nobody knows for how many arrivals it is set up where it is waited for
+            if not lives_once(self.function, base, type_.slots, views, self.effect):
+                continue
             (arrivals,) = found
             if base in by_lanes and arrivals % self.ttgir.lanes == 0:  # a wave arrives with all its lanes at once
                 if base in by_one:
