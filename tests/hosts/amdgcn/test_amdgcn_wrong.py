@@ -142,3 +142,9 @@ def test_two_instructions_at_once_read_all_of_what_was_there() -> None:
     body = body.replace("s_load_dwordx4", "s_load_b128").replace("vcc,", "vcc_lo,").replace("0x100", "0x80")
     assert not proved(body.format("-"), "gfx1100")
     assert not proved(body.format(""), "gfx1100")
+
+
+def test_a_matrix_product_does_not_ask_which_lanes_are_active() -> None:
+    body = f"{PLACE}s_mov_b64 exec, 0\n{{}}\ns_mov_b64 exec, -1\n{OWN}"
+    assert not proved(body.format("v_mfma_f32_32x32x8_f16 v[4:19], v[20:21], v[22:23], 0"))
+    assert proved(body.format("v_mul_f32_e32 v4, v20, v21"))

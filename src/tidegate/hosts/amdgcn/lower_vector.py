@@ -109,12 +109,15 @@ def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
 def forget_vector(out: Emitter, item: a.AsmLine) -> None:
     """Results of what is not integer arithmetic; those of one lane depend on others where it looks at them."""
     count = 2 if _TWO_RESULTS.match(item.name) else 1
-    among = item.name.startswith(("v_mfma", "v_wmma", "v_smfma", "v_swmmac")) or _BY_LANE.match(item.name)
-    alone = not among and _has_no_dpp(item)
+    among = item.name.startswith(("v_mfma", "v_wmma", "v_smfma", "v_swmmac"))
+    alone = not (among or _BY_LANE.match(item.name)) and _has_no_dpp(item)
     partly = _ON_RESULT.search(item.name) or any(item.modifier(each) is not None for each in _PARTS)
     partly = partly or any(isinstance(each, a.Changed) for each in item.operands[:1])
     sources = out.operands(item.operands[0 if partly else count :])
     sources += (m.Register("vcc"),) if item.name.startswith("v_div_fmas") else ()
+    if among and isinstance(item.operands[0], a.Registers):
+        out.add(m.Forget(item.operands[0].names, (), False, ""))  # matrix products do not ask EXEC
+        return
     out.forget(item.operands[:count], sources, uniform=alone)
 
 
