@@ -115,7 +115,7 @@ def forget_vector(out: Emitter, item: a.AsmLine) -> None:
     partly = partly or any(isinstance(each, a.Changed) for each in item.operands[:1])
     sources = out.operands(item.operands[0 if partly else count :])
     sources += (m.Register("vcc"),) if item.name.startswith("v_div_fmas") else ()
-    if among and isinstance(item.operands[0], a.Registers):
+    if among and item.operands and isinstance(item.operands[0], a.Registers):
         out.add(m.Forget(item.operands[0].names, (), False, ""))  # matrix products do not ask EXEC
         return
     out.forget(item.operands[:count], sources, uniform=alone)
