@@ -298,3 +298,23 @@ def test_a_rendezvous_that_one_role_comes_to_in_two_steps(body: str, right: bool
     """The first whole barrier of one role meets the split one of the other, and not the other's first whole one."""
     (session,) = sessions_of(load_text(STEPS.format(body=body), "steps.tide"), None)
     assert verify(session.graph, session.target).is_proved == right
+
+
+@pytest.mark.parametrize("wait", ["mbarrier_wait %full parity 0", ""])
+def test_a_wave_may_wait_for_a_copy_of_its_own(wait: str) -> None:
+    text = f"""target sm_90
+
+kernel @own(%A: global<32x32xf16>)
+    waves 2 {{
+  %a = alloc : lds<32x32xf16>
+  %full = new_barrier : mbarrier<1>
+  conditional wave == 0 {{
+    mbarrier_arrive %full expect 2048
+    tensor_load_to_lds %A[0, 0] to %a[0, 0] reports %full : tile<32x32xf16>
+    {wait}
+    %t = local_read %a[0, 0] : tile<32x32xf16>
+  }}
+}}
+"""
+    (session,) = sessions_of(load_text(text, "own.tide"), None)
+    assert verify(session.graph, session.target).is_proved == bool(wait)
