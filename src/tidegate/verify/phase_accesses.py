@@ -113,6 +113,9 @@ class Accesses:
         found = self.over(one, other)
         if one.role is other.role or one.role.entry != other.role.entry or found.is_empty():
             return found
+        # Of final instructions the arms that different waves take stand one behind the other.
+        if self.flow.graph.maps and not any({one.node, other.node} <= role.arms.keys() for role in self.domains):
+            return found
         text = self.space.program_order_text(other, one)
         return found.subtract(self.space.read_map(text).reverse()) if text else found
 
