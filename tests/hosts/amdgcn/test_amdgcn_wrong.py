@@ -148,3 +148,31 @@ def test_a_matrix_product_does_not_ask_which_lanes_are_active() -> None:
     body = f"{PLACE}s_mov_b64 exec, 0\n{{}}\ns_mov_b64 exec, -1\n{OWN}"
     assert not proved(body.format("v_mfma_f32_32x32x8_f16 v[4:19], v[20:21], v[22:23], 0"))
     assert proved(body.format("v_mul_f32_e32 v4, v20, v21"))
+
+
+@pytest.mark.parametrize(
+    ("copy", "shift", "wave", "target"),
+    [
+        ("global_load_lds_ubyte", 2, 8, "gfx942"),
+        ("buffer_load_ushort", 2, 8, "gfx90a"),
+        ("global_load_lds_dword", 2, 8, "gfx942"),
+        ("global_load_lds_dwordx3", 4, 10, "gfx950"),
+        ("global_load_lds_dwordx4", 4, 10, "gfx950"),
+    ],
+)
+def test_copies_put_lanes_as_many_bytes_apart_as_they_take(copy: str, shift: int, wave: int, target: str) -> None:
+    """A byte becomes a word of its lane, and three words have the room of four."""
+    given = "v2, s[4:7], 0 offen lds" if copy.startswith("buffer") else "v[2:3], off"
+    body = f"""
+    v_lshrrev_b32_e32 v1, 6, v0
+    v_readfirstlane_b32 s8, v1
+    s_lshl_b32 m0, s8, {wave}
+    {copy} {given}
+    {{wait}}
+    v_lshlrev_b32_e32 v4, {{shift}}, v0
+    ds_read_b32 v6, v4
+    s_waitcnt lgkmcnt(0)
+    """
+    assert proved(body.format(wait="s_waitcnt vmcnt(0)", shift=shift), target)
+    assert not proved(body.format(wait="", shift=shift), target)
+    assert not proved(body.format(wait="s_waitcnt vmcnt(0)", shift=3), target)

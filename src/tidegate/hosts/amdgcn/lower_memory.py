@@ -7,8 +7,8 @@ Keeps   an instruction on shared memory that is not known may touch all of it; o
 Cost    constant
 
 AMD Instinct MI300 ISA, 11 (local data share; 11.3: two addresses, `offset0`, `offset1`, `st64`) and 9.1.9 (loads to
-shared memory: `LDS_base + M0 + offset + lane * size`); RDNA 4 ISA, 12 (shared memory). Which instruction counts where:
-LLVM, SIInsertWaitcnts.cpp.
+shared memory: `LDS_base + M0 + offset + lane * 4`; CDNA 4 ISA: `lane * 16` for three and four words); RDNA 4 ISA, 12
+(shared memory). Which instruction counts where: LLVM, SIInsertWaitcnts.cpp.
 """
 
 from __future__ import annotations
@@ -164,9 +164,10 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
         if name.startswith("cluster"):
             out.opaque(f"`{name}` writes shared memory of other workgroups, which is not modelled", orders=True)
     elif (found := _DIRECT.match(name) or _BUFFER.match(name)) is not None:
-        size = _DIRECT_SIZES[found[1]]
+        size = max(4, _DIRECT_SIZES[found[1]])  # bytes and halves are made words of
         place = out.fresh()
-        out.add(m.Compute(place, "mad", (m.Given("%laneid"), m.Constant(size), m.Register("m0"))))
+        apart = m.Constant(4 if size == 4 else 16)  # of three words the place of a fourth is skipped
+        out.add(m.Compute(place, "mad", (m.Given("%laneid"), apart, m.Register("m0"))))
         _copy(out, item, m.Register(place), size, counters.copies, False)
     elif name.startswith("tensor_"):
         stores = "_store_" in name
