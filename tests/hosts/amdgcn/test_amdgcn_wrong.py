@@ -169,10 +169,11 @@ def test_copies_put_lanes_as_many_bytes_apart_as_they_take(copy: str, shift: int
     s_lshl_b32 m0, s8, {wave}
     {copy} {given}
     {{wait}}
-    v_lshlrev_b32_e32 v4, {{shift}}, v0
-    ds_read_b32 v6, v4
+    v_xor_b32_e32 v1, {{other}}, v1
+    v_lshlrev_b32_e32 v4, {wave}, v1
+    ds_read_b32 v6, v4 offset:{63 << shift}
     s_waitcnt lgkmcnt(0)
     """
-    assert proved(body.format(wait="s_waitcnt vmcnt(0)", shift=shift), target)
-    assert not proved(body.format(wait="", shift=shift), target)
-    assert not proved(body.format(wait="s_waitcnt vmcnt(0)", shift=3), target)
+    assert proved(body.format(wait="s_waitcnt vmcnt(0)", other=0), target)
+    assert not proved(body.format(wait="", other=0), target)
+    assert not proved(body.format(wait="s_waitcnt vmcnt(0)", other=1), target)
