@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oracles.programs.amdgcn_kernels import check, kernel
+from oracles.programs.amdgcn_kernels import check, kernel, program
 
 # Each lane writes and reads one word of its own: right, as long as v4 is different in all lanes.
 PLACE = "v_lshlrev_b32_e32 v4, 2, v0\n"
@@ -177,3 +177,13 @@ def test_copies_put_lanes_as_many_bytes_apart_as_they_take(copy: str, shift: int
     assert proved(body.format(wait="s_waitcnt vmcnt(0)", other=0), target)
     assert not proved(body.format(wait="", other=0), target)
     assert not proved(body.format(wait="s_waitcnt vmcnt(0)", other=1), target)
+
+
+def test_a_wave_has_as_many_lanes_as_its_kernel_says() -> None:
+    """A setting of 0 is one as well: waves of 64 lanes, also where 32 are usual and no metadata says more."""
+    text = kernel("v_mbcnt_lo_u32_b32 v1, -1, 0\nv_mbcnt_hi_u32_b32 v1, -1, v1", "gfx1100").replace(
+        ".wavefront_size: 32", ""
+    )
+    for narrow, lanes in ((1, 32), (0, 64)):
+        setting = f"\t\t.amdhsa_wavefront_size32 {narrow}\n\t.end_amdhsa_kernel"
+        assert program(text.replace("\t.end_amdhsa_kernel", setting)).launch.lanes == lanes
