@@ -64,6 +64,7 @@ def test_what_a_lane_wrote_itself_needs_no_barrier(target: str) -> None:
         ("s_mov_b32 m0, 0\nscratch_load_lds_dword v1, off", "gfx942"),
         ("v_mov_b32_e64_dpp v4, v4 row_share:1 row_mask:0xf bank_mask:0xf", "gfx1100"),
         ("v_mov_b32_e32 v5, 0x200\nv_sub_co_u32_e64 v4, vcc, v4, v5 clamp", "gfx942"),
+        ("v_mov_b32_e32 v5, 0x200\nv_sub_u32_sdwa v4, v4, v5 clamp dst_sel:DWORD src0_sel:WORD_0", "gfx942"),
     ],
 )
 def test_an_instruction_that_does_more_than_its_operands_say(lines: str, target: str) -> None:
@@ -78,6 +79,7 @@ def test_an_instruction_that_does_more_than_its_operands_say(lines: str, target:
         ("s_set_vgpr_msb 0x4000", "gfx1250"),
         ("s_setprio 1\ns_cvt_f32_i32 s4, s5\ns_min_num_f16 s4, s5, s6", "gfx1201"),
         ("v_sub_co_u32_e64 v9, vcc, v4, v5 clamp", "gfx942"),
+        ("v_mov_b32_sdwa v4, v4 dst_sel:DWORD src0_sel:WORD_0", "gfx942"),
         ("v_mov_b32_e64_dpp v9, v4 row_share:1 row_mask:0xf bank_mask:0xf", "gfx1100"),
         ("scratch_load_dword v1, v1, off", "gfx942"),
     ],

@@ -152,7 +152,8 @@ def _with_parts(out: Emitter, item: a.AsmLine) -> a.AsmLine:
             taken = out.compute("bfe", out.operand(each), m.Constant(part[0]), m.Constant(part[1]))
             assert isinstance(taken, m.Register)
             operands.append(a.Registers((taken.name,)))
-    return a.AsmLine(item.name.removesuffix("_sdwa"), tuple(operands), (), item.text, item.at)
+    others = tuple(each for each in item.modifiers if each[0] == "clamp")
+    return a.AsmLine(item.name.removesuffix("_sdwa"), tuple(operands), others, item.text, item.at)
 
 
 # --- comparisons --------------------------------------------------------------------------------------------------
