@@ -68,8 +68,7 @@ _SELECTED |= {"WORD_1": (16, 16), "DWORD": (0, 32)}
 # Lanes take different bits of what is one number for all of them.
 _BY_LANE = re.compile(r"v_(cndmask|addc|subb|subbrev|add_co_ci|sub_co_ci|subrev_co_ci|mbcnt|permlane)")
 # Results that are made of what the register held: accumulation, or a part that stays as it is.
-_ON_RESULT = re.compile(r"mac|dot\d+c|mix|16|8|_sr_")
-_PARTS = ("op_sel", "dst_sel", "byte_sel")
+_ON_RESULT = re.compile(r"mac|dot\d+c|mix|16|8|_sr_|op_sel|dst_sel|byte_sel")
 _MOVES = re.compile(r"dpp8|quad_perm|row_|wave_")  # DPP: which lane's value is taken
 _TWO_RESULTS = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_co_|v_div_scale|v_mad(_co)?_[iu]64|v_.*swap")
 
@@ -108,17 +107,16 @@ def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
 
 def forget_vector(out: Emitter, item: a.AsmLine) -> None:
     """Results of what is not integer arithmetic; those of one lane depend on others where it looks at them."""
+    if item.name.startswith(("v_mfma", "v_wmma", "v_smfma", "v_swmmac")):
+        results = [each.names for each in item.operands[:1] if isinstance(each, a.Registers)]
+        out.add(m.Forget(results[0] if results else (), (), False, ""))  # matrix products do not ask EXEC
+        return
     count = 2 if _TWO_RESULTS.match(item.name) else 1
-    among = item.name.startswith(("v_mfma", "v_wmma", "v_smfma", "v_swmmac"))
-    alone = not (among or _BY_LANE.match(item.name)) and _has_no_dpp(item)
-    partly = _ON_RESULT.search(item.name) or any(item.modifier(each) is not None for each in _PARTS)
-    partly = partly or any(isinstance(each, a.Changed) for each in item.operands[:1])
+    words = " ".join((item.name, *(name for name, _ in item.modifiers)))
+    partly = _ON_RESULT.search(words) or any(isinstance(each, a.Changed) for each in item.operands[:1])
     sources = out.operands(item.operands[0 if partly else count :])
     sources += (m.Register("vcc"),) if item.name.startswith("v_div_fmas") else ()
-    if among and item.operands and isinstance(item.operands[0], a.Registers):
-        out.add(m.Forget(item.operands[0].names, (), False, ""))  # matrix products do not ask EXEC
-        return
-    out.forget(item.operands[:count], sources, uniform=alone)
+    out.forget(item.operands[:count], sources, uniform=not _BY_LANE.match(item.name) and _has_no_dpp(item))
 
 
 def _has_no_dpp(item: a.AsmLine) -> bool:
@@ -152,8 +150,8 @@ def _with_parts(out: Emitter, item: a.AsmLine) -> a.AsmLine:
             taken = out.compute("bfe", out.operand(each), m.Constant(part[0]), m.Constant(part[1]))
             assert isinstance(taken, m.Register)
             operands.append(a.Registers((taken.name,)))
-    others = tuple(each for each in item.modifiers if each[0] == "clamp")
-    return a.AsmLine(item.name.removesuffix("_sdwa"), tuple(operands), others, item.text, item.at)
+    bounds = tuple(each for each in item.modifiers if each[0] == "clamp")
+    return a.AsmLine(item.name.removesuffix("_sdwa"), tuple(operands), bounds, item.text, item.at)
 
 
 # --- comparisons --------------------------------------------------------------------------------------------------
