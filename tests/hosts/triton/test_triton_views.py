@@ -412,6 +412,10 @@ def test_a_tensor_copy_of_gfx1250_arrives_itself_when_it_is_done(monkeypatch: py
     assert not list(find_graph_misfits(found.built.graph, found.target, lowered=True))
 
 
+CARRIED_BARRIER = (
+    f"%last = scf.for %i = %c0 to %n step %c1 iter_args(%b = %o) -> ({OBJECT}) : i32 {{\n"
+    f"ttng.init_barrier %b, 1 : {OBJECT}\nscf.yield %b : {OBJECT}\n}}"
+)
 END = f"ttng.inval_barrier %o : {OBJECT}"
 
 
@@ -423,8 +427,9 @@ END = f"ttng.inval_barrier %o : {OBJECT}"
         ((MEET,), (MEET, init(1)), False),
         ((f"scf.if %c {{ {init(1)} }}", MEET), (), False),
         (("scf.for %i = %c0 to %n step %c1 : i32 {", init(1), MEET), (MEET, "}"), False),
+        ((init(1), MEET), (MEET, CARRIED_BARRIER), False),
     ],
-    ids=["once", "used behind its end", "used before", "set up in a branch", "set up in each round"],
+    ids=["once", "used behind its end", "used before", "set up in a branch", "set up in each round", "carried"],
 )
 def test_a_barrier_that_does_not_live_once_proves_nothing(
     setup: tuple[str, ...], rest: tuple[str, ...], known: bool

@@ -26,15 +26,17 @@ def lives_once(
     found = list(_inside(function, False))
     constants = {op.result: number_of(op) for op, *_ in found if op.name == "arith.constant"}
     indices = {op.result: constants.get(op.operands[-1]) for op, *_ in found if effect(op).view == "index"}
-    home = next(block for op, block, _ in found if base in op.results)
+    home = {op.result: block for op, block, _ in found if op.name == "ttg.local_alloc"}
     ready, used, ended = set[int](), False, False
     for op, block, again in found:
-        kind = effect(op).mbarrier
-        if not (kind or "barrier" in effect(op).memory) or all(_base(each, views) != base for each in op.operands):
+        kind, bases = effect(op).mbarrier, [_base(each, views) for each in op.operands]
+        if kind in ("init", "end") and bases[0] not in home:
+            return False  # that of a barrier which a loop carries, or a branch has chosen
+        if not (kind or "barrier" in effect(op).memory) or base not in bases:
             continue
         if kind == "init":
             slot = 0 if op.operands[0] == base and slots == 1 else indices.get(op.operands[0])
-            if block is not home or again or used or ended or slot is None:
+            if block is not home[base] or again or used or ended or slot is None:
                 return False
             ready.add(slot)
         elif kind == "end":
