@@ -189,3 +189,19 @@ def test_a_wave_has_as_many_lanes_as_its_kernel_says() -> None:
     for narrow, lanes in ((1, 32), (0, 64)):
         setting = f"\t\t.amdhsa_wavefront_size32 {narrow}\n\t.end_amdhsa_kernel"
         assert program(text.replace("\t.end_amdhsa_kernel", setting)).launch.lanes == lanes
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        "v_mov_b32_e32 v8, v10",
+        "v_mul_f32_e32 v8, s6, v10",
+        "v_and_b32_e32 v8, s6, v10",
+        "global_load_dword v8, v10, s[4:5]",
+    ],
+)
+def test_a_choice_between_0_and_a_large_number_is_no_masked_address_alone(take: str) -> None:
+    """1.0 is as large as an address beyond all memory. Which lanes have it is known of none here; or of all alike."""
+    lanes = "v_cvt_f32_u32_e32 v10, v0\nv_cmp_gt_f32_e32 vcc, 1.0, v10\nv_cndmask_b32_e64 v10, 0, 1.0, vcc"
+    assert not proved(BRANCH.format(make=f"{lanes}\n{take}") + SWAP)
+    assert proved(BRANCH.format(make=f"v_mov_b32_e32 v10, s7\n{take}") + SWAP)
