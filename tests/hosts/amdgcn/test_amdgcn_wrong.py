@@ -205,3 +205,16 @@ def test_a_choice_between_0_and_a_large_number_is_no_masked_address_alone(take: 
     lanes = "v_cvt_f32_u32_e32 v10, v0\nv_cmp_gt_f32_e32 vcc, 1.0, v10\nv_cndmask_b32_e64 v10, 0, 1.0, vcc"
     assert not proved(BRANCH.format(make=f"{lanes}\n{take}") + SWAP)
     assert proved(BRANCH.format(make=f"v_mov_b32_e32 v10, s7\n{take}") + SWAP)
+
+
+@pytest.mark.parametrize(("far", "right"), [("0x7fffffff", True), ("-4", False)])
+def test_an_offset_brings_a_negative_address_back(far: str, right: bool) -> None:
+    body = f"""
+    v_lshlrev_b32_e32 v4, 2, v0
+    global_load_dword v8, v4, s[4:5]
+    s_waitcnt vmcnt(0)
+    v_cmp_gt_u32_e32 vcc, 7, v8
+    v_cndmask_b32_e32 v5, {far}, v4, vcc
+    ds_write_b32 v5, v3 offset:8
+    """
+    assert proved(body) == right

@@ -227,8 +227,8 @@ def _select(out: Emitter, item: a.AsmLine) -> bool:
 
 
 def _is_far(given: m.Operand) -> bool:
-    """Whether a number is no address of shared memory: lanes that are masked get one of global memory, or such."""
-    return isinstance(given, m.Constant) and (given.value & 0xFFFFFFFF) >= FAR
+    """Whether a number is no address of shared memory, with any offset: lanes that are masked get such a one."""
+    return isinstance(given, m.Constant) and FAR <= (given.value & 0xFFFFFFFF) < (1 << 32) - FAR
 
 
 def _field(out: Emitter, item: a.AsmLine) -> bool:
