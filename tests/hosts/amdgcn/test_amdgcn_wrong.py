@@ -218,3 +218,17 @@ def test_an_offset_brings_a_negative_address_back(far: str, right: bool) -> None
     ds_write_b32 v5, v3 offset:8
     """
     assert proved(body) == right
+
+
+@pytest.mark.parametrize(("moved", "right"), [("0", True), ("0x80000000", False), ("-256", False)])
+def test_a_large_number_in_m0_is_no_masked_copy(moved: str, right: bool) -> None:
+    """Only the lower bits of M0 are looked at, so that the copy lands somewhere."""
+    body = f"""
+    v_lshrrev_b32_e32 v1, 6, v0
+    v_readfirstlane_b32 s8, v1
+    s_lshl_b32 s8, s8, 8
+    s_or_b32 m0, s8, {moved}
+    global_load_lds_dword v[2:3], off
+    s_waitcnt vmcnt(0)
+    """
+    assert proved(body) == right

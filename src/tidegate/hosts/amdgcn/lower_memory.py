@@ -168,7 +168,7 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
         place = out.fresh()
         apart = m.Constant(4 if size == 4 else 16)  # of three words the place of a fourth is skipped
         out.add(m.Compute(place, "mad", (m.Given("%laneid"), apart, m.Register("m0"))))
-        _copy(out, item, m.Register(place), size, counters.copies, False)
+        _copy(out, item, m.Register(place), size, counters.copies, False, "near")  # bits above those of M0 say nothing
     elif name.startswith("tensor_"):
         stores = "_store_" in name
         if not counters.tensors:
@@ -179,12 +179,20 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
         out.opaque(f"`{name}` is not known", orders=True, touches=True)
 
 
-def _copy(out: Emitter, item: a.AsmLine, address: m.Operand, size: int, counter: str, stores: bool) -> None:
+def _copy(
+    out: Emitter,
+    item: a.AsmLine,
+    address: m.Operand,
+    size: int,
+    counter: str,
+    stores: bool,
+    space: str = "shared",
+) -> None:
     offset = item.number("offset")
     if offset is None or not counter:
         out.opaque(f"`{item.name}` is not known for this target", orders=True, touches=True)
         return
-    out.vector(m.Touch("read" if stores else "write", address, offset, size, is_async=True, counter=counter))
+    out.vector(m.Touch("read" if stores else "write", address, offset, size, space, is_async=True, counter=counter))
 
 
 def lower_spill(out: Emitter, item: a.AsmLine) -> bool:
