@@ -256,7 +256,7 @@ def _scratch(one: Instruction, size: Size, is_load: bool) -> Issue:
 def _copy(one: Instruction, size: Size, where: Where) -> Issue:
     """Global memory to shared memory; the place is the wave's (M0), then one after another by lanes."""
     offset = int(one.modifiers.get("offset", "0"), 0)
-    step = max(size.bytes, 4)
+    step = 4 if size.bytes <= 4 else 16  # of three words the place of a fourth is skipped (CDNA 4 ISA, 9.1.9)
 
     def issue(wave: Wave, place: Place) -> Access:
         lanes, inside, addresses = where(wave)

@@ -227,3 +227,94 @@ def test_a_fence_of_another_wave_counts() -> None:
         program = replace(plain, barriers=(*plain.barriers, group), roles=(producer, replace(consumer, waves=2)))
         assert (search_all(program).kind == RIGHT) == (name == "fenced")
         assert proof_of(program).is_proved == (name == "fenced")
+
+
+BEHIND = """target sm_90
+
+kernel @behind(%A: global<2x32xf32>)
+    waves 2 {{
+  %buf = alloc : lds<2x32xf32>
+  %read = new_barrier : mbarrier<1>
+  %zero = fill 0.0 : tile<1x32xf32>
+  {body}
+}}
+"""
+WRITE = "local_write %zero, %buf[1 - wave, 0]"
+READ_OWN = "%v = local_read %buf[wave, 0] : tile<1x32xf32>\nmbarrier_arrive %read"
+
+
+@pytest.mark.parametrize(
+    ("body", "right"),
+    [
+        (
+            f"conditional wave == 0 {{\nmbarrier_wait %read parity 0\n}}\n{WRITE}\n"
+            f"conditional wave == 1 {{{READ_OWN}}}",
+            False,
+        ),
+        (f"conditional wave == 0 {{\nmbarrier_wait %read parity 0\n{WRITE}\n}} else {{{READ_OWN}}}", True),
+    ],
+)
+def test_an_order_that_is_always_the_wrong_one(body: str, right: bool) -> None:
+    """Waves of one program: what wave 1 reads behind the write is always over before wave 0 comes to it.
+
+    Arms that different waves take have no order of their own.
+    """
+    (session,) = sessions_of(load_text(BEHIND.format(body=body), "behind.tide"), None)
+    assert verify(session.graph, session.target).is_proved == right
+
+
+STEPS = """target gfx1250
+
+kernel @steps(%A: global<2x32xf32>)
+    waves 2 {{
+  %buf = alloc : lds<1x32xf32>
+  %zero = fill 0.0 : tile<1x32xf32>
+  specialize {{
+    waves 0 .. 1 {{
+      shared_memory_barrier
+      %v = local_read %buf[0, 0] : tile<1x32xf32>
+      wait_count dscnt(0)
+      signal -1
+      wait -1
+    }}
+    waves 1 .. 2 {{
+      {body}
+    }}
+  }}
+}}
+"""
+SPLIT, STORE = "signal -1\nwait -1\n", "local_write %zero, %buf[0, 0]\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "right"),
+    [
+        (f"{SPLIT}{STORE}shared_memory_barrier", False),  # at once with the read
+        (f"{SPLIT}shared_memory_barrier\n{STORE}", True),
+        (f"{STORE}wait_count dscnt(0)\n{SPLIT}shared_memory_barrier", True),
+    ],
+)
+def test_a_rendezvous_that_one_role_comes_to_in_two_steps(body: str, right: bool) -> None:
+    """The first whole barrier of one role meets the split one of the other, and not the other's first whole one."""
+    (session,) = sessions_of(load_text(STEPS.format(body=body), "steps.tide"), None)
+    assert verify(session.graph, session.target).is_proved == right
+
+
+@pytest.mark.parametrize("wait", ["mbarrier_wait %full parity 0", ""])
+def test_a_wave_may_wait_for_a_copy_of_its_own(wait: str) -> None:
+    text = f"""target sm_90
+
+kernel @own(%A: global<32x32xf16>)
+    waves 2 {{
+  %a = alloc : lds<32x32xf16>
+  %full = new_barrier : mbarrier<1>
+  conditional wave == 0 {{
+    mbarrier_arrive %full expect 2048
+    tensor_load_to_lds %A[0, 0] to %a[0, 0] reports %full : tile<32x32xf16>
+    {wait}
+    %t = local_read %a[0, 0] : tile<32x32xf16>
+  }}
+}}
+"""
+    (session,) = sessions_of(load_text(text, "own.tide"), None)
+    assert verify(session.graph, session.target).is_proved == bool(wait)

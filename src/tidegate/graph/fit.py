@@ -23,7 +23,7 @@ from tidegate.language.fit import (
     waits_apart,
     wave_misfits,
 )
-from tidegate.language.ops import ConditionalBarrier, NewBarrier, Value, Wait
+from tidegate.language.ops import ConditionalBarrier, MbarrierArrive, NewBarrier, Value, Wait
 from tidegate.language.types import DTYPES
 from tidegate.targets import Target
 
@@ -39,6 +39,8 @@ def find_graph_misfits(graph: SyncGraph, target: Target, *, lowered: bool = Fals
     for number, point in enumerate(graph.points):
         match point.action:
             case Sync(op):
+                if lowered and isinstance(op, MbarrierArrive):
+                    op = replace(op, expect=0)  # the arrival may be that of a copy, which counts no bytes
                 if isinstance(op, Wait) and not waits_apart(target):
                     earlier = {_sync_of(graph.points[each]) for each in before[number]}
                     signal = earlier.pop() if len(earlier) == 1 else None

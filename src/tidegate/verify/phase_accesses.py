@@ -101,8 +101,23 @@ class Accesses:
         rest = self.both(one, other)
         if one.node == other.node and self.access[one.node].as_one:
             rest = rest.subtract(self.together(one, other))
-        rest = rest.subtract(self.over(one, other))
-        return rest if rest.is_empty() else rest.subtract(self.over(other, one).reverse())
+        rest = rest.subtract(self.in_turn(one, other))
+        return rest if rest.is_empty() else rest.subtract(self.in_turn(other, one).reverse())
+
+    def in_turn(self, one: Instant, other: Instant) -> Any:
+        """Iterations in which the first is over before the second begins, and does not come behind it in their program.
+
+        Waves of one program that take different ways are several roles: what stands behind an access may always be
+        over before that, which is as wrong as a race.
+        """
+        found = self.over(one, other)
+        if one.role is other.role or one.role.entry != other.role.entry or found.is_empty():
+            return found
+        # Of final instructions the arms that different waves take stand one behind the other.
+        if self.flow.graph.maps and not any({one.node, other.node} <= role.arms.keys() for role in self.domains):
+            return found
+        text = self.space.program_order_text(other, one)
+        return found.subtract(self.space.read_map(text).reverse()) if text else found
 
     def together(self, one: Instant, other: Instant) -> Any:
         count = len(self.paths.around[one.node])

@@ -110,14 +110,17 @@ class _OneMeeting:
 
     def walls(self) -> dict[int, list[int]]:
         """Where all waves meet outside all loops, whatever happens."""
-        here: dict[int, list[int]] = {}
+        here: dict[int, dict[int, int]] = {}  # for each role the number of the arrival, and its place
         for role, statements in self.arriving.items():
+            here[role] = {}
             for each, points in statements:
                 always = not self.space.paths.around[each.node] and each.kind == MEETS
                 if always and self.known.is_subset(points.domain().params()):
-                    here.setdefault(role, []).append(self.space.rank[each.node])
-        by_place = {len(ranks) for ranks in here.values()}
-        return here if len(here) == len(self.roles) and len(by_place) == 1 else {}
+                    number = int(points.range().dim_min_val(0).to_python())
+                    here[role][number] = self.space.rank[each.node]
+        # Others may come to the same rendezvous in two steps, or in a loop that runs once.
+        common = sorted(set.intersection(*(set(each) for each in here.values())))
+        return {role: [ranks[number] for number in common] for role, ranks in here.items()} if common else {}
 
     def take_turns(self, role: int) -> None:
         """A wave that has arrived waits before it arrives again."""

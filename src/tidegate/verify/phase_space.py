@@ -22,6 +22,7 @@ import islpy as isl
 
 from tidegate.footprint.model import Footprints
 from tidegate.graph.flow import Flow
+from tidegate.graph.model import reached_from
 from tidegate.index import (
     LANE,
     WAVE,
@@ -143,15 +144,32 @@ class Space:
     def order_text(self, one: Instant, other: Instant) -> str:
         """That one moment is not behind another one of its role; empty if it always is."""
         first, second = self.paths.around[one.node], self.paths.around[other.node]
-        common = next((n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
-        common = min(len(first), len(second)) if common is None else common
-        ways, equal = [], ""
-        for place in range(common):
-            ways.append(f"{equal}i{place} < j{place}")
-            equal += f"i{place} = j{place} and "
+        common = self.in_common(one, other)
         here = self.rank[self.flow.loops[first[common]].head if len(first) > common else one.node]
         there = self.rank[self.flow.loops[second[common]].head if len(second) > common else other.node]
-        if (here, one.end) <= (there, other.end):
+        return self.lexicographic(one, other, (here, one.end) <= (there, other.end))
+
+    def program_order_text(self, one: Instant, other: Instant) -> str:
+        """That one comes before another one in the program that both run; arms of one branch have no order."""
+        common = self.paths.around[one.node][: self.in_common(one, other)]
+        again = {self.flow.loops[loop].head for loop in common}
+        onward = [[each for each in following if each not in again] for following in self.flow.successors]
+        leads = one.node != other.node and other.node in reached_from([one.node], onward)
+        return self.lexicographic(one, other, leads)
+
+    def in_common(self, one: Instant, other: Instant) -> int:
+        """How many loops are around both."""
+        first, second = self.paths.around[one.node], self.paths.around[other.node]
+        common = next((n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
+        return min(len(first), len(second)) if common is None else common
+
+    def lexicographic(self, one: Instant, other: Instant, within: bool) -> str:
+        """By the iterations of common loops, and `within` one iteration of all of them."""
+        ways, equal = [], ""
+        for place in range(self.in_common(one, other)):
+            ways.append(f"{equal}i{place} < j{place}")
+            equal += f"i{place} = j{place} and "
+        if within:
             ways.append(f"{equal}1 = 1")
         if not ways:
             return ""

@@ -256,8 +256,8 @@ class _Verifier:
         for place, node in enumerate(nodes):
             if self.is_enough():
                 return
-            start = self.paths.start(node)
-            own = [Unordered(each, start, (frozenset(),), False, why) for each in nodes[:place]]
+            earlier = (each for each in nodes[:place] if self.proof is None or each not in self.proof.reporting)
+            own = [Unordered(each, self.paths.start(node), (frozenset(),), False, why) for each in earlier]
             self.pairs([node], own, mode)
 
     def behind(self, node: int, mode: SearchMode) -> Iterator[tuple[State, bool]]:

@@ -136,6 +136,38 @@ def test_a_wait_in_the_arm_of_some_waves_is_theirs() -> None:
     assert not proved(others)
 
 
+def test_arms_with_barriers_that_waves_take_in_turns() -> None:
+    """The first two waves write, the others read, three times: which arm stands first in the text says nothing."""
+    body = """
+    v_lshlrev_b32_e32 v4, 2, v0
+    v_readfirstlane_b32 s4, v0
+    s_mov_b32 s5, 0
+    s_cmp_lt_u32 s4, 128
+    s_cbranch_scc1 .LBB0_1
+    v_subrev_u32_e32 v5, 0x200, v4
+    .LBB0_3:
+    s_barrier
+    ds_read_b32 v6, v5
+    s_waitcnt lgkmcnt(0)
+    s_barrier
+    s_add_u32 s5, s5, 1
+    s_cmp_lt_u32 s5, 3
+    s_cbranch_scc1 .LBB0_3
+    s_branch .LBB0_2
+    .LBB0_1:
+    ds_write_b32 v4, v3
+    s_waitcnt lgkmcnt(0)
+    s_barrier
+    s_barrier
+    s_add_u32 s5, s5, 1
+    s_cmp_lt_u32 s5, 3
+    s_cbranch_scc1 .LBB0_1
+    .LBB0_2:
+    """
+    assert proved(body)
+    assert not proved(body.replace("ds_read_b32 v6, v5\n    s_waitcnt lgkmcnt(0)\n", "ds_read_b32 v6, v5\n"))
+
+
 # --- what counts --------------------------------------------------------------------------------------------------
 
 SHIFTED = """

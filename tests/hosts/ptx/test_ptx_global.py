@@ -44,6 +44,14 @@ HELD = {
     "generic": ("st.u32 [%rd6], %r1;", "ld.u32 %r3, [%rd2];"),
     "a loaded pointer": ("ld.global.u64 %rd10, [%rd5]; st.global.u32 [%rd10], %r1;", "ld.global.u32 %r3, [%rd6];"),
     "a chosen pointer": ("selp.b64 %rd10, %rd5, %rd6, %p1; st.global.u32 [%rd10], %r1;", "ld.global.u32 %r3, [%rd6];"),
+    "the second of two pointers": (
+        "ld.param.v2.u64 {%rd10, %rd11}, [k_param_0]; st.global.u32 [%rd11], %r1;",
+        "ld.param.u64 %rd12, [k_param_0+8]; ld.global.u32 %r3, [%rd12];",
+    ),
+    "a pointer at a computed place": (
+        "mov.b64 %rd10, k_param_0; ld.param.u64 %rd11, [%rd10]; st.global.u32 [%rd11], %r1;",
+        "ld.global.u32 %r3, [%rd5];",
+    ),
     "a variable": ("st.global.u32 [table+4], %r1;", "mov.u64 %rd10, table; ld.global.u32 %r3, [%rd10];"),
     "in a loop": ("$L1: st.global.u32 [%rd5], %r1;", "ld.global.u32 %r3, [%rd5]; @%p1 bra $L1;"),
     "behind a jump": ("@%p1 bra $L1; st.global.u32 [%rd5], %r1; $L1:", "@%p1 bra $L2; ld.global.u32 %r3, [%rd3]; $L2:"),
@@ -54,6 +62,10 @@ HELD = {
 }
 FREE = {
     "two arguments": ("ld.global.u32 %r3, [%rd5];", "st.global.u32 [%rd6], %r1;"),
+    "another of two pointers": (
+        "ld.param.v2.u64 {%rd10, %rd11}, [k_param_0]; st.global.u32 [%rd11], %r1;",
+        "ld.param.u64 %rd12, [k_param_0+16]; ld.global.u32 %r3, [%rd12];",
+    ),
     "reads": ("ld.global.u32 %r3, [%rd5];", "ld.global.u32 %r3, [%rd5];"),
     "nothing before": ("", "st.global.u32 [%rd5], %r1; ld.global.u32 %r3, [%rd5];"),
     "nothing after": ("st.global.u32 [%rd5], %r1; ld.global.u32 %r3, [%rd5];", ""),

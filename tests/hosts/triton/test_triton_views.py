@@ -8,6 +8,7 @@ import pytest
 
 from tidegate.diag import BadInput
 from tidegate.graph import model as g
+from tidegate.graph.fit import find_graph_misfits
 from tidegate.hosts.mlir.model import walk
 from tidegate.hosts.triton import libtriton
 from tidegate.hosts.triton.program import TritonProgram, programs_of
@@ -396,6 +397,46 @@ def test_a_barrier_that_is_set_up_for_two_counts_proves_nothing() -> None:
     found = received(init(2), MEET, init(1), MEET, arrive(1), MEET)
     assert found.unmodelled
     assert "ttng.wait_barrier" in {op.name for op in found.built.unknown}
+
+
+def test_a_tensor_copy_of_gfx1250_arrives_itself_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its barrier counts arrivals; that bytes stand at the arrival is our way to say when that is."""
+    copy = (
+        f"%k = amdg.async_tdm_copy_global_to_local %desc into %t, barrier = %o : "
+        f"!tt.tensordesc<64x64xf32, #shared>, {OBJECT} -> {SLOT}"
+    )
+    monkeypatch.setattr(sys.modules[__name__], "HEAD", HEAD.replace("f32, #tma>)", "f32, #shared>)"))
+    setup = (alloc("%t", SLOT), alloc("%o", OBJECT, 32768), f"amdg.init_barrier %o, 4 : {OBJECT}", MEET)
+    found = program(lines(*setup, copy, f"amdg.wait_barrier %o, %c0 : {OBJECT}", load("%t")), "hip:gfx1250")
+    assert not found.unmodelled
+    assert not list(find_graph_misfits(found.built.graph, found.target, lowered=True))
+
+
+CARRIED_BARRIER = (
+    f"%last = scf.for %i = %c0 to %n step %c1 iter_args(%b = %o) -> ({OBJECT}) : i32 {{\n"
+    f"ttng.init_barrier %b, 1 : {OBJECT}\nscf.yield %b : {OBJECT}\n}}"
+)
+END = f"ttng.inval_barrier %o : {OBJECT}"
+
+
+@pytest.mark.parametrize(
+    ("setup", "rest", "known"),
+    [
+        ((init(1), MEET), (MEET, END), True),
+        ((init(1), MEET), (MEET, END, MEET, arrive(1)), False),
+        ((MEET,), (MEET, init(1)), False),
+        ((f"scf.if %c {{ {init(1)} }}", MEET), (), False),
+        (("scf.for %i = %c0 to %n step %c1 : i32 {", init(1), MEET), (MEET, "}"), False),
+        ((init(1), MEET), (MEET, CARRIED_BARRIER), False),
+    ],
+    ids=["once", "used behind its end", "used before", "set up in a branch", "set up in each round", "carried"],
+)
+def test_a_barrier_that_does_not_live_once_proves_nothing(
+    setup: tuple[str, ...], rest: tuple[str, ...], known: bool
+) -> None:
+    """Whoever sets a barrier up begins with phase 0, whatever its parity was."""
+    found = program(lines(alloc("%t", TILE), alloc("%o", OBJECT, 32768), *setup, TMA, *rest), "cuda:90")
+    assert bool(found.unmodelled) is not known
 
 
 SIGNAL = f"ttng.async_copy_mbarrier_arrive %o {{noIncrement}} : {OBJECT}"

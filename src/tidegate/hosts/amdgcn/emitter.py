@@ -63,7 +63,7 @@ class Emitter:
                 return m.Constant(
                     value >> 32 if part else value if -(1 << 31) <= value < 1 << 32 else value & 0xFFFFFFFF
                 )
-            case a.Symbol(name) if part == 0 and self.arrays == (name.partition("@")[0],):
+            case a.Symbol(name) if part == 0 and self.arrays == (name.partition("@")[0],) and "+" not in name:
                 return m.Constant(0)  # the only array that the linker places comes first
         return UNKNOWN
 

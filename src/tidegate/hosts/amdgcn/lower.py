@@ -34,26 +34,34 @@ _JUMPS |= {"vccz": ("vcc", True, True), "vccnz": ("vcc", False, True)}
 _JUMPS |= {"execz": ("exec", True, True), "execnz": ("exec", False, True)}
 # They do nothing to shared memory and order nothing among waves.
 _NOTHING = (
-    "s_nop s_sleep s_setprio s_clause s_delay_alu s_sendmsg s_sendmsghalt s_waitcnt_depctr s_wait_alu s_wait_xcnt "
-    "s_wait_event s_inst_prefetch s_set_inst_prefetch_distance s_set_vgpr_msb s_setreg_b32 s_setreg_imm32_b32 "
+    "s_nop s_sleep s_setprio s_clause s_delay_alu s_sendmsg s_waitcnt_depctr s_wait_alu s_wait_xcnt "
+    "s_wait_event s_inst_prefetch s_set_inst_prefetch_distance s_setprio_inc_wg s_singleuse_vdst "
     "s_code_end s_ttracedata s_ttracedata_imm s_icache_inv s_dcache_inv s_dcache_wb s_incperflevel s_decperflevel "
-    "s_round_mode s_denorm_mode s_version s_sethalt s_wakeup s_set_gpr_idx_off s_prefetch_inst "
+    "s_round_mode s_denorm_mode s_version s_wakeup s_set_gpr_idx_off s_prefetch_inst "
     "s_prefetch_data s_prefetch_inst_pc_rel s_prefetch_data_pc_rel s_buffer_prefetch_data s_monitor_sleep "
-    "s_sleep_var s_setkill s_endpgm_ordered_ps_done v_nop exp "
+    "s_sleep_var v_nop exp "
     "buffer_wbl2 buffer_inv buffer_gl0_inv buffer_gl1_inv buffer_wbinvl1 buffer_wbinvl1_vol global_wb global_inv "
     "global_wbinv global_prefetch_b8 flat_prefetch_b8"
 ).split()
+# gfx1250 calls `s_setpc_b64` `s_set_pc_i64`, and so on.
 _CALLS = (
-    "s_swappc_b64",
-    "s_setpc_b64",
-    "s_call_b64",
-    "s_cbranch_g_fork",
-    "s_cbranch_i_fork",
-    "s_rfe_b64",
-    "s_add_pc_i64",
+    *("s_swappc", "s_swap_pc", "s_setpc", "s_set_pc", "s_call", "s_rfe", "s_add_pc", "s_subvector_loop"),
+    *("s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join"),
 )
 # The number of the register that an instruction names is not the one it works on.
-_INDEXED = ("s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx", "v_movreld", "v_movrelsd", "v_swaprel")
+_INDEXED = (
+    *("s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx", "s_movrel", "s_mov_regrd"),
+    *("v_movrel", "v_swaprel"),
+)
+_MODE = re.compile(r"hwreg\(HW_REG_(?:WAVE_)?MODE, ?(\d{1,2}), ?(\d{1,2})\)$")
+# Of MODE: the upper bits of vector registers (gfx1250), GPR_IDX_EN and VSKIP (gfx9). The rest is rounding and traps.
+_RENUMBERING = frozenset((*range(12, 20), 27, 28))
+# A scalar instruction that is not known by name is arithmetic if it names a type, and changes its result alone.
+_ARITHMETIC = re.compile(
+    r"_[biuf]\d+(_|$)|_bf16|^s_(mem(real)?time|get_waveid|dcache|atc|store|atomic|buffer_|scratch_)"
+)
+_LDS_DIRECT = ("src_lds_direct", "lds_direct")
+_UNREAD = re.compile(r"(v|s|a|ttmp)\[|[^(]* ")  # an index that is computed, a word behind an operand
 # What they give differs from wave to wave, or from moment to moment.
 _OF_WAVES = ("s_getreg", "s_memtime", "s_memrealtime", "s_get_", "s_getpc", "s_sendmsg_rtn", "s_barrier")
 # RDNA 4 ISA, 16.1 to 16.5: of arithmetic on floating-point numbers only comparisons set SCC; bits are counted without.
@@ -122,17 +130,19 @@ class _Emit:
         handler = _HANDLERS.get(name)
         if name in _NOTHING:
             return
+        if (unread := _unread(item)) and not name.startswith("s_wait"):
+            out.opaque(f"`{unread}` is not understood", orders=True, touches=True)
         if handler is not None:
             handler(self, item)
+        elif name.startswith(_CALLS):
+            out.opaque("a call or a jump to an address is not followed", orders=True, touches=self.touches)
+            out.add(m.End())
         elif name.startswith(("s_branch", "s_cbranch")):
             self.jump(item)
         elif name.startswith("s_wait"):
             self.wait(item, facts)
         elif name.startswith(("s_barrier", "s_get_barrier")):
             self.barrier(item)
-        elif name in _CALLS or name.startswith("s_cbranch_join"):
-            out.opaque("a call or a jump to an address is not followed", orders=True, touches=self.touches)
-            out.add(m.End())
         elif name.startswith(_INDEXED):
             out.opaque(f"`{name}` is not modelled", orders=True)
         elif name.startswith("v_"):
@@ -177,6 +187,22 @@ class _Emit:
 
     def end(self, item: a.AsmLine) -> None:
         self.out.add(m.End())
+
+    def set_mode(self, item: a.AsmLine) -> None:
+        """Bits of a hardware register: some of MODE decide what later instructions do."""
+        given = item.operands[0] if item.operands else None
+        name = given.name if isinstance(given, a.Symbol) else ""
+        bits = _MODE.match(name)
+        first, count = (int(bits[1]), int(bits[2])) if bits else (0, 32)
+        plain = name.startswith("hwreg(HW_REG_") and "MODE" not in name.replace("SCHED_MODE", "")
+        if not plain and not _RENUMBERING.isdisjoint(range(first, first + count)):
+            self.out.opaque(f"`{item.text}` of this part of a register is not modelled", orders=True)
+
+    def renumber(self, item: a.AsmLine) -> None:
+        """The numbers of registers behind it are not those in the text, where no comment says them."""
+        given = item.operands[0] if item.operands else None
+        if not isinstance(given, a.Immediate) or given.value & 255:
+            self.out.opaque(f"`{item.text}` is not modelled", orders=True)
 
     def abort(self, item: a.AsmLine) -> None:
         if item.operands == (a.Immediate(ABORT),):
@@ -224,15 +250,14 @@ class _Emit:
         kept: dict[str, str] = {}
         if isinstance(changed, a.Registers):
             for each in second.operands[1:]:
-                if isinstance(each, a.Registers) and each.first in changed.names:
-                    copied = self.out.compute("copy", m.Register(each.first))
-                    assert isinstance(copied, m.Register)
-                    kept[each.first] = copied.name
+                inner = each.operand if isinstance(each, a.Changed) else each
+                for register in inner.names if isinstance(inner, a.Registers) else ():
+                    if register in changed.names:
+                        copied = self.out.compute("copy", m.Register(register))
+                        assert isinstance(copied, m.Register)
+                        kept[register] = copied.name
         self.one(first)
-        operands = tuple(
-            a.Registers((kept[each.first],)) if place and isinstance(each, a.Registers) and each.first in kept else each
-            for place, each in enumerate(second.operands)
-        )
+        operands = tuple(_renamed(each, kept) if place else each for place, each in enumerate(second.operands))
         self.one(a.AsmLine(second.name, operands, second.modifiers, item.text, item.at))
 
     def one(self, item: a.AsmLine) -> None:
@@ -245,7 +270,11 @@ class _Emit:
             self.load(item, facts)
         elif name.startswith(("s_store", "s_buffer_store", "s_atomic", "s_buffer_atomic", "s_atc", "s_dcache")):
             out.forget(item.operands[:1])
-        elif not lower_scalar(out, item):
+        elif lower_scalar(out, item):
+            return
+        elif not _ARITHMETIC.search(name):
+            out.opaque(f"`{name}` is not known", orders=True)
+        else:
             sources = (*out.operands(item.operands[1:]), *out.operands(item.operands[:1]), m.Register("scc"))
             same = not name.startswith(_OF_WAVES)
             if not _KEEPS_SCC.match(name):
@@ -282,6 +311,20 @@ def _without_spill(op: m.Op) -> m.Op:
     return op
 
 
+def _unread(item: a.AsmLine) -> str:
+    """An operand that may be more than the word that was read."""
+    names = [each.name for each in item.operands if isinstance(each, a.Symbol)]
+    return next((each for each in names if each in _LDS_DIRECT or _UNREAD.match(each)), "")
+
+
+def _renamed(given: a.Operand, names: dict[str, str]) -> a.Operand:
+    if isinstance(given, a.Changed) and isinstance(given.operand, a.Registers):
+        return a.Changed(a.Registers(tuple(names.get(each, each) for each in given.operand.names)))
+    if isinstance(given, a.Registers):
+        return a.Registers(tuple(names.get(each, each) for each in given.names))
+    return given
+
+
 def _alone(name: str) -> str:
     return name.replace("v_dual_", "v_", 1)
 
@@ -289,5 +332,9 @@ def _alone(name: str) -> str:
 _HANDLERS: dict[str, Callable[[_Emit, a.AsmLine], None]] = {
     "s_endpgm": _Emit.end,
     "s_endpgm_saved": _Emit.end,
+    "s_endpgm_ordered_ps_done": _Emit.end,
+    "s_setreg_b32": _Emit.set_mode,
+    "s_setreg_imm32_b32": _Emit.set_mode,
+    "s_set_vgpr_msb": _Emit.renumber,
     "s_trap": _Emit.abort,
 }

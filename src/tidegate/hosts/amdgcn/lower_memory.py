@@ -7,8 +7,8 @@ Keeps   an instruction on shared memory that is not known may touch all of it; o
 Cost    constant
 
 AMD Instinct MI300 ISA, 11 (local data share; 11.3: two addresses, `offset0`, `offset1`, `st64`) and 9.1.9 (loads to
-shared memory: `LDS_base + M0 + offset + lane * size`); RDNA 4 ISA, 12 (shared memory). Which instruction counts where:
-LLVM, SIInsertWaitcnts.cpp.
+shared memory: `LDS_base + M0 + offset + lane * 4`; CDNA 4 ISA: `lane * 16` for three and four words); RDNA 4 ISA, 12
+(shared memory). Which instruction counts where: LLVM, SIInsertWaitcnts.cpp.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _ATOMIC = re.compile(
 _MOVES = re.compile(r"ds_(bpermute|permute|bpermute_fi|swizzle)_b32$")
 _ASYNC = re.compile(r"(?:global|cluster)_load_async_to_lds_b(8|32|64|128)$")
 _ASYNC_STORE = re.compile(r"global_store_async_from_lds_b(8|32|64|128)$")
-_DIRECT = re.compile(r"global_load_lds_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
+_DIRECT = re.compile(r"(?:global|scratch)_load_lds_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
 # With the modifier `lds`; gfx90a writes `global_load_dword v[0:1], off lds`.
-_TO_LDS = re.compile(r"(?:buffer|global)_load_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
+_TO_LDS = re.compile(r"(?:buffer|global|scratch)_load_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
 # Bytes that a lane writes, and from one lane to the next: less than a dword is written as a dword, and three have room
 # for four (CDNA4 ISA §9.1.9: `TIDinWave * 4`, and `TIDinWave * 16` for 3 and 4 dwords).
 _DIRECT_SIZES = {"dwordx3": (12, 16), "dwordx4": (16, 16)}
@@ -46,7 +46,8 @@ _LOADS = re.compile(r"(global|buffer|tbuffer|scratch|image)_(load|sample|gather|
 _STORES = re.compile(r"(global|buffer|tbuffer|scratch|image)_(store|atomic)")
 _SPILL = re.compile(r"scratch_(load|store)_(?:dword(?:x[234])?|b(?:32|64|96|128))$")
 _OPERATORS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "min": "min", "max": "max"}
-COPIES = ("global_load_lds", "global_load_async", "cluster_load_async", "global_store_async", "tensor_")
+COPIES = ("global_load_async", "cluster_load_async", "global_store_async", "tensor_")
+_THROUGH = ("global_", "buffer_", "tbuffer_", "scratch_", "image_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,17 @@ class Counters:
 
 def is_copy(item: a.AsmLine) -> bool:
     """Whether an instruction moves data between global and shared memory in the background."""
-    return item.name.startswith(COPIES) or item.modifier("lds") is not None
+    through = item.name.startswith(_THROUGH) and "_lds" in item.name
+    return item.name.startswith(COPIES) or through or item.modifier("lds") is not None
 
 
 def lower_shared(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
     """`ds_…`."""
     name, given = item.name, item.operands
-    if _MOVES.match(name):
+    if item.modifier("gds") is not None:
+        out.opaque(f"`{name}` of global data share is not modelled", orders=True, touches=True)
+        out.forget(given[:1], (), uniform=False)
+    elif _MOVES.match(name):
         out.add(m.Issued(counters.shared))
         out.forget(given[:1], (), uniform=False)
     elif (found := _PLAIN.match(name)) is not None:
@@ -107,7 +112,12 @@ def _access(out: Emitter, item: a.AsmLine, effect: str, size: int, counter: str)
     value = out.operand(given[1]) if effect == "write" and len(given) > 1 and size == 4 else None
     out.vector(m.Touch(effect, address, offset, size, value=value, counter=counter))
     if effect == "read":
-        out.forget(given[:1], (address,))
+        out.forget(given[:1], (address, *_kept(out, item)))
+
+
+def _kept(out: Emitter, item: a.AsmLine) -> tuple[m.Operand, ...]:
+    """What a load of 16 bits leaves as it is: the other half of its result."""
+    return out.operands(item.operands[:1]) if "d16" in item.name else ()
 
 
 def _two(out: Emitter, item: a.AsmLine, found: re.Match[str], counter: str) -> None:
@@ -160,7 +170,7 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
         size, step = _DIRECT_SIZES.get(found[1], (4, 4))
         place = out.fresh()
         out.add(m.Compute(place, "mad", (m.Given("%laneid"), m.Constant(step), m.Register("m0"))))
-        _copy(out, item, m.Register(place), size, counters.copies, False)
+        _copy(out, item, m.Register(place), size, counters.copies, False, "near")  # bits above those of M0 say nothing
     elif name.startswith("tensor_"):
         stores = "_store_" in name
         if not counters.tensors:
@@ -171,12 +181,20 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
         out.opaque(f"`{name}` is not known", orders=True, touches=True)
 
 
-def _copy(out: Emitter, item: a.AsmLine, address: m.Operand, size: int, counter: str, stores: bool) -> None:
+def _copy(
+    out: Emitter,
+    item: a.AsmLine,
+    address: m.Operand,
+    size: int,
+    counter: str,
+    stores: bool,
+    space: str = "shared",
+) -> None:
     offset = item.number("offset")
     if offset is None or not counter:
         out.opaque(f"`{item.name}` is not known for this target", orders=True, touches=True)
         return
-    out.vector(m.Touch("read" if stores else "write", address, offset, size, is_async=True, counter=counter))
+    out.vector(m.Touch("read" if stores else "write", address, offset, size, space, is_async=True, counter=counter))
 
 
 def lower_spill(out: Emitter, item: a.AsmLine) -> bool:
@@ -220,5 +238,5 @@ def lower_global(out: Emitter, item: a.AsmLine, counters: Counters, counted: fro
     if counter in counted:
         out.add(m.Issued(counter))
     if returns and not spills:
-        steady = "atomic" not in name and not name.startswith(("scratch", "image"))
-        out.forget(given[:1], out.operands(given[1:]), uniform=steady)
+        steady = "atomic" not in name and "addtid" not in name and not name.startswith(("scratch", "image"))
+        out.forget(given[:1], (*out.operands(given[1:]), *_kept(out, item)), uniform=steady)

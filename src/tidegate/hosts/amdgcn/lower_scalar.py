@@ -60,6 +60,9 @@ def lower_scalar(out: Emitter, item: a.AsmLine) -> bool:
         _logic(out, item, _LOGICAL[found[1]], int(found[2]))
     elif (found := _SAVE.match(item.name)) is not None and len(given) == 2:
         _save(out, item, found[1])
+    elif "_wrexec_" in name:
+        out.forget((*given[:1], a.Registers(("exec_lo", "exec_hi")[: out.lanes // 32])), uniform=False)
+        out.add(m.Forget(("scc",), (), False))
     elif name in ("mov_b32", "mov_b64", "not_b32", "not_b64", "cselect_b32", "cselect_b64") and len(given) > 1:
         _move(out, item, name)
     elif name in _TWO and len(given) == 3 and isinstance(given[0], a.Registers):

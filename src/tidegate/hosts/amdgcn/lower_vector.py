@@ -65,6 +65,11 @@ _ANY_COMPARE = re.compile(r"v_cmp(x?)_")
 _SELECTED = {"BYTE_0": (0, 8), "BYTE_1": (8, 8), "BYTE_2": (16, 8), "BYTE_3": (24, 8), "WORD_0": (0, 16)}
 _SELECTED |= {"WORD_1": (16, 16), "DWORD": (0, 32)}
 # Their second operand is a result as well: a carry, or the other of two that change places.
+# Lanes take different bits of what is one number for all of them.
+_BY_LANE = re.compile(r"v_(cndmask|addc|subb|subbrev|add_co_ci|sub_co_ci|subrev_co_ci|mbcnt|permlane)")
+# Results that are made of what the register held: accumulation, or a part that stays as it is.
+_ON_RESULT = re.compile(r"mac|dot\d+c|mix|16|8|_sr_|op_sel|dst_sel|byte_sel")
+_MOVES = re.compile(r"dpp8|quad_perm|row_|wave_")  # DPP: which lane's value is taken
 _TWO_RESULTS = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_co_|v_div_scale|v_mad(_co)?_[iu]64|v_.*swap")
 
 
@@ -102,14 +107,20 @@ def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
 
 def forget_vector(out: Emitter, item: a.AsmLine) -> None:
     """Results of what is not integer arithmetic; those of one lane depend on others where it looks at them."""
+    if item.name.startswith(("v_mfma", "v_wmma", "v_smfma", "v_swmmac")):
+        results = [each.names for each in item.operands[:1] if isinstance(each, a.Registers)]
+        out.add(m.Forget(results[0] if results else (), (), False, ""))  # matrix products do not ask EXEC
+        return
     count = 2 if _TWO_RESULTS.match(item.name) else 1
-    alone = not item.name.startswith(("v_permlane", "v_mfma", "v_wmma", "v_smfma", "v_swmmac")) and _has_no_dpp(item)
-    sources = out.operands(item.operands[count:])
-    out.forget(item.operands[:count], sources, uniform=alone)
+    words = " ".join((item.name, *(name for name, _ in item.modifiers)))
+    partly = _ON_RESULT.search(words) or any(isinstance(each, a.Changed) for each in item.operands[:1])
+    sources = out.operands(item.operands[0 if partly else count :])
+    sources += (m.Register("vcc"),) if item.name.startswith("v_div_fmas") else ()
+    out.forget(item.operands[:count], sources, uniform=not _BY_LANE.match(item.name) and _has_no_dpp(item))
 
 
 def _has_no_dpp(item: a.AsmLine) -> bool:
-    return not item.name.endswith(("_dpp", "_dpp8"))
+    return not item.name.endswith(("_dpp", "_dpp8")) and not any(_MOVES.match(name) for name, _ in item.modifiers)
 
 
 def _is_plain(item: a.AsmLine) -> bool:
@@ -139,7 +150,8 @@ def _with_parts(out: Emitter, item: a.AsmLine) -> a.AsmLine:
             taken = out.compute("bfe", out.operand(each), m.Constant(part[0]), m.Constant(part[1]))
             assert isinstance(taken, m.Register)
             operands.append(a.Registers((taken.name,)))
-    return a.AsmLine(item.name.removesuffix("_sdwa"), tuple(operands), (), item.text, item.at)
+    bounds = tuple(each for each in item.modifiers if each[0] == "clamp")
+    return a.AsmLine(item.name.removesuffix("_sdwa"), tuple(operands), bounds, item.text, item.at)
 
 
 # --- comparisons --------------------------------------------------------------------------------------------------
@@ -215,8 +227,8 @@ def _select(out: Emitter, item: a.AsmLine) -> bool:
 
 
 def _is_far(given: m.Operand) -> bool:
-    """Whether a number is no address of shared memory: lanes that are masked get one of global memory, or such."""
-    return isinstance(given, m.Constant) and (given.value & 0xFFFFFFFF) >= FAR
+    """Whether a number is no address of shared memory, with any offset: lanes that are masked get such a one."""
+    return isinstance(given, m.Constant) and FAR <= (given.value & 0xFFFFFFFF) < (1 << 32) - FAR
 
 
 def _field(out: Emitter, item: a.AsmLine) -> bool:
@@ -319,7 +331,7 @@ def _multiply_24(out: Emitter, item: a.AsmLine) -> bool:
 def _carried(out: Emitter, item: a.AsmLine) -> bool:
     """The sum; of the carry nothing is known."""
     given = item.operands
-    if len(given) != 4 or not isinstance(given[0], a.Registers):
+    if len(given) != 4 or not isinstance(given[0], a.Registers) or not _is_plain(item):
         return False
     operator = "add" if "_add_" in item.name else "sub"
     pair = given[2:] if "rev" not in item.name else given[:1:-1]
@@ -335,7 +347,7 @@ def _wide(out: Emitter, item: a.AsmLine) -> bool:
     """64 bits of which the lower half is computed alone."""
     given = list(item.operands)
     result = given.pop(0)
-    if not isinstance(result, a.Registers) or not given:
+    if not isinstance(result, a.Registers) or not given or not _is_plain(item):
         return False
     name = item.name.removeprefix("v_")
     carry = given.pop(0) if name.startswith(("mad_u64", "mad_i64", "mad_co")) else None

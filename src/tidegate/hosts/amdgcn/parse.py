@@ -29,6 +29,7 @@ _HALF = re.compile(r"(v\d{1,5})\.[lh]$")
 _INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19})$")
 _FLOAT = re.compile(r"[+-]?\d{1,40}\.\d{1,40}(?:e[+-]?\d{1,3})?$")
 _RENUMBERED = re.compile(r"[vsa](?:\d+|\[[\d:]+\]) ?/\*([vsa](?:\d+|\[[\d:]+\]))\*/")
+_COMMENT = re.compile(r'^((?:[^";/]|"[^"]*"|/(?!/))*)(?:;|//).*$')  # not within a string
 _MODIFIER = re.compile(r"\s+([a-zA-Z]\w*):(\[[^\]]*\]|[^\s,]+)")
 _WORDS = (
     "offen idxen glc slc dlc lds tfe nv gds off clamp addr64 unorm lwe r128 a16 d16 da scale_offset bound_ctrl "
@@ -36,7 +37,7 @@ _WORDS = (
 ).split()
 _PAIRED = {"vcc": ("vcc_lo", "vcc_hi"), "exec": ("exec_lo", "exec_hi"), "flat_scratch": ("flat_lo", "flat_hi")}
 _SPECIAL = {"vcc_lo", "vcc_hi", "exec_lo", "exec_hi", "m0", "scc", "null"}
-_ENCODINGS = ("_e32", "_e64", "_e64_dpp", "_vi", "_gfx9")
+_ENCODINGS = ("_e32", "_e64", "_vi", "_gfx9")
 # Directives that make no code and change none. Any other may: macros, repetitions, conditions, instructions as numbers.
 _HARMLESS = (
     *(".loc", ".cfi_", ".file", ".p2align", ".size", ".type", ".globl", ".text", ".ident", ".set", ".Ltmp", ".weak"),
@@ -65,6 +66,7 @@ class _Assembler:
     def __init__(self, text: str, file: str) -> None:
         self.file = file
         self.lines = text.split("\n")
+        self.renumbers = _RENUMBERED.search(text) is not None
         self.target = ""
         self.settings: dict[str, dict[str, int]] = {}
         self.bodies: dict[str, list[a.AsmLine | a.Mark]] = {}
@@ -140,10 +142,7 @@ class _Assembler:
             line = re.sub(r"/\*.*?\*/", " ", line)
             if "/*" in line:
                 return line.partition("/*")[0], True
-        for mark in (";", "//"):
-            if mark in line and '"' not in line:
-                line = line.partition(mark)[0]
-        return line, False
+        return _COMMENT.sub(r"\1", line), False
 
     def directive(self, stripped: str, plain: str, settings: dict[str, int] | None) -> dict[str, int] | None:
         words = stripped.split()
@@ -195,6 +194,8 @@ class _Assembler:
 
     def instructions(self, stripped: str, number: int, plain: str) -> Iterator[a.AsmLine]:
         """One, or the two of a `v_dual_…`, which are carried out at once."""
+        if self.renumbers and stripped.startswith("s_set_vgpr_msb"):
+            return  # registers stand there with their whole numbers
         if stripped not in self.known:
             self.known[stripped] = self.parsed(stripped)
         name, operands, modifiers = self.known[stripped]
@@ -207,6 +208,7 @@ class _Assembler:
             other, _, more = second.strip().replace("\t", " ").partition(" ")
             operands, modifiers = read_operands(rest)
             return name, operands, ((other, more.strip()), *modifiers)
+        name = name.replace("_e64_dpp", "_dpp")
         for each in _ENCODINGS:
             name = name.removesuffix(each)
         if name.startswith(("s_waitcnt", "s_wait_")):

@@ -152,8 +152,8 @@ def _program(amdgcn: Amdgcn, kernel: a.KernelText, target: Target, named: str) -
 
 
 def _lanes(kernel: a.KernelText, target: Target) -> int:
-    if kernel.settings.get("wavefront_size32"):
-        return 32
+    if (narrow := kernel.settings.get("wavefront_size32")) is not None:
+        return 32 if narrow else 64
     (stated,) = kernel.facts.get("wavefront_size", ())[:1] or (target.lanes,)
     return stated if stated in (32, 64) else target.lanes
 

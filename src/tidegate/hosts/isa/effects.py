@@ -192,7 +192,8 @@ class Effects:
             inside = (base >= array.base) & (base + touch.bytes <= array.base + array.bytes)
             if len(homes) == 1 and (tags or self.code.absolute):
                 # Far beyond all memory a thread is meant to touch nothing: masks are made so (RDNA 3 ISA, 12.1.2).
-                mine = known & (base < FAR) if self.code.absolute and address.plus == ZERO else known
+                masks = self.code.absolute and address.plus == ZERO and touch.space != "near"
+                mine = known & (base < FAR) if masks else known
                 outside = mine & ~inside
                 if address.plus == ZERO and outside.any():
                     self.outside(op, array, base - array.base, outside, touch)

@@ -117,7 +117,9 @@ class Touch:
     address: Operand
     offset: int
     bytes: int
-    space: str = "shared"  # shared | any: an address that may lead anywhere
+    space: str = (
+        "shared"  # shared | near: the same, and no number leads beyond | any: an address that may lead anywhere
+    )
     is_async: bool = False
     operator: str = ""
     element: str = ""

@@ -88,7 +88,7 @@ class Stepper:
         if isinstance(action, m.Forget):
             given = [self.value(each, registers) for each in action.sources]
             same = action.uniform and all(each.is_uniform for each in given)
-            tags = NO_TAGS.union(*(each.tags for each in given)) if action.of == "sources" else NO_TAGS
+            tags = NO_TAGS.union(*(each.tags for each in given)) - {OUTSIDE} if action.of == "sources" else NO_TAGS
             tags = frozenset((ANYWHERE,)) if action.of == "memory" else tags
             self.forget(op, action.results, same, registers, tags)
             return

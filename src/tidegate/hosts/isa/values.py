@@ -59,10 +59,12 @@ class Value:
     @property
     def is_number(self) -> bool:
         """Whether all lanes are known, without a symbol."""
-        return self.known is None and self.plus == ZERO
+        return self.known is None and self.plus == ZERO and OUTSIDE not in self.tags
 
     @property
     def is_uniform(self) -> bool:
+        if OUTSIDE in self.tags:  # some lanes hold another number
+            return False
         if self.known is None:
             return bool((self.base == self.base[0]).all())
         return self.same

@@ -22,6 +22,7 @@ from tidegate.graph.model import invert
 from tidegate.hosts.ptx import model as p
 
 UNKNOWN = "?"
+POINTER = 8  # bytes
 _ACCESSES = {
     "ld": "r",
     "st": "w",
@@ -157,7 +158,9 @@ class _Function:
     def given_by(self, item: p.Instruction, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
         if item.opcode == "ld" and "param" in item.modifiers:
             wide = item.modifiers[-1].endswith("64")
-            return frozenset(_place(each) for each in item.operands[1:] if wide and isinstance(each, p.Address))
+            count = len(item.operands[0].items) if item.operands and isinstance(item.operands[0], p.Vector) else 1
+            addresses = [each for each in item.operands[1:] if wide and isinstance(each, p.Address)]
+            return frozenset(place for each in addresses for place in self.places(each, count))
         if item.opcode in _ACCESSES or item.opcode in ("shfl", "ldmatrix"):
             loaded = frozenset((UNKNOWN,))
             return (
@@ -169,6 +172,12 @@ class _Function:
             if name in self.spaces or name in self.params:
                 found |= {name}
         return found
+
+    def places(self, address: p.Address, count: int) -> list[str]:
+        """Of so many pointers, one behind the other, in a parameter; at a computed place any of them may stand."""
+        if not isinstance(address.base, p.Name) or address.base.name not in self.params:
+            return [UNKNOWN]
+        return [f"{address.base.name}+{address.offset + POINTER * each}" for each in range(count)]
 
     def roots_of(self, base: p.Name | p.Number) -> frozenset[str]:
         if isinstance(base, p.Number):
@@ -194,11 +203,6 @@ def successors_of(body: Sequence[p.Instruction | p.Label]) -> list[list[int]]:
             following = [*goes_on, *(jumps if item.opcode in ("bra", "brx") else [])]
         found.append(following)
     return found
-
-
-def _place(address: p.Address) -> str:
-    base = address.base.name if isinstance(address.base, p.Name) else UNKNOWN
-    return f"{base}+{address.offset}"
 
 
 def names_of(operands: Iterable[p.Operand]) -> Iterator[str]:

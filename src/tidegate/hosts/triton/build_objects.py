@@ -19,6 +19,7 @@ from tidegate.hosts.triton.build_descriptors import Descriptors
 from tidegate.hosts.triton.build_facts import FunctionFacts
 from tidegate.hosts.triton.build_points import Points
 from tidegate.hosts.triton.effects import UsesObject, Views
+from tidegate.hosts.triton.lifetimes import lives_once
 from tidegate.hosts.triton.values import name_of
 from tidegate.hosts.triton.views import View
 from tidegate.index import (
@@ -70,6 +71,8 @@ class Objects:
                 continue  # a part of it is the barrier, of which nobody knows where it lies
             if len(found) > 1:
                 continue  # nobody knows for how many arrivals it is set up where it is waited for
+            if not lives_once(facts.function, base, type_.slots, views, facts.effect):
+                continue
             (arrivals,) = found
             if base in by_lanes and arrivals % facts.ttgir.lanes == 0:  # a wave arrives with all its lanes at once
                 if base in by_one:
