@@ -149,7 +149,7 @@ def ask(text: str, folder: Path) -> tuple[str, str]:
 
 
 def draw(count: int, seed: int, targets: tuple[str, ...], names: tuple[str, ...], table: Table) -> None:
-    """As many mutants of each kernel as of the others, drawn at random."""
+    """As many mutants of each kernel as of the others, and of each kind if there are so many, drawn at random."""
     rng = random.Random(seed)
     kernels = [(name, target) for target in targets for name in names]
     rng.shuffle(kernels)
@@ -164,9 +164,20 @@ def draw(count: int, seed: int, targets: tuple[str, ...], names: tuple[str, ...]
             except NotUnderstood as error:
                 table.left_out.append(f"{name}.{target}: {error}"[:200])
                 continue
-            chosen = rng.sample(all_of_it, min(share, len(all_of_it)))
+            chosen = _of_each_kind(rng, all_of_it, share)
             _compare(one, chosen, Path(folder), table)
             print(f"{sum(table.counts.values())} mutants, {one.name} done", file=sys.stderr, flush=True)
+
+
+def _of_each_kind(rng: random.Random, known: list[Mutant], count: int) -> list[Mutant]:
+    """Kinds take turns: a kernel has many more waits than barriers."""
+    rng.shuffle(known)
+    turns: list[tuple[int, int, Mutant]] = []
+    seen: Counter[str] = Counter()
+    for each in known:
+        turns.append((seen[each.kind], KINDS.index(each.kind), each))
+        seen[each.kind] += 1
+    return [each for *_, each in sorted(turns, key=lambda turn: turn[:2])[:count]]
 
 
 def _compare(one: Kernel, chosen: list[Mutant], folder: Path, table: Table) -> None:
