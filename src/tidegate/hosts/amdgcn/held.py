@@ -23,7 +23,7 @@ _BARRIERS = "s_barrier"
 
 
 def find_held(kernel: a.KernelText) -> frozenset[Span]:
-    after = _successors(kernel.body)
+    after = find_successors(kernel.body)
     touching = {place for place, item in enumerate(kernel.body) if _is_global(item)}
     writing = {place for place in touching if _writes(kernel.body[place])}
     behind = reached_from(_following(writing, after), after)
@@ -38,7 +38,7 @@ def find_held(kernel: a.KernelText) -> frozenset[Span]:
     return frozenset(found)
 
 
-def _successors(body: tuple[a.AsmLine | a.Mark, ...]) -> list[list[int]]:
+def find_successors(body: tuple[a.AsmLine | a.Mark, ...]) -> list[list[int]]:
     labels = {item.name: place for place, item in enumerate(body) if isinstance(item, a.Mark)}
     found: list[list[int]] = []
     for place, item in enumerate(body):
