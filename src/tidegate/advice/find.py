@@ -13,11 +13,12 @@ Cost    a verification for each change that is tried: one for each barrier, a fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tidegate.advice.model import Advice, Less, Proof
-from tidegate.advice.say import say_less
+from tidegate.advice.say import say_less, say_looser
 from tidegate.advice.trials import MOST_POINTS, Trials
 from tidegate.advice.weaker import Waiting, things_of, weaker, with_count, without_thing
 from tidegate.graph import model as g
@@ -30,6 +31,10 @@ from tidegate.placement.stores import find_stores, waits_for
 from tidegate.placement.walks import Walks
 from tidegate.session import Session
 from tidegate.simulate.judge import Limits
+from tidegate.synchronize.instructions import amdgcn_of
+
+if TYPE_CHECKING:
+    from tidegate.synchronize.counts import Looser
 
 # Called with the number of pieces done and of all.
 Progress = Callable[[int, int], None]
@@ -56,6 +61,7 @@ class _Adviser:
         self.stored = find_stores(self.graph)
         self.edits: dict[int, SyncOp | None] = {}
         self.less: list[Less] = []
+        self.assembly = amdgcn_of(session)
 
     def advise(self) -> Advice:
         open_ = [each for each in self.pieces if not (_is_kept(each) or self.stores(each))]
@@ -69,10 +75,32 @@ class _Adviser:
         for number, piece in enumerate(rest):
             self.progress(len(free) + number, 2 * len(free))
             self.less += self.weaken(piece)
+        looser = self.looser()
         self.less += self.kept(sorted((each for each in self.pieces if _is_kept(each)), key=self.order))
         self.less.sort(key=lambda each: each.piece.points)
-        findings = [say_less(each, self.graph) for each in self.less]
-        return Advice(findings, self.less, self.trials.count, self.trials.left_out, len(open_) - len(free))
+        findings = [*(say_less(each, self.graph) for each in self.less), *map(say_looser, looser)]
+        held = [each for each in open_ if self.is_held(each) and not (self.assembly and each.kind in WAITS)]
+        return Advice(findings, self.less, self.trials.count, self.trials.left_out, len(held), self.why_not_waits())
+
+    # --- waits of assembly ---
+
+    def looser(self) -> list[Looser]:
+        """Waits for registers, too: what stands there is all that there is."""
+        if self.assembly is None:
+            return []
+        from tidegate.synchronize.counts import find_looser
+
+        return find_looser(self.assembly, self.graph, self.is_proved_with)
+
+    def is_proved_with(self, edits: Mapping[int, SyncOp | None]) -> bool:
+        proof = self.trials.ask({**self.edits, **edits})
+        found = proof is not None and proof.by == "verifier"
+        if found:
+            self.edits |= edits
+        return found
+
+    def why_not_waits(self) -> str:
+        return self.assembly.needs.why_not if self.assembly is not None else ""
 
     def is_held(self, piece: Piece) -> bool:
         """Whether it may order what no graph says: accesses to global memory, of final instructions."""

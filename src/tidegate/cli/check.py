@@ -309,7 +309,7 @@ class _Check:
             {
                 "program": name,
                 "file": self.file,
-                "pieces": len(advice.less),
+                "pieces": len(advice.findings),
                 "tried": advice.trials,
                 "left_out": advice.left_out,
                 "held": advice.held,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
     from tidegate.graph.plan import Edit
     from tidegate.hazards.model import Hazard
-    from tidegate.hosts.ptx.write import TextEdit
+    from tidegate.hosts.isa.edits import TextEdit
     from tidegate.synchronize import Synchronized
 
 MOST_LINES = 5

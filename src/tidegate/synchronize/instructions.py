@@ -30,9 +30,10 @@ from tidegate.verify.prover import Prover
 from tidegate.verify.threads import S, T
 
 if TYPE_CHECKING:
+    from tidegate.hosts.amdgcn.program import AmdgcnProgram
     from tidegate.hosts.ptx.gaps import Gaps
     from tidegate.hosts.ptx.program import PtxProgram
-    from tidegate.hosts.ptx.write import TextEdit
+    from tidegate.hosts.isa.edits import TextEdit
 
 MOST_INSERTED = 32
 MOST_TRIALS, MOST_POINTS = 400, 100_000  # of programs without some barrier, and points of all of them
@@ -62,6 +63,15 @@ def ptx_of(unit: Session) -> PtxProgram | None:
     from tidegate.hosts.ptx.program import PtxProgram
 
     return unit.origin if isinstance(unit.origin, PtxProgram) else None
+
+
+def amdgcn_of(unit: Session) -> AmdgcnProgram | None:
+    """The program of AMD assembly that a session is about."""
+    if unit.origin is None:
+        return None
+    from tidegate.hosts.amdgcn.program import AmdgcnProgram
+
+    return unit.origin if isinstance(unit.origin, AmdgcnProgram) else None
 
 
 def session_of(program: PtxProgram) -> Session:
@@ -187,7 +197,7 @@ class _Inserter:
             yield y.at, [(LANES,), *((each, LANES) for each in WAITS if copies)]
 
     def tried(self, suspect: Suspect, place: Span, texts: tuple[str, ...]) -> _Inserting | str:
-        from tidegate.hosts.ptx.write import TextEdit
+        from tidegate.hosts.isa.edits import TextEdit
 
         at = align(self.given, self.now.program, self.now.edits)[place]
         assert isinstance(at, Span)

@@ -23,6 +23,7 @@ from tidegate.graph.plan import Plan
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.held import find_held
 from tidegate.hosts.amdgcn.lower import lower
+from tidegate.hosts.amdgcn.needs import Needs
 from tidegate.hosts.amdgcn.starts import Starts
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
@@ -108,6 +109,22 @@ class AmdgcnProgram:
     @cached_property
     def held(self) -> frozenset[Span]:
         return find_held(self.kernel)
+
+    @property
+    def needs(self) -> Needs:
+        """What its waits are for beside shared memory, as it stands: whoever loosens one has a copy of its own."""
+        return Needs(self.kernel.body, self.target, self._meets_together)
+
+    @property
+    def _meets_together(self) -> bool:
+        """Whether all waves come to the same barriers, as far as exploring shows."""
+        blocks = find_blocks(self.code).blocks
+        meeting = {
+            number
+            for number, block in enumerate(blocks)
+            if any(isinstance(op.action, m.Meet) for op in self.code.ops[block.first : block.last])
+        }
+        return all(self.explored.apart.get(each) is False for each in meeting)
 
     def possible(self, plan: Plan) -> Plan:
         return plan
