@@ -13,7 +13,7 @@ Cost    a verification for each change that is tried: one for each barrier, a fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from tidegate.advice.model import Advice, Less, Proof
 from tidegate.advice.say import say_less, say_looser
 from tidegate.advice.trials import MOST_POINTS, Trials
 from tidegate.advice.weaker import Waiting, things_of, weaker, with_count, without_thing
+from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount
 from tidegate.passes import Checked
@@ -75,7 +76,7 @@ class _Adviser:
         for number, piece in enumerate(rest):
             self.progress(len(free) + number, 2 * len(free))
             self.less += self.weaken(piece)
-        looser = self.looser()
+        looser = self.looser(self.places(gone))
         self.less += self.kept(sorted((each for each in self.pieces if _is_kept(each)), key=self.order))
         self.less.sort(key=lambda each: each.piece.points)
         findings = [*(say_less(each, self.graph) for each in self.less), *map(say_looser, looser)]
@@ -84,13 +85,16 @@ class _Adviser:
 
     # --- waits of assembly ---
 
-    def looser(self) -> list[Looser]:
+    def looser(self, gone: frozenset[Span]) -> list[Looser]:
         """Waits for registers, too: what stands there is all that there is."""
         if self.assembly is None:
             return []
         from tidegate.synchronize.counts import find_looser
 
-        return find_looser(self.assembly, self.graph, self.is_proved_with)
+        return find_looser(self.assembly, self.graph, self.is_proved_with, gone)
+
+    def places(self, pieces: Iterable[Piece]) -> frozenset[Span]:
+        return frozenset(self.graph.points[point].at for piece in pieces for point in piece.points)
 
     def is_proved_with(self, edits: Mapping[int, SyncOp | None]) -> bool:
         proof = self.trials.ask({**self.edits, **edits})
@@ -100,7 +104,7 @@ class _Adviser:
         return found
 
     def why_not_waits(self) -> str:
-        return self.assembly.needs.why_not if self.assembly is not None else ""
+        return self.assembly.needs().why_not if self.assembly is not None else ""
 
     def is_held(self, piece: Piece) -> bool:
         """Whether it may order what no graph says: accesses to global memory, of final instructions."""
@@ -130,6 +134,8 @@ class _Adviser:
         found: dict[Piece, Proof] = {}
         for number, piece in enumerate(pieces):
             self.progress(number, 2 * len(pieces))
+            if self.assembly is not None and not self.assembly.keeps_global_order(self.places((*found, piece))):
+                continue
             if (proof := self.trials.without(piece, given=self.edits)) is not None:
                 found[piece] = proof
                 self.edits |= dict.fromkeys(piece.points)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.needs import GONE, Reason
+from tidegate.hosts.amdgcn.needs import GONE, Needs, Reason
 from tidegate.hosts.amdgcn.program import AmdgcnProgram
 from tidegate.hosts.amdgcn.write import own_text, with_counts
 from tidegate.language.ops import SyncOp, WaitCount
@@ -47,14 +47,16 @@ class _Found:
     next_: list[str] = field(default_factory=list)
 
 
-def find_looser(program: AmdgcnProgram, graph: g.SyncGraph, ask: Ask) -> list[Looser]:
-    """`graph`: that of the program, whose points `ask` knows by their numbers."""
-    return _Loosening(program, graph, ask).run()
+def find_looser(
+    program: AmdgcnProgram, graph: g.SyncGraph, ask: Ask, gone: frozenset[Span] = frozenset()
+) -> list[Looser]:
+    """`graph`: that of the program, whose points `ask` knows by their numbers. `gone`: barriers that are left out."""
+    return _Loosening(program, program.needs(gone), graph, ask).run()
 
 
 class _Loosening:
-    def __init__(self, program: AmdgcnProgram, graph: g.SyncGraph, ask: Ask) -> None:
-        self.program, self.needs, self.ask = program, program.needs, ask
+    def __init__(self, program: AmdgcnProgram, needs: Needs, graph: g.SyncGraph, ask: Ask) -> None:
+        self.program, self.needs, self.ask = program, needs, ask
         self.ops: dict[Span, dict[int, WaitCount]] = {}
         for number, point in enumerate(graph.points):
             if isinstance(point.action, g.Sync) and isinstance(point.action.op, WaitCount):
@@ -65,7 +67,7 @@ class _Loosening:
         return [each for each in found if each is not None]
 
     def one(self, place: int) -> Looser | None:
-        item = self.program.kernel.body[place]
+        item = self.needs.body[place]
         assert isinstance(item, a.AsmLine)
         own = own_text(self.program.amdgcn.text, item.at)
         state = _Found(dict(self.needs.counts[place]))
@@ -118,7 +120,7 @@ class _Loosening:
         return self.ask(edits)
 
     def said(self, reason: Reason) -> str:
-        source, user = (self.program.kernel.body[each] for each in (reason.source, reason.user))
+        source, user = (self.needs.body[each] for each in (reason.source, reason.user))
         words = {
             "uses": f"line {user.at.line} uses what line {source.at.line} loads",
             "overwrites": f"line {user.at.line} writes a register that line {source.at.line} may still read",

@@ -21,7 +21,7 @@ from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import SyncGraph
 from tidegate.graph.plan import Plan
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.held import find_held
+from tidegate.hosts.amdgcn.held import find_held, unordered
 from tidegate.hosts.amdgcn.lower import lower
 from tidegate.hosts.amdgcn.needs import Needs
 from tidegate.hosts.amdgcn.starts import Starts
@@ -110,10 +110,18 @@ class AmdgcnProgram:
     def held(self) -> frozenset[Span]:
         return find_held(self.kernel)
 
-    @property
-    def needs(self) -> Needs:
-        """What its waits are for beside shared memory, as it stands: whoever loosens one has a copy of its own."""
-        return Needs(self.kernel.body, self.target, self._meets_together)
+    def needs(self, gone: frozenset[Span] = frozenset()) -> Needs:
+        """What its waits are for beside shared memory, without some barriers."""
+        body = tuple(each for each in self.kernel.body if each.at not in gone)
+        return Needs(body, self.target, self._meets_together)
+
+    def keeps_global_order(self, gone: frozenset[Span]) -> bool:
+        """Whether without these barriers no read of global memory comes together with a write behind it."""
+        return unordered(self.kernel, gone) <= self._unordered
+
+    @cached_property
+    def _unordered(self) -> frozenset[tuple[int, int]]:
+        return unordered(self.kernel)
 
     @property
     def _meets_together(self) -> bool:
