@@ -134,7 +134,7 @@ class _Adviser:
         found: dict[Piece, Proof] = {}
         for number, piece in enumerate(pieces):
             self.progress(number, 2 * len(pieces))
-            if self.assembly is not None and not self.assembly.keeps_global_order(self.places((*found, piece))):
+            if self.assembly is not None and not self.assembly.keeps_order(self.places((*found, piece))):
                 continue
             if (proof := self.trials.without(piece, given=self.edits)) is not None:
                 found[piece] = proof

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Plan
-from tidegate.language.ops import CommitGroup, WaitCount
+from tidegate.language.ops import CommitGroup, SyncOp, WaitCount
 from tidegate.placement.pieces import Piece, find_pieces, removal_order
 from tidegate.session import Session
 from tidegate.verify.model import Suspect, Verification
@@ -31,16 +31,16 @@ from tidegate.verify.threads import S, T
 
 if TYPE_CHECKING:
     from tidegate.hosts.amdgcn.program import AmdgcnProgram
-    from tidegate.hosts.ptx.gaps import Gaps
+    from tidegate.hosts.isa.gaps import Gaps
     from tidegate.hosts.ptx.program import PtxProgram
     from tidegate.hosts.isa.edits import TextEdit
+
+    Final = AmdgcnProgram | PtxProgram
 
 MOST_INSERTED = 32
 MOST_TRIALS, MOST_POINTS = 400, 100_000  # of programs without some barrier, and points of all of them
 MOST_GROUPS = 64  # in flight, that are told apart
 
-BARRIER, LANES = "bar.sync 0;", "bar.warp.sync -1;"
-WAITS = ("cp.async.wait_group 0;", "cp.async.wait_all;")
 NOWHERE_TOGETHER = "there is no place between them to which all threads of the block come together"
 NOT_ENOUGH = "no barrier between them orders them"
 AT_ONCE = "one instruction touches the bytes in two threads at once"
@@ -50,14 +50,18 @@ AT_ONCE = "one instruction touches the bytes in two threads at once"
 class Rewritten:
     """`edits` of the text that was given; `refused`: pairs of places that race, and why nothing is put in there."""
 
-    program: PtxProgram
+    program: Final
     edits: tuple[TextEdit, ...] = ()
     refused: Mapping[frozenset[Span], str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def ptx_of(unit: Session) -> PtxProgram | None:
+def final_of(unit: Session) -> Final | None:
     """The program of final instructions that a session is about."""
+    return ptx_of(unit) or amdgcn_of(unit)
+
+
+def ptx_of(unit: Session) -> PtxProgram | None:
     if unit.origin is None:
         return None
     from tidegate.hosts.ptx.program import PtxProgram
@@ -66,7 +70,6 @@ def ptx_of(unit: Session) -> PtxProgram | None:
 
 
 def amdgcn_of(unit: Session) -> AmdgcnProgram | None:
-    """The program of AMD assembly that a session is about."""
     if unit.origin is None:
         return None
     from tidegate.hosts.amdgcn.program import AmdgcnProgram
@@ -74,14 +77,14 @@ def amdgcn_of(unit: Session) -> AmdgcnProgram | None:
     return unit.origin if isinstance(unit.origin, AmdgcnProgram) else None
 
 
-def session_of(program: PtxProgram) -> Session:
+def session_of(program: Final) -> Session:
     return Session(program.name, program.target, None, program.graph, program, program.retargeted)
 
 
-def rewrite(unit: Session, program: PtxProgram, most: int | None = None) -> Rewritten:
+def rewrite(unit: Session, program: Final, most: int | None = None) -> Rewritten:
     """`most`: only the first edits are carried out."""
-    if program.ptx.by:
-        return Rewritten(program, notes=("CUDA source is not rewritten",))
+    if program.why_left:
+        return Rewritten(program, notes=(program.why_left,))
     if program.unmodelled:
         return Rewritten(program, notes=(f"left as it is: {program.unmodelled[0]}",))
     inserted = _Inserter(program, _Inserting(program, unit.verification)).run()
@@ -103,8 +106,8 @@ def _refusal(ends: frozenset[Span], why: str) -> str:
     return f"no barrier is inserted{between}: {why}"
 
 
-def _said(program: PtxProgram, edits: Sequence[TextEdit]) -> tuple[str, ...]:
-    inserted = [each for each in edits if each.what == "insert" and each.text in (BARRIER, LANES)]
+def _said(program: Final, edits: Sequence[TextEdit]) -> tuple[str, ...]:
+    inserted = [each for each in edits if each.what == "insert" and each.text in (program.spelled.barrier[0], *program.spelled.lanes)]
     notes = []
     if inserted:
         places = dict.fromkeys(filter(None, (program.beside(each.at) for each in inserted)))
@@ -124,13 +127,13 @@ def _said(program: PtxProgram, edits: Sequence[TextEdit]) -> tuple[str, ...]:
 class _Inserting:
     """The program with what was put in so far, and what the verifier says of it."""
 
-    program: PtxProgram
+    program: Final
     verification: Verification
     edits: tuple[TextEdit, ...] = ()
 
 
 class _Inserter:
-    def __init__(self, given: PtxProgram, start: _Inserting) -> None:
+    def __init__(self, given: Final, start: _Inserting) -> None:
         self.given, self.now = given, start
 
     def run(self) -> Rewritten:
@@ -161,7 +164,7 @@ class _Inserter:
 
     def order(self, suspect: Suspect) -> _Inserting | str:
         """With a barrier, or a wait, that orders it; or why there is none."""
-        from tidegate.hosts.ptx.gaps import Gaps
+        from tidegate.hosts.isa.gaps import Gaps
 
         program = self.now.program
         gaps = Gaps(program)
@@ -170,16 +173,18 @@ class _Inserter:
         why = ""
         for place, forms in self.ways(suspect, gaps, x, y):
             both = _writes(x.action) and _writes(y.action)
-            unsafe = gaps.why_unsafe(place, x.at, y.at, both_write=both)
-            if unsafe:
-                why = why or unsafe
-                continue
             for texts in forms:
-                step = self.tried(suspect, place, texts)
+                unsafe = "" if self.is_wait(texts) else gaps.why_unsafe(place, x.at, y.at, both_write=both)
+                step = unsafe or self.tried(suspect, place, texts)
                 if isinstance(step, _Inserting):
                     return step
                 why = why or step
         return why or NOWHERE_TOGETHER
+
+    def is_wait(self, texts: tuple[str, ...]) -> bool:
+        """Whether nothing is put in but waits: they only delay, and a compiler keeps what it has loaded."""
+        spelled = self.now.program.spelled
+        return not {*spelled.barrier, *spelled.lanes}.intersection(texts)
 
     def ways(
         self, suspect: Suspect, gaps: Gaps, x: g.Point, y: g.Point
@@ -187,14 +192,19 @@ class _Inserter:
         first = suspect.point.value(S)
         own = first is not None and first == suspect.point.value(T)
         copies = isinstance(x.action, g.Access) and x.action.is_async
+        spelled = self.now.program.spelled
+        waits = spelled.copies if copies else spelled.waits
         if own:
-            yield y.at, [(each,) for each in WAITS] if copies else []
+            yield y.at, list(waits) if copies else []
             return
-        forms = [(BARRIER,), *((each, BARRIER) for each in WAITS if copies)]
+        if spelled.waits:
+            for place in gaps.meetings(x.at, y.at):
+                yield place, list(waits)
+        forms = [spelled.barrier, *((*each, *spelled.barrier) for each in waits)]
         for place in gaps.places(x.at, y.at):
             yield place, forms
-        if suspect.within_a_wave:
-            yield y.at, [(LANES,), *((each, LANES) for each in WAITS if copies)]
+        if suspect.within_a_wave and spelled.lanes:
+            yield y.at, [spelled.lanes, *((*each, *spelled.lanes) for each in waits)]
 
     def tried(self, suspect: Suspect, place: Span, texts: tuple[str, ...]) -> _Inserting | str:
         from tidegate.hosts.isa.edits import TextEdit
@@ -219,25 +229,48 @@ def _writes(action: g.Action) -> bool:
 # --- what nobody needs --------------------------------------------------------------------------------------------
 
 
-def _less(less: _Reducer, program: PtxProgram) -> Iterator[TextEdit]:
+def _less(less: _Reducer, program: Final) -> Iterator[TextEdit]:
     """Barriers that go, and counts that grow, of a program that is proved."""
-    from tidegate.hosts.ptx.write import TextEdit, own_text, with_count
+    from tidegate.hosts.isa.edits import TextEdit
 
-    text, graph = program.ptx.text, program.graph
+    gone: list[Span] = []
     for piece in less.gone():
-        at = graph.points[piece.points[0]].at
-        yield TextEdit("delete", at, own_text(text, at), "proved without it")
+        for at in dict.fromkeys(less.graph.points[point].at for point in piece.points):
+            gone.append(at)
+            yield TextEdit("delete", at, program.own_text(at), "proved without it")
+    yield from _looser_ptx(less, program) if program.why_left or not program.spelled.waits else ()
+    yield from _looser_amdgcn(less, program, frozenset(gone))
+
+
+def _looser_ptx(less: _Reducer, program: Final) -> Iterator[TextEdit]:
+    from tidegate.hosts.isa.edits import TextEdit
+    from tidegate.hosts.ptx.write import with_count
+
     for piece, count in less.loosened():
-        at = graph.points[piece.points[0]].at
-        new = with_count(text, at, count)
+        at = less.graph.points[piece.points[0]].at
+        new = with_count(program.text, at, count)
         if new is not None:
             yield TextEdit("change", at, new, "proved with this count")
+
+
+def _looser_amdgcn(less: _Reducer, program: Final, gone: frozenset[Span]) -> Iterator[TextEdit]:
+    """All counters of a wait at once: it stands for registers and global memory, too."""
+    from tidegate.hosts.amdgcn.program import AmdgcnProgram
+    from tidegate.hosts.isa.edits import TextEdit
+
+    if not isinstance(program, AmdgcnProgram):
+        return
+    from tidegate.synchronize.counts import find_looser
+
+    for each in find_looser(program, less.graph, less.keeps, gone):
+        what = "change" if each.text else "delete"
+        yield TextEdit(what, each.at, each.text or each.own, "enough for registers and memory" if each.text else "nothing needs it")
 
 
 class _Reducer:
     """`own`: what was put in, and may go again."""
 
-    def __init__(self, unit: Session, program: PtxProgram, own: frozenset[Span]) -> None:
+    def __init__(self, unit: Session, program: Final, own: frozenset[Span]) -> None:
         self.own = own
         self.graph, self.target, self.program = unit.graph, unit.target, program
         self.prover = Prover(unit.graph, unit.target, unit.ground)
@@ -269,9 +302,24 @@ class _Reducer:
         """What was put in goes first: what stands there is left alone if it can be."""
         for piece in sorted(self.pieces, key=lambda each: not self.is_own(each)):
             edits = [Delete(point) for point in piece.points]
-            if (self.is_own(piece) or self.is_possible(edits)) and self.is_proved(edits):
+            if (self.is_own(piece) or self.is_possible(edits)) and self.keeps_order(edits) and self.is_proved(edits):
                 self.plan = Plan((*self.plan.edits, *edits))
                 yield piece
+
+    def keeps_order(self, edits: Sequence[Delete]) -> bool:
+        """Of global memory, of which no graph knows, with all that is gone already."""
+        gone = [each.point for each in (*self.plan.edits, *edits) if isinstance(each, Delete)]
+        return self.program.keeps_order(frozenset(self.graph.points[each].at for each in gone), self.own)
+
+    def keeps(self, changed: Mapping[int, SyncOp | None]) -> bool:
+        """Whether it is proved with these operations, too, which then stay."""
+        edits = tuple(each for each in self.plan.edits if not isinstance(each, Change | Delete) or each.point not in changed)
+        more = tuple(Delete(point) if op is None else Change(point, op) for point, op in changed.items())
+        self.trials += 1
+        if self.is_spent or not self.prover.is_ordered(Plan((*edits, *more))):
+            return False
+        self.plan = Plan((*edits, *more))
+        return True
 
     def loosened(self) -> Iterator[tuple[Piece, int]]:
         """The first wait first: what it leaves in flight is left to those behind it."""
@@ -338,21 +386,21 @@ def in_flight(graph: g.SyncGraph) -> list[int]:
 # --- both together ------------------------------------------------------------------------------------------------
 
 
-def align(given: PtxProgram, made: PtxProgram, edits: Sequence[TextEdit]) -> dict[Span, Span | int]:
+def align(given: Final, made: Final, edits: Sequence[TextEdit]) -> dict[Span, Span | int]:
     """For each place of a text in which something was put in the one in the text before; or the number of the edit."""
     before: dict[Span, list[int]] = {}
     for number, each in enumerate(edits):
         before.setdefault(each.at, []).append(number)
     found: dict[Span, Span | int] = {}
-    rest = iter(made.function.body)
-    for item in given.function.body:
+    rest = iter(made.body)
+    for item in given.body:
         for number in before.get(item.at, ()):
             found[next(rest).at] = number
         found[next(rest).at] = item.at
     return found
 
 
-def _composed(given: PtxProgram, inserted: Rewritten, less: Sequence[TextEdit]) -> list[TextEdit]:
+def _composed(given: Final, inserted: Rewritten, less: Sequence[TextEdit]) -> list[TextEdit]:
     """All edits as ones of the text that was given: what was put in and is not needed is not put in."""
     known = align(given, inserted.program, inserted.edits)
     edits: dict[int, TextEdit] = dict(enumerate(inserted.edits))

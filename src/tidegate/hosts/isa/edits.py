@@ -36,6 +36,17 @@ class Grammar:
     parts: str = " "
 
 
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """How a host writes a barrier of the block, one of the lanes of a wave (empty: none is needed), waits for ordinary
+    accesses, and for copies in the background: each as the instructions that make it, waits the cheapest first."""
+
+    barrier: tuple[str, ...]
+    lanes: tuple[str, ...]
+    waits: tuple[tuple[str, ...], ...]
+    copies: tuple[tuple[str, ...], ...]
+
+
 def carry_out(text: str, edits: Sequence[TextEdit], grammar: Grammar) -> str:
     """What is put in before one instruction keeps its order."""
     starts = [0]
