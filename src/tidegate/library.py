@@ -125,7 +125,7 @@ def sync(
     )
     options.check()
     opened = open_program(
-        program, target, as_compiled=False, takes=PTX, block=block, constraints=constraints, subs=subs
+        program, target, as_compiled=False, takes=FINAL, block=block, constraints=constraints, subs=subs
     )
     if opened.loaded is not None and opened.loaded.ptx is not None and opened.loaded.ptx.by:
         refuse("`sync` does not rewrite CUDA source", "`tg.check(..., advice=True)` names the statements to change")

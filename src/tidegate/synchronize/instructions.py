@@ -14,7 +14,7 @@ Cost    an exploration and a proof for each barrier that is put in; a proof for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import TYPE_CHECKING
@@ -113,11 +113,16 @@ def _said(program: Final, edits: Sequence[TextEdit]) -> tuple[str, ...]:
         places = dict.fromkeys(filter(None, (program.beside(each.at) for each in inserted)))
         where = f"in the source it belongs before {', '.join(places)}" if places else "no `.loc` says where it belongs"
         notes.append(f"compiled without a barrier, loads may have been dropped or moved that it calls for; {where}")
-    held = len({point.at for point in program.graph.points if point.at in program.held})
+    asked = program.graph.points if not program.spelled.waits else [each for each in program.graph.points if not _waits(each)]
+    held = len({point.at for point in asked if point.at in program.held})
     if held:
         some = f"{held} barrier{'s' * (held != 1)} or wait{'s' * (held != 1)}"
         notes.append(f"{some} may order accesses to global memory and stay")
     return tuple(notes)
+
+
+def _waits(point: g.Point) -> bool:
+    return isinstance(point.action, g.Sync) and isinstance(point.action.op, WaitCount)
 
 
 # --- what is missing ----------------------------------------------------------------------------------------------
@@ -233,16 +238,24 @@ def _less(less: _Reducer, program: Final) -> Iterator[TextEdit]:
     """Barriers that go, and counts that grow, of a program that is proved."""
     from tidegate.hosts.isa.edits import TextEdit
 
+    less.begin()
     gone: list[Span] = []
     for piece in less.gone():
         for at in dict.fromkeys(less.graph.points[point].at for point in piece.points):
             gone.append(at)
             yield TextEdit("delete", at, program.own_text(at), "proved without it")
-    yield from _looser_ptx(less, program) if program.why_left or not program.spelled.waits else ()
-    yield from _looser_amdgcn(less, program, frozenset(gone))
+    if less.loosening is None:
+        yield from _looser_groups(less, program)
+        return
+    for each in less.loosening.loosen(frozenset(gone)):
+        if each.text:
+            yield TextEdit("change", each.at, each.text, "enough for registers and for memory")
+        else:
+            yield TextEdit("delete", each.at, each.own, "neither registers nor memory need it")
 
 
-def _looser_ptx(less: _Reducer, program: Final) -> Iterator[TextEdit]:
+def _looser_groups(less: _Reducer, program: Final) -> Iterator[TextEdit]:
+    """Waits for groups of copies."""
     from tidegate.hosts.isa.edits import TextEdit
     from tidegate.hosts.ptx.write import with_count
 
@@ -251,20 +264,6 @@ def _looser_ptx(less: _Reducer, program: Final) -> Iterator[TextEdit]:
         new = with_count(program.text, at, count)
         if new is not None:
             yield TextEdit("change", at, new, "proved with this count")
-
-
-def _looser_amdgcn(less: _Reducer, program: Final, gone: frozenset[Span]) -> Iterator[TextEdit]:
-    """All counters of a wait at once: it stands for registers and global memory, too."""
-    from tidegate.hosts.amdgcn.program import AmdgcnProgram
-    from tidegate.hosts.isa.edits import TextEdit
-
-    if not isinstance(program, AmdgcnProgram):
-        return
-    from tidegate.synchronize.counts import find_looser
-
-    for each in find_looser(program, less.graph, less.keeps, gone):
-        what = "change" if each.text else "delete"
-        yield TextEdit(what, each.at, each.text or each.own, "enough for registers and memory" if each.text else "nothing needs it")
 
 
 class _Reducer:
@@ -277,6 +276,17 @@ class _Reducer:
         self.pieces = sorted(find_pieces(unit.graph), key=lambda each: removal_order(each, unit.graph))
         self.plan = Plan()
         self.trials = 0
+        self.loosening: Loosening | None = None
+
+    def begin(self) -> None:
+        """Counts of assembly first: a barrier that goes because some wait drains everything keeps that wait."""
+        from tidegate.hosts.amdgcn.program import AmdgcnProgram
+
+        if isinstance(self.program, AmdgcnProgram):
+            from tidegate.synchronize.counts import Loosening
+
+            self.loosening = Loosening(self.program, self.graph, self.keeps)
+            self.loosening.loosen()
 
     def is_possible(self, edits: Sequence[Edit]) -> bool:
         return self.program.possible(Plan(tuple(edits))).edits == tuple(edits)
@@ -309,7 +319,12 @@ class _Reducer:
     def keeps_order(self, edits: Sequence[Delete]) -> bool:
         """Of global memory, of which no graph knows, with all that is gone already."""
         gone = [each.point for each in (*self.plan.edits, *edits) if isinstance(each, Delete)]
-        return self.program.keeps_order(frozenset(self.graph.points[each].at for each in gone), self.own)
+        places = frozenset(at for each in gone if (at := self.graph.points[each].at) not in self.waits)
+        return self.program.keeps_order(places, self.own) and (self.loosening is None or self.loosening.fits(places))
+
+    @property
+    def waits(self) -> Set[Span]:
+        return self.loosening.ops.keys() if self.loosening is not None else frozenset()
 
     def keeps(self, changed: Mapping[int, SyncOp | None]) -> bool:
         """Whether it is proved with these operations, too, which then stay."""

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from tidegate.graph.model import reached_from
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.flight import (
     FENCES,
@@ -315,6 +316,11 @@ class Needs:
             seen |= following
             work += following
         return False
+
+    @cached_property
+    def repeated(self) -> frozenset[int]:
+        """Waits in loops."""
+        return frozenset(each for each in self.counts if each in reached_from(set(self.after[each]), self.after))
 
     # --- changes --------------------------------------------------------------------------------------------------
 
