@@ -9,8 +9,9 @@ drained text is raised by one (N of them for each kernel, drawn at random):
 
     wrong      the machine shows it: a register before its load, a race, other numbers
     memory     stores, fences, atomics or the end may rely on the wait, of which the machine says nothing
+    shared     shared memory is not proved with one more, though the machine shows no race
     counted    the count is at the largest that an instruction names
-    quiet      the machine shows nothing: on another way through the kernel, or in another launch, it may
+    quiet      a register relies on it, and the machine shows nothing, not in longer launches either
 
 The exit status says whether a loosened text went wrong.
 """
@@ -28,7 +29,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import tidegate as tg
-from bench.amdgcn_mutants import KERNELS, RUNS, is_equal
+from bench.amdgcn_mutants import KERNELS, LONGER, RUNS, is_equal
 from oracles.amdgcn_machine.launch import Ran
 from oracles.amdgcn_machine.machine import Hostility
 from oracles.amdgcn_machine.mutate import Mutant, mutants
@@ -168,13 +169,20 @@ def raise_some(one: Kernel, text: str, right: Ran, count: int, seed: int, row: R
     known = [each for each in mutants(text) if each.kind == "count"]
     random.Random(seed).shuffle(known)
     for mutant in known[:count]:
-        if ran_wrong(one, mutant.text, right):
+        if ran_wrong(one, mutant.text, right) or any(_wrong_longer(one, mutant.text, *each) for each in LONGER):
             row.raised["wrong"] += 1
             continue
         why = reason_of(text, mutant)
         row.raised[why] += 1
         if why == "quiet":
             row.quiet.append(f"{one.name} line {mutant.line}: {mutant.change}")
+
+
+def _wrong_longer(one: Kernel, text: str, scale: int, seed: int) -> bool:
+    name, _, target = one.name.rpartition(".")
+    other = kernel(name, target, scale, seed)
+    right = other.run(Hostility("early", "in step"), workgroups=1)
+    return bool(ran_wrong(other, text, right))
 
 
 def reason_of(text: str, mutant: Mutant) -> str:
@@ -200,7 +208,7 @@ def _why(needs: Needs, place: int, counter: str, count: int) -> str:
     if count + 1 > largest:
         return "counted"
     if needs.is_enough(place, counter, count + 1):
-        return "quiet"  # shared memory needs it
+        return "shared"
     return "memory" if needs.reasons[place, counter].what in MEMORY else "quiet"
 
 
@@ -208,13 +216,13 @@ def _why(needs: Needs, place: int, counter: str, count: int) -> str:
 
 
 def show(rows: list[Row]) -> str:
-    lines = ["| target | kernels | waits | as LLVM | looser | stricter | wrong on the machine | one more: wrong | memory | counted | quiet |"]
-    lines.append("|---|" + "---:|" * 10)
+    lines = ["| target | kernels | waits | as LLVM | looser | stricter | wrong on the machine | one more: wrong | memory | shared | counted | quiet |"]
+    lines.append("|---|" + "---:|" * 11)
     for target in TARGETS:
         own = [each for each in rows if each.name.endswith(target) and not each.why_not]
         counts, raised = sum((each.counts for each in own), Counter()), sum((each.raised for each in own), Counter())
         cells = [len(own), counts.total(), *(counts[each] for each in ("same", "looser", "stricter"))]
-        cells += [sum(len(each.wrong) for each in own), *(raised[each] for each in ("wrong", "memory", "counted", "quiet"))]
+        cells += [sum(len(each.wrong) for each in own), *(raised[each] for each in ("wrong", "memory", "shared", "counted", "quiet"))]
         if own:
             lines.append(f"| {target} | {' | '.join(map(str, cells))} |")
     lines += ["", *(f"WRONG: {said}" for each in rows for said in each.wrong)]
