@@ -124,7 +124,9 @@ def _moved(given: str, made: str) -> dict[int, int]:
     """For each line of what was made the one it was: lines of waits and barriers may be gone or changed."""
     before, found, place = given.split("\n"), {}, 0
     for number, line in enumerate(made.split("\n")):
-        while before[place] != line and not (_is_wait(before[place]) and _is_wait(line) and _alike(before, place, line)):
+        while before[place] != line and not (
+            _is_wait(before[place]) and _is_wait(line) and _alike(before, place, line)
+        ):
             place += 1
         found[number] = place
         place += 1
@@ -216,13 +218,18 @@ def _why(needs: Needs, place: int, counter: str, count: int) -> str:
 
 
 def show(rows: list[Row]) -> str:
-    lines = ["| target | kernels | waits | as LLVM | looser | stricter | wrong on the machine | one more: wrong | memory | shared | counted | quiet |"]
+    lines = [
+        "| target | kernels | waits | as LLVM | looser | stricter | wrong on the machine | one more: wrong | memory | shared | counted | quiet |"
+    ]
     lines.append("|---|" + "---:|" * 11)
     for target in TARGETS:
         own = [each for each in rows if each.name.endswith(target) and not each.why_not]
         counts, raised = sum((each.counts for each in own), Counter()), sum((each.raised for each in own), Counter())
         cells = [len(own), counts.total(), *(counts[each] for each in ("same", "looser", "stricter"))]
-        cells += [sum(len(each.wrong) for each in own), *(raised[each] for each in ("wrong", "memory", "shared", "counted", "quiet"))]
+        cells += [
+            sum(len(each.wrong) for each in own),
+            *(raised[each] for each in ("wrong", "memory", "shared", "counted", "quiet")),
+        ]
         if own:
             lines.append(f"| {target} | {' | '.join(map(str, cells))} |")
     lines += ["", *(f"WRONG: {said}" for each in rows for said in each.wrong)]
@@ -243,9 +250,18 @@ def main() -> int:
                 rows.append(examine(kernel(name, target), int(options.get("raise", "12"))))
             except (NotUnderstood, tg.TidegateError) as error:
                 rows.append(Row(f"{name}.{target}", str(error)[:160]))
-            print(rows[-1].name, rows[-1].why_not, dict(rows[-1].counts), dict(rows[-1].raised), rows[-1].wrong, flush=True)
+            print(
+                rows[-1].name,
+                rows[-1].why_not,
+                dict(rows[-1].counts),
+                dict(rows[-1].raised),
+                rows[-1].wrong,
+                flush=True,
+            )
     if "-o" in sys.argv:
-        Path(sys.argv[sys.argv.index("-o") + 1]).write_text(json.dumps([asdict(each) for each in rows]), encoding="utf-8")
+        Path(sys.argv[sys.argv.index("-o") + 1]).write_text(
+            json.dumps([asdict(each) for each in rows]), encoding="utf-8"
+        )
     print(show(rows))
     return int(any(each.wrong for each in rows))
 

@@ -102,7 +102,9 @@ class Table:
         racy = sum(count for (_, seen, _), count in self.counts.items() if seen in ("race", "hang"))
         rows += ["", f"{total} mutants, {racy} with a race or a hang on the machine"]
         others = total - racy - sum(self.hopeless.values())
-        rows.append(f"of {others} others of kernels that are proved as they are, {others - len(self.missed)} are proved")
+        rows.append(
+            f"of {others} others of kernels that are proved as they are, {others - len(self.missed)} are proved"
+        )
         rows += [f"not proved as it is: {name}, {count} others" for name, count in self.hopeless.items()]
         rows += [f"WRONG: {each}" for each in self.wrong]
         rows += [f"not proved, though the machine sees no race: {each}" for each in self.missed[:20]]

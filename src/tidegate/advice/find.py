@@ -98,9 +98,7 @@ class _Adviser:
     def may_go(self, pieces: Iterable[Piece]) -> bool:
         """Whether registers and global memory, of which no graph says anything, allow that all these go."""
         gone = self.places(pieces)
-        return self.loosening is None or (
-            self.loosening.program.keeps_order(gone) and self.loosening.fits(gone)
-        )
+        return self.loosening is None or (self.loosening.program.keeps_order(gone) and self.loosening.fits(gone))
 
     def places(self, pieces: Iterable[Piece]) -> frozenset[Span]:
         return frozenset(self.graph.points[point].at for piece in pieces for point in piece.points)

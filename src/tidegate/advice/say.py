@@ -55,13 +55,18 @@ def say_looser(looser: Looser) -> Finding:
     """A wait of assembly: what of it is enough for registers, global memory and shared memory."""
     from tidegate.hosts.amdgcn.needs import GONE
 
-    enough = [f"`{name}({most})` is enough instead of `{name}({old})`" for name, old, most in looser.parts if most < GONE]
+    enough = [
+        f"`{name}({most})` is enough instead of `{name}({old})`" for name, old, most in looser.parts if most < GONE
+    ]
     none = [f"`{name}({old})` is not needed" for name, old, most in looser.parts if most >= GONE]
     notes = ["no register, no access to global memory and no proof about shared memory needs more"]
     notes += [f"one more would be too many: {each}" for each in dict.fromkeys(looser.next_)]
     witness = (
         ("instead", looser.text or None),
-        ("counts", tuple((name, (("is", old), ("enough", most if most < GONE else None))) for name, old, most in looser.parts)),
+        (
+            "counts",
+            tuple((name, (("is", old), ("enough", most if most < GONE else None))) for name, old, most in looser.parts),
+        ),
     )
     if not looser.text:
         return Finding("TG406", "this wait is redundant", (Label(looser.at),), tuple(notes[:1]), "remove it", witness)

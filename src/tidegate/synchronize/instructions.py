@@ -107,13 +107,21 @@ def _refusal(ends: frozenset[Span], why: str) -> str:
 
 
 def _said(program: Final, edits: Sequence[TextEdit]) -> tuple[str, ...]:
-    inserted = [each for each in edits if each.what == "insert" and each.text in (program.spelled.barrier[0], *program.spelled.lanes)]
+    inserted = [
+        each
+        for each in edits
+        if each.what == "insert" and each.text in (program.spelled.barrier[0], *program.spelled.lanes)
+    ]
     notes = []
     if inserted:
         places = dict.fromkeys(filter(None, (program.beside(each.at) for each in inserted)))
         where = f"in the source it belongs before {', '.join(places)}" if places else "no `.loc` says where it belongs"
         notes.append(f"compiled without a barrier, loads may have been dropped or moved that it calls for; {where}")
-    asked = program.graph.points if not program.spelled.waits else [each for each in program.graph.points if not _waits(each)]
+    asked = (
+        program.graph.points
+        if not program.spelled.waits
+        else [each for each in program.graph.points if not _waits(each)]
+    )
     held = len({point.at for point in asked if point.at in program.held})
     if held:
         some = f"{held} barrier{'s' * (held != 1)} or wait{'s' * (held != 1)}"
@@ -328,7 +336,9 @@ class _Reducer:
 
     def keeps(self, changed: Mapping[int, SyncOp | None]) -> bool:
         """Whether it is proved with these operations, too, which then stay."""
-        edits = tuple(each for each in self.plan.edits if not isinstance(each, Change | Delete) or each.point not in changed)
+        edits = tuple(
+            each for each in self.plan.edits if not isinstance(each, Change | Delete) or each.point not in changed
+        )
         more = tuple(Delete(point) if op is None else Change(point, op) for point, op in changed.items())
         self.trials += 1
         if self.is_spent or not self.prover.is_ordered(Plan((*edits, *more))):

@@ -165,7 +165,9 @@ class Needs:
     def _is_behind(self, place: int, newer: Flight) -> bool:
         """Whether a newer one of the same stream tells that this one is done sooner."""
         older = self.flights[place]
-        return older is not None and (older.counter, older.stream) == (newer.counter, newer.stream) and bool(newer.stream)
+        return (
+            older is not None and (older.counter, older.stream) == (newer.counter, newer.stream) and bool(newer.stream)
+        )
 
     def _complete(self, state: State, counter: str, count: int) -> None:
         own = [each for each in state if self._counter(each) == counter]
@@ -366,4 +368,6 @@ def _joined(known: State, other: State) -> State:
 
 
 def _grew(known: State, other: State) -> bool:
-    return any(each not in known or low < known[each][0] or high > known[each][1] for each, (low, high) in other.items())
+    return any(
+        each not in known or low < known[each][0] or high > known[each][1] for each, (low, high) in other.items()
+    )

@@ -172,7 +172,9 @@ class PtxProgram:
 
     @property
     def spelled(self) -> Spelled:
-        return Spelled(("bar.sync 0;",), ("bar.warp.sync -1;",), (), (("cp.async.wait_group 0;",), ("cp.async.wait_all;",)))
+        return Spelled(
+            ("bar.sync 0;",), ("bar.warp.sync -1;",), (), (("cp.async.wait_group 0;",), ("cp.async.wait_all;",))
+        )
 
     @cached_property
     def instructions(self) -> dict[Span, p.Instruction]:
