@@ -3,9 +3,9 @@
 `python -m bench.amdgcn_counts [--targets=gfx942,…] [--only=KERNEL,…] [--raise=N] [-o OUT.json]`: small kernels of
 `oracles/triton_kernels` compiled by Triton; no GPU is needed. Of each kernel two texts are synchronized in place
 (`tidegate sync`): as LLVM writes it, and *drained*, with every count of a load, of shared memory and of copies at 0.
-The instruction-level machine (`oracles/amdgcn_machine`) runs the results under hostile timings: numbers must be those of
-the kernel as it was, no register may be used early, nothing may race. Then each count that is left in the result of the
-drained text is raised by one (N of them for each kernel, drawn at random):
+The instruction-level machine (`oracles/amdgcn_machine`) runs the results under hostile timings: numbers must be those
+of the kernel as it was, no register may be used early, nothing may race. Then each count that is left in the result of
+the drained text is raised by one (N of them for each kernel, drawn at random):
 
     wrong      the machine shows it: a register before its load, a race, other numbers
     memory     stores, fences, atomics or the end may rely on the wait, of which the machine says nothing
@@ -48,6 +48,7 @@ from tidegate.synchronize import synchronize
 OLD = re.compile(r"\b(vmcnt|lgkmcnt)\(\d+\)")
 NEW = re.compile(r"(s_wait_(?:load|ds|km|async|tensor)cnt(?:_dscnt)?)(\s+)(?:0x[0-9a-f]+|\d+)")
 OURS = ("vmcnt", "lgkmcnt", "loadcnt", "dscnt", "kmcnt", "asynccnt", "tensorcnt")
+WHY = ("memory", "shared", "counted", "quiet")
 MEMORY = ("ends", "orders", "memory", "waits")
 
 
@@ -99,7 +100,7 @@ def waits_in(text: str) -> list[tuple[tuple[str, int], ...]]:
 
 def compare(given: str, made: str, row: Row) -> None:
     """Waits side by side, by their lines: `made` has some of them no more."""
-    known = {line: text for line, text in _wait_lines(made, _moved(given, made))}
+    known = dict(_wait_lines(made, _moved(given, made)))
     for number, text in _wait_lines(given):
         llvm, own = _counts(text), _counts(known.get(number, ""))
         for name, count in llvm.items():
@@ -218,17 +219,15 @@ def _why(needs: Needs, place: int, counter: str, count: int) -> str:
 
 
 def show(rows: list[Row]) -> str:
-    lines = [
-        "| target | kernels | waits | as LLVM | looser | stricter | wrong on the machine | one more: wrong | memory | shared | counted | quiet |"
-    ]
-    lines.append("|---|" + "---:|" * 11)
+    heads = ("kernels", "waits", "as LLVM", "looser", "stricter", "wrong on the machine", "one more: wrong", *WHY)
+    lines = [f"| target | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for target in TARGETS:
         own = [each for each in rows if each.name.endswith(target) and not each.why_not]
         counts, raised = sum((each.counts for each in own), Counter()), sum((each.raised for each in own), Counter())
         cells = [len(own), counts.total(), *(counts[each] for each in ("same", "looser", "stricter"))]
         cells += [
             sum(len(each.wrong) for each in own),
-            *(raised[each] for each in ("wrong", "memory", "shared", "counted", "quiet")),
+            *(raised[each] for each in ("wrong", *WHY)),
         ]
         if own:
             lines.append(f"| {target} | {' | '.join(map(str, cells))} |")

@@ -12,9 +12,9 @@ says what it saw:
     nothing     none of these; the mistake may still be one, on another run
 
 `registers` is not the business of shared memory: a proof about it says nothing on them. A mutant that Tidegate proves
-though the machine shows a race or a hang is an error, and the exit status says so. Where Tidegate proves nothing and the
-machine sees nothing, it looks again at longer launches. Of kernels that are not proved as they are no mutant is, either:
-they are counted apart.
+though the machine shows a race or a hang is an error, and the exit status says so. Where Tidegate proves nothing and
+the machine sees nothing, it looks again at longer launches. Of kernels that are not proved as they are no mutant is,
+either: they are counted apart.
 """
 
 from __future__ import annotations

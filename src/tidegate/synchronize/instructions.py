@@ -31,9 +31,10 @@ from tidegate.verify.threads import S, T
 
 if TYPE_CHECKING:
     from tidegate.hosts.amdgcn.program import AmdgcnProgram
+    from tidegate.hosts.isa.edits import TextEdit
     from tidegate.hosts.isa.gaps import Gaps
     from tidegate.hosts.ptx.program import PtxProgram
-    from tidegate.hosts.isa.edits import TextEdit
+    from tidegate.synchronize.counts import Loosening
 
     Final = AmdgcnProgram | PtxProgram
 

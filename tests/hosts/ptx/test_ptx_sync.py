@@ -15,8 +15,9 @@ from oracles.ptx_more import MoreMaker
 from oracles.ptx_threads import Maker
 from tests.cli.test_robust import Typed, assert_refused, folder, typed
 from tests.hosts.ptx.test_ptx_random import SHAPES, wrong_with
+from tidegate.hosts.isa.edits import TextEdit
 from tidegate.hosts.ptx.parse import parse_ptx
-from tidegate.hosts.ptx.write import TextEdit, find_difference, write_ptx
+from tidegate.hosts.ptx.write import find_difference, write_ptx
 from tidegate.session import Session
 from tidegate.synchronize import Synchronized, propose, read_back, write_programs
 from tidegate.synchronize.instructions import session_of

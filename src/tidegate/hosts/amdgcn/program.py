@@ -122,8 +122,9 @@ class AmdgcnProgram:
         return Needs(body, self.target, self._meets_together)
 
     def keeps_order(self, gone: frozenset[Span], own: frozenset[Span] = frozenset()) -> bool:
-        """Whether without these barriers no read of global memory comes together with a write behind it; `own`: barriers
-        that were not there before.
+        """Whether without these barriers no read of global memory comes together with a write behind it.
+
+        `own`: barriers that were not there before.
 
         Where waves come to different barriers, places say nothing about who is ahead of whom.
         """

@@ -60,7 +60,7 @@ def with_counts(item: a.AsmLine, own: str, counts: Counts) -> str | None:
 
 def _named(own: str, known: Counts, counts: Counts) -> str | None:
     found = own
-    for name, count in known.items():
+    for name in known:
         if not re.search(rf"\b{name}(_sat)?\(", found):
             return None  # all counters in one number
         part = f"{name}({counts[name]})" if name in counts else ""

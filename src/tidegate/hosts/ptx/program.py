@@ -34,7 +34,7 @@ from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
-from tidegate.hosts.isa.edits import Spelled
+from tidegate.hosts.isa.edits import Spelled, TextEdit
 from tidegate.hosts.isa.explore import explore
 from tidegate.hosts.isa.gaps import Use
 from tidegate.hosts.isa.launching import choose_shape, shape_text
@@ -47,7 +47,7 @@ from tidegate.hosts.ptx.launched import given_by
 from tidegate.hosts.ptx.lower import lower
 from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.uses import uses_of
-from tidegate.hosts.ptx.write import MEETINGS, TextEdit, is_synchronization, own_text, write_ptx
+from tidegate.hosts.ptx.write import MEETINGS, is_synchronization, own_text, write_ptx
 from tidegate.targets import Target, known_targets, load_target
 
 GRID = ("%ctaid", "%nctaid")
