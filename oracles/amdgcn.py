@@ -1,6 +1,6 @@
 """AMD's assembly as LLVM prints it, with the lines of its `.loc`.
 
-Needs   the text; `oracles.assembly.amdgcn` reads its blocks and knows its queues
+Needs   the text; `tidegate.against.code` reads its blocks and knows its queues
 Gives   a `Code` for its only kernel
 Keeps   all branches; `s_cbranch_execz` jumps over what no lane needs, so a masked load may not be issued
 Cost    linear
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from oracles.assembly import amdgcn
+from tidegate.against import code as amdgcn
 from oracles.code import Block, Code, Event, NotUnderstood
 
 LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
