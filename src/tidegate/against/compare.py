@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tidegate.against.code import barriers_in, read_assembly
+from tidegate.against.code import SIGNAL, read_assembly
 from tidegate.against.match import Mismatch, mismatches
 from tidegate.against.paths import END, KINDS, WITHOUT_END, Events, Weights, events_of
 from tidegate.against.plan import Plan, plan_of, why_not
@@ -80,14 +80,14 @@ def compare(text: str, graph: g.SyncGraph, target: Target, kernel: str = "") -> 
     if reason := why_not(graph):
         return Against(why_not=reason)
     one_wave = _is_one_wave(text)
-    plan = plan_of(graph, target)
-    told = events_of(*read_assembly(plan.text))
     made = events_of(read_assembly(_only(text, kernel))[0])
+    plan = plan_of(graph, target, split=any(each.startswith(SIGNAL) for each in made.names.values()))
+    told = events_of(*read_assembly(plan.text))
     if one_wave and not made.barriers:
         return Against(told.barriers, 0, one_wave=True)
     _widen(told)
     wrong, matched = mismatches(made, told, goes_on=True)
-    found = [*_differences(wrong, plan, graph), *_dropped(told, matched, plan, graph)]
+    found = [*_differences(wrong), *_dropped(told, matched, plan, graph)]
     return Against(told.barriers, made.barriers, tuple(found), one_wave, counts=_counts(made, told, matched))
 
 
@@ -114,7 +114,7 @@ def _any(weights: Weights) -> Weights:
     return tuple(WITHOUT_END if each else 0 for each in weights)
 
 
-def _differences(wrong: list[Mismatch], plan: Plan, graph: g.SyncGraph) -> Iterator[Difference]:
+def _differences(wrong: list[Mismatch]) -> Iterator[Difference]:
     for each in wrong:
         if each.kind == "order" and each.line == END:
             yield Difference(DROPPED, each.line, f"the assembly ends, where the program goes on: {each.what}")

@@ -48,13 +48,14 @@ def why_not(graph: g.SyncGraph) -> str:
     return ""
 
 
-def plan_of(graph: g.SyncGraph, target: Target) -> Plan:
-    """The entry first: control goes from point to point by branches alone."""
+def plan_of(graph: g.SyncGraph, target: Target, *, split: bool) -> Plan:
+    """The entry first: control goes from point to point by branches alone. `split`: a barrier is two instructions,
+    also where the program knows whole ones alone."""
     found = Plan()
     found.lines.append(f"\ts_branch {_label(graph.programs[0].entry)}")
     for number, point in enumerate(graph.points):
         found.lines.append(f"{_label(number)}:")
-        for each in _code(point.action, target):
+        for each in _code(point.action, target, split):
             found.lines.append(f"\t{each}")
             found.points[len(found.lines)] = number
         if isinstance(point.action, g.Sync) and isinstance(point.action.op, ConditionalBarrier):
@@ -81,7 +82,7 @@ def _jumps(successors: tuple[int, ...]) -> Iterator[str]:
         yield f"\t{'s_branch' if place == len(successors) - 1 else 's_cbranch_scc0'} {_label(each)}"
 
 
-def _code(action: g.Action, target: Target) -> Iterator[str]:
+def _code(action: g.Action, target: Target, split: bool) -> Iterator[str]:
     match action:
         case g.Access(is_async=True):
             yield "buffer_load_dwordx4 v0, s[0:3], 0 offen lds"
@@ -91,9 +92,9 @@ def _code(action: g.Action, target: Target) -> Iterator[str]:
             yield f"ds_{effect} 1"
         case g.Sync(SharedMemoryBarrier()):
             yield _wait(target.counter_of("local_read"), 0)
-            yield from _barrier(target)
+            yield from _barrier(split)
         case g.Sync(WorkgroupBarrier() | ConditionalBarrier()):
-            yield from _barrier(target)
+            yield from _barrier(split)
         case g.Sync(Signal(barrier)):
             yield f"s_barrier_signal {barrier}"
         case g.Sync(Wait(barrier)):
@@ -102,8 +103,8 @@ def _code(action: g.Action, target: Target) -> Iterator[str]:
             yield from (_wait(name, count) for name, count in counts)
 
 
-def _barrier(target: Target) -> tuple[str, ...]:
-    return ("s_barrier_signal -1", "s_barrier_wait -1") if target.barrier.split else ("s_barrier",)
+def _barrier(split: bool) -> tuple[str, ...]:
+    return ("s_barrier_signal -1", "s_barrier_wait -1") if split else ("s_barrier",)
 
 
 def _wait(counter: str, count: int) -> str:
