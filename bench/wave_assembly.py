@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.wave_plan import MAY_NOT_RUN, barriers_by_depth, plan_text
+from oracles.wave_kernels import TARGETS, Case, assembled, cases
 from tidegate.against.code import read_assembly
 from tidegate.against.match import mismatches
 from tidegate.against.paths import Events, events_of
-from oracles.wave_kernels import TARGETS, Case, assembled, cases
 
 SIDE_BY_SIDE = 2  # processes
 MOST_SAID = 3  # places of one kind in a cell

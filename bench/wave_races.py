@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from oracles.wave_kernels import Case, assembly_of, cases
 from tidegate.against.code import BARRIER, BRANCHES, Block, Instruction, read_assembly, touches_lds, waits_of
 from tidegate.against.paths import access_of, events_of
-from oracles.wave_kernels import Case, assembly_of, cases
 
 CLOSED = "waits of LLVM's own stand before every barrier on the way"
 Point = tuple[int, int]  # block, instruction

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from tidegate.against import code as amdgcn
 from oracles.code import Block, Code, Event, NotUnderstood
+from tidegate.against import code as amdgcn
 
 LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 

@@ -138,9 +138,9 @@ def follow(blocks: list[Block]) -> Followed:
             state = _step(state, each)
         todo += [each for each in blocks[number].after if _join(before, each, state)]
     found = Followed()
-    for state, code in zip(before, events, strict=True):
-        if state is not None:
-            _look(dict(state), code, found)
+    for known, code in zip(before, events, strict=True):
+        if known is not None:
+            _look(dict(known), code, found)
     return found
 
 

@@ -16,8 +16,8 @@ Cost    the events of the one times those of the other, at worst
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tidegate.against.code import SIGNAL, read_assembly
 from tidegate.against.match import Mismatch, mismatches
@@ -25,6 +25,7 @@ from tidegate.against.paths import END, KINDS, WITHOUT_END, Events, Weights, eve
 from tidegate.against.plan import Plan, plan_of, why_not
 from tidegate.diag import NOWHERE, BadInput, Finding, Span
 from tidegate.graph import model as g
+from tidegate.session import Session
 from tidegate.targets import Target
 
 ADDED, DROPPED, MOVED, IN_FLIGHT = "added", "dropped", "moved", "in flight"
@@ -56,7 +57,6 @@ class Against:
     one_wave: bool = False
     why_not: str = ""
     counts: tuple[int, int] = (0, 0)  # waits for copies before barriers: with their counts, with others
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def is_weaker(self) -> bool:
@@ -74,6 +74,20 @@ class Against:
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         return f"{barriers}: {listed or 'as planned'}"
 
+    def to_json(self) -> dict[str, object]:
+        return {
+            "planned": self.planned,
+            "made": self.made,
+            "one_wave": self.one_wave,
+            "weaker": self.is_weaker,
+            "waits": {"kept": self.counts[0], "changed": self.counts[1]},
+            "why_not": self.why_not or None,
+            "differences": [
+                {"kind": each.kind, "line": each.line or None, "what": each.what, "of_line": each.at.line or None}
+                for each in self.differences
+            ],
+        }
+
 
 def compare(text: str, graph: g.SyncGraph, target: Target, kernel: str = "") -> Against:
     """`kernel`: the name of the one that is meant, where the text holds several."""
@@ -89,6 +103,15 @@ def compare(text: str, graph: g.SyncGraph, target: Target, kernel: str = "") -> 
     wrong, matched = mismatches(made, told, goes_on=True)
     found = [*_differences(wrong), *_dropped(told, matched, plan, graph)]
     return Against(told.barriers, made.barriers, tuple(found), one_wave, counts=_counts(made, told, matched))
+
+
+def compare_unit(text: str, unit: Session, kernels: Sequence[str]) -> Against:
+    """A program beside the kernel of its name, or the only one. `kernels`: those of the assembly."""
+    if len(kernels) > 1 and unit.name not in kernels:
+        return Against(why_not=f"the assembly has {len(kernels)} kernels, and none is called `{unit.name}`")
+    if unit.origin is not None and unit.origin.unmodelled:
+        return Against(why_not=unit.origin.unmodelled[0])
+    return compare(text, unit.graph, unit.target, unit.name if len(kernels) > 1 else "".join(kernels))
 
 
 def _only(text: str, kernel: str) -> str:

@@ -200,9 +200,9 @@ def _follow_copies(pieces: list[_Piece], found: Events) -> None:
             if new != known:
                 before[each] = new
                 todo.append(each)
-    for state, piece in zip(before, pieces, strict=True):
-        if state is not None:
-            _look(state, piece, found)
+    for known, piece in zip(before, pieces, strict=True):
+        if known is not None:
+            _look(known, piece, found)
 
 
 def _step(state: _Queues, one: Instruction) -> _Queues:

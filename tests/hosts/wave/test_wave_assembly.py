@@ -10,11 +10,11 @@ import pytest
 from bench.wave_assembly import Row, compare, table
 from bench.wave_plan import barriers_by_depth, plan_text
 from bench.wave_races import RACES, find_race
+from oracles.wave_kernels import Assembled, assembled
+from oracles.wave_traces.wave_traces import CASES
 from tidegate.against.code import read_assembly
 from tidegate.against.match import mismatches
 from tidegate.against.paths import END, ENTRY, WITHOUT_END, events_of
-from oracles.wave_kernels import Assembled, assembled
-from oracles.wave_traces.wave_traces import CASES
 
 
 @pytest.fixture(autouse=True)

@@ -222,6 +222,10 @@ def programs_of(amdgcn: Amdgcn, asked: str | None) -> list[AmdgcnProgram]:
     return [_program(amdgcn, each, target, named) for each in amdgcn.kernels]
 
 
+def target_of(amdgcn: Amdgcn, asked: str | None = None) -> Target:
+    return _target(amdgcn.assembly.target, asked)[0]
+
+
 def _target(named: str, asked: str | None) -> tuple[Target, str]:
     """Instructions are those of one generation: the target that the file names, or one that is asked for."""
     wanted = asked if asked is not None else named
