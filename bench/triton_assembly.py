@@ -36,7 +36,7 @@ from bench.triton_levels import Texts, barriers_of, lost_lines, standing_in, wai
 from bench.triton_stages import watched
 from oracles.triton_kernels import AMD, compile_to
 from oracles.triton_kernels.texts import Pair
-from tidegate.against import code as amdgcn
+from tidegate.comparison import code as amdgcn
 from tidegate.triton import FallbackWarning
 
 EVERY_QUICK = 41  # of the pairs, with --quick

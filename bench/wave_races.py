@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oracles.wave_kernels import Case, assembly_of, cases
-from tidegate.against.code import BARRIER, BRANCHES, Block, Instruction, read_assembly, touches_lds, waits_of
-from tidegate.against.paths import access_of, events_of
+from tidegate.comparison.code import BARRIER, BRANCHES, Block, Instruction, read_assembly, touches_lds, waits_of
+from tidegate.comparison.paths import access_of, events_of
 
 CLOSED = "waits of LLVM's own stand before every barrier on the way"
 Point = tuple[int, int]  # block, instruction

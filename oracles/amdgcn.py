@@ -1,6 +1,6 @@
 """AMD's assembly as LLVM prints it, with the lines of its `.loc`.
 
-Needs   the text; `tidegate.against.code` reads its blocks and knows its queues
+Needs   the text; `tidegate.comparison.code` reads its blocks and knows its queues
 Gives   a `Code` for its only kernel
 Keeps   all branches; `s_cbranch_execz` jumps over what no lane needs, so a masked load may not be issued
 Cost    linear
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from oracles.code import Block, Code, Event, NotUnderstood
-from tidegate.against import code as amdgcn
+from tidegate.comparison import code as amdgcn
 
 LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 

@@ -26,7 +26,7 @@ from tidegate.session import Session, pick_target
 from tidegate.targets import Target
 
 if TYPE_CHECKING:
-    from tidegate.against import Against
+    from tidegate.comparison import Against
     from tidegate.explanation import Explained
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.language.ops import Kernel
@@ -95,7 +95,7 @@ def against(
     `assembly`: the path of a `.s` or `.amdgcn` file. `program`: what it was made of, for instance the path of a
     `.ttgir`, or a trace of Wave with its barriers. Without a target it is that of the assembly.
     """
-    from tidegate.against import compare_unit
+    from tidegate.comparison import compare_unit
     from tidegate.files import load
     from tidegate.hosts.amdgcn.program import target_of
 

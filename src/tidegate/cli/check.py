@@ -35,8 +35,8 @@ from tidegate.diag import visible
 
 if TYPE_CHECKING:
     from tidegate.advice import Advice
-    from tidegate.against import Against
     from tidegate.cli.sarif import Reported
+    from tidegate.comparison import Against
     from tidegate.diag import Finding, Sources
     from tidegate.passes import Checked, Show
     from tidegate.session import Session
@@ -273,7 +273,7 @@ class _Check:
 
     def compare(self, other: str, target: str | None) -> None:
         """The other file is what this one was made of; or this one is what the other was made of."""
-        from tidegate.against import compare_unit
+        from tidegate.comparison import compare_unit
         from tidegate.files import ASSEMBLY
         from tidegate.session import sessions_of
 

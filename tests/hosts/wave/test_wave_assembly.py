@@ -12,9 +12,9 @@ from bench.wave_plan import barriers_by_depth, plan_text
 from bench.wave_races import RACES, find_race
 from oracles.wave_kernels import Assembled, assembled
 from oracles.wave_traces.wave_traces import CASES
-from tidegate.against.code import read_assembly
-from tidegate.against.match import mismatches
-from tidegate.against.paths import END, ENTRY, WITHOUT_END, events_of
+from tidegate.comparison.code import read_assembly
+from tidegate.comparison.match import mismatches
+from tidegate.comparison.paths import END, ENTRY, WITHOUT_END, events_of
 
 
 @pytest.fixture(autouse=True)

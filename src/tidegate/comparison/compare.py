@@ -19,10 +19,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tidegate.against.code import SIGNAL, read_assembly
-from tidegate.against.match import Mismatch, mismatches
-from tidegate.against.paths import END, KINDS, WITHOUT_END, Events, Weights, events_of
-from tidegate.against.plan import Plan, plan_of, why_not
+from tidegate.comparison.code import SIGNAL, read_assembly
+from tidegate.comparison.match import Mismatch, mismatches
+from tidegate.comparison.paths import END, KINDS, WITHOUT_END, Events, Weights, events_of
+from tidegate.comparison.plan import Plan, plan_of, why_not
 from tidegate.diag import NOWHERE, BadInput, Finding, Span
 from tidegate.graph import model as g
 from tidegate.session import Session

@@ -1,6 +1,6 @@
 """AMD's assembly by its events: where waves meet, what lies between on all paths, and what is in flight.
 
-Needs   a function as `tidegate.against.code` reads it
+Needs   a function as `tidegate.comparison.code` reads it
 Gives   `events_of`: barriers, signals and their waits, which come next, with the bytes that a lane reads, writes and
         copies on the way; at each of them accesses and copies in flight, at most on any path
 Keeps   all paths are followed; a loop without an event is bytes without end
@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tidegate.against.code import (
+from tidegate.comparison.code import (
     ASYNC,
     BARRIER,
     LDS,
@@ -31,7 +31,7 @@ from tidegate.against.code import (
     touches_lds,
     waits_of,
 )
-from tidegate.against.flags import settle_flags
+from tidegate.comparison.flags import settle_flags
 
 ENTRY, END = 0, -1  # lines where no instruction stands
 KINDS = ("read", "write", "atomic", "copy")

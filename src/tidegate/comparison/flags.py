@@ -1,6 +1,6 @@
 """Branches of AMD's assembly whose way is known where they are come to: a flag was set to a number just before.
 
-Needs   a function as `tidegate.against.code` reads it
+Needs   a function as `tidegate.comparison.code` reads it
 Gives   `settle_flags`: the same function, with a copy of such a block for each way to it that knows the flag
 Keeps   every path that can be taken; a flag that anything else may have written is not known
 Cost    linear in the instructions, and a copy of a block for each way to it
@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tidegate.against.code import Block, Instruction
+from tidegate.comparison.code import Block, Instruction
 
 REGISTERS = re.compile(r"^s(?:(\d+)|\[(\d+):(\d+)\])$")
 TESTS = {"s_and_b64": True, "s_and_b32": True, "s_andn2_b64": False, "s_andn2_b32": False, "s_and_not1_b32": False}

@@ -1,6 +1,6 @@
 """Two texts of AMD's assembly side by side: on all paths, what one does between its barriers the other does too.
 
-Needs   the events of what a compiler made, and of what it was told (`tidegate.against.paths`)
+Needs   the events of what a compiler made, and of what it was told (`tidegate.comparison.paths`)
 Gives   `mismatches`: where the first goes a way that the second does not have
 Keeps   a way through the one is the same events in a way through the other, with no more of each kind of access
         between them, and no more in flight at them: loops may be unrolled or peeled, blocks copied, accesses joined
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tidegate.against.paths import END, ENTRY, KINDS, WITHOUT_END, Events, Weights
+from tidegate.comparison.paths import END, ENTRY, KINDS, WITHOUT_END, Events, Weights
 
 
 @dataclass(frozen=True, slots=True)
