@@ -30,7 +30,7 @@ def read_amdgcn(text: str, which: int = 0) -> Code:
     return Code(tuple(blocks))
 
 
-def _event(one: amdgcn.Instruction, line: int) -> Event | None:
+def _event(one: amdgcn.CodeLine, line: int) -> Event | None:
     text = f"{one.name} {one.operands}".strip()
     if one.name in amdgcn.CALLS:
         raise NotUnderstood(f"`{text}` is a call")

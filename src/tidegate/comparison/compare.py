@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from tidegate.comparison.code import SIGNAL, read_assembly
 from tidegate.comparison.match import Mismatch, mismatches
 from tidegate.comparison.paths import END, KINDS, WITHOUT_END, Events, Weights, events_of
-from tidegate.comparison.plan import Plan, plan_of, why_not
+from tidegate.comparison.plan import PlanText, plan_of, why_not
 from tidegate.diag import NOWHERE, BadInput, Finding, Span
 from tidegate.graph import model as g
 from tidegate.session import Session
@@ -149,7 +149,7 @@ def _without_bytes(what: str) -> str:
     return re.sub(rf"({'|'.join(KINDS)}) (?:\d+|without end)", r"\1", what)
 
 
-def _dropped(told: Events, matched: dict[int, set[int]], plan: Plan, graph: g.SyncGraph) -> Iterator[Difference]:
+def _dropped(told: Events, matched: dict[int, set[int]], plan: PlanText, graph: g.SyncGraph) -> Iterator[Difference]:
     """Barriers of the program that no way through the assembly comes to."""
     found = set().union(*matched.values()) if matched else set()
     for line, name in told.names.items():

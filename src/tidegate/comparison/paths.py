@@ -24,8 +24,8 @@ from tidegate.comparison.code import (
     LDS,
     TENSOR,
     VECTOR,
-    Block,
-    Instruction,
+    CodeBlock,
+    CodeLine,
     follow,
     queue_of,
     touches_lds,
@@ -63,15 +63,15 @@ class Events:
 
 
 @dataclass(slots=True)
-class _Piece:
+class _Stretch:
     """Instructions that end at an event, or where control goes on."""
 
-    code: list[Instruction] = field(default_factory=list)
+    code: list[CodeLine] = field(default_factory=list)
     event: int | None = None
     after: list[int] = field(default_factory=list)
 
 
-def events_of(blocks: list[Block]) -> Events:
+def events_of(blocks: list[CodeBlock]) -> Events:
     """All events of a function."""
     blocks = settle_flags(blocks)
     found = Events()
@@ -84,21 +84,21 @@ def events_of(blocks: list[Block]) -> Events:
     return found
 
 
-def _pieces(blocks: list[Block], found: Events) -> tuple[list[_Piece], dict[int, list[int]]]:
+def _pieces(blocks: list[CodeBlock], found: Events) -> tuple[list[_Stretch], dict[int, list[int]]]:
     """Blocks cut at their events; the first pieces behind each event, which may stand in copies of a block."""
-    pieces: list[_Piece] = []
+    pieces: list[_Stretch] = []
     first_of: list[int] = []
     starts = {ENTRY: [0]}
     for block in blocks:
         first_of.append(len(pieces))
-        pieces.append(_Piece())
+        pieces.append(_Stretch())
         for one in block.code:
             pieces[-1].code.append(one)
             if one.name.startswith(BARRIER):
                 found.names[one.line] = f"{one.name} {one.operands}".strip()
                 pieces[-1].event, pieces[-1].after = one.line, [len(pieces)]
                 starts.setdefault(one.line, []).append(len(pieces))
-                pieces.append(_Piece())
+                pieces.append(_Stretch())
         pieces[-1].after = [-1 - each for each in block.after]  # blocks, until all are known
         if any(one.name == "s_endpgm" for one in block.code):
             pieces[-1].event = END
@@ -107,7 +107,7 @@ def _pieces(blocks: list[Block], found: Events) -> tuple[list[_Piece], dict[int,
     return pieces, starts
 
 
-def _next_events(pieces: list[_Piece], places: list[int]) -> dict[int, Weights]:
+def _next_events(pieces: list[_Stretch], places: list[int]) -> dict[int, Weights]:
     """Events that come next, each with the most of each kind on the way there."""
     weights = dict.fromkeys(places, NOTHING)
     times: dict[int, int] = {}
@@ -131,7 +131,7 @@ def _next_events(pieces: list[_Piece], places: list[int]) -> dict[int, Weights]:
     return found
 
 
-def _weight(code: Iterable[Instruction]) -> Weights:
+def _weight(code: Iterable[CodeLine]) -> Weights:
     """Bytes that one lane reads, writes and copies. Atomics are there or not: some are loops of their own."""
     found = dict.fromkeys(KINDS, 0)
     for one in code:
@@ -141,7 +141,7 @@ def _weight(code: Iterable[Instruction]) -> Weights:
     return tuple(found.values())
 
 
-def access_of(one: Instruction) -> tuple[str, int]:
+def access_of(one: CodeLine) -> tuple[str, int]:
     """What an instruction does to shared memory, and to how many bytes."""
     if queue_of(one) != LDS:
         words = WORDS.search(one.name)
@@ -162,7 +162,7 @@ def _most(one: Weights, other: Weights) -> Weights:
     return tuple(map(max, one, other))
 
 
-def _has_loops(pieces: list[_Piece]) -> bool:
+def _has_loops(pieces: list[_Stretch]) -> bool:
     """Whether a path comes back, by taking away what nothing leads to any more."""
     comes = [0] * len(pieces)
     for piece in pieces:
@@ -186,7 +186,7 @@ _Queues = dict[str, tuple[int, ...]]
 _EMPTY: _Queues = dict.fromkeys((VECTOR, ASYNC, TENSOR), (0,) * (DEEPEST + 1))
 
 
-def _follow_copies(pieces: list[_Piece], found: Events) -> None:
+def _follow_copies(pieces: list[_Stretch], found: Events) -> None:
     before: list[_Queues | None] = [_EMPTY] + [None] * (len(pieces) - 1)
     todo = [0]
     while todo:
@@ -205,7 +205,7 @@ def _follow_copies(pieces: list[_Piece], found: Events) -> None:
             _look(known, piece, found)
 
 
-def _step(state: _Queues, one: Instruction) -> _Queues:
+def _step(state: _Queues, one: CodeLine) -> _Queues:
     queue = queue_of(one)
     if queue in state:
         copies = int(touches_lds(one))
@@ -217,7 +217,7 @@ def _step(state: _Queues, one: Instruction) -> _Queues:
     return state
 
 
-def _look(state: _Queues, piece: _Piece, found: Events) -> None:
+def _look(state: _Queues, piece: _Stretch, found: Events) -> None:
     last = max((at for at, one in enumerate(piece.code) if queue_of(one)), default=-1)
     for at, one in enumerate(piece.code):
         had = _in_flight(state)

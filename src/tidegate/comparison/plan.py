@@ -28,7 +28,7 @@ from tidegate.targets import Target
 
 
 @dataclass(slots=True)
-class Plan:
+class PlanText:
     """`points`: of each line of the text the point of the graph."""
 
     lines: list[str] = field(default_factory=lambda: ["plan:"])
@@ -48,10 +48,10 @@ def why_not(graph: g.SyncGraph) -> str:
     return ""
 
 
-def plan_of(graph: g.SyncGraph, target: Target, *, split: bool) -> Plan:
+def plan_of(graph: g.SyncGraph, target: Target, *, split: bool) -> PlanText:
     """The entry first: control goes from point to point by branches alone. `split`: a barrier is two instructions,
     also where the program knows whole ones alone."""
-    found = Plan()
+    found = PlanText()
     found.lines.append(f"\ts_branch {_label(graph.programs[0].entry)}")
     for number, point in enumerate(graph.points):
         found.lines.append(f"{_label(number)}:")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.needs import GONE, Needs, Reason
+from tidegate.hosts.amdgcn.needs import GONE, Needs, Reliance
 from tidegate.hosts.amdgcn.program import AmdgcnProgram
 from tidegate.hosts.amdgcn.waits import waits_of
 from tidegate.hosts.amdgcn.write import Counts, own_text, with_counts
@@ -143,7 +143,7 @@ class Loosening:
             edits[number] = WaitCount(left) if left else None
         return self.ask(edits)
 
-    def said(self, reason: Reason) -> str:
+    def said(self, reason: Reliance) -> str:
         source, user = (self.needs.body[each] for each in (reason.source, reason.user))
         words = {
             "uses": f"line {user.at.line} uses what line {source.at.line} loads",

@@ -55,7 +55,7 @@ State = dict[int, Interval]
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class Reliance:
     """Why a count cannot be larger: `user` relies on what `source` does; both are places in the body."""
 
     source: int
@@ -64,15 +64,15 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Pending:
     """Something let go by a wait, on its way: how many are behind it, and why its sources may still be read."""
 
     low: int
     high: int
     reading: int = TRANSLATES | UNREAD
 
-    def joined(self, other: _Way) -> _Way:
-        return _Way(min(self.low, other.low), max(self.high, other.high), self.reading | other.reading)
+    def joined(self, other: _Pending) -> _Pending:
+        return _Pending(min(self.low, other.low), max(self.high, other.high), self.reading | other.reading)
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Needs:
                 self.counts[place] = known
         self.after = find_successors(self.body)
         self.before_wait: dict[int, State] = {}
-        self.reasons: dict[tuple[int, str], Reason] = {}
+        self.reasons: dict[tuple[int, str], Reliance] = {}
         if not self.why_not:
             self._spread()
 
@@ -218,33 +218,33 @@ class Needs:
     def is_enough(self, wait: int, counter: str, count: int) -> bool:
         return all(self._relies(wait, each, way, count) is None for each, way in self._let_go(wait, counter, count))
 
-    def _let_go(self, wait: int, counter: str, count: int) -> Iterator[tuple[int, _Way]]:
+    def _let_go(self, wait: int, counter: str, count: int) -> Iterator[tuple[int, _Pending]]:
         """What the wait may complete with its count, and would not with another."""
         old = self.counts[wait][counter]
         for each, (low, high) in self._own(wait, counter).items():
             if high >= old and max(low, old) < count:
-                yield each, _Way(max(low, old), high)
+                yield each, _Pending(max(low, old), high)
 
-    def _relies(self, wait: int, source: int, way: _Way, count: int) -> Reason | None:
+    def _relies(self, wait: int, source: int, way: _Pending, count: int) -> Reliance | None:
         """Who relies on the completion of something that this wait lets go; None: nobody does, before it is completed
         elsewhere."""
         flight = self.flights[source]
         assert flight is not None
         counter = flight.counter
         if flight.kept:
-            return self._because(wait, counter, Reason(source, wait, "memory"))
+            return self._because(wait, counter, Reliance(source, wait, "memory"))
         for place, now in self._ways(wait, source, way, {counter: count}):
             what = self._why(place, flight, now)
             if what:
-                return self._because(wait, counter, Reason(source, place, what))
+                return self._because(wait, counter, Reliance(source, place, what))
         return None
 
-    def _because(self, wait: int, counter: str, reason: Reason) -> Reason:
+    def _because(self, wait: int, counter: str, reason: Reliance) -> Reliance:
         return self.reasons.setdefault((wait, counter), reason)
 
-    def _ways(self, wait: int, source: int, way: _Way, instead: dict[str, int]) -> Iterator[tuple[int, _Way]]:
+    def _ways(self, wait: int, source: int, way: _Pending, instead: dict[str, int]) -> Iterator[tuple[int, _Pending]]:
         """Places to which something comes that is in flight behind a wait, until something completes it."""
-        seen: dict[int, _Way] = {}
+        seen: dict[int, _Pending] = {}
         work = [(each, way) for each in self.after[wait]]
         while work:
             place, now = work.pop()
@@ -259,7 +259,7 @@ class Needs:
             if behind is not None:
                 work += [(each, behind) for each in self.after[place]]
 
-    def _passed(self, place: int, source: int, way: _Way, instead: dict[str, int]) -> _Way | None:
+    def _passed(self, place: int, source: int, way: _Pending, instead: dict[str, int]) -> _Pending | None:
         """The same behind an instruction; None if it is completed there."""
         flight, item = self.flights[source], self.body[place]
         assert flight is not None
@@ -276,9 +276,9 @@ class Needs:
         newer = self.flights[place]
         if newer is not None and self._is_behind(source, newer):
             low, high = min(low + newer.certain, FAR), min(high + 1, FAR)
-        return _Way(low, max(low, high), reading)
+        return _Pending(low, max(low, high), reading)
 
-    def _why(self, place: int, flight: Flight, way: _Way) -> str:
+    def _why(self, place: int, flight: Flight, way: _Pending) -> str:
         """Why this place relies on it; empty if it does not."""
         item = self.body[place]
         if not isinstance(item, a.AsmLine):
@@ -332,7 +332,7 @@ class Needs:
         if count > FAR:
             del self.counts[wait][counter]
         instead = {counter: count}
-        found: list[tuple[int, int, _Way]] = []
+        found: list[tuple[int, int, _Pending]] = []
         for source, way in gone:
             found += [(place, source, now) for place, now in self._ways(wait, source, way, instead)]
         if count <= FAR:

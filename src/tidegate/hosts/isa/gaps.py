@@ -42,12 +42,12 @@ class Use:
     copies: tuple[str, ...] = ()
 
 
-class Item(Protocol):
+class Anchored(Protocol):
     @property
     def at(self) -> Span: ...
 
 
-class Compiled(Protocol):
+class FinalCode(Protocol):
     """A program of final instructions. `successors` and `uses`: of each item of its body."""
 
     @property
@@ -55,7 +55,7 @@ class Compiled(Protocol):
     @property
     def explored(self) -> n.Explored: ...
     @property
-    def body(self) -> Sequence[Item]: ...
+    def body(self) -> Sequence[Anchored]: ...
     @property
     def successors(self) -> list[list[int]]: ...
     @property
@@ -65,7 +65,7 @@ class Compiled(Protocol):
 
 @dataclass(frozen=True)
 class Gaps:
-    program: Compiled
+    program: FinalCode
 
     # --- places --------------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Gaps:
         return {self.program.code.ops[each].at for each in self._reached(self.first[at])}
 
     @property
-    def body(self) -> Sequence[Item]:
+    def body(self) -> Sequence[Anchored]:
         return self.program.body
 
     @cached_property
