@@ -63,7 +63,7 @@ class Events:
 
 
 @dataclass(slots=True)
-class _Stretch:
+class _UpToEvent:
     """Instructions that end at an event, or where control goes on."""
 
     code: list[CodeLine] = field(default_factory=list)
@@ -84,21 +84,21 @@ def events_of(blocks: list[CodeBlock]) -> Events:
     return found
 
 
-def _pieces(blocks: list[CodeBlock], found: Events) -> tuple[list[_Stretch], dict[int, list[int]]]:
+def _pieces(blocks: list[CodeBlock], found: Events) -> tuple[list[_UpToEvent], dict[int, list[int]]]:
     """Blocks cut at their events; the first pieces behind each event, which may stand in copies of a block."""
-    pieces: list[_Stretch] = []
+    pieces: list[_UpToEvent] = []
     first_of: list[int] = []
     starts = {ENTRY: [0]}
     for block in blocks:
         first_of.append(len(pieces))
-        pieces.append(_Stretch())
+        pieces.append(_UpToEvent())
         for one in block.code:
             pieces[-1].code.append(one)
             if one.name.startswith(BARRIER):
                 found.names[one.line] = f"{one.name} {one.operands}".strip()
                 pieces[-1].event, pieces[-1].after = one.line, [len(pieces)]
                 starts.setdefault(one.line, []).append(len(pieces))
-                pieces.append(_Stretch())
+                pieces.append(_UpToEvent())
         pieces[-1].after = [-1 - each for each in block.after]  # blocks, until all are known
         if any(one.name == "s_endpgm" for one in block.code):
             pieces[-1].event = END
@@ -107,7 +107,7 @@ def _pieces(blocks: list[CodeBlock], found: Events) -> tuple[list[_Stretch], dic
     return pieces, starts
 
 
-def _next_events(pieces: list[_Stretch], places: list[int]) -> dict[int, Weights]:
+def _next_events(pieces: list[_UpToEvent], places: list[int]) -> dict[int, Weights]:
     """Events that come next, each with the most of each kind on the way there."""
     weights = dict.fromkeys(places, NOTHING)
     times: dict[int, int] = {}
@@ -162,7 +162,7 @@ def _most(one: Weights, other: Weights) -> Weights:
     return tuple(map(max, one, other))
 
 
-def _has_loops(pieces: list[_Stretch]) -> bool:
+def _has_loops(pieces: list[_UpToEvent]) -> bool:
     """Whether a path comes back, by taking away what nothing leads to any more."""
     comes = [0] * len(pieces)
     for piece in pieces:
@@ -186,7 +186,7 @@ _Queues = dict[str, tuple[int, ...]]
 _EMPTY: _Queues = dict.fromkeys((VECTOR, ASYNC, TENSOR), (0,) * (DEEPEST + 1))
 
 
-def _follow_copies(pieces: list[_Stretch], found: Events) -> None:
+def _follow_copies(pieces: list[_UpToEvent], found: Events) -> None:
     before: list[_Queues | None] = [_EMPTY] + [None] * (len(pieces) - 1)
     todo = [0]
     while todo:
@@ -217,7 +217,7 @@ def _step(state: _Queues, one: CodeLine) -> _Queues:
     return state
 
 
-def _look(state: _Queues, piece: _Stretch, found: Events) -> None:
+def _look(state: _Queues, piece: _UpToEvent, found: Events) -> None:
     last = max((at for at, one in enumerate(piece.code) if queue_of(one)), default=-1)
     for at, one in enumerate(piece.code):
         had = _in_flight(state)

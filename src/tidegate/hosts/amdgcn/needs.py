@@ -64,15 +64,15 @@ class Reliance:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pending:
+class _Underway:
     """Something let go by a wait, on its way: how many are behind it, and why its sources may still be read."""
 
     low: int
     high: int
     reading: int = TRANSLATES | UNREAD
 
-    def joined(self, other: _Pending) -> _Pending:
-        return _Pending(min(self.low, other.low), max(self.high, other.high), self.reading | other.reading)
+    def joined(self, other: _Underway) -> _Underway:
+        return _Underway(min(self.low, other.low), max(self.high, other.high), self.reading | other.reading)
 
 
 @dataclass
@@ -218,14 +218,14 @@ class Needs:
     def is_enough(self, wait: int, counter: str, count: int) -> bool:
         return all(self._relies(wait, each, way, count) is None for each, way in self._let_go(wait, counter, count))
 
-    def _let_go(self, wait: int, counter: str, count: int) -> Iterator[tuple[int, _Pending]]:
+    def _let_go(self, wait: int, counter: str, count: int) -> Iterator[tuple[int, _Underway]]:
         """What the wait may complete with its count, and would not with another."""
         old = self.counts[wait][counter]
         for each, (low, high) in self._own(wait, counter).items():
             if high >= old and max(low, old) < count:
-                yield each, _Pending(max(low, old), high)
+                yield each, _Underway(max(low, old), high)
 
-    def _relies(self, wait: int, source: int, way: _Pending, count: int) -> Reliance | None:
+    def _relies(self, wait: int, source: int, way: _Underway, count: int) -> Reliance | None:
         """Who relies on the completion of something that this wait lets go; None: nobody does, before it is completed
         elsewhere."""
         flight = self.flights[source]
@@ -242,9 +242,9 @@ class Needs:
     def _because(self, wait: int, counter: str, reason: Reliance) -> Reliance:
         return self.reasons.setdefault((wait, counter), reason)
 
-    def _ways(self, wait: int, source: int, way: _Pending, instead: dict[str, int]) -> Iterator[tuple[int, _Pending]]:
+    def _ways(self, wait: int, source: int, way: _Underway, instead: dict[str, int]) -> Iterator[tuple[int, _Underway]]:
         """Places to which something comes that is in flight behind a wait, until something completes it."""
-        seen: dict[int, _Pending] = {}
+        seen: dict[int, _Underway] = {}
         work = [(each, way) for each in self.after[wait]]
         while work:
             place, now = work.pop()
@@ -259,7 +259,7 @@ class Needs:
             if behind is not None:
                 work += [(each, behind) for each in self.after[place]]
 
-    def _passed(self, place: int, source: int, way: _Pending, instead: dict[str, int]) -> _Pending | None:
+    def _passed(self, place: int, source: int, way: _Underway, instead: dict[str, int]) -> _Underway | None:
         """The same behind an instruction; None if it is completed there."""
         flight, item = self.flights[source], self.body[place]
         assert flight is not None
@@ -276,9 +276,9 @@ class Needs:
         newer = self.flights[place]
         if newer is not None and self._is_behind(source, newer):
             low, high = min(low + newer.certain, FAR), min(high + 1, FAR)
-        return _Pending(low, max(low, high), reading)
+        return _Underway(low, max(low, high), reading)
 
-    def _why(self, place: int, flight: Flight, way: _Pending) -> str:
+    def _why(self, place: int, flight: Flight, way: _Underway) -> str:
         """Why this place relies on it; empty if it does not."""
         item = self.body[place]
         if not isinstance(item, a.AsmLine):
@@ -332,7 +332,7 @@ class Needs:
         if count > FAR:
             del self.counts[wait][counter]
         instead = {counter: count}
-        found: list[tuple[int, int, _Pending]] = []
+        found: list[tuple[int, int, _Underway]] = []
         for source, way in gone:
             found += [(place, source, now) for place, now in self._ways(wait, source, way, instead)]
         if count <= FAR:
