@@ -38,7 +38,7 @@ _SCALAR = re.compile(r"s_(buffer_|scratch_)?load_|s_mem(real)?time|s_sendmsg_rtn
 _FLAG = re.compile(r"s_barrier_(signal_isfirst|leave)|s_get_barrier_state")  # SCC or a register, on KM_CNT: SCC_WRITE
 _UNKNOWN = re.compile(
     r"flat_|image_|exp\b|export|lds_|s_set_gpr_idx|v_movrel|v_swaprel|s_movrel|s_swappc|s_setpc|s_call|s_rfe|s_add_pc|"
-    r"s_cbranch_[gij]|ds_gws|ds_ordered|s_(buffer_|scratch_)?(store|atomic)|s_dcache_discard|\."
+    r"s_cbranch_[gij]|ds_gws|ds_ordered|ds_bvh|s_(buffer_|scratch_)?(store|atomic)|s_dcache_discard|\."
 )
 _KNOWN = ("s_", "v_", "ds_", "tensor_", "cluster_load_async", *VECTOR)
 _REGISTER = re.compile(r"-?\|?(neg\(|abs\(|sext\()?([vsa]|ttmp)(\[|\d)")
