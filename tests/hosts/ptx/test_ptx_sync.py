@@ -539,7 +539,7 @@ def test_a_grid_that_nobody_asks_for(folder: Path, typed: Typed) -> None:
         ("check k.ptx -D N=4", "PTX is compiled already"),
         ("explain k.ptx -I include", "PTX is compiled already"),
         ("check k.sync --block 64", "`--block`, `--grid` and `--arg` are for PTX, CUDA source and assembly"),
-        ("sync k.tide --grid 4", "`--block`, `--grid` and `--arg` are for PTX and CUDA source"),
+        ("sync k.tide --grid 4", "`--block`, `--grid` and `--arg` are for PTX, CUDA source and assembly"),
     ],
 )
 def test_options_of_other_programs(folder: Path, typed: Typed, command: str, said: str) -> None:
