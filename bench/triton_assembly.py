@@ -34,9 +34,9 @@ from bench.triton_assembly_table import Row, table, wrong
 from bench.triton_figures import figures, slices
 from bench.triton_levels import Texts, barriers_of, lost_lines, standing_in, waits_of
 from bench.triton_stages import watched
-from oracles.assembly import amdgcn
 from oracles.triton_kernels import AMD, compile_to
 from oracles.triton_kernels.texts import Pair
+from tidegate.comparison import code as amdgcn
 from tidegate.triton import FallbackWarning
 
 EVERY_QUICK = 41  # of the pairs, with --quick

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.triton_figures import barriers_in
-from oracles.assembly import amdgcn
+from tidegate.comparison import code as amdgcn
 from tidegate.graph.barriers import MEETING
 from tidegate.graph.model import Sync
 from tidegate.hosts.triton.program import TritonProgram, programs_of

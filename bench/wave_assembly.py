@@ -3,7 +3,7 @@
 `python -m bench.wave_assembly [--only NAME,...] [--target T] [--counts] [--wave] [--slice K/N] [-o OUT.json]` with a
 Python that has Wave: each kernel of `wave_kernels` for each of its targets, compiled with Tidegate's barriers (or
 Wave's own, with --wave) to assembly; no GPU is needed. The steps of the trace after the barrier pass are written down
-as the assembly that they ask for, and both are followed on all paths (`oracles.assembly.amdgcn_match`):
+as the assembly that they ask for, and both are followed on all paths (`tidegate.comparison.match`):
 
     barriers    each way through the assembly meets the barriers of a way through the trace, in their order, and does
                 no more between two of them; LLVM unrolls and peels loops, so there may be several of one
@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.wave_plan import MAY_NOT_RUN, barriers_by_depth, plan_text
-from oracles.assembly.amdgcn import read_assembly
-from oracles.assembly.amdgcn_match import mismatches
-from oracles.assembly.amdgcn_paths import Events, events_of
 from oracles.wave_kernels import TARGETS, Case, assembled, cases
+from tidegate.comparison.code import read_assembly
+from tidegate.comparison.match import mismatches
+from tidegate.comparison.paths import Events, events_of
 
 SIDE_BY_SIDE = 2  # processes
 MOST_SAID = 3  # places of one kind in a cell

@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from oracles.assembly.amdgcn import BARRIER, BRANCHES, Block, Instruction, read_assembly, touches_lds, waits_of
-from oracles.assembly.amdgcn_paths import access_of, events_of
 from oracles.wave_kernels import Case, assembly_of, cases
+from tidegate.comparison.code import BARRIER, BRANCHES, CodeBlock, CodeLine, read_assembly, touches_lds, waits_of
+from tidegate.comparison.paths import access_of, events_of
 
 CLOSED = "waits of LLVM's own stand before every barrier on the way"
 Point = tuple[int, int]  # block, instruction
@@ -75,16 +75,16 @@ def find_race(text: str, race: Race) -> list[str]:
     return [*_shown(best[: first + 1], lines), *ahead, *_shown(best[last:], lines)]
 
 
-def _accesses(blocks: list[Block], kind: str) -> Iterator[Point]:
+def _accesses(blocks: list[CodeBlock], kind: str) -> Iterator[Point]:
     for number, block in enumerate(blocks):
         yield from ((number, at) for at, one in enumerate(block.code) if _is_access(one, kind))
 
 
-def _is_access(one: Instruction, kind: str) -> bool:
+def _is_access(one: CodeLine, kind: str) -> bool:
     return touches_lds(one) and access_of(one)[0] == kind
 
 
-def _past_barriers(blocks: list[Block], race: Race) -> Iterator[list[Instruction]]:
+def _past_barriers(blocks: list[CodeBlock], race: Race) -> Iterator[list[CodeLine]]:
     """Ways from accesses that are in flight at the first barrier behind them."""
     events = events_of(blocks)
     for point in _accesses(blocks, race.first):
@@ -95,11 +95,11 @@ def _past_barriers(blocks: list[Block], race: Race) -> Iterator[list[Instruction
             yield way
 
 
-def _is_meeting(one: Instruction) -> bool:
+def _is_meeting(one: CodeLine) -> bool:
     return one.name == BARRIER or one.name.startswith("s_barrier_signal")
 
 
-def _way(blocks: list[Block], start: Point, kind: str, past: int) -> list[Instruction]:
+def _way(blocks: list[CodeBlock], start: Point, kind: str, past: int) -> list[CodeLine]:
     """The shortest way from an access to one of a kind, past so many barriers and no more."""
     first = (*start, 0)
     came: dict[tuple[int, int, int], tuple[int, int, int] | None] = {first: None}
@@ -120,9 +120,9 @@ def _way(blocks: list[Block], start: Point, kind: str, past: int) -> list[Instru
 
 
 def _walked(
-    blocks: list[Block], came: dict[tuple[int, int, int], tuple[int, int, int] | None], end: tuple[int, int, int]
-) -> list[Instruction]:
-    way: list[Instruction] = []
+    blocks: list[CodeBlock], came: dict[tuple[int, int, int], tuple[int, int, int] | None], end: tuple[int, int, int]
+) -> list[CodeLine]:
+    way: list[CodeLine] = []
     here: tuple[int, int, int] | None = end
     while here is not None:
         block, at, _ = here
@@ -131,7 +131,7 @@ def _walked(
     return way[::-1]
 
 
-def _shown(way: list[Instruction], lines: list[str]) -> Iterator[str]:
+def _shown(way: list[CodeLine], lines: list[str]) -> Iterator[str]:
     """The instructions that matter, with their lines; how many others lie between."""
     others, last = 0, 0
     for one in way:

@@ -1,6 +1,6 @@
 """AMD's assembly as LLVM prints it, with the lines of its `.loc`.
 
-Needs   the text; `oracles.assembly.amdgcn` reads its blocks and knows its queues
+Needs   the text; `tidegate.comparison.code` reads its blocks and knows its queues
 Gives   a `Code` for its only kernel
 Keeps   all branches; `s_cbranch_execz` jumps over what no lane needs, so a masked load may not be issued
 Cost    linear
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from oracles.assembly import amdgcn
 from oracles.code import Block, Code, Event, NotUnderstood
+from tidegate.comparison import code as amdgcn
 
 LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 
@@ -30,7 +30,7 @@ def read_amdgcn(text: str, which: int = 0) -> Code:
     return Code(tuple(blocks))
 
 
-def _event(one: amdgcn.Instruction, line: int) -> Event | None:
+def _event(one: amdgcn.CodeLine, line: int) -> Event | None:
     text = f"{one.name} {one.operands}".strip()
     if one.name in amdgcn.CALLS:
         raise NotUnderstood(f"`{text}` is a call")

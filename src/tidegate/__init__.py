@@ -46,7 +46,9 @@ _HOMES = {
     "tidegate.graph.show": "show_graph",
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
-    "tidegate.library": "build build_graph check draw explain judge make_inputs prove run run_hostile schedule sync",
+    "tidegate.library": (
+        "against build build_graph check draw explain judge make_inputs prove run run_hostile schedule sync"
+    ),
     "tidegate.results": "Arrays CheckResult RunResult",
     "tidegate.scheduling.prefetch": "prefetch",
     "tidegate.pingpong": "schedule_kernel",

@@ -141,6 +141,7 @@ from tidegate.language.types import (
     i8 as i8,
 )
 from tidegate.library import (
+    against as against,
     build as build,
     build_graph as build_graph,
     check as check,

@@ -94,7 +94,11 @@ def load(
         return _from_ttgir(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), as_compiled)
     elif suffix in FINAL:
         if suffix not in takes:
-            those = "`check` and `show` take" if suffix in ASSEMBLY else "`check`, `explain`, `draw` and `sync` take"
+            those = (
+                "`check`, `show` and `sync` take"
+                if suffix in ASSEMBLY
+                else "`check`, `explain`, `draw` and `sync` take"
+            )
             help = f"{those} it, as in `tidegate check kernel{suffix} --block 256`"
             why = "is only checked" if suffix in ASSEMBLY else "has no operations to run or to reorder"
             _fail(file, f"{FINAL[suffix]} {why}: this command does not take it", help)

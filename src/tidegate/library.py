@@ -9,6 +9,7 @@ Cost    that of the stages; nothing is imported before it is used
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from tidegate.session import Session, pick_target
 from tidegate.targets import Target
 
 if TYPE_CHECKING:
+    from tidegate.comparison import Against
     from tidegate.explanation import Explained
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.language.ops import Kernel
@@ -81,6 +83,32 @@ def check(
     return CheckResult(opened.session.name, verdict_on(checked, more), checked, opened.sources)
 
 
+def against(
+    assembly: str | os.PathLike[str],
+    program: Program,
+    target: str | Target | None = None,
+    *,
+    constraints: Iterable[Any] | None = None,
+    subs: Mapping[Any, Any] | None = None,
+) -> Against:
+    """What a compiler has made of the barriers of a program: added, moved, dropped.
+
+    `assembly`: the path of a `.s` or `.amdgcn` file. `program`: what it was made of, for instance the path of a
+    `.ttgir`, or a trace of Wave with its barriers. Without a target it is that of the assembly.
+    """
+    from tidegate.comparison import compare_unit
+    from tidegate.files import load
+    from tidegate.hosts.amdgcn.program import target_of
+
+    amdgcn = load(os.fspath(assembly), takes=FINAL).amdgcn
+    if amdgcn is None:
+        refuse(f"`{assembly}` is not AMD assembly", "give a `.s` or `.amdgcn` file")
+    given = trace_of(program) is not None or isinstance(program, str | os.PathLike)
+    chosen = target if target is not None or not given else target_of(amdgcn).name
+    opened = open_program(program, chosen, constraints=constraints, subs=subs)
+    return compare_unit(amdgcn.text, opened.session, [each.name for each in amdgcn.kernels])
+
+
 def sync(
     program: Program,
     target: str | Target | None = None,
@@ -126,7 +154,7 @@ def sync(
     )
     options.check()
     opened = open_program(
-        program, target, as_compiled=False, takes=PTX, block=block, constraints=constraints, subs=subs
+        program, target, as_compiled=False, takes=FINAL, block=block, constraints=constraints, subs=subs
     )
     if opened.loaded is not None and opened.loaded.ptx is not None and opened.loaded.ptx.by:
         refuse("`sync` does not rewrite CUDA source", "`tg.check(..., advice=True)` names the statements to change")

@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "tidegate"
 ORDER = (
     "collecting edition disk notebook diag codes targets cost index compiled language graph footprint hazards "
     "placement waits scheduling verify assumptions simulate hints hosts guest limits files session passes "
-    "decided results lowering synchronize pingpong explanation advice report hosts.dropin hosts.triton.dropin "
+    "decided results comparison lowering synchronize pingpong explanation advice report hosts.dropin hosts.triton.dropin "
     "hosts.wave.dropin triton triton_start wave programs library seeds demo cli __main__"
 ).split()
 PACKAGE = "tidegate"

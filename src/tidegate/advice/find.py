@@ -13,13 +13,15 @@ Cost    a verification for each change that is tried: one for each barrier, a fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tidegate.advice.model import Advice, Less, Proof
-from tidegate.advice.say import say_less
+from tidegate.advice.say import say_less, say_looser
 from tidegate.advice.trials import MOST_POINTS, Trials
 from tidegate.advice.weaker import Waiting, things_of, weaker, with_count, without_thing
+from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.language.ops import SharedMemoryBarrier, SyncOp, WaitCount
 from tidegate.passes import Checked
@@ -30,6 +32,11 @@ from tidegate.placement.stores import find_stores, waits_for
 from tidegate.placement.walks import Walks
 from tidegate.session import Session
 from tidegate.simulate.judge import Limits
+from tidegate.synchronize.instructions import amdgcn_of
+
+if TYPE_CHECKING:
+    from tidegate.hosts.amdgcn.program import AmdgcnProgram
+    from tidegate.synchronize.counts import Loosening
 
 # Called with the number of pieces done and of all.
 Progress = Callable[[int, int], None]
@@ -56,6 +63,7 @@ class _Adviser:
         self.stored = find_stores(self.graph)
         self.edits: dict[int, SyncOp | None] = {}
         self.less: list[Less] = []
+        self.loosening = self.loosening_of(amdgcn_of(session))
 
     def advise(self) -> Advice:
         open_ = [each for each in self.pieces if not (_is_kept(each) or self.stores(each))]
@@ -63,16 +71,47 @@ class _Adviser:
         if len(free) * len(self.graph.points) > MOST_POINTS:  # what promises most is tried before the bound is reached
             likely = self.likely()
             free.sort(key=lambda each: not likely.issuperset(each.points))
+        if self.loosening is not None:
+            self.loosening.loosen()
         gone = self.remove(free)
         rest = [each for each in free if each not in gone]
         self.less += self.one_of(gone, rest)
         for number, piece in enumerate(rest):
             self.progress(len(free) + number, 2 * len(free))
             self.less += self.weaken(piece)
+        looser = self.loosening.loosen(self.places(gone)) if self.loosening is not None else []
         self.less += self.kept(sorted((each for each in self.pieces if _is_kept(each)), key=self.order))
         self.less.sort(key=lambda each: each.piece.points)
-        findings = [say_less(each, self.graph) for each in self.less]
-        return Advice(findings, self.less, self.trials.count, self.trials.left_out, len(open_) - len(free))
+        findings = [*(say_less(each, self.graph) for each in self.less), *map(say_looser, looser)]
+        held = [each for each in open_ if self.is_held(each) and not (self.loosening and each.kind in WAITS)]
+        return Advice(findings, self.less, self.trials.count, self.trials.left_out, len(held), self.why_not_waits())
+
+    # --- waits of assembly ---
+
+    def loosening_of(self, assembly: AmdgcnProgram | None) -> Loosening | None:
+        if assembly is None:
+            return None
+        from tidegate.synchronize.counts import Loosening
+
+        return Loosening(assembly, self.graph, self.is_proved_with)
+
+    def may_go(self, pieces: Iterable[Piece]) -> bool:
+        """Whether registers and global memory, of which no graph says anything, allow that all these go."""
+        gone = self.places(pieces)
+        return self.loosening is None or (self.loosening.program.keeps_order(gone) and self.loosening.fits(gone))
+
+    def places(self, pieces: Iterable[Piece]) -> frozenset[Span]:
+        return frozenset(self.graph.points[point].at for piece in pieces for point in piece.points)
+
+    def is_proved_with(self, edits: Mapping[int, SyncOp | None]) -> bool:
+        proof = self.trials.ask({**self.edits, **edits})
+        found = proof is not None and proof.by == "verifier"
+        if found:
+            self.edits |= edits
+        return found
+
+    def why_not_waits(self) -> str:
+        return self.loosening.needs.why_not if self.loosening is not None else ""
 
     def is_held(self, piece: Piece) -> bool:
         """Whether it may order what no graph says: accesses to global memory, of final instructions."""
@@ -102,6 +141,8 @@ class _Adviser:
         found: dict[Piece, Proof] = {}
         for number, piece in enumerate(pieces):
             self.progress(number, 2 * len(pieces))
+            if not self.may_go((*found, piece)):
+                continue
             if (proof := self.trials.without(piece, given=self.edits)) is not None:
                 found[piece] = proof
                 self.edits |= dict.fromkeys(piece.points)

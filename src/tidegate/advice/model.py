@@ -45,6 +45,7 @@ class Advice:
     trials: int = 0
     left_out: int = 0  # changed programs that a bound kept from being tried
     held: int = 0  # barriers and waits that may order global memory
+    waits: str = ""  # why nothing is said of the waits of assembly
     why_not: str = ""
 
     @property
@@ -52,9 +53,10 @@ class Advice:
         """What was tried, in a line."""
         if self.why_not:
             return f"advice: none, {self.why_not}"
-        found = len(self.less)
+        found = len(self.findings)
         tried = f"tried {self.trials} modified program{'s' * (self.trials != 1)}"
         found_text = f"{found} piece{'s' * (found != 1)}" if found else "no barrier or wait can be reduced"
         skipped = f", skipped {self.left_out}" if self.left_out else ""
         held = f"; {self.held} may order global memory and {'were' if self.held != 1 else 'was'} not tried"
-        return f"advice: {found_text}; {tried}{skipped}{held if self.held else ''}"
+        waits = f"; waits stay as they are: {self.waits}" if self.waits else ""
+        return f"advice: {found_text}; {tried}{skipped}{held if self.held else ''}{waits}"

@@ -7,6 +7,8 @@ Keeps   the text depends on the advice alone
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidegate.advice.model import Less
 from tidegate.diag import Finding, Label
 from tidegate.explanation.changes import show_sync
@@ -14,6 +16,9 @@ from tidegate.graph import model as g
 from tidegate.language.show import show_op
 from tidegate.placement.groups import OBJECT, STAGGER, how_often
 from tidegate.placement.pieces import Piece
+
+if TYPE_CHECKING:
+    from tidegate.synchronize.counts import Looser
 
 PROVED, SHOWN = "proved {}: {}", "no error in simulation {}: {}"
 
@@ -44,6 +49,30 @@ def say_less(less: Less, graph: g.SyncGraph) -> Finding:
             ("along", tuple(point for each in less.along for point in each.points)),
         ),
     )
+
+
+def say_looser(looser: Looser) -> Finding:
+    """A wait of assembly: what of it is enough for registers, global memory and shared memory."""
+    from tidegate.hosts.amdgcn.needs import GONE
+
+    enough = [
+        f"`{name}({most})` is enough instead of `{name}({old})`" for name, old, most in looser.parts if most < GONE
+    ]
+    none = [f"`{name}({old})` is not needed" for name, old, most in looser.parts if most >= GONE]
+    notes = ["no register, no access to global memory and no proof about shared memory needs more"]
+    notes += [f"one more would be too many: {each}" for each in dict.fromkeys(looser.next_)]
+    witness = (
+        ("instead", looser.text or None),
+        (
+            "counts",
+            tuple((name, (("is", old), ("enough", most if most < GONE else None))) for name, old, most in looser.parts),
+        ),
+    )
+    if not looser.text:
+        return Finding("TG406", "this wait is redundant", (Label(looser.at),), tuple(notes[:1]), "remove it", witness)
+    label = Label(looser.at, "; ".join((*enough, *none)))
+    help_ = f"write `{looser.text}`"
+    return Finding("TG405", "this wait waits for more than needed", (label,), tuple(notes), help_, witness)
 
 
 def _once(labels: list[Label]) -> tuple[Label, ...]:

@@ -36,6 +36,7 @@ from tidegate.diag import visible
 if TYPE_CHECKING:
     from tidegate.advice import Advice
     from tidegate.cli.sarif import Reported
+    from tidegate.comparison import Against
     from tidegate.diag import Finding, Sources
     from tidegate.passes import Checked, Show
     from tidegate.session import Session
@@ -70,6 +71,14 @@ def check_command(
             help="For programs without findings, report which barriers and waits could be weaker or removed.",
         ),
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLAN",
+            help="AMD assembly: the `.ttgir` or `.tide` that it was made of; report which barriers the compiler has "
+            "added, moved and dropped. Or the assembly, if FILE is the program.",
+        ),
+    ] = None,
     max_findings: MaxFindings = MOST_FINDINGS,
     block: BlockOption = None,
     grid: GridOption = None,
@@ -116,6 +125,8 @@ def check_command(
         keep_ptx=keep_ptx,
         assembly=True,
     )
+    if against is not None and len(files) != 1:
+        stop("`--against` compares one file with another", "give one file, and the other behind `--against`")
     checks = [_Check(file, len(files) > 1, launch, keep_ptx) for file in files]
     refused: Sequence[Finding] = ()
     try:
@@ -130,6 +141,8 @@ def check_command(
                 each.run(target, print_after, stop_after, print_stage if as_text else None, limits)
                 if advice:
                     each.advise(limits, quiet=not as_text)
+                if against is not None:
+                    each.compare(against, target)
                 if as_text:
                     shown = [finding for found in each.groups(max_findings) for finding in found.shown]
                     print_findings(shown, each.sources or Sources(), err=each.sources is None)
@@ -139,7 +152,7 @@ def check_command(
         if not as_sarif:
             raise
         refused = bad.findings
-    status = max(status_of([*each.findings, *refused]) for each in checks)
+    status = max(max(status_of([*each.findings, *refused]), each.is_weaker) for each in checks)
     if as_json:
         _say_json(checks, max_findings)
     if as_sarif:
@@ -175,6 +188,7 @@ def _facts(checks: list[_Check]) -> dict[str, object]:
         "decided": _decided(checks),
         "verified": [fact for each in checks for fact in each.verified()],
         "judged": [fact for each in checks for fact in each.judged()],
+        **({"against": found} if (found := [fact for each in checks for fact in each.compared()]) else {}),
         **({"advice": facts} if (facts := [fact for each in checks for fact in each.advised()]) else {}),
     }
 
@@ -196,6 +210,8 @@ class _Check:
         self.units: list[Session] = []
         self.results: list[Checked] = []
         self.advice: list[Advice] = []  # of each program, if it was asked for
+        self.text = ""
+        self.against: dict[str, Against] = {}  # by the names of programs
         self.sources: Sources | None = None
         self.shown: str | None = None  # the stage that was printed
 
@@ -239,6 +255,7 @@ class _Check:
                     )
                 )
             self.units.append(unit)
+        self.text = loaded.sources.texts.get(loaded.file, "")
 
     def advise(self, limits: Limits, *, quiet: bool) -> None:
         from tidegate.advice import Advice, advise
@@ -253,6 +270,34 @@ class _Check:
             if unit.origin is not None:
                 found = replace(found, findings=[*map(unit.origin.with_sources, found.findings)])
             self.advice.append(found)
+
+    def compare(self, other: str, target: str | None) -> None:
+        """The other file is what this one was made of; or this one is what the other was made of."""
+        from tidegate.comparison import compare_unit
+        from tidegate.files import ASSEMBLY
+        from tidegate.session import sessions_of
+
+        files = [self.file, other]
+        found = [Path(each.partition("::")[0]).suffix.lower() in ASSEMBLY for each in files]
+        if found.count(True) != 1:
+            stop("`--against` compares assembly with what it was made of", "give a `.s` and, for instance, a `.ttgir`")
+        if self.bad:
+            return
+        loaded = self.launch.load(other)
+        if loaded.amdgcn is not None:
+            text, names, units = loaded.amdgcn.text, [each.name for each in loaded.amdgcn.kernels], self.units
+        else:
+            text, names = self.text, [each.name for each in self.units]
+            units = sessions_of(loaded, target or self.units[0].target.name)
+        self.against = {unit.name: compare_unit(text, unit, names) for unit in units}
+
+    @property
+    def is_weaker(self) -> bool:
+        return any(each.is_weaker for each in self.against.values())
+
+    def compared(self) -> list[dict[str, object]]:
+        """What became of the barriers, program by program, for the JSON document."""
+        return [{"program": name, "file": self.file, **each.to_json()} for name, each in self.against.items()]
 
     def groups(self, most: int) -> list[Grouped]:
         """What is shown of the file, and then of each program: findings of one cause as one, no more than `most`."""
@@ -291,6 +336,11 @@ class _Check:
                 which = visible(self.file if len(self.units) == 1 else f"{self.file}::{unit.name}")
                 lines += _sync_hint(unit, which)
             lines += [f"  {each.said}" for each in self.advice[number : number + 1]]
+        for name, found in self.against.items():
+            lines.append(f"@{visible(name)} against its assembly: {found.said}")
+            lines += [f"  {each}" for each in found.differences[: most or None]]
+            left_out = len(found.differences) - most
+            lines += [f"  and {left_out} more"] if most and left_out > 0 else []
         return lines
 
     def verified(self) -> list[dict[str, object]]:
@@ -309,7 +359,7 @@ class _Check:
             {
                 "program": name,
                 "file": self.file,
-                "pieces": len(advice.less),
+                "pieces": len(advice.findings),
                 "tried": advice.trials,
                 "left_out": advice.left_out,
                 "held": advice.held,

@@ -125,7 +125,8 @@ def sync_command(
 
     Examples: `tidegate sync gemm.tide -o gemm.tide`, `tidegate sync gemm.py::gemm --target gfx1201 > gemm.tide`,
     `tidegate sync gemm.tide --diff`, `tidegate sync gemm.tide --strategy optimal --time-limit 60`,
-    `tidegate sync gemm.tide --print-after plan --stop-after plan`, `tidegate sync kernel.ptx --block 256 -o out.ptx`
+    `tidegate sync gemm.tide --print-after plan --stop-after plan`, `tidegate sync kernel.ptx --block 256 -o out.ptx`,
+    `tidegate sync kernel.s -o out.s`
     """
     from tidegate.passes import check_stage
     from tidegate.synchronize import SYNC, SyncOptions
@@ -153,7 +154,7 @@ def sync_command(
     options.check()
     if diff and (output is not None or as_json):
         stop("`--diff` replaces the printed program or document", "drop `--diff`, or `--output` and `--json`")
-    launch = launch_of([file], target, block=block, grid=grid, arg=arg)
+    launch = launch_of([file], target, block=block, grid=grid, arg=arg, assembly=True)
     work = _SyncedFile(file, launch, output, as_json, options, print_after, stop_after, diff, max_findings)
     work.run(target)
     raise typer.Exit(work.status())
@@ -217,7 +218,7 @@ class _SyncedFile:
 
     def check(self, loaded: Loaded) -> None:
         """Final instructions are edited where they stand: nothing is placed, nor are waits merged or named."""
-        if loaded.ptx is None:
+        if loaded.ptx is None and loaded.amdgcn is None:
             return
         given = self.options
         from tidegate.synchronize import SyncOptions
@@ -229,7 +230,8 @@ class _SyncedFile:
             judge=given.judge,
         )
         if given != default:
-            said = "PTX is synchronized in place: options of placement have no effect"
+            which = "PTX" if loaded.amdgcn is None else "assembly"
+            said = f"{which} is synchronized in place: options of placement have no effect"
             stop(said, "give only `--diff`, `--bisect`, `--no-judge`, `--print-after` or `--stop-after`")
 
     def show(self, stage: str, text: str) -> None:
@@ -325,13 +327,20 @@ def _check_kind(file: str) -> None:
 
 def _check_output(output: Path | None, loaded: Loaded) -> None:
     """What is written must be readable under its name."""
+    from tidegate.files import ASSEMBLY
+
     if output is None:
         return
     suffix = output.suffix.lower()
     wanted = ".sync" if loaded.graph is not None else ".ptx" if loaded.ptx is not None else ".tide"
+    if loaded.amdgcn is not None:
+        wanted = suffix if suffix in ASSEMBLY else ".s"
     if loaded.ttgir is not None:
         wanted = suffix if suffix == ".mlir" else ".ttgir"
     if os.path.isdir(output):
         stop(f"`{output}` cannot be written: is a directory")
-    if suffix != wanted and suffix in (".py", ".tide", ".sync", ".ttgir", ".mlir", ".ptx", ".cu", ".cuh"):
+    if suffix != wanted and suffix in (
+        *(".py", ".tide", ".sync", ".ttgir", ".mlir", ".ptx", ".cu", ".cuh"),
+        *ASSEMBLY,
+    ):
         stop(f"`{output}` would hold `{wanted}` text", f"name a `{wanted}` file")

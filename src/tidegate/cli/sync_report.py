@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidegate.graph.model import SyncGraph
     from tidegate.graph.plan import Edit
     from tidegate.hazards.model import Hazard
-    from tidegate.hosts.ptx.write import TextEdit
+    from tidegate.hosts.isa.edits import TextEdit
     from tidegate.synchronize import Synchronized
 
 MOST_LINES = 5
@@ -35,9 +35,9 @@ def report(result: Synchronized, most: int = MOST_FINDINGS, *, printed: str | No
 
 
 def _strategy(result: Synchronized) -> str:
-    from tidegate.synchronize.instructions import ptx_of
+    from tidegate.synchronize.instructions import final_of
 
-    if ptx_of(result.unit) is not None:
+    if final_of(result.unit) is not None:
         return "in place"
     return result.placed.strategy if result.placed is not None else "forced"
 

@@ -14,7 +14,7 @@ Cost    an exploration and a proof for each barrier that is put in; a proof for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from tidegate.diag import Span
 from tidegate.graph import model as g
 from tidegate.graph.plan import Change, Delete, Edit, Plan
-from tidegate.language.ops import CommitGroup, WaitCount
+from tidegate.language.ops import CommitGroup, SyncOp, WaitCount
 from tidegate.placement.pieces import Piece, find_pieces, removal_order
 from tidegate.session import Session
 from tidegate.verify.model import Suspect, Verification
@@ -30,16 +30,18 @@ from tidegate.verify.prover import Prover
 from tidegate.verify.threads import S, T
 
 if TYPE_CHECKING:
-    from tidegate.hosts.ptx.gaps import Gaps
+    from tidegate.hosts.amdgcn.program import AmdgcnProgram
+    from tidegate.hosts.isa.edits import TextEdit
+    from tidegate.hosts.isa.gaps import Gaps
     from tidegate.hosts.ptx.program import PtxProgram
-    from tidegate.hosts.ptx.write import TextEdit
+    from tidegate.synchronize.counts import Loosening
+
+    Final = AmdgcnProgram | PtxProgram
 
 MOST_INSERTED = 32
 MOST_TRIALS, MOST_POINTS = 400, 100_000  # of programs without some barrier, and points of all of them
 MOST_GROUPS = 64  # in flight, that are told apart
 
-BARRIER, LANES = "bar.sync 0;", "bar.warp.sync -1;"
-WAITS = ("cp.async.wait_group 0;", "cp.async.wait_all;")
 NOWHERE_TOGETHER = "there is no place between them to which all threads of the block come together"
 NOT_ENOUGH = "no barrier between them orders them"
 AT_ONCE = "one instruction touches the bytes in two threads at once"
@@ -49,14 +51,18 @@ AT_ONCE = "one instruction touches the bytes in two threads at once"
 class Rewritten:
     """`edits` of the text that was given; `refused`: pairs of places that race, and why nothing is put in there."""
 
-    program: PtxProgram
+    program: Final
     edits: tuple[TextEdit, ...] = ()
     refused: Mapping[frozenset[Span], str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def ptx_of(unit: Session) -> PtxProgram | None:
+def final_of(unit: Session) -> Final | None:
     """The program of final instructions that a session is about."""
+    return ptx_of(unit) or amdgcn_of(unit)
+
+
+def ptx_of(unit: Session) -> PtxProgram | None:
     if unit.origin is None:
         return None
     from tidegate.hosts.ptx.program import PtxProgram
@@ -64,14 +70,22 @@ def ptx_of(unit: Session) -> PtxProgram | None:
     return unit.origin if isinstance(unit.origin, PtxProgram) else None
 
 
-def session_of(program: PtxProgram) -> Session:
+def amdgcn_of(unit: Session) -> AmdgcnProgram | None:
+    if unit.origin is None:
+        return None
+    from tidegate.hosts.amdgcn.program import AmdgcnProgram
+
+    return unit.origin if isinstance(unit.origin, AmdgcnProgram) else None
+
+
+def session_of(program: Final) -> Session:
     return Session(program.name, program.target, None, program.graph, program, program.retargeted)
 
 
-def rewrite(unit: Session, program: PtxProgram, most: int | None = None) -> Rewritten:
+def rewrite(unit: Session, program: Final, most: int | None = None) -> Rewritten:
     """`most`: only the first edits are carried out."""
-    if program.ptx.by:
-        return Rewritten(program, notes=("CUDA source is not rewritten",))
+    if program.why_left:
+        return Rewritten(program, notes=(program.why_left,))
     if program.unmodelled:
         return Rewritten(program, notes=(f"left as it is: {program.unmodelled[0]}",))
     inserted = _Inserter(program, _Inserting(program, unit.verification)).run()
@@ -93,18 +107,31 @@ def _refusal(ends: frozenset[Span], why: str) -> str:
     return f"no barrier is inserted{between}: {why}"
 
 
-def _said(program: PtxProgram, edits: Sequence[TextEdit]) -> tuple[str, ...]:
-    inserted = [each for each in edits if each.what == "insert" and each.text in (BARRIER, LANES)]
+def _said(program: Final, edits: Sequence[TextEdit]) -> tuple[str, ...]:
+    inserted = [
+        each
+        for each in edits
+        if each.what == "insert" and each.text in (program.spelled.barrier[0], *program.spelled.lanes)
+    ]
     notes = []
     if inserted:
         places = dict.fromkeys(filter(None, (program.beside(each.at) for each in inserted)))
         where = f"in the source it belongs before {', '.join(places)}" if places else "no `.loc` says where it belongs"
         notes.append(f"compiled without a barrier, loads may have been dropped or moved that it calls for; {where}")
-    held = len({point.at for point in program.graph.points if point.at in program.held})
+    asked = (
+        program.graph.points
+        if not program.spelled.waits
+        else [each for each in program.graph.points if not _waits(each)]
+    )
+    held = len({point.at for point in asked if point.at in program.held})
     if held:
         some = f"{held} barrier{'s' * (held != 1)} or wait{'s' * (held != 1)}"
         notes.append(f"{some} may order accesses to global memory and stay")
     return tuple(notes)
+
+
+def _waits(point: g.Point) -> bool:
+    return isinstance(point.action, g.Sync) and isinstance(point.action.op, WaitCount)
 
 
 # --- what is missing ----------------------------------------------------------------------------------------------
@@ -114,13 +141,13 @@ def _said(program: PtxProgram, edits: Sequence[TextEdit]) -> tuple[str, ...]:
 class _Inserting:
     """The program with what was put in so far, and what the verifier says of it."""
 
-    program: PtxProgram
+    program: Final
     verification: Verification
     edits: tuple[TextEdit, ...] = ()
 
 
 class _Inserter:
-    def __init__(self, given: PtxProgram, start: _Inserting) -> None:
+    def __init__(self, given: Final, start: _Inserting) -> None:
         self.given, self.now = given, start
 
     def run(self) -> Rewritten:
@@ -151,7 +178,7 @@ class _Inserter:
 
     def order(self, suspect: Suspect) -> _Inserting | str:
         """With a barrier, or a wait, that orders it; or why there is none."""
-        from tidegate.hosts.ptx.gaps import Gaps
+        from tidegate.hosts.isa.gaps import Gaps
 
         program = self.now.program
         gaps = Gaps(program)
@@ -160,16 +187,18 @@ class _Inserter:
         why = ""
         for place, forms in self.ways(suspect, gaps, x, y):
             both = _writes(x.action) and _writes(y.action)
-            unsafe = gaps.why_unsafe(place, x.at, y.at, both_write=both)
-            if unsafe:
-                why = why or unsafe
-                continue
             for texts in forms:
-                step = self.tried(suspect, place, texts)
+                unsafe = "" if self.is_wait(texts) else gaps.why_unsafe(place, x.at, y.at, both_write=both)
+                step = unsafe or self.tried(suspect, place, texts)
                 if isinstance(step, _Inserting):
                     return step
                 why = why or step
         return why or NOWHERE_TOGETHER
+
+    def is_wait(self, texts: tuple[str, ...]) -> bool:
+        """Whether nothing is put in but waits: they only delay, and a compiler keeps what it has loaded."""
+        spelled = self.now.program.spelled
+        return not {*spelled.barrier, *spelled.lanes}.intersection(texts)
 
     def ways(
         self, suspect: Suspect, gaps: Gaps, x: g.Point, y: g.Point
@@ -177,17 +206,22 @@ class _Inserter:
         first = suspect.point.value(S)
         own = first is not None and first == suspect.point.value(T)
         copies = isinstance(x.action, g.Access) and x.action.is_async
+        spelled = self.now.program.spelled
+        waits = spelled.copies if copies else spelled.waits
         if own:
-            yield y.at, [(each,) for each in WAITS] if copies else []
+            yield y.at, list(waits) if copies else []
             return
-        forms = [(BARRIER,), *((each, BARRIER) for each in WAITS if copies)]
+        if spelled.waits:
+            for place in gaps.meetings(x.at, y.at):
+                yield place, list(waits)
+        forms = [spelled.barrier, *((*each, *spelled.barrier) for each in waits)]
         for place in gaps.places(x.at, y.at):
             yield place, forms
-        if suspect.within_a_wave:
-            yield y.at, [(LANES,), *((each, LANES) for each in WAITS if copies)]
+        if suspect.within_a_wave and spelled.lanes:
+            yield y.at, [spelled.lanes, *((*each, *spelled.lanes) for each in waits)]
 
     def tried(self, suspect: Suspect, place: Span, texts: tuple[str, ...]) -> _Inserting | str:
-        from tidegate.hosts.ptx.write import TextEdit
+        from tidegate.hosts.isa.edits import TextEdit
 
         at = align(self.given, self.now.program, self.now.edits)[place]
         assert isinstance(at, Span)
@@ -209,17 +243,34 @@ def _writes(action: g.Action) -> bool:
 # --- what nobody needs --------------------------------------------------------------------------------------------
 
 
-def _less(less: _Reducer, program: PtxProgram) -> Iterator[TextEdit]:
+def _less(less: _Reducer, program: Final) -> Iterator[TextEdit]:
     """Barriers that go, and counts that grow, of a program that is proved."""
-    from tidegate.hosts.ptx.write import TextEdit, own_text, with_count
+    from tidegate.hosts.isa.edits import TextEdit
 
-    text, graph = program.ptx.text, program.graph
+    less.begin()
+    gone: list[Span] = []
     for piece in less.gone():
-        at = graph.points[piece.points[0]].at
-        yield TextEdit("delete", at, own_text(text, at), "proved without it")
+        for at in dict.fromkeys(less.graph.points[point].at for point in piece.points):
+            gone.append(at)
+            yield TextEdit("delete", at, program.own_text(at), "proved without it")
+    if less.loosening is None:
+        yield from _looser_groups(less, program)
+        return
+    for each in less.loosening.loosen(frozenset(gone)):
+        if each.text:
+            yield TextEdit("change", each.at, each.text, "enough for registers and for memory")
+        else:
+            yield TextEdit("delete", each.at, each.own, "neither registers nor memory need it")
+
+
+def _looser_groups(less: _Reducer, program: Final) -> Iterator[TextEdit]:
+    """Waits for groups of copies."""
+    from tidegate.hosts.isa.edits import TextEdit
+    from tidegate.hosts.ptx.write import with_count
+
     for piece, count in less.loosened():
-        at = graph.points[piece.points[0]].at
-        new = with_count(text, at, count)
+        at = less.graph.points[piece.points[0]].at
+        new = with_count(program.text, at, count)
         if new is not None:
             yield TextEdit("change", at, new, "proved with this count")
 
@@ -227,13 +278,24 @@ def _less(less: _Reducer, program: PtxProgram) -> Iterator[TextEdit]:
 class _Reducer:
     """`own`: what was put in, and may go again."""
 
-    def __init__(self, unit: Session, program: PtxProgram, own: frozenset[Span]) -> None:
+    def __init__(self, unit: Session, program: Final, own: frozenset[Span]) -> None:
         self.own = own
         self.graph, self.target, self.program = unit.graph, unit.target, program
         self.prover = Prover(unit.graph, unit.target, unit.ground)
         self.pieces = sorted(find_pieces(unit.graph), key=lambda each: removal_order(each, unit.graph))
         self.plan = Plan()
         self.trials = 0
+        self.loosening: Loosening | None = None
+
+    def begin(self) -> None:
+        """Counts of assembly first: a barrier that goes because some wait drains everything keeps that wait."""
+        from tidegate.hosts.amdgcn.program import AmdgcnProgram
+
+        if isinstance(self.program, AmdgcnProgram):
+            from tidegate.synchronize.counts import Loosening
+
+            self.loosening = Loosening(self.program, self.graph, self.keeps)
+            self.loosening.loosen()
 
     def is_possible(self, edits: Sequence[Edit]) -> bool:
         return self.program.possible(Plan(tuple(edits))).edits == tuple(edits)
@@ -259,9 +321,31 @@ class _Reducer:
         """What was put in goes first: what stands there is left alone if it can be."""
         for piece in sorted(self.pieces, key=lambda each: not self.is_own(each)):
             edits = [Delete(point) for point in piece.points]
-            if (self.is_own(piece) or self.is_possible(edits)) and self.is_proved(edits):
+            if (self.is_own(piece) or self.is_possible(edits)) and self.keeps_order(edits) and self.is_proved(edits):
                 self.plan = Plan((*self.plan.edits, *edits))
                 yield piece
+
+    def keeps_order(self, edits: Sequence[Delete]) -> bool:
+        """Of global memory, of which no graph knows, with all that is gone already."""
+        gone = [each.point for each in (*self.plan.edits, *edits) if isinstance(each, Delete)]
+        places = frozenset(at for each in gone if (at := self.graph.points[each].at) not in self.waits)
+        return self.program.keeps_order(places, self.own) and (self.loosening is None or self.loosening.fits(places))
+
+    @property
+    def waits(self) -> Set[Span]:
+        return self.loosening.ops.keys() if self.loosening is not None else frozenset()
+
+    def keeps(self, changed: Mapping[int, SyncOp | None]) -> bool:
+        """Whether it is proved with these operations, too, which then stay."""
+        edits = tuple(
+            each for each in self.plan.edits if not isinstance(each, Change | Delete) or each.point not in changed
+        )
+        more = tuple(Delete(point) if op is None else Change(point, op) for point, op in changed.items())
+        self.trials += 1
+        if self.is_spent or not self.prover.is_ordered(Plan((*edits, *more))):
+            return False
+        self.plan = Plan((*edits, *more))
+        return True
 
     def loosened(self) -> Iterator[tuple[Piece, int]]:
         """The first wait first: what it leaves in flight is left to those behind it."""
@@ -328,21 +412,21 @@ def in_flight(graph: g.SyncGraph) -> list[int]:
 # --- both together ------------------------------------------------------------------------------------------------
 
 
-def align(given: PtxProgram, made: PtxProgram, edits: Sequence[TextEdit]) -> dict[Span, Span | int]:
+def align(given: Final, made: Final, edits: Sequence[TextEdit]) -> dict[Span, Span | int]:
     """For each place of a text in which something was put in the one in the text before; or the number of the edit."""
     before: dict[Span, list[int]] = {}
     for number, each in enumerate(edits):
         before.setdefault(each.at, []).append(number)
     found: dict[Span, Span | int] = {}
-    rest = iter(made.function.body)
-    for item in given.function.body:
+    rest = iter(made.body)
+    for item in given.body:
         for number in before.get(item.at, ()):
             found[next(rest).at] = number
         found[next(rest).at] = item.at
     return found
 
 
-def _composed(given: PtxProgram, inserted: Rewritten, less: Sequence[TextEdit]) -> list[TextEdit]:
+def _composed(given: Final, inserted: Rewritten, less: Sequence[TextEdit]) -> list[TextEdit]:
     """All edits as ones of the text that was given: what was put in and is not needed is not put in."""
     known = align(given, inserted.program, inserted.edits)
     edits: dict[int, TextEdit] = dict(enumerate(inserted.edits))

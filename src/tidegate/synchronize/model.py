@@ -23,7 +23,7 @@ from tidegate.session import Session
 from tidegate.simulate.judge import Judgement
 
 if TYPE_CHECKING:
-    from tidegate.hosts.ptx.write import TextEdit
+    from tidegate.hosts.isa.edits import TextEdit
 
 # Atomics that leave the same in any order: left as they are, or ordered like other accesses.
 ATOMICS = ("commute", "order")

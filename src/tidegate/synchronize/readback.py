@@ -18,10 +18,11 @@ from tidegate.diag import BadInput, Span
 from tidegate.files import Loaded, load_text
 from tidegate.language.ops import Kernel, walk_ops
 from tidegate.session import Session
-from tidegate.synchronize.instructions import ptx_of, session_of
+from tidegate.synchronize.instructions import amdgcn_of, ptx_of, session_of
 from tidegate.synchronize.model import Synchronized
 
 if TYPE_CHECKING:
+    from tidegate.hosts.amdgcn.program import Amdgcn
     from tidegate.hosts.ptx.program import Ptx
 
 
@@ -41,6 +42,8 @@ def read_back(results: Sequence[Synchronized], text: str, file: str, *, keep_pla
     """The programs of a text that was written. `keep_places`: those of the given file, where the program is equal."""
     if (program := ptx_of(results[0].unit)) is not None:
         return _read_ptx(results, program.ptx, text, file)
+    if (assembly := amdgcn_of(results[0].unit)) is not None:
+        return _read_amdgcn(results, assembly.amdgcn, text, file)
     try:
         loaded = load_text(text, file, as_compiled=False, kind=_kind(results[0].unit))
     except BadInput as bad:
@@ -121,6 +124,24 @@ def _read_ptx(results: Sequence[Synchronized], given: Ptx, text: str, file: str)
         difference = find_difference(given.module, module)
         ptx = replace(given, file=file, text=text, module=module)
         programs = {each.name: each for each in programs_of(ptx, results[0].unit.target.name)}
+    except BadInput as bad:
+        return [Written(each.unit, doubt=_words(bad)) for each in results]
+    if difference:
+        return [Written(each.unit, doubt=f"{_other(True)}: {difference}") for each in results]
+    return [Written(session_of(programs[each.unit.name])) for each in results]
+
+
+def _read_amdgcn(results: Sequence[Synchronized], given: Amdgcn, text: str, file: str) -> list[Written]:
+    """The same launch of the kernels that the new text holds, which has to differ in synchronization alone."""
+    from tidegate.hosts.amdgcn.parse import parse_amdgcn
+    from tidegate.hosts.amdgcn.program import programs_of
+    from tidegate.hosts.amdgcn.write import find_difference
+
+    try:
+        assembly = parse_amdgcn(text, file)
+        difference = find_difference(given.assembly, assembly)
+        amdgcn = replace(given, file=file, text=text, assembly=assembly)
+        programs = {each.name: each for each in programs_of(amdgcn, results[0].unit.target.name)}
     except BadInput as bad:
         return [Written(each.unit, doubt=_words(bad)) for each in results]
     if difference:

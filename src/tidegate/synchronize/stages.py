@@ -54,7 +54,7 @@ from tidegate.synchronize.finish import (
     without_inserts,
 )
 from tidegate.synchronize.forced import force
-from tidegate.synchronize.instructions import ptx_of, rewrite, session_of
+from tidegate.synchronize.instructions import final_of, rewrite, session_of
 from tidegate.synchronize.judging import BarrierJudge
 from tidegate.synchronize.model import AS_WRITTEN, Synchronized, SyncOptions
 from tidegate.synchronize.readback import Written, read_back
@@ -65,7 +65,7 @@ from tidegate.targets import Target, default_target, known_targets
 from tidegate.verify.prover import Prover
 
 if TYPE_CHECKING:
-    from tidegate.hosts.ptx.program import PtxProgram
+    from tidegate.synchronize.instructions import Final
 
 EXACT = "optimal"
 Pairs = frozenset[tuple[int, int]]  # of points
@@ -140,7 +140,7 @@ def propose(
         result.why_not = "the target does not have what the program uses"
         return result
     result.graph = unit.graph
-    program = ptx_of(unit)
+    program = final_of(unit)
     if program is not None:
         result.hazards = no_hazards(unit.flow, unit.target, unit.footprints)
         return _in_place(result, program, print_after, stop_after, show)
@@ -155,7 +155,7 @@ def propose(
 
 
 def _in_place(
-    result: Synchronized, program: PtxProgram, print_after: str | None, stop_after: str | None, show: Show
+    result: Synchronized, program: Final, print_after: str | None, stop_after: str | None, show: Show
 ) -> Synchronized:
     """Final instructions: their edits take the place of a plan."""
     found = rewrite(result.unit, program, result.options.bisect)

@@ -25,7 +25,7 @@ from tidegate.language.ops import Kernel, Module, NewBarrier, Signal, Wait
 from tidegate.language.parse import parse
 from tidegate.language.show import show
 from tidegate.synchronize.by_path import BY_PATH
-from tidegate.synchronize.instructions import ptx_of
+from tidegate.synchronize.instructions import final_of
 from tidegate.synchronize.model import Synchronized
 
 PREPARES = "performs accesses that a later barrier orders"
@@ -34,10 +34,8 @@ TAKES_BACK = "for the last signal of the loop"  # of a wait behind a loop that o
 
 def write_programs(results: Sequence[Synchronized], text: str = "", file: str = "<text>") -> str:
     """The programs after. With the text of their file, all of that, in which other kernels stay as they are."""
-    if (program := ptx_of(results[0].unit)) is not None:
-        from tidegate.hosts.ptx.write import write_ptx
-
-        return write_ptx(program.ptx.text, [edit for each in results for edit in each.edits])
+    if (program := final_of(results[0].unit)) is not None:
+        return program.written([edit for each in results for edit in each.edits])
     if results[0].unit.origin is not None:
         return _write_ttgir(results)
     if results[0].unit.kernel is None:

@@ -15,8 +15,9 @@ from oracles.ptx_more import MoreMaker
 from oracles.ptx_threads import Maker
 from tests.cli.test_robust import Typed, assert_refused, folder, typed
 from tests.hosts.ptx.test_ptx_random import SHAPES, wrong_with
+from tidegate.hosts.isa.edits import TextEdit
 from tidegate.hosts.ptx.parse import parse_ptx
-from tidegate.hosts.ptx.write import TextEdit, find_difference, write_ptx
+from tidegate.hosts.ptx.write import find_difference, write_ptx
 from tidegate.session import Session
 from tidegate.synchronize import Synchronized, propose, read_back, write_programs
 from tidegate.synchronize.instructions import session_of
@@ -538,7 +539,7 @@ def test_a_grid_that_nobody_asks_for(folder: Path, typed: Typed) -> None:
         ("check k.ptx -D N=4", "PTX is compiled already"),
         ("explain k.ptx -I include", "PTX is compiled already"),
         ("check k.sync --block 64", "`--block`, `--grid` and `--arg` are for PTX, CUDA source and assembly"),
-        ("sync k.tide --grid 4", "`--block`, `--grid` and `--arg` are for PTX and CUDA source"),
+        ("sync k.tide --grid 4", "`--block`, `--grid` and `--arg` are for PTX, CUDA source and assembly"),
     ],
 )
 def test_options_of_other_programs(folder: Path, typed: Typed, command: str, said: str) -> None:

@@ -14,8 +14,8 @@ from bench import triton_assembly_table as tables
 from bench import triton_compile as compiling
 from bench import triton_levels as levels
 from bench.triton_assembly_table import Row
-from oracles.assembly import amdgcn
 from oracles.triton_kernels.texts import pair_named, pairs
+from tidegate.comparison import code as amdgcn
 from tidegate.hosts.triton import libtriton
 
 NEEDS_TRITON = pytest.mark.skipif(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import tidegate as tg
 from bench.wave_assembly import Row, compare, table
 from bench.wave_plan import barriers_by_depth, plan_text
 from bench.wave_races import RACES, find_race
-from oracles.assembly.amdgcn import read_assembly
-from oracles.assembly.amdgcn_match import mismatches
-from oracles.assembly.amdgcn_paths import END, ENTRY, WITHOUT_END, events_of
-from oracles.wave_kernels import Assembled, assembled
+from oracles.wave_kernels import Assembled, assembled, trace_of
 from oracles.wave_traces.wave_traces import CASES
+from tidegate.comparison.code import read_assembly
+from tidegate.comparison.match import mismatches
+from tidegate.comparison.paths import END, ENTRY, WITHOUT_END, events_of
 
 
 @pytest.fixture(autouse=True)
@@ -202,3 +205,24 @@ def test_a_race_reaches_the_assembly_with_waves_own_barriers_only() -> None:
     assert not any("s_barrier" in each for each in lines)
     assert find_race(made("pass-around", "gfx942").text, race) == []
     assert compared("pass-around", "gfx942").wrong == []
+
+
+# --- the same question, asked by a user ---------------------------------------------------------------------------
+
+
+def test_a_trace_beside_its_assembly(tmp_path: Path) -> None:
+    """`tg.against` takes the trace with the barriers that Wave has put in."""
+    case, found = CASES["gemm-none"], []
+    text = assembled(case, "gfx942").text
+
+    def ask(trace: Any, constraints: list[Any], options: Any) -> None:
+        for number, each in enumerate((text, without(text, "s_barrier"))):
+            path = tmp_path / f"{number}.s"
+            path.write_text(each, encoding="utf-8")
+            found.append(tg.against(path, trace, "gfx942", constraints=constraints, subs=options.subs))
+
+    trace_of(case, "gfx942", after=ask)
+    right, damaged = found
+    assert right.differences == ()
+    assert right.planned == 2
+    assert damaged.is_weaker

@@ -1,9 +1,11 @@
 """Synchronization that may serve what no graph says: registers that are loaded, and global memory.
 
 Needs   a kernel's body
-Gives   `find_held`: the places of all waits, and of barriers behind a store to global memory and before an access to it
-Keeps   a barrier that is left out orders no two accesses to global memory of which the first one writes
-Cost    linear
+Gives   `find_held`: the places of all waits, and of barriers behind a store to global memory and before an access to
+        it; `unordered`: which reads have a write behind them without a barrier, once some barriers are gone
+Keeps   a barrier that is left out orders no two accesses to global memory of which the first one writes; those of which
+        the second one writes are asked for all that go together
+Cost    linear, times the reads that are told apart
 
 A wait that shared memory does not need may be what makes a register hold what was loaded into it.
 """
@@ -23,7 +25,7 @@ _BARRIERS = "s_barrier"
 
 
 def find_held(kernel: a.KernelText) -> frozenset[Span]:
-    after = _successors(kernel.body)
+    after = find_successors(kernel.body)
     touching = {place for place, item in enumerate(kernel.body) if _is_global(item)}
     writing = {place for place in touching if _writes(kernel.body[place])}
     behind = reached_from(_following(writing, after), after)
@@ -38,7 +40,36 @@ def find_held(kernel: a.KernelText) -> frozenset[Span]:
     return frozenset(found)
 
 
-def _successors(body: tuple[a.AsmLine | a.Mark, ...]) -> list[list[int]]:
+def unordered(kernel: a.KernelText, gone: frozenset[Span] = frozenset()) -> frozenset[tuple[int, int]]:
+    """Pairs of a read of global memory and a write that some wave may come to before it meets the others."""
+    body = kernel.body
+    after = find_successors(body)
+    stays = [_is_barrier(item) and item.at not in gone for item in body]
+    reads = {place: 1 << number for number, place in enumerate(each for each in range(len(body)) if _reads(body[each]))}
+    before = [0] * len(body)
+    waiting = list(range(len(body) - 1, -1, -1))
+    while waiting:
+        place = waiting.pop()
+        behind = 0 if stays[place] else before[place] | reads.get(place, 0)
+        for each in after[place]:
+            if behind & ~before[each]:
+                before[each] |= behind
+                waiting.append(each)
+    writes = [each for each in range(len(body)) if _is_global(body[each]) and _writes(body[each])]
+    return frozenset((read, each) for each in writes for read, bit in reads.items() if before[each] & bit)
+
+
+def _is_barrier(item: a.AsmLine | a.Mark) -> bool:
+    """Where waves meet: of two instructions, the second."""
+    return isinstance(item, a.AsmLine) and item.name in (_BARRIERS, "s_barrier_wait")
+
+
+def _reads(item: a.AsmLine | a.Mark) -> bool:
+    """Scalar loads take another way to memory: they read what nobody writes."""
+    return _is_global(item) and isinstance(item, a.AsmLine) and not item.name.startswith("s_")
+
+
+def find_successors(body: tuple[a.AsmLine | a.Mark, ...]) -> list[list[int]]:
     labels = {item.name: place for place, item in enumerate(body) if isinstance(item, a.Mark)}
     found: list[list[int]] = []
     for place, item in enumerate(body):

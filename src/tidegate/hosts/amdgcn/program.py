@@ -8,27 +8,34 @@ Cost    that of exploring each kernel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
 
 import numpy as np
 
 from tidegate.assumptions import AS_ONE, IN_RANGE, LAUNCH, NO_ALIAS, NO_OVERFLOW, UNIFORM, Assumption
-from tidegate.diag import BadInput, Finding, Label, Span, closest
+from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span, closest
 from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import SyncGraph
-from tidegate.graph.plan import Plan
+from tidegate.graph.plan import Change, Delete, Edit, Plan
 from tidegate.hosts.amdgcn import model as a
-from tidegate.hosts.amdgcn.held import find_held
+from tidegate.hosts.amdgcn.facts import find_facts
+from tidegate.hosts.amdgcn.held import find_held, find_successors, unordered
 from tidegate.hosts.amdgcn.lower import lower
+from tidegate.hosts.amdgcn.needs import Needs
+from tidegate.hosts.amdgcn.parse import parse_amdgcn
 from tidegate.hosts.amdgcn.starts import Starts
+from tidegate.hosts.amdgcn.uses import uses_of
+from tidegate.hosts.amdgcn.write import own_text, write_amdgcn
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
+from tidegate.hosts.isa.edits import Spelled, TextEdit
 from tidegate.hosts.isa.explore import explore
+from tidegate.hosts.isa.gaps import Use
 from tidegate.hosts.isa.launching import AXES, MOST_THREADS, choose_shape, full_shape, shape_text
 from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
 from tidegate.hosts.isa.sources import Place, find_places, place_at
@@ -109,8 +116,92 @@ class AmdgcnProgram:
     def held(self) -> frozenset[Span]:
         return find_held(self.kernel)
 
+    def needs(self, gone: frozenset[Span] = frozenset()) -> Needs:
+        """What its waits are for beside shared memory, without some barriers."""
+        body = tuple(each for each in self.kernel.body if each.at not in gone)
+        return Needs(body, self.target, self._meets_together)
+
+    def keeps_order(self, gone: frozenset[Span], own: frozenset[Span] = frozenset()) -> bool:
+        """Whether without these barriers no read of global memory comes together with a write behind it.
+
+        `own`: barriers that were not there before.
+
+        Where waves come to different barriers, places say nothing about who is ahead of whom.
+        """
+        if gone <= own:
+            return True
+        return self._meets_together and unordered(self.kernel, gone | own) <= unordered(self.kernel, own)
+
+    @cached_property
+    def _meets_together(self) -> bool:
+        """Whether all waves come to the same barriers, as far as exploring shows."""
+        blocks = find_blocks(self.code).blocks
+        meeting = {
+            number
+            for number, block in enumerate(blocks)
+            if any(isinstance(op.action, m.Meet) for op in self.code.ops[block.first : block.last])
+        }
+        return all(self.explored.apart.get(each) is False for each in meeting)
+
+    # --- its text, and how it can be changed ---
+
+    @property
+    def text(self) -> str:
+        return self.amdgcn.text
+
+    @property
+    def body(self) -> tuple[a.AsmLine | a.Mark, ...]:
+        return self.kernel.body
+
+    @property
+    def successors(self) -> list[list[int]]:
+        return find_successors(self.body)
+
+    @property
+    def uses(self) -> list[Use]:
+        starts = Starts(self.kernel, self.launch.lanes, self.target.barrier.split)
+        return uses_of(self.body, find_facts(self.body, self.launch.lanes, starts.arguments))
+
+    @property
+    def why_left(self) -> str:
+        """Why its text is not changed."""
+        return ""
+
+    @property
+    def spelled(self) -> Spelled:
+        def wait(operation: str) -> tuple[str, ...]:
+            counter = self.target.counter_of(operation)
+            new = self.target.barrier.split
+            return (f"s_wait_{counter} 0x0" if new else f"s_waitcnt {counter}(0)",) if counter else ()
+
+        barrier = ("s_barrier_signal -1", "s_barrier_wait -1") if self.target.barrier.split else ("s_barrier",)
+        copies = [wait(each) for each in ("gather_to_lds", "tensor_load_to_lds")]
+        return Spelled(barrier, (), (wait("local_read"),), tuple(each for each in copies if each))
+
     def possible(self, plan: Plan) -> Plan:
-        return plan
+        """Without edits of barriers that may order global memory; waits are asked for one by one (`needs`)."""
+
+        def stays(edit: Edit) -> bool:
+            at = self.graph.points[edit.point].at if isinstance(edit, Delete | Change) else NOWHERE
+            return not at.line or at in self.held
+
+        return Plan(tuple(each for each in plan.edits if not stays(each)))
+
+    def own_text(self, at: Span) -> str:
+        return own_text(self.text, at)
+
+    def written(self, edits: Sequence[TextEdit]) -> str:
+        return write_amdgcn(self.text, edits)
+
+    def rewritten(self, edits: Sequence[TextEdit]) -> AmdgcnProgram:
+        """This kernel, as it is read from the text with these edits."""
+        text = write_amdgcn(self.text, edits)
+        assembly = parse_amdgcn(text, self.amdgcn.file)
+        amdgcn = replace(self.amdgcn, text=text, assembly=assembly, chosen=self.kernel.name)
+        return next(iter(programs_of(amdgcn, self.target.name)))
+
+    def place_of(self, at: Span) -> Place | None:
+        return place_at(self._places, at.line)
 
     def with_sources(self, finding: Finding) -> Finding:
         return with_lines(finding, self._places)
@@ -129,6 +220,10 @@ def programs_of(amdgcn: Amdgcn, asked: str | None) -> list[AmdgcnProgram]:
     """Each kernel of a file; raises `BadInput` where its block has no shape."""
     target, named = _target(amdgcn.assembly.target, asked)
     return [_program(amdgcn, each, target, named) for each in amdgcn.kernels]
+
+
+def target_of(amdgcn: Amdgcn, asked: str | None = None) -> Target:
+    return _target(amdgcn.assembly.target, asked)[0]
 
 
 def _target(named: str, asked: str | None) -> tuple[Target, str]:

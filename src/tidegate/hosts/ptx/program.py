@@ -34,17 +34,20 @@ from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
+from tidegate.hosts.isa.edits import Spelled, TextEdit
 from tidegate.hosts.isa.explore import explore
+from tidegate.hosts.isa.gaps import Use
 from tidegate.hosts.isa.launching import choose_shape, shape_text
 from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
 from tidegate.hosts.isa.sources import Place, find_places, place_at
 from tidegate.hosts.ptx import model as p
 from tidegate.hosts.ptx.demangle import short_name
-from tidegate.hosts.ptx.global_order import find_global_order
+from tidegate.hosts.ptx.global_order import find_global_order, successors_of
 from tidegate.hosts.ptx.launched import given_by
 from tidegate.hosts.ptx.lower import lower
 from tidegate.hosts.ptx.parse import parse_ptx
-from tidegate.hosts.ptx.write import MEETINGS, TextEdit, is_synchronization, write_ptx
+from tidegate.hosts.ptx.uses import uses_of
+from tidegate.hosts.ptx.write import MEETINGS, is_synchronization, own_text, write_ptx
 from tidegate.targets import Target, known_targets, load_target
 
 GRID = ("%ctaid", "%nctaid")
@@ -144,6 +147,35 @@ class PtxProgram:
         """Barriers that may order global memory, of which no graph knows."""
         return find_global_order(self.function, {each.name: each.space for each in self.ptx.module.variables})
 
+    # --- its text, and how it can be changed ---
+
+    @property
+    def text(self) -> str:
+        return self.ptx.text
+
+    @property
+    def body(self) -> tuple[p.Instruction | p.Label, ...]:
+        return self.function.body
+
+    @property
+    def successors(self) -> list[list[int]]:
+        return successors_of(self.body)
+
+    @property
+    def uses(self) -> list[Use]:
+        return uses_of(self.body)
+
+    @property
+    def why_left(self) -> str:
+        """Why its text is not changed."""
+        return "CUDA source is not rewritten" if self.ptx.by else ""
+
+    @property
+    def spelled(self) -> Spelled:
+        return Spelled(
+            ("bar.sync 0;",), ("bar.warp.sync -1;",), (), (("cp.async.wait_group 0;",), ("cp.async.wait_all;",))
+        )
+
     @cached_property
     def instructions(self) -> dict[Span, p.Instruction]:
         """By their places. In CUDA source several stand in one."""
@@ -169,6 +201,16 @@ class PtxProgram:
         """Whether some instruction asks that the lanes of a warp come to it together, or who is there."""
         found = (each for each in self.function.body if isinstance(each, p.Instruction) and each.opcode not in MEETINGS)
         return any("aligned" in each.modifiers or each.opcode == "activemask" for each in found)
+
+    def keeps_order(self, gone: frozenset[Span], own: frozenset[Span] = frozenset()) -> bool:
+        """Barriers that may order global memory are held one by one."""
+        return True
+
+    def own_text(self, at: Span) -> str:
+        return own_text(self.text, at)
+
+    def written(self, edits: Sequence[TextEdit]) -> str:
+        return write_ptx(self.text, edits)
 
     def rewritten(self, edits: Sequence[TextEdit]) -> PtxProgram:
         """This kernel, as it is read from the text with these edits."""

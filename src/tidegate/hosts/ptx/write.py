@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tidegate.diag import Span
+from tidegate.hosts.isa.edits import Grammar, TextEdit, carry_out, offset_of
 from tidegate.hosts.ptx import model as p
 
 # What ends an instruction, and what may hide a semicolon.
@@ -26,46 +26,8 @@ _COUNT = re.compile(r"(wait_group\s+)\w+")
 MEETINGS = ("bar", "barrier")
 
 
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """`what`: insert, change or delete. `at`: the instruction itself, or the one that `text` is put in before."""
-
-    what: str
-    at: Span
-    text: str
-    why: str = ""
-
-
 def write_ptx(text: str, edits: Sequence[TextEdit]) -> str:
-    """What is put in before one instruction keeps its order."""
-    starts = [0]
-    starts += [match.end() for match in re.finditer("\n", text)]
-    found = text
-    # From the end, so that places before an edit stay; of those at one place the last comes first.
-    backwards = list(reversed(edits))
-    for each in sorted(backwards, key=lambda each: -(starts[each.at.line - 1] + each.at.column)):
-        line = starts[each.at.line - 1]
-        found = _carry_out(found, each, line, line + each.at.column - 1)
-    return found
-
-
-def _carry_out(text: str, edit: TextEdit, line: int, place: int) -> str:
-    before = text[line:place]
-    if edit.what == "insert":
-        reason = f"  // {edit.why}" if edit.why else ""
-        if before.strip():
-            return f"{text[:place]}{edit.text} {text[place:]}"
-        following = text.find("\n", place)
-        end = "\r\n" if following > 0 and text[following - 1] == "\r" else "\n"
-        return f"{text[:line]}{before}{edit.text}{reason}{end}{text[line:]}"
-    last = _end_of(text, place)
-    if edit.what == "change":
-        return text[:place] + edit.text + text[last:]
-    following = text.find("\n", last)
-    following = len(text) if following < 0 else following + 1
-    if not before.strip() and not text[last:following].strip():
-        return text[:line] + text[following:]
-    return text[:place] + text[last:]
+    return carry_out(text, edits, Grammar(lambda text, _, place: _end_of(text, place), "//"))
 
 
 def _end_of(text: str, place: int) -> int:
@@ -75,7 +37,7 @@ def _end_of(text: str, place: int) -> int:
 
 def with_count(text: str, at: Span, count: int) -> str | None:
     """The text of a wait with another count; None if it names none."""
-    line = _offset(text, at)
+    line = offset_of(text, at)
     own = text[line : _end_of(text, line)]
     found, times = _COUNT.subn(rf"\g<1>{count}", own, count=1)
     return found if times else None
@@ -83,15 +45,8 @@ def with_count(text: str, at: Span, count: int) -> str | None:
 
 def own_text(text: str, at: Span) -> str:
     """An instruction as it stands there."""
-    place = _offset(text, at)
+    place = offset_of(text, at)
     return " ".join(text[place : _end_of(text, place)].split())
-
-
-def _offset(text: str, at: Span) -> int:
-    place = 0
-    for _ in range(at.line - 1):
-        place = text.index("\n", place) + 1
-    return place + at.column - 1
 
 
 # --- what was written --------------------------------------------------------------------------------------------

@@ -16,30 +16,56 @@ Cost    a search for each place that is tried; once for a program the ways of it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from tidegate.diag import Span
 from tidegate.graph.model import invert
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import Blocks, find_blocks
-from tidegate.hosts.ptx import model as p
-from tidegate.hosts.ptx.global_order import names_of, successors_of
-from tidegate.hosts.ptx.program import PtxProgram
-from tidegate.hosts.ptx.write import MEETINGS
+from tidegate.hosts.isa.sources import Place
 
-# They set no register: their first operand is read.
-_GIVE_NOTHING = frozenset(
-    "st red bra brx bar barrier cp call ret exit trap membar fence prefetch prefetchu stmatrix mbarrier "
-    "setmaxnreg nanosleep brkpt pmevent isspacep discard applypriority".split()
-)
-_FORGET = (*MEETINGS, "membar", "fence")  # compilers load again behind these
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What an item of a body does with registers. `partly`: it may leave what it sets as it was; `forgets`: compilers
+    load again behind it; `stores`: what it stores, None if it stores nothing; `copies`: what it only hands on."""
+
+    gives: frozenset[str] = frozenset()
+    takes: frozenset[str] = frozenset()
+    partly: bool = False
+    forgets: bool = False
+    stores: frozenset[str] | None = None
+    copies: tuple[str, ...] = ()
+
+
+class Anchored(Protocol):
+    @property
+    def at(self) -> Span: ...
+
+
+class FinalCode(Protocol):
+    """A program of final instructions. `successors` and `uses`: of each item of its body."""
+
+    @property
+    def code(self) -> m.Code: ...
+    @property
+    def explored(self) -> n.Explored: ...
+    @property
+    def body(self) -> Sequence[Anchored]: ...
+    @property
+    def successors(self) -> list[list[int]]: ...
+    @property
+    def uses(self) -> list[Use]: ...
+    def place_of(self, at: Span) -> Place | None: ...
 
 
 @dataclass(frozen=True)
 class Gaps:
-    program: PtxProgram
+    program: FinalCode
 
     # --- places --------------------------------------------------------------------------------------------------
 
@@ -87,6 +113,13 @@ class Gaps:
             if self.is_shared_by_all(gap) and ((gap == start and not jumps) or self._cuts(start, end, gap)):
                 found.append((gap, at if jumps else self.body[self.number[at] + 1].at))
         return [at for _, at in sorted(found, key=lambda each: self._repeats(each[0]))]
+
+    def meetings(self, first: Span, second: Span) -> list[Span]:
+        """Barriers that one comes to on some way from one to the other."""
+        ops = self.program.code.ops
+        arrivals = [at for at, op in self.first.items() if _arrives(ops[op])]
+        behind = self.behind(first)
+        return [at for at in arrivals if at in behind and second in self.behind(at)]
 
     def places_beside(self, start: int, end: int) -> list[tuple[int, Span]]:
         """Before the second instruction, and before accesses above it in its block."""
@@ -161,8 +194,12 @@ class Gaps:
         return {self.program.code.ops[each].at for each in self._reached(self.first[at])}
 
     @property
-    def body(self) -> tuple[p.Instruction | p.Label, ...]:
-        return self.program.function.body
+    def body(self) -> Sequence[Anchored]:
+        return self.program.body
+
+    @cached_property
+    def uses(self) -> list[Use]:
+        return self.program.uses
 
     @cached_property
     def number(self) -> dict[Span, int]:
@@ -170,7 +207,7 @@ class Gaps:
 
     @cached_property
     def successors(self) -> list[list[int]]:
-        return successors_of(self.body)
+        return self.program.successors
 
     @cached_property
     def live(self) -> list[frozenset[str]]:
@@ -181,9 +218,9 @@ class Gaps:
         while waiting:
             number = waiting.pop()
             behind = frozenset().union(*(found[each] for each in self.successors[number]))
-            gives, takes = _gives(self.body[number]), _takes(self.body[number])
-            kept = behind if _guarded(self.body[number]) else behind - gives
-            if (new := kept | takes) != found[number]:
+            use = self.uses[number]
+            kept = behind if use.partly else behind - use.gives
+            if (new := kept | use.takes) != found[number]:
                 found[number] = new
                 waiting += before[number]
         return found
@@ -204,20 +241,15 @@ class Gaps:
         return found
 
     def _step(self, number: int, before: dict[str, _Held]) -> dict[str, _Held]:
-        item = self.body[number]
-        if not isinstance(item, p.Instruction):
-            return before
-        if item.opcode in _FORGET and item.guard is None:
+        use, at = self.uses[number], self.body[number].at
+        if use.forgets:
             return {}
-        gives = _gives(item)
-        stays = {name: each for name, each in before.items() if item.guard is not None or name not in gives}
-        if arrays := self.touched.get(item.at):
-            is_stored = item.opcode in ("st", "red")
-            names = names_of(item.operands[1:]) if is_stored else gives
-            return {**stays, **{name: _Held(arrays, item.at.line, is_stored) for name in names}}
-        sources = names_of(item.operands[1:]) if item.opcode == "mov" else ()
-        copied = next((before[name] for name in sources if name in before), None)
-        return {**stays, **dict.fromkeys(gives, copied)} if copied is not None else stays
+        stays = {name: each for name, each in before.items() if use.partly or name not in use.gives}
+        if arrays := self.touched.get(at):
+            names = use.gives if use.stores is None else use.stores
+            return {**stays, **{name: _Held(arrays, at.line, use.stores is not None) for name in names}}
+        copied = next((before[name] for name in use.copies if name in before), None)
+        return {**stays, **dict.fromkeys(use.gives, copied)} if copied is not None else stays
 
     @cached_property
     def touched(self) -> dict[Span, frozenset[str]]:
@@ -230,6 +262,10 @@ class Gaps:
         return found
 
 
+def _arrives(op: m.Op) -> bool:
+    return isinstance(op.action, m.Meet) and op.action.part != "depart"
+
+
 @dataclass(frozen=True, slots=True)
 class _Held:
     """What a register has in common with an array."""
@@ -237,24 +273,6 @@ class _Held:
     arrays: frozenset[str]
     line: int
     is_stored: bool
-
-
-def _guarded(item: p.Instruction | p.Label) -> bool:
-    return isinstance(item, p.Instruction) and item.guard is not None
-
-
-def _gives(item: p.Instruction | p.Label) -> frozenset[str]:
-    if not isinstance(item, p.Instruction) or (item.opcode in _GIVE_NOTHING and "red" not in item.modifiers):
-        return frozenset()
-    return frozenset(names_of(each for each in item.operands[:1] if not isinstance(each, p.Address)))
-
-
-def _takes(item: p.Instruction | p.Label) -> frozenset[str]:
-    if not isinstance(item, p.Instruction):
-        return frozenset()
-    own = (item.guard.register,) if item.guard is not None else ()
-    addresses = [each for each in item.operands[:1] if isinstance(each, p.Address) or item.opcode in _GIVE_NOTHING]
-    return frozenset((*own, *names_of(addresses), *names_of(item.operands[1:])))
 
 
 def _in_order(successors: list[tuple[int, ...]]) -> list[int]:

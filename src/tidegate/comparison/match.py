@@ -1,6 +1,6 @@
 """Two texts of AMD's assembly side by side: on all paths, what one does between its barriers the other does too.
 
-Needs   the events of what a compiler made, and of what it was told (`oracles.assembly.amdgcn_paths`)
+Needs   the events of what a compiler made, and of what it was told (`tidegate.comparison.paths`)
 Gives   `mismatches`: where the first goes a way that the second does not have
 Keeps   a way through the one is the same events in a way through the other, with no more of each kind of access
         between them, and no more in flight at them: loops may be unrolled or peeled, blocks copied, accesses joined
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oracles.assembly.amdgcn_paths import END, ENTRY, KINDS, WITHOUT_END, Events, Weights
+from tidegate.comparison.paths import END, ENTRY, KINDS, WITHOUT_END, Events, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,11 @@ class Mismatch:
     what: str
 
 
-def mismatches(made: Events, told: Events) -> tuple[list[Mismatch], dict[int, set[int]]]:
-    """Where the assembly leaves its plan, and which events of the plan each of its events may be."""
+def mismatches(made: Events, told: Events, *, goes_on: bool = False) -> tuple[list[Mismatch], dict[int, set[int]]]:
+    """Where the assembly leaves its plan, and which events of the plan each of its events may be.
+
+    `goes_on`: an event that the plan does not have is passed over, so that what comes behind it is compared, too.
+    """
     found: dict[tuple[int, str], Mismatch] = {}
     matched: dict[int, set[int]] = {}
     todo = [(ENTRY, frozenset({ENTRY}))]
@@ -41,8 +44,8 @@ def mismatches(made: Events, told: Events) -> tuple[list[Mismatch], dict[int, se
             for each in wrong:
                 found.setdefault((each.line, each.kind), each)
             matched.setdefault(after, set()).update(fitting)
-            state = (after, frozenset(fitting))
-            if fitting and after != END and state not in seen:
+            state = (after, frozenset(fitting) or (places if goes_on else frozenset()))
+            if state[1] and after != END and state not in seen:
                 seen.add(state)
                 todo.append(state)
     if not found:

@@ -48,17 +48,17 @@ MOST_BEHIND, MOST_MARKS = 64, 16  # farther back is not told apart
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class CodeLine:
     name: str
     operands: str
     line: int
 
 
 @dataclass(slots=True)
-class Block:
+class CodeBlock:
     """Instructions up to the next label or jump, and the blocks that may follow."""
 
-    code: list[Instruction] = field(default_factory=list)
+    code: list[CodeLine] = field(default_factory=list)
     after: list[int] = field(default_factory=list)
 
 
@@ -75,9 +75,9 @@ class Followed:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def read_assembly(text: str) -> list[list[Block]]:
+def read_assembly(text: str) -> list[list[CodeBlock]]:
     """Each function as its blocks in their order; the first is its entry."""
-    functions: list[list[Block]] = []
+    functions: list[list[CodeBlock]] = []
     labels: list[dict[str, int]] = []
     is_inside = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -89,17 +89,17 @@ def read_assembly(text: str) -> list[list[Block]]:
                 labels.append({})
                 is_inside = True
             labels[-1][label[1]] = len(functions[-1])
-            functions[-1].append(Block())
+            functions[-1].append(CodeBlock())
         elif is_inside and (found := INSTRUCTION.match(line)):
-            functions[-1][-1].code.append(Instruction(found[1], found[2].strip(), number))
+            functions[-1][-1].code.append(CodeLine(found[1], found[2].strip(), number))
             if found[1].startswith(JUMPS):  # a label need not stand behind it
-                functions[-1].append(Block())
+                functions[-1].append(CodeBlock())
     for blocks, places in zip(functions, labels, strict=True):
         _link(blocks, places)
     return functions
 
 
-def _link(blocks: list[Block], places: dict[str, int]) -> None:
+def _link(blocks: list[CodeBlock], places: dict[str, int]) -> None:
     """Blocks that follow each other."""
     for number, block in enumerate(blocks):
         names = [each.name for each in block.code]
@@ -114,7 +114,7 @@ def barriers_in(text: str) -> int:
     return sum(_is_barrier(each) for each in code)
 
 
-def _is_barrier(one: Instruction) -> bool:
+def _is_barrier(one: CodeLine) -> bool:
     """Where a wave says that it is there, to all of its workgroup or to a part of it."""
     return one.name == BARRIER or one.name.startswith(SIGNAL)
 
@@ -126,7 +126,7 @@ State = dict[tuple[str, int, int], int]
 OPEN_SIGNAL = ("signal", 0, 0)  # whose wait is still to come
 
 
-def follow(blocks: list[Block]) -> Followed:
+def follow(blocks: list[CodeBlock]) -> Followed:
     """Walks all paths until nothing new is found, then looks once at each block."""
     events = [[each for each in block.code if _matters(each)] for block in blocks]
     before: list[State | None] = [{}] + [None] * (len(blocks) - 1)
@@ -138,17 +138,17 @@ def follow(blocks: list[Block]) -> Followed:
             state = _step(state, each)
         todo += [each for each in blocks[number].after if _join(before, each, state)]
     found = Followed()
-    for state, code in zip(before, events, strict=True):
-        if state is not None:
-            _look(dict(state), code, found)
+    for known, code in zip(before, events, strict=True):
+        if known is not None:
+            _look(dict(known), code, found)
     return found
 
 
-def _matters(one: Instruction) -> bool:
+def _matters(one: CodeLine) -> bool:
     return bool(queue_of(one)) or one.name in OTHERS or one.name.startswith(BARRIER)
 
 
-def queue_of(one: Instruction) -> str:
+def queue_of(one: CodeLine) -> str:
     """The queue of a memory instruction; none for others."""
     name = one.name
     if name.startswith("ds_"):
@@ -161,14 +161,14 @@ def queue_of(one: Instruction) -> str:
     return VECTOR if is_vector and not NOT_COUNTED.match(name) else ""
 
 
-def touches_lds(one: Instruction) -> bool:
+def touches_lds(one: CodeLine) -> bool:
     queue = queue_of(one)
     if queue == VECTOR:
         return "_lds_" in one.name or " lds" in one.operands
     return bool(queue) and not NO_ACCESS.match(one.name)
 
 
-def _step(state: State, one: Instruction) -> State:
+def _step(state: State, one: CodeLine) -> State:
     """What is in flight behind an instruction."""
     queue = queue_of(one)
     if queue:
@@ -195,7 +195,7 @@ def _marked(state: State) -> State:
     return found
 
 
-def waits_of(one: Instruction) -> Iterator[tuple[str, int]]:
+def waits_of(one: CodeLine) -> Iterator[tuple[str, int]]:
     """Queues that an instruction waits for, and how much may stay in flight."""
     if one.name == "s_waitcnt":
         for counter, count in re.findall(r"(\w+)\((\d+)\)", one.operands):
@@ -217,9 +217,9 @@ def _join(before: list[State | None], target: int, state: State) -> bool:
     return bool(new)
 
 
-def _look(state: State, code: list[Instruction], found: Followed) -> None:
+def _look(state: State, code: list[CodeLine], found: Followed) -> None:
     """What is wrong in one block."""
-    asked: list[Instruction] = []  # waits for marks; what carries them out stands behind them
+    asked: list[CodeLine] = []  # waits for marks; what carries them out stands behind them
     for one in code:
         if one.name != WAIT_FOR_MARKS and not any(True for _ in waits_of(one)):
             _ask(state, asked, found)
@@ -236,7 +236,7 @@ def _look(state: State, code: list[Instruction], found: Followed) -> None:
     _ask(state, asked, found)
 
 
-def _ask(state: State, asked: list[Instruction], found: Followed) -> None:
+def _ask(state: State, asked: list[CodeLine], found: Followed) -> None:
     for one in asked:
         left = int(one.operands.strip("()"))
         lines = {line for kind, line, marks in state if kind == VECTOR and marks > left}

@@ -1,6 +1,6 @@
 """Branches of AMD's assembly whose way is known where they are come to: a flag was set to a number just before.
 
-Needs   a function as `oracles.assembly.amdgcn` reads it
+Needs   a function as `tidegate.comparison.code` reads it
 Gives   `settle_flags`: the same function, with a copy of such a block for each way to it that knows the flag
 Keeps   every path that can be taken; a flag that anything else may have written is not known
 Cost    linear in the instructions, and a copy of a block for each way to it
@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from oracles.assembly.amdgcn import Block, Instruction
+from tidegate.comparison.code import CodeBlock, CodeLine
 
 REGISTERS = re.compile(r"^s(?:(\d+)|\[(\d+):(\d+)\])$")
 TESTS = {"s_and_b64": True, "s_and_b32": True, "s_andn2_b64": False, "s_andn2_b32": False, "s_and_not1_b32": False}
@@ -27,7 +27,7 @@ NUMBERS = {"-1": True, "0": False}
 MOST_BLOCKS = 8  # on the way back to where a flag was set
 
 
-def settle_flags(blocks: list[Block]) -> list[Block]:
+def settle_flags(blocks: list[CodeBlock]) -> list[CodeBlock]:
     """A function whose branches on known flags go one way."""
     found = [replace(block, after=list(block.after)) for block in blocks]
     comes: list[list[int]] = [[] for _ in blocks]
@@ -43,11 +43,11 @@ def settle_flags(blocks: list[Block]) -> list[Block]:
             if value is not None:
                 way = block.after[0] if value == is_taken_if else block.after[1]
                 found[start].after = [len(found) if each == number else each for each in found[start].after]
-                found.append(Block(block.code, [way]))
+                found.append(CodeBlock(block.code, [way]))
     return found
 
 
-def _tested(block: Block) -> tuple[str, bool]:
+def _tested(block: CodeBlock) -> tuple[str, bool]:
     """The flag that the branch at the end of a block is about, and whether it is taken where the flag is set."""
     if not block.code or not block.code[-1].name.startswith("s_cbranch_vcc"):
         return "", False
@@ -61,7 +61,7 @@ def _tested(block: Block) -> tuple[str, bool]:
     return "", False
 
 
-def _value(blocks: list[Block], comes: list[list[int]], start: int, flag: str) -> bool | None:
+def _value(blocks: list[CodeBlock], comes: list[list[int]], start: int, flag: str) -> bool | None:
     """Whether a flag is set at the end of a block; None if nobody knows."""
     for _ in range(MOST_BLOCKS):
         for one in reversed(blocks[start].code):
@@ -75,17 +75,17 @@ def _value(blocks: list[Block], comes: list[list[int]], start: int, flag: str) -
     return None
 
 
-def _writes(code: list[Instruction], flag: str) -> bool:
+def _writes(code: list[CodeLine], flag: str) -> bool:
     """Whether something may write a flag: some instructions have two results."""
     wanted = _registers(flag)
     return any(wanted & _registers(each) for one in code for each in _results(one))
 
 
-def _results(one: Instruction) -> list[str]:
+def _results(one: CodeLine) -> list[str]:
     return _operands(one)[: 1 if one.name.startswith(("s_", "v_cndmask")) else 2]
 
 
-def _operands(one: Instruction) -> list[str]:
+def _operands(one: CodeLine) -> list[str]:
     return [each.strip() for each in one.operands.split(",")]
 
 

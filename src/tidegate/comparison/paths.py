@@ -1,6 +1,6 @@
 """AMD's assembly by its events: where waves meet, what lies between on all paths, and what is in flight.
 
-Needs   a function as `oracles.assembly.amdgcn` reads it
+Needs   a function as `tidegate.comparison.code` reads it
 Gives   `events_of`: barriers, signals and their waits, which come next, with the bytes that a lane reads, writes and
         copies on the way; at each of them accesses and copies in flight, at most on any path
 Keeps   all paths are followed; a loop without an event is bytes without end
@@ -18,20 +18,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from oracles.assembly.amdgcn import (
+from tidegate.comparison.code import (
     ASYNC,
     BARRIER,
     LDS,
     TENSOR,
     VECTOR,
-    Block,
-    Instruction,
+    CodeBlock,
+    CodeLine,
     follow,
     queue_of,
     touches_lds,
     waits_of,
 )
-from oracles.assembly.amdgcn_flags import settle_flags
+from tidegate.comparison.flags import settle_flags
 
 ENTRY, END = 0, -1  # lines where no instruction stands
 KINDS = ("read", "write", "atomic", "copy")
@@ -63,15 +63,15 @@ class Events:
 
 
 @dataclass(slots=True)
-class _Piece:
+class _UpToEvent:
     """Instructions that end at an event, or where control goes on."""
 
-    code: list[Instruction] = field(default_factory=list)
+    code: list[CodeLine] = field(default_factory=list)
     event: int | None = None
     after: list[int] = field(default_factory=list)
 
 
-def events_of(blocks: list[Block]) -> Events:
+def events_of(blocks: list[CodeBlock]) -> Events:
     """All events of a function."""
     blocks = settle_flags(blocks)
     found = Events()
@@ -84,21 +84,21 @@ def events_of(blocks: list[Block]) -> Events:
     return found
 
 
-def _pieces(blocks: list[Block], found: Events) -> tuple[list[_Piece], dict[int, list[int]]]:
+def _pieces(blocks: list[CodeBlock], found: Events) -> tuple[list[_UpToEvent], dict[int, list[int]]]:
     """Blocks cut at their events; the first pieces behind each event, which may stand in copies of a block."""
-    pieces: list[_Piece] = []
+    pieces: list[_UpToEvent] = []
     first_of: list[int] = []
     starts = {ENTRY: [0]}
     for block in blocks:
         first_of.append(len(pieces))
-        pieces.append(_Piece())
+        pieces.append(_UpToEvent())
         for one in block.code:
             pieces[-1].code.append(one)
             if one.name.startswith(BARRIER):
                 found.names[one.line] = f"{one.name} {one.operands}".strip()
                 pieces[-1].event, pieces[-1].after = one.line, [len(pieces)]
                 starts.setdefault(one.line, []).append(len(pieces))
-                pieces.append(_Piece())
+                pieces.append(_UpToEvent())
         pieces[-1].after = [-1 - each for each in block.after]  # blocks, until all are known
         if any(one.name == "s_endpgm" for one in block.code):
             pieces[-1].event = END
@@ -107,7 +107,7 @@ def _pieces(blocks: list[Block], found: Events) -> tuple[list[_Piece], dict[int,
     return pieces, starts
 
 
-def _next_events(pieces: list[_Piece], places: list[int]) -> dict[int, Weights]:
+def _next_events(pieces: list[_UpToEvent], places: list[int]) -> dict[int, Weights]:
     """Events that come next, each with the most of each kind on the way there."""
     weights = dict.fromkeys(places, NOTHING)
     times: dict[int, int] = {}
@@ -131,7 +131,7 @@ def _next_events(pieces: list[_Piece], places: list[int]) -> dict[int, Weights]:
     return found
 
 
-def _weight(code: Iterable[Instruction]) -> Weights:
+def _weight(code: Iterable[CodeLine]) -> Weights:
     """Bytes that one lane reads, writes and copies. Atomics are there or not: some are loops of their own."""
     found = dict.fromkeys(KINDS, 0)
     for one in code:
@@ -141,7 +141,7 @@ def _weight(code: Iterable[Instruction]) -> Weights:
     return tuple(found.values())
 
 
-def access_of(one: Instruction) -> tuple[str, int]:
+def access_of(one: CodeLine) -> tuple[str, int]:
     """What an instruction does to shared memory, and to how many bytes."""
     if queue_of(one) != LDS:
         words = WORDS.search(one.name)
@@ -162,7 +162,7 @@ def _most(one: Weights, other: Weights) -> Weights:
     return tuple(map(max, one, other))
 
 
-def _has_loops(pieces: list[_Piece]) -> bool:
+def _has_loops(pieces: list[_UpToEvent]) -> bool:
     """Whether a path comes back, by taking away what nothing leads to any more."""
     comes = [0] * len(pieces)
     for piece in pieces:
@@ -186,7 +186,7 @@ _Queues = dict[str, tuple[int, ...]]
 _EMPTY: _Queues = dict.fromkeys((VECTOR, ASYNC, TENSOR), (0,) * (DEEPEST + 1))
 
 
-def _follow_copies(pieces: list[_Piece], found: Events) -> None:
+def _follow_copies(pieces: list[_UpToEvent], found: Events) -> None:
     before: list[_Queues | None] = [_EMPTY] + [None] * (len(pieces) - 1)
     todo = [0]
     while todo:
@@ -200,12 +200,12 @@ def _follow_copies(pieces: list[_Piece], found: Events) -> None:
             if new != known:
                 before[each] = new
                 todo.append(each)
-    for state, piece in zip(before, pieces, strict=True):
-        if state is not None:
-            _look(state, piece, found)
+    for known, piece in zip(before, pieces, strict=True):
+        if known is not None:
+            _look(known, piece, found)
 
 
-def _step(state: _Queues, one: Instruction) -> _Queues:
+def _step(state: _Queues, one: CodeLine) -> _Queues:
     queue = queue_of(one)
     if queue in state:
         copies = int(touches_lds(one))
@@ -217,7 +217,7 @@ def _step(state: _Queues, one: Instruction) -> _Queues:
     return state
 
 
-def _look(state: _Queues, piece: _Piece, found: Events) -> None:
+def _look(state: _Queues, piece: _UpToEvent, found: Events) -> None:
     last = max((at for at, one in enumerate(piece.code) if queue_of(one)), default=-1)
     for at, one in enumerate(piece.code):
         had = _in_flight(state)
