@@ -17,7 +17,7 @@ Nothing of Wave is imported before one of these is called.
 from tidegate.hosts.dropin import Report
 from tidegate.hosts.wave.dropin.checking import check
 from tidegate.hosts.wave.dropin.passing import Options
-from tidegate.hosts.wave.dropin.records import Entry, FallbackWarning, clear_report, report
+from tidegate.hosts.wave.dropin.records import Entry, FallbackWarning, RaceWarning, clear_report, report
 from tidegate.hosts.wave.dropin.switch import (
     NotPlaced,
     Traced,
@@ -35,6 +35,7 @@ __all__ = [
     "FallbackWarning",
     "NotPlaced",
     "Options",
+    "RaceWarning",
     "Report",
     "Traced",
     "Traces",

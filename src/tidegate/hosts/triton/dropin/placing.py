@@ -42,14 +42,6 @@ class Placement:
     barriers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """Why something is not proved, without words if it is; `is_race`: two accesses were found that nothing orders."""
-
-    words: str = ""
-    is_race: bool = False
-
-
 class _LeftToTriton(Exception):
     pass
 

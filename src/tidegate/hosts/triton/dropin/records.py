@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.hosts.dropin import Log, Report, count_barriers_in_words
-from tidegate.hosts.triton.dropin.placing import Doubt, Placement, count_barriers
+from tidegate.hosts.dropin.final import Doubt
+from tidegate.hosts.triton.dropin.placing import Placement, count_barriers
 from tidegate.hosts.triton.dropin.split import Given
 
 
