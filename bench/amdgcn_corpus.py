@@ -54,7 +54,8 @@ def judge(name: str, text: str, block: tuple[int, ...], figures: Figures | None 
     began = time.perf_counter()
     try:
         assembly = parse_amdgcn(text, name)
-        most = [each.facts.get("max_flat_workgroup_size", ())[:1] for each in assembly.kernels]
+        open_ = [each.facts for each in assembly.kernels if not each.facts.get("reqd_workgroup_size")]
+        most = [each.get("max_flat_workgroup_size", ())[:1] for each in open_]
         programs = programs_of(Amdgcn(name, text, assembly, block=block or (most[0] if most else ())), None)
     except BadInput as bad:
         return f"bad input: {bad.findings[0].message}"

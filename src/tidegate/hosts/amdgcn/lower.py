@@ -56,6 +56,8 @@ _CALLS = (
 _INDEXED = ("s_set_gpr_idx_on", "s_set_gpr_idx_mode", "s_set_gpr_idx_idx", "v_movreld", "v_movrelsd", "v_swaprel")
 # What they give differs from wave to wave, or from moment to moment.
 _OF_WAVES = ("s_getreg", "s_memtime", "s_memrealtime", "s_get_", "s_getpc", "s_sendmsg_rtn", "s_barrier")
+# Of a register of the hardware, whether the workgroup is one of a cluster (LLVM, SIISelLowering.cpp, IB_STS2).
+_CLUSTER = a.Symbol("hwreg(HW_REG_IB_STS2, 6, 4)")
 # RDNA 4 ISA, 16.1 to 16.5: of arithmetic on floating-point numbers only comparisons set SCC; bits are counted without.
 _KEEPS_SCC = re.compile(
     r"s_(add|sub|mul|min|max|fmac|fmaak|fmamk|ceil|floor|trunc|rndne|min_num|max_num|minimum|maximum)_f(16|32)$|"
@@ -246,8 +248,9 @@ class _Emit:
         elif name.startswith(("s_store", "s_buffer_store", "s_atomic", "s_buffer_atomic", "s_atc", "s_dcache")):
             out.forget(item.operands[:1])
         elif not lower_scalar(out, item):
-            sources = (*out.operands(item.operands[1:]), *out.operands(item.operands[:1]), m.Register("scc"))
-            same = not name.startswith(_OF_WAVES)
+            is_cluster = item.operands[1:] == (_CLUSTER,)
+            sources = () if is_cluster else (*out.operands(item.operands), m.Register("scc"))
+            same = is_cluster or not name.startswith(_OF_WAVES)
             if not _KEEPS_SCC.match(name):
                 out.add(m.Forget(("scc",), sources, same, ""))
             out.forget(item.operands[:1], sources, uniform=same)

@@ -73,7 +73,7 @@ def lower_shared(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
     name, given = item.name, item.operands
     if _MOVES.match(name):
         out.add(m.Issued(counters.shared))
-        out.forget(given[:1], (), uniform=False)
+        out.forget(given[:1], out.operands(given[1:]), uniform=False, by_wave=True)
     elif (found := _PLAIN.match(name)) is not None:
         effect = "read" if found[1] in ("read", "load") else "write"
         _access(out, item, effect, _SIZES.get(found[2], 0), counters.shared)
@@ -101,10 +101,13 @@ def _access(out: Emitter, item: a.AsmLine, effect: str, size: int, counter: str)
         out.forget(given[:1])
         return
     address = out.operand(given[place])
-    value = out.operand(given[1]) if effect == "write" and len(given) > 1 and size == 4 else None
-    out.vector(m.Touch(effect, address, offset, size, value=value, counter=counter))
+    values = out.operands(given[1:2]) if effect == "write" else ()
+    out.vector(m.Touch(effect, address, offset, size, values=values, counter=counter))
     if effect == "read":
-        out.forget(given[:1], (address,))
+        # Half of a register stays; what is transposed comes from the addresses of other lanes.
+        kept = out.operands(given[:1]) if "_d16" in item.name else ()
+        turned = _TURNED.match(item.name) is not None
+        out.forget(given[:1], (address, *kept), uniform=not turned, by_wave=turned)
 
 
 def _two(out: Emitter, item: a.AsmLine, found: re.Match[str], counter: str) -> None:
@@ -122,7 +125,9 @@ def _two(out: Emitter, item: a.AsmLine, found: re.Match[str], counter: str) -> N
     effect = "read" if reads else "atomic" if exchanges else "write"
     for number, offset in enumerate(offsets):
         assert offset is not None
-        out.vector(m.Touch(effect, address, offset * step, size, counter=counter, counted=int(not number)))
+        values = out.operands(item.operands[1 + number : 2 + number]) if effect == "write" else ()
+        touch = m.Touch(effect, address, offset * step, size, values=values, counter=counter, counted=int(not number))
+        out.vector(touch)
     if place:
         out.forget(item.operands[:1], (address,))
 
@@ -150,14 +155,15 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
     name, given = item.name, item.operands
     if (found := _ASYNC.match(name) or _ASYNC_STORE.match(name)) is not None and len(given) > 1:
         stores = "_store_" in name
-        _copy(out, item, out.operand(given[1 if stores else 0]), int(found[1]) // 8, counters.copies, stores)
+        address = out.operand(given[1 if stores else 0])
+        _copy(out, item, address, int(found[1]) // 8, counters.copies, None if stores else given[1:])
         if name.startswith("cluster"):
             out.opaque(f"`{name}` writes shared memory of other workgroups, which is not modelled", orders=True)
     elif (found := _DIRECT.match(name) or _BUFFER.match(name)) is not None:
         size = _DIRECT_SIZES[found[1]]
         place = out.fresh()
         out.add(m.Compute(place, "mad", (m.Given("%laneid"), m.Constant(size), m.Register("m0"))))
-        _copy(out, item, m.Register(place), size, counters.copies, False)
+        _copy(out, item, m.Register(place), size, counters.copies, given)
     elif name.startswith("tensor_"):
         stores = "_store_" in name
         if not counters.tensors:
@@ -168,12 +174,28 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
         out.opaque(f"`{name}` is not known", orders=True, touches=True)
 
 
-def _copy(out: Emitter, item: a.AsmLine, address: m.Operand, size: int, counter: str, stores: bool) -> None:
+def _copy(
+    out: Emitter, item: a.AsmLine, address: m.Operand, size: int, counter: str, source: tuple[a.Operand, ...] | None
+) -> None:
+    """`source`: operands that say where in global memory it comes from; None: it goes there."""
     offset = item.number("offset")
     if offset is None or not counter:
         out.opaque(f"`{item.name}` is not known for this target", orders=True, touches=True)
         return
-    out.vector(m.Touch("read" if stores else "write", address, offset, size, is_async=True, counter=counter))
+    effect = "read" if source is None else "write"
+    values = out.operands(source) if source is not None and _is_steady(item) else ()
+    out.vector(m.Touch(effect, address, offset, size, values=values, is_async=True, counter=counter))
+
+
+def _is_steady(item: a.AsmLine) -> bool:
+    """Whether a load finds the same at one address whenever it is carried out: nobody waits in it for another wave.
+
+    LLVM, AMDGPUUsage, memory model: loads of a scope beyond the wave have `glc`, `sc0`, `sc1` or `scope:`; with `slc`
+    they are non-temporal.
+    """
+    words = dict(item.modifiers)
+    scope = words.get("scope", "SCOPE_CU")
+    return scope == "SCOPE_CU" and not {"sc0", "sc1"} & words.keys() and ("glc" not in words or "slc" in words)
 
 
 def lower_spill(out: Emitter, item: a.AsmLine) -> bool:
@@ -217,5 +239,6 @@ def lower_global(out: Emitter, item: a.AsmLine, counters: Counters, counted: fro
     if counter in counted:
         out.add(m.Issued(counter))
     if returns and not spills:
-        steady = "atomic" not in name and not name.startswith(("scratch", "image"))
-        out.forget(given[:1], out.operands(given[1:]), uniform=steady)
+        steady = "atomic" not in name and not name.startswith(("scratch", "image")) and _is_steady(item)
+        kept = given[:1] if "_d16" in name else ()
+        out.forget(given[:1], out.operands((*given[1:], *kept)), uniform=steady)

@@ -65,7 +65,14 @@ _ANY_COMPARE = re.compile(r"v_cmp(x?)_")
 _SELECTED = {"BYTE_0": (0, 8), "BYTE_1": (8, 8), "BYTE_2": (16, 8), "BYTE_3": (24, 8), "WORD_0": (0, 16)}
 _SELECTED |= {"WORD_1": (16, 16), "DWORD": (0, 32)}
 # Their second operand is a result as well: a carry, or the other of two that change places.
-_TWO_RESULTS = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_co_|v_div_scale|v_mad(_co)?_[iu]64|v_.*swap")
+# Results that other lanes have a part in.
+_OF_LANES = re.compile(r"v_(permlane|mfma|wmma|smfma|swmmac|readlane|readfirstlane|movrel|interp)")
+_READS_MASK = re.compile(r"v_(addc_co|subb_co|subbrev_co|add_co_ci|sub_co_ci|subrev_co_ci|cndmask|div_fmas)_")
+# What the register held before has a part in the result: it is added to, or one half of it stays.
+_READS_RESULT = re.compile(r"mac|dot\d+c|mad_mix|fma_mix|writelane|swap|sdwa|dpp|_d16")
+_HALF = re.compile(r"[fiub](8|16)(_|$)|fp8|bf8|bf16")
+_WHOLE = re.compile(r"v_(pk_|cvt_pk_?rtz|cvt_pk_[bfiu]+16|cvt_f32_|cvt_[iu]32_)")  # of halves, those that set all of it
+_TWO_RESULTS = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_co_(ci_)?u32|v_div_scale|v_mad(_co)?_[iu]64|v_.*swap")
 
 
 def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
@@ -102,10 +109,25 @@ def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
 
 def forget_vector(out: Emitter, item: a.AsmLine) -> None:
     """Results of what is not integer arithmetic; those of one lane depend on others where it looks at them."""
-    count = 2 if _TWO_RESULTS.match(item.name) else 1
-    alone = not item.name.startswith(("v_permlane", "v_mfma", "v_wmma", "v_smfma", "v_swmmac")) and _has_no_dpp(item)
-    sources = out.operands(item.operands[count:])
-    out.forget(item.operands[:count], sources, uniform=alone)
+    name, count = item.name, 2 if _TWO_RESULTS.match(item.name) else 1
+    results, given = item.operands[:count], item.operands[count:]
+    by_wave = bool(_OF_LANES.match(name)) or not _has_no_dpp(item)
+    sources: tuple[m.Operand, ...] = ()
+    if (found := _READS_MASK.match(name)) is not None:
+        explicit = len(given) > (0 if found[1] == "div_fmas" else 2)
+        mask = out.mask(given[-1]) if explicit and found[1] != "div_fmas" else m.Register("vcc")
+        given = given[:-1] if explicit and found[1] != "div_fmas" else given
+        sources = (UNKNOWN if mask is None else mask,)
+    sources = (*sources, *out.operands(given))
+    if by_wave or _READS_RESULT.search(name) or (_HALF.search(name) and not _WHOLE.match(name)):
+        sources = (*sources, *out.operands(results))
+    if name.startswith(("v_mfma", "v_smfmac")):  # whether lanes are active or not
+        out.add(m.Forget(tuple(each.name for each in out.operands(results) if isinstance(each, m.Register)), sources, False, "", True))
+        return
+    if count == 2 and isinstance(results[-1], a.Registers) and results[-1].first[0] not in "va":
+        out.forget_carry(results[-1], sources)
+        results = results[:1]
+    out.forget(results, sources, uniform=not by_wave, by_wave=by_wave)
 
 
 def _has_no_dpp(item: a.AsmLine) -> bool:
@@ -326,7 +348,7 @@ def _carried(out: Emitter, item: a.AsmLine) -> bool:
     sources = tuple(out.operand(each) for each in pair)
     name = out.fresh()
     out.add(m.Compute(name, operator, sources))
-    out.forget((given[1],), (), uniform=False)
+    out.forget_carry(given[1], sources)
     out.vector(m.Compute(given[0].first, "copy", (m.Register(name),)))
     return True
 
@@ -356,7 +378,9 @@ def _wide(out: Emitter, item: a.AsmLine) -> bool:
             out.vector(m.Compute(register, "copy", (value,)))
         return True
     sources = out.operands(tuple(given))
-    out.forget((result,) if carry is None else (result, carry), sources)
+    if carry is not None:
+        out.forget_carry(carry, sources)
+    out.forget((result,), sources)
     out.vector(m.Compute(result.first, "copy", (low,)))
     return True
 

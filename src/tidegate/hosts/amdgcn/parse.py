@@ -36,7 +36,7 @@ _WORDS = (
 ).split()
 _PAIRED = {"vcc": ("vcc_lo", "vcc_hi"), "exec": ("exec_lo", "exec_hi"), "flat_scratch": ("flat_lo", "flat_hi")}
 _SPECIAL = {"vcc_lo", "vcc_hi", "exec_lo", "exec_hi", "m0", "scc", "null"}
-_ENCODINGS = ("_e32", "_e64", "_e64_dpp", "_vi", "_gfx9")
+_ENCODINGS = ("_e32", "_e64", "_vi", "_gfx9")
 # Directives that make no code and change none. Any other may: macros, repetitions, conditions, instructions as numbers.
 _HARMLESS = (
     *(".loc", ".cfi_", ".file", ".p2align", ".size", ".type", ".globl", ".text", ".ident", ".set", ".Ltmp", ".weak"),
@@ -209,6 +209,7 @@ class _Assembler:
             return name, operands, ((other, more.strip()), *modifiers)
         for each in _ENCODINGS:
             name = name.removesuffix(each)
+        name = name.removesuffix("_e64_dpp") + "_dpp" if name.endswith("_e64_dpp") else name
         if name.startswith(("s_waitcnt", "s_wait_")):
             return name, (a.Symbol(rest.strip()),), ()
         operands, modifiers = read_operands(rest)

@@ -26,9 +26,8 @@ from tidegate.hosts.amdgcn.lower import lower
 from tidegate.hosts.amdgcn.starts import Starts
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
-from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
-from tidegate.hosts.isa.explore import explore
+from tidegate.hosts.isa.explore import explore_code
 from tidegate.hosts.isa.launching import AXES, MOST_THREADS, choose_shape, full_shape, shape_text
 from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
 from tidegate.hosts.isa.sources import Place, find_places, place_at
@@ -146,7 +145,7 @@ def _program(amdgcn: Amdgcn, kernel: a.KernelText, target: Target, named: str) -
     starts = Starts(kernel, launch.lanes, target.barrier.split)
     code = lower(kernel, target, starts, amdgcn.assembly.arrays)
     given, ranges = given_by(launch, code, _arguments(amdgcn, kernel))
-    explored = explore(find_blocks(code), given, ranges, launch.lanes)
+    explored = explore_code(code, given, ranges, launch.lanes)
     graph = build_graph(code, explored, launch, target)
     return AmdgcnProgram(amdgcn, kernel, target, launch, code, explored, graph, named, from_metadata)
 

@@ -17,7 +17,7 @@ from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import invert, reached_from
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
-from tidegate.hosts.isa.blocks import Blocks
+from tidegate.hosts.isa.blocks import Blocks, find_blocks
 from tidegate.hosts.isa.cases import find_case, in_case
 from tidegate.hosts.isa.effects import Effects
 from tidegate.hosts.isa.places import AnyPlace
@@ -69,6 +69,18 @@ def explore(
         found.attempts = attempt
         return found
     return _given_up(blocks, "loops could not be summarized", MOST_ATTEMPTS)
+
+
+def explore_code(
+    code: m.Code, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int, group: int = 0
+) -> n.Explored:
+    """As `explore`. Where threads write the same bytes, the values that they write are compared, if that is needed."""
+    found = explore(find_blocks(code), given, ranges, lanes, group)
+    if not found.copied or len(found.nodes) < 2:
+        return found
+    closer = explore(find_blocks(code, values=True), given, ranges, lanes, group)
+    is_better = len(closer.copied) < len(found.copied) and closer.problems.keys() <= found.problems.keys()
+    return closer if is_better else found
 
 
 def _given_up(blocks: Blocks, why: str, attempts: int) -> n.Explored:
