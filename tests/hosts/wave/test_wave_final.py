@@ -1,4 +1,4 @@
-"""`verify="asm"`: the assembly that Wave's kernels become is proved, whoever placed the barriers, and a race is named."""
+"""`verify="asm"`: the assembly of Wave's kernels is proved, whoever placed the barriers, and a race is named."""
 
 from __future__ import annotations
 

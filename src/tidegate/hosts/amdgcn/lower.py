@@ -94,8 +94,12 @@ class _Emit:
             elif known is not None:  # nothing comes to the others
                 out.begin(item, known)
                 self.instruction(item, known)
-        items = [each for each in self.kernel.body if isinstance(each, a.AsmLine)]
-        if not items or leads_on(items[-1]):
+        last_one = next(
+            (each for each in zip(self.kernel.body[::-1], facts[::-1], strict=True) if isinstance(each[0], a.AsmLine)),
+            None,
+        )
+        # Behind the end there may be padding, to which nothing comes.
+        if last_one is None or (last_one[1] is not None and leads_on(last_one[0])):  # type: ignore[arg-type]
             out.opaque("the code of the kernel does not end", orders=True)
         out.add(m.End())
         if out.spills_lost:

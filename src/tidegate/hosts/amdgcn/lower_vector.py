@@ -122,7 +122,15 @@ def forget_vector(out: Emitter, item: a.AsmLine) -> None:
     if by_wave or _READS_RESULT.search(name) or (_HALF.search(name) and not _WHOLE.match(name)):
         sources = (*sources, *out.operands(results))
     if name.startswith(("v_mfma", "v_smfmac")):  # whether lanes are active or not
-        out.add(m.Forget(tuple(each.name for each in out.operands(results) if isinstance(each, m.Register)), sources, False, "", True))
+        out.add(
+            m.Forget(
+                tuple(each.name for each in out.operands(results) if isinstance(each, m.Register)),
+                sources,
+                False,
+                "",
+                True,
+            )
+        )
         return
     if count == 2 and isinstance(results[-1], a.Registers) and results[-1].first[0] not in "va":
         out.forget_carry(results[-1], sources)

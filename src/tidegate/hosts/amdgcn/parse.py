@@ -1,6 +1,6 @@
 """AMDGCN assembly as an `Assembly`.
 
-Needs   text as LLVM prints it (`-S`), and the name of its file for messages
+Needs   text as LLVM prints it (`-S`, `llvm-objdump -d`), and the name of its file for messages
 Gives   an `Assembly`: each kernel that has an `.amdhsa_kernel`, or else each function
 Keeps   every instruction of every kernel, in order, known or not; damaged text is `BadInput`, or an instruction that
         nobody knows
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.hosts.amdgcn import model as a
+from tidegate.hosts.amdgcn.code_object import CodeObject
+from tidegate.hosts.amdgcn.disassembly import Disassembled, is_disassembly, read_disassembly
 
 _TARGET = re.compile(r"\s*\.amdgcn_target\s+\"([^\"]*)\"")
 _GFX = re.compile(r"gfx[0-9a-f]+")
@@ -56,9 +58,12 @@ MOST_REGISTERS = 64  # of one operand
 Body = list[a.AsmLine | a.Mark]
 
 
-def parse_amdgcn(text: str, file: str = "<text>") -> a.Assembly:
-    """The kernels that a text holds."""
-    return _Assembler(text, file).assembly()
+def parse_amdgcn(text: str, file: str = "<text>", of: CodeObject | None = None) -> a.Assembly:
+    """The kernels that a text holds. `of`: what is known of the code object that it is the disassembly of."""
+    found = _Assembler(text, file)
+    if is_disassembly(text):
+        found.take(read_disassembly(text), of)
+    return found.assembly()
 
 
 class _Assembler:
@@ -72,11 +77,19 @@ class _Assembler:
         self.functions: set[str] = set()
         self.facts: dict[str, dict[str, tuple[int, ...]]] = {}
         self.arrays: list[str] = []
+        self.marks: dict[int, str] = {}  # by line
+        self.is_disassembly = False
         self.known: dict[str, tuple[str, tuple[a.Operand, ...], tuple[tuple[str, str], ...]]] = {}
+
+    def take(self, given: Disassembled, of: CodeObject | None) -> None:
+        self.is_disassembly = True
+        self.lines, self.marks, self.functions = given.lines, given.marks, set(given.functions)
+        if of is not None:
+            self.target, self.settings, self.facts = of.target, dict(of.settings), dict(of.facts)
 
     def assembly(self) -> a.Assembly:
         self.read()
-        if not self.target:
+        if not self.target and not self.is_disassembly:
             help_ = 'LLVM prints it first, as `.amdgcn_target "amdgcn-amd-amdhsa--…"`'
             place = Label(Span(self.file, 0, 0, 0))
             raise BadInput(Finding("TG007", "the file names no AMD GPU", (place,), help=help_))
@@ -99,6 +112,8 @@ class _Assembler:
         in_comment = False
         for number, line in enumerate(self.lines, 1):
             plain, in_comment = self.without_comments(line, in_comment)
+            if number in self.marks and open_ is not None:
+                open_.append(a.Mark(self.marks[number], self.span(number, plain)))
             stripped = plain.strip()
             if not stripped:
                 continue

@@ -59,7 +59,13 @@ class Effects:
         waves: n.Waves = None,
     ) -> None:
         """The steps are the same wherever the operation meets the same values: each round of a loop does."""
-        key = (id(op), address.key, None if stored is None else stored.tobytes(), mask.may.tobytes(), mask.sure.tobytes())
+        key = (
+            id(op),
+            address.key,
+            None if stored is None else stored.tobytes(),
+            mask.may.tobytes(),
+            mask.sure.tobytes(),
+        )
         steps = self.known.get(key)
         if steps is None:
             steps = self.known[key] = []

@@ -273,7 +273,15 @@ class Stepper:
             case m.Touch(address=address, values=values):
                 stored = [self.alike.of(self.held(each, registers)) for each in values]
                 waves = self.effects.waves_of(state)
-                self.effects.touch(op, op.action, self.value(address, registers), self.alike.together(*stored) if stored else None, mask, node, waves)
+                self.effects.touch(
+                    op,
+                    op.action,
+                    self.value(address, registers),
+                    self.alike.together(*stored) if stored else None,
+                    mask,
+                    node,
+                    waves,
+                )
             case m.Meet(barrier=barrier, count=count):
                 given = None if count is None else self.value(count, registers)
                 self.effects.meet(op, state, mask, self.value(barrier, registers), given, node, self.blocks)

@@ -46,7 +46,9 @@ class Value:
     def __post_init__(self) -> None:
         held = self.base if self.known is None or self.among else np.where(self.known, self.base, 0)
         known = b"" if self.known is None else self.known.tobytes()
-        object.__setattr__(self, "key", (held.tobytes(), self.plus, known, self.same, self.tags, self.among, _key(self.alike)))
+        object.__setattr__(
+            self, "key", (held.tobytes(), self.plus, known, self.same, self.tags, self.among, _key(self.alike))
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Value) and self.key == other.key

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.diag import BadInput
+from tidegate.hosts.dropin.final import Doubt
 from tidegate.hosts.triton.compare import compare
 from tidegate.hosts.triton.dropin.candidates import (
     Candidate,
