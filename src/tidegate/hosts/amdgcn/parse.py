@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.code_object import CodeObject
+from tidegate.hosts.amdgcn.expand import expand
 from tidegate.hosts.amdgcn.disassembly import Disassembled, is_disassembly, read_disassembly
 
 _TARGET = re.compile(r"\s*\.amdgcn_target\s+\"([^\"]*)\"")
@@ -89,7 +90,7 @@ class _Assembler:
 
     def assembly(self) -> a.Assembly:
         self.read()
-        if not self.target and not self.is_disassembly:
+        if not self.target and not self.bodies:
             help_ = 'LLVM prints it first, as `.amdgcn_target "amdgcn-amd-amdhsa--…"`'
             place = Label(Span(self.file, 0, 0, 0))
             raise BadInput(Finding("TG007", "the file names no AMD GPU", (place,), help=help_))
@@ -109,9 +110,7 @@ class _Assembler:
     def read(self) -> None:
         open_: Body | None = None
         settings: dict[str, int] | None = None
-        in_comment = False
-        for number, line in enumerate(self.lines, 1):
-            plain, in_comment = self.without_comments(line, in_comment)
+        for number, plain in expand(list(self.plain())):
             if number in self.marks and open_ is not None:
                 open_.append(a.Mark(self.marks[number], self.span(number, plain)))
             stripped = plain.strip()
@@ -132,6 +131,13 @@ class _Assembler:
                     plain = " " * found.end() + plain[found.end() :]
                 if open_ is not None and (stripped := plain.strip()):
                     open_.extend(self.instructions(stripped, number, plain))
+
+    def plain(self) -> Iterator[tuple[int, str]]:
+        """Lines without comments."""
+        in_comment = False
+        for number, line in enumerate(self.lines, 1):
+            plain, in_comment = self.without_comments(line, in_comment)
+            yield number, plain
 
     def label(self, name: str, body: Body | None, at: Span) -> Body | None:
         """The body that goes on behind a label: that of a function, or the one it stands in."""

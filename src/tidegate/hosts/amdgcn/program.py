@@ -133,7 +133,7 @@ def programs_of(amdgcn: Amdgcn, asked: str | None) -> list[AmdgcnProgram]:
 def _target(named: str, asked: str | None) -> tuple[Target, str]:
     """Instructions are those of one generation: the target that the file names, or one that is asked for."""
     if asked is None and not named:
-        help_ = "a disassembly does not say it: name the GPU, as in `--target gfx942`"
+        help_ = "name it, as in `--target gfx942`"
         raise BadInput(Finding("TG007", "the file names no AMD GPU", (), help=help_))
     wanted = asked if asked is not None else named
     target = load_target("" if wanted == "none" else wanted)
