@@ -25,6 +25,7 @@ UNKNOWN = m.Given("?")
 class Emitter:
     lanes: int
     arrays: tuple[str, ...] = ()
+    listens: bool = False  # whether loads may find what other workgroups write meanwhile
     facts: Certain = field(default_factory=Certain)
     ops: list[m.Op] = field(default_factory=list)
     predicates: set[str] = field(default_factory=lambda: {"scc", "vcc", "exec"})

@@ -19,7 +19,16 @@ from dataclasses import replace
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
 from tidegate.hosts.amdgcn.facts import ABORT, Certain, find_facts, leads_on
-from tidegate.hosts.amdgcn.lower_memory import Counters, is_copy, lower_copy, lower_global, lower_shared
+from tidegate.hosts.amdgcn.lower_memory import (
+    Counters,
+    can_point_to_shared,
+    is_copy,
+    listens,
+    lower_copy,
+    lower_flat,
+    lower_global,
+    lower_shared,
+)
 from tidegate.hosts.amdgcn.lower_scalar import lower_scalar
 from tidegate.hosts.amdgcn.lower_vector import forget_vector, lower_vector
 from tidegate.hosts.amdgcn.parse import second_half
@@ -63,7 +72,7 @@ _KEEPS_SCC = re.compile(
     r"s_(add|sub|mul|min|max|fmac|fmaak|fmamk|ceil|floor|trunc|rndne|min_num|max_num|minimum|maximum)_f(16|32)$|"
     r"s_cvt_|s_(ff1|ctz|flbit|clz|cls|getreg|getpc|bfm|movrel|mul|pack|sext|bitreplicate)_"
 )
-_GLOBAL = ("global_", "buffer_", "tbuffer_", "scratch_", "image_", "flat_")
+_GLOBAL = ("global_", "buffer_", "tbuffer_", "scratch_", "image_")
 
 
 def lower(kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[str, ...]) -> m.Code:
@@ -73,13 +82,14 @@ def lower(kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[st
 class _Emit:
     def __init__(self, kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[str, ...]) -> None:
         self.kernel, self.target, self.starts = kernel, target, starts
-        self.out = Emitter(starts.lanes, arrays)
+        self.out = Emitter(starts.lanes, arrays, listens(kernel))
         self.counters = Counters.of(target)
         items = [each for each in kernel.body if isinstance(each, a.AsmLine)]
         copies = any(map(is_copy, items))
         shared = {self.counters.shared} | ({self.counters.copies, self.counters.tensors} if copies else set())
         self.counted = frozenset(shared - {""})
         self.touches = copies or any(each.name.startswith("ds_") for each in items)
+        self.may_be_shared = can_point_to_shared(kernel)
         self.touches |= kernel.settings.get("group_segment_fixed_size", 0) > 0
         self.targets: list[str] = []
 
@@ -147,6 +157,8 @@ class _Emit:
             lower_shared(out, item, self.counters)
         elif is_copy(item):
             lower_copy(out, item, self.counters)
+        elif name.startswith("flat_"):
+            lower_flat(out, item, self.may_be_shared)
         elif name.startswith(_GLOBAL):
             lower_global(out, item, self.counters, self.counted)
         elif name.startswith("s_"):

@@ -41,6 +41,7 @@ _BUFFER = re.compile(r"buffer_load_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwor
 _DIRECT_SIZES = {"ubyte": 1, "sbyte": 1, "ushort": 2, "sshort": 2, "dword": 4, "dwordx3": 12, "dwordx4": 16}
 _LOADS = re.compile(r"(global|buffer|tbuffer|scratch|image)_(load|sample|gather|atomic|bvh)")
 _STORES = re.compile(r"(global|buffer|tbuffer|scratch|image)_(store|atomic)")
+_LISTENS = re.compile(r"(global|flat|buffer|s_buffer|s)_atomic|global_inv|buffer_inv|buffer_gl[01]_inv|buffer_wbinvl1")
 _SPILL = re.compile(r"scratch_(load|store)_(?:dword(?:x[234])?|b(?:32|64|96|128))$")
 _OPERATORS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "min": "min", "max": "max"}
 COPIES = ("global_load_lds", "global_load_async", "cluster_load_async", "global_store_async", "tensor_")
@@ -183,19 +184,26 @@ def _copy(
         out.opaque(f"`{item.name}` is not known for this target", orders=True, touches=True)
         return
     effect = "read" if source is None else "write"
-    values = out.operands(source) if source is not None and _is_steady(item) else ()
+    values = out.operands(source) if source is not None and _is_steady(out, item) else ()
     out.vector(m.Touch(effect, address, offset, size, values=values, is_async=True, counter=counter))
 
 
-def _is_steady(item: a.AsmLine) -> bool:
-    """Whether a load finds the same at one address whenever it is carried out: nobody waits in it for another wave.
+def listens(kernel: a.KernelText) -> bool:
+    """Whether a kernel learns what other workgroups write meanwhile: by atomics, or by forgetting what caches hold."""
+    names = (each.name for each in kernel.body if isinstance(each, a.AsmLine))
+    return any(_LISTENS.match(name) for name in names)
+
+
+def _is_steady(out: Emitter, item: a.AsmLine) -> bool:
+    """Whether a load finds the same at one address whenever it is carried out.
 
     LLVM, AMDGPUUsage, memory model: loads of a scope beyond the wave have `glc`, `sc0`, `sc1` or `scope:`; with `slc`
-    they are non-temporal.
+    they are non-temporal. Without a kernel that listens, these are about caches alone.
     """
     words = dict(item.modifiers)
     scope = words.get("scope", "SCOPE_CU")
-    return scope == "SCOPE_CU" and not {"sc0", "sc1"} & words.keys() and ("glc" not in words or "slc" in words)
+    alone = scope == "SCOPE_CU" and not {"sc0", "sc1"} & words.keys() and ("glc" not in words or "slc" in words)
+    return alone or not out.listens
 
 
 def lower_spill(out: Emitter, item: a.AsmLine) -> bool:
@@ -214,15 +222,40 @@ def lower_spill(out: Emitter, item: a.AsmLine) -> bool:
     return True
 
 
+def can_point_to_shared(kernel: a.KernelText) -> bool:
+    """Whether a flat address may be one of shared memory: for that a kernel needs to find out where it lies.
+
+    LLVM, AMDGPUUsage, address spaces: `src_shared_base`, on older GPUs the queue or a hidden argument. What a launch
+    passes holds no address of shared memory.
+    """
+    settings = kernel.settings
+    if not settings or settings.get("user_sgpr_queue_ptr"):
+        return True
+    items = (each for each in kernel.body if isinstance(each, a.AsmLine))
+    return any(
+        isinstance(given, a.Symbol) and ("shared_base" in given.name or "hwreg" in given.name)
+        for each in items
+        for given in each.operands
+        if not each.name.startswith("s_setreg")
+    )
+
+
+def lower_flat(out: Emitter, item: a.AsmLine, may_be_shared: bool) -> None:
+    """Its counts are those of global and of shared memory, and say nothing of copies before it (`facts`)."""
+    name, given = item.name, item.operands
+    if may_be_shared:
+        out.opaque(f"`{name}` may lead to shared memory", touches=True)
+    if name.startswith("flat_load"):
+        kept = given[:1] if "_d16" in name else ()
+        out.forget(given[:1], out.operands((*given[1:], *kept)), uniform=not may_be_shared and _is_steady(out, item))
+    elif not name.startswith("flat_store"):
+        out.forget(given[:1], (), uniform=False)
+
+
 def lower_global(out: Emitter, item: a.AsmLine, counters: Counters, counted: frozenset[str]) -> None:
     """Global, local and texture memory: what comes back, and what counts beside copies. `counted`: counters that
     accesses to shared memory are counted on."""
     name, given = item.name, item.operands
-    if name.startswith("flat_"):
-        out.opaque(f"`{name}` may lead to shared memory", touches=True)
-        if not name.startswith("flat_store"):
-            out.forget(given[:1], (), uniform=False)
-        return
     returns = not _STORES.match(name) or any(
         word in ("glc", "sc0") or value.startswith("TH_ATOMIC_RETURN") for word, value in item.modifiers
     )
@@ -239,6 +272,6 @@ def lower_global(out: Emitter, item: a.AsmLine, counters: Counters, counted: fro
     if counter in counted:
         out.add(m.Issued(counter))
     if returns and not spills:
-        steady = "atomic" not in name and not name.startswith(("scratch", "image")) and _is_steady(item)
+        steady = "atomic" not in name and not name.startswith(("scratch", "image")) and _is_steady(out, item)
         kept = given[:1] if "_d16" in name else ()
         out.forget(given[:1], out.operands((*given[1:], *kept)), uniform=steady)

@@ -30,7 +30,7 @@ class Alike:
         self.known: dict[object, Numbers] = {}
 
     def of(self, held: Held) -> Numbers:
-        if held.is_uniform:
+        if held.is_uniform and not (isinstance(held, Value) and OUTSIDE in held.tags):
             return self.all
         found = self.known.get(held.key)
         if found is None:
@@ -38,8 +38,8 @@ class Alike:
         return found
 
     def _of(self, held: Held) -> Numbers:
-        if isinstance(held, Value) and OUTSIDE in held.tags:
-            return self.nobody  # some lanes may hold a number of which `base` says nothing
+        if isinstance(held, Value) and OUTSIDE in held.tags:  # `base` does not say which lanes hold another number
+            return self.nobody if held.alike is None else held.alike
         if held.known is None:
             return first_equal(held.base.astype(np.int64))
         own = self.nobody if held.alike is None else held.alike
@@ -84,7 +84,8 @@ class Alike:
 
 def with_alike(held: Held, alike: Numbers) -> Held:
     """A result with what is known of threads that hold the same; nothing where every value is known."""
-    if held.known is None or held.is_uniform:
+    is_open = isinstance(held, Value) and OUTSIDE in held.tags
+    if not is_open and (held.known is None or held.is_uniform):
         return held
     return replace(held, alike=alike)
 
