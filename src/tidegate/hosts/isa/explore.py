@@ -202,6 +202,8 @@ class _Explorer:
             self.lead(node, [self.arrive(there, frames)])
         elif not yes.may.any():
             self.lead(node, [self.arrive(beside, frames)])
+        elif self.meets_apart(arm.block, successors):
+            self.part(node, arm, frames, [Arm(there.block, yes, arm.registers), Arm(beside.block, no, arm.registers)])
         elif there.block in self.blocks.final:
             self.end_some(node, Arm(beside.block, arm.mask, arm.registers), frames, yes)
         elif beside.block in self.blocks.final:
@@ -209,6 +211,17 @@ class _Explorer:
         else:
             arms = [Arm(there.block, yes, arm.registers), Arm(beside.block, no, arm.registers)]
             self.part(node, arm, frames, arms)
+
+    def meets_apart(self, block: int, successors: tuple[int, ...]) -> bool:
+        """Whether some waves meet once more while the others are on their way to the end: they have not ended yet.
+
+        Kernels that let half of their waves lag behind let the other half catch up so.
+        """
+        join = self.blocks.joins[block]
+        if not self.blocks.code.by_wave or join < 0 or self.blocks.final.issuperset(successors):
+            return False
+        inside = self.blocks.arms(block, join)
+        return any(isinstance(op.action, m.Meet) for each in inside for op in self.blocks.ops_of(each))
 
     def by_cases(self, node: n.Node, state: State, remainder: Binary) -> None:
         """A branch that the remainder of a number decides which never changes: one way for each remainder."""
