@@ -34,18 +34,19 @@ _WAIT = re.compile(r"((?:vm|lgkm)cnt\()(\d+)(?=\))|(s_wait_(?:ds|async|tensor|lo
 
 @dataclass(slots=True)
 class Agreement:
-    """Verdicts on assembly beside those on TTGIR, and the kernels of which they differ."""
+    """Verdicts on assembly beside those on what it is made of, and the kernels of which they differ."""
 
+    source: str = "TTGIR"
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     differ: list[str] = field(default_factory=list)
 
     def add(self, name: str, one: str, other: str) -> None:
         self.pairs[one, other] += 1
         if one != other:
-            self.differ.append(f"  {name}: TTGIR {one}, assembly {other}")
+            self.differ.append(f"  {name}: {self.source} {one}, assembly {other}")
 
     def show(self) -> str:
-        rows = [f"TTGIR {one}, assembly {other}: {count}" for (one, other), count in sorted(self.pairs.items())]
+        rows = [f"{self.source} {one}, assembly {other}: {count}" for (one, other), count in sorted(self.pairs.items())]
         return "\n".join((*rows, *self.differ))
 
 
