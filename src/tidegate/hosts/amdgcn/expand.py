@@ -1,9 +1,9 @@
-"""What an assembler does before there are instructions: macros, repetitions, conditions, symbols that stand for numbers.
+"""What an assembler does before there are instructions: macros, repetitions, conditions, symbols for numbers.
 
 Needs   lines without comments, each with its number
 Gives   `expand`: the lines that are left, each with the number of the line that the author wrote
-Keeps   the meaning that LLVM's assembler gives them (GNU as, `.macro`, `.rept`, `.irp`, `.if`, `.set`). Where one of them
-        is not understood the lines are given back as they are, and directives stay in the body, which is then not
+Keeps   the meaning that LLVM's assembler gives them (GNU as, `.macro`, `.rept`, `.irp`, `.if`, `.set`). Where one of
+        them is not understood the lines are given back as they are, and directives stay in the body, which is then not
         modelled
 Cost    linear in the lines that come of it, up to a bound
 
@@ -110,7 +110,9 @@ class _Expander:
         if word == ".macro":
             name, *parameters = re.split(r"[\s,]+", re.sub(r"\s*=\s*", "=", rest.strip()))
             pairs = (each.partition("=") for each in parameters if each)
-            self.macros[name] = _Macro(tuple((one.partition(":")[0], default) for one, _, default in pairs), tuple(inner))
+            self.macros[name] = _Macro(
+                tuple((one.partition(":")[0], default) for one, _, default in pairs), tuple(inner)
+            )
         elif word == ".rept":
             for _ in range(self.number(rest)):
                 self.run(inner, depth + 1)

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.code_object import CodeObject
-from tidegate.hosts.amdgcn.expand import expand
 from tidegate.hosts.amdgcn.disassembly import Disassembled, is_disassembly, read_disassembly
+from tidegate.hosts.amdgcn.expand import expand
 
 _TARGET = re.compile(r"\s*\.amdgcn_target\s+\"([^\"]*)\"")
 _GFX = re.compile(r"gfx[0-9a-f]+")

@@ -226,11 +226,13 @@ class Effects:
         steps: list[n.Step],
     ) -> None:
         self.use(plus)
-        as_one = touch.effect != "read" and stored is not None and _agree(starts, size, stored)
-        if touch.effect == "write" and touch.values and not as_one and _doubles(starts, size, len(starts)):
+        is_shared = touch.effect != "read" and _doubles(starts, size, len(starts))
+        as_one = is_shared and stored is not None and _agree(starts, size, stored)
+        if is_shared and touch.effect == "write" and touch.values and not as_one:
             self.out.copied[id(op)] = op
         if (
-            touch.effect == "write"
+            is_shared
+            and touch.effect == "write"
             and not as_one
             and id(op) not in self.out.doubled
             and _doubles(starts, size, self.lanes)

@@ -95,9 +95,9 @@ def install(
     `counts`: waits for copies leave under way what need not have landed, where Wave waits for all. `schedule`: loops
     are reordered for ping-pong by Tidegate, which takes Wave's strategies or its own, whichever is cheapest (True or
     "auto"), Wave's ("wave"), or so many clusters ("clusters=4"). `verify`: what was put in is proved, as it is read
-    back; "asm": so is the assembly that LLVM makes of every kernel. `strategy`: `minimal` or `intersecting`; else what fits the target. `remove_redundant`: barriers that stand in
-    the trace already go if nothing needs them. Raises `UnsupportedWave` without the versions that are known, `BadInput`
-    for an option that does not exist.
+    back; "asm": so is the assembly that LLVM makes of every kernel. `strategy`: `minimal` or `intersecting`; else what
+    fits the target. `remove_redundant`: barriers that stand in the trace already go if nothing needs them. Raises
+    `UnsupportedWave` without the versions that are known, `BadInput` for an option that does not exist.
     """
     _modes.install(_options(counts, schedule, verify, strategy, remove_redundant))
 
