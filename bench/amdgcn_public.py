@@ -42,7 +42,10 @@ def texts(checkout: str, only: str) -> Iterator[tuple[str, str, str]]:
             seen.setdefault(line, commit)
     for path, commit in sorted(seen.items()):
         if only in path:
-            text = _git(checkout, "show", f"{commit}:{path}")
+            try:
+                text = _git(checkout, "show", f"{commit}:{path}")
+            except subprocess.CalledProcessError:
+                continue  # a merge names files of its parents
             is_host = "x86_64" in Path(path).name
             if not is_host and len(text) <= MAX_COMPILED and text.count(".long") < MOST_NUMBERS:
                 yield path, commit, text

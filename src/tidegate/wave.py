@@ -15,9 +15,10 @@ Nothing of Wave is imported before one of these is called.
 """
 
 from tidegate.hosts.dropin import Report
+from tidegate.hosts.dropin.final import RaceWarning
 from tidegate.hosts.wave.dropin.checking import check
 from tidegate.hosts.wave.dropin.passing import Options
-from tidegate.hosts.wave.dropin.records import Entry, FallbackWarning, RaceWarning, clear_report, report
+from tidegate.hosts.wave.dropin.records import Entry, FallbackWarning, clear_report, report
 from tidegate.hosts.wave.dropin.switch import (
     NotPlaced,
     Traced,

@@ -19,6 +19,7 @@ from dataclasses import replace
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
 from tidegate.hosts.amdgcn.facts import ABORT, Certain, find_facts, leads_on
+from tidegate.hosts.amdgcn.forget import forget_vector
 from tidegate.hosts.amdgcn.lower_memory import (
     Counters,
     can_point_to_shared,
@@ -30,7 +31,7 @@ from tidegate.hosts.amdgcn.lower_memory import (
     lower_shared,
 )
 from tidegate.hosts.amdgcn.lower_scalar import lower_scalar
-from tidegate.hosts.amdgcn.lower_vector import forget_vector, lower_vector
+from tidegate.hosts.amdgcn.lower_vector import lower_vector
 from tidegate.hosts.amdgcn.parse import second_half
 from tidegate.hosts.amdgcn.starts import Starts
 from tidegate.hosts.amdgcn.waits import waits_of

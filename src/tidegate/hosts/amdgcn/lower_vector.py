@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
+from tidegate.hosts.amdgcn.forget import has_no_dpp
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa.effects import FAR
 
@@ -65,14 +66,6 @@ _ANY_COMPARE = re.compile(r"v_cmp(x?)_")
 _SELECTED = {"BYTE_0": (0, 8), "BYTE_1": (8, 8), "BYTE_2": (16, 8), "BYTE_3": (24, 8), "WORD_0": (0, 16)}
 _SELECTED |= {"WORD_1": (16, 16), "DWORD": (0, 32)}
 # Their second operand is a result as well: a carry, or the other of two that change places.
-# Results that other lanes have a part in.
-_OF_LANES = re.compile(r"v_(permlane|mfma|wmma|smfma|swmmac|readlane|readfirstlane|movrel|interp)")
-_READS_MASK = re.compile(r"v_(addc_co|subb_co|subbrev_co|add_co_ci|sub_co_ci|subrev_co_ci|cndmask|div_fmas)_")
-# What the register held before has a part in the result: it is added to, or one half of it stays.
-_READS_RESULT = re.compile(r"mac|dot\d+c|mad_mix|fma_mix|writelane|swap|sdwa|dpp|_d16")
-_HALF = re.compile(r"[fiub](8|16)(_|$)|fp8|bf8|bf16")
-_WHOLE = re.compile(r"v_(pk_|cvt_pk_?rtz|cvt_pk_[bfiu]+16|cvt_f32_|cvt_[iu]32_)")  # of halves, those that set all of it
-_TWO_RESULTS = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_co_(ci_)?u32|v_div_scale|v_mad(_co)?_[iu]64|v_.*swap")
 
 
 def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
@@ -107,44 +100,9 @@ def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
     return True
 
 
-def forget_vector(out: Emitter, item: a.AsmLine) -> None:
-    """Results of what is not integer arithmetic; those of one lane depend on others where it looks at them."""
-    name, count = item.name, 2 if _TWO_RESULTS.match(item.name) else 1
-    results, given = item.operands[:count], item.operands[count:]
-    by_wave = bool(_OF_LANES.match(name)) or not _has_no_dpp(item)
-    sources: tuple[m.Operand, ...] = ()
-    if (found := _READS_MASK.match(name)) is not None:
-        explicit = len(given) > (0 if found[1] == "div_fmas" else 2)
-        mask = out.mask(given[-1]) if explicit and found[1] != "div_fmas" else m.Register("vcc")
-        given = given[:-1] if explicit and found[1] != "div_fmas" else given
-        sources = (UNKNOWN if mask is None else mask,)
-    sources = (*sources, *out.operands(given))
-    if by_wave or _READS_RESULT.search(name) or (_HALF.search(name) and not _WHOLE.match(name)):
-        sources = (*sources, *out.operands(results))
-    if name.startswith(("v_mfma", "v_smfmac")):  # whether lanes are active or not
-        out.add(
-            m.Forget(
-                tuple(each.name for each in out.operands(results) if isinstance(each, m.Register)),
-                sources,
-                False,
-                "",
-                True,
-            )
-        )
-        return
-    if count == 2 and isinstance(results[-1], a.Registers) and results[-1].first[0] not in "va":
-        out.forget_carry(results[-1], sources)
-        results = results[:1]
-    out.forget(results, sources, uniform=not by_wave, by_wave=by_wave)
-
-
-def _has_no_dpp(item: a.AsmLine) -> bool:
-    return not item.name.endswith(("_dpp", "_dpp8"))
-
-
 def _is_plain(item: a.AsmLine) -> bool:
     """Without words that change the result."""
-    return not any(name in ("clamp", "op_sel", "dpp8") for name, _ in item.modifiers) and _has_no_dpp(item)
+    return not any(name in ("clamp", "op_sel", "dpp8") for name, _ in item.modifiers) and has_no_dpp(item)
 
 
 def _below_32(out: Emitter, count: m.Operand) -> m.Operand:
@@ -192,7 +150,7 @@ def _compare(out: Emitter, item: a.AsmLine) -> None:
         )
     truth = out.truth()
     if found is None or len(given) != 2 or item.name.endswith("_sdwa") or not _is_plain(item):
-        out.add(m.Forget((truth,), out.operands(given), _has_no_dpp(item), ""))
+        out.add(m.Forget((truth,), out.operands(given), has_no_dpp(item), ""))
     else:
         _compared(out, truth, found, given)
     if not out.facts.full:

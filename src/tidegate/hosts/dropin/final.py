@@ -24,6 +24,10 @@ from tidegate.session import Session
 RACE = "TG1"
 
 
+class RaceWarning(UserWarning):
+    """The verifier suspects a race in what a compiler has made of a kernel."""
+
+
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """Why something is not proved, without words if it is; `is_race`: two accesses were found that nothing orders."""

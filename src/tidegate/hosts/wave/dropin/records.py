@@ -13,16 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.hosts.dropin import Log, Report, count_barriers_in_words
-from tidegate.hosts.dropin.final import Doubt
+from tidegate.hosts.dropin.final import Doubt, RaceWarning
 from tidegate.hosts.wave.dropin.passing import Placement
 
 
 class FallbackWarning(UserWarning):
     """A kernel keeps Wave's own barriers."""
-
-
-class RaceWarning(UserWarning):
-    """The verifier suspects a race in the assembly of a kernel."""
 
 
 @dataclass(slots=True)
