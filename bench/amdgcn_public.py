@@ -67,9 +67,9 @@ def judge(path: str, text: str, block: tuple[int, ...], target: str | None) -> t
         return "refused", 0, 0, bad.findings[0].message
     found = [_verdict(each) for each in programs]
     exact, touches = (sum(getattr(each.explored, name) for each in programs) for name in ("exact", "touches"))
-    if not touches:
-        return "no shared memory", 0, 0, ""
     verdict, reason = min(found, key=lambda each: ("undecided", "reported", "proved").index(each[0]))
+    if not touches and verdict == "proved":
+        return "no shared memory", 0, 0, ""
     return verdict, exact, touches, reason
 
 
