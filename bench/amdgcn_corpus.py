@@ -34,18 +34,19 @@ _WAIT = re.compile(r"((?:vm|lgkm)cnt\()(\d+)(?=\))|(s_wait_(?:ds|async|tensor|lo
 
 @dataclass(slots=True)
 class Agreement:
-    """Verdicts on assembly beside those on TTGIR, and the kernels of which they differ."""
+    """Verdicts on assembly beside those on what it is made of, and the kernels of which they differ."""
 
+    source: str = "TTGIR"
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     differ: list[str] = field(default_factory=list)
 
     def add(self, name: str, one: str, other: str) -> None:
         self.pairs[one, other] += 1
         if one != other:
-            self.differ.append(f"  {name}: TTGIR {one}, assembly {other}")
+            self.differ.append(f"  {name}: {self.source} {one}, assembly {other}")
 
     def show(self) -> str:
-        rows = [f"TTGIR {one}, assembly {other}: {count}" for (one, other), count in sorted(self.pairs.items())]
+        rows = [f"{self.source} {one}, assembly {other}: {count}" for (one, other), count in sorted(self.pairs.items())]
         return "\n".join((*rows, *self.differ))
 
 
@@ -54,7 +55,8 @@ def judge(name: str, text: str, block: tuple[int, ...], figures: Figures | None 
     began = time.perf_counter()
     try:
         assembly = parse_amdgcn(text, name)
-        most = [each.facts.get("max_flat_workgroup_size", ())[:1] for each in assembly.kernels]
+        open_ = [each.facts for each in assembly.kernels if not each.facts.get("reqd_workgroup_size")]
+        most = [each.get("max_flat_workgroup_size", ())[:1] for each in open_]
         programs = programs_of(Amdgcn(name, text, assembly, block=block or (most[0] if most else ())), None)
     except BadInput as bad:
         return f"bad input: {bad.findings[0].message}"

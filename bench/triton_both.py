@@ -23,8 +23,8 @@ from bench.slices import by_slices
 from bench.triton_figures import at_most, in_a_child, over_pairs
 from oracles.triton_kernels import NVIDIA, compile_to
 from oracles.triton_kernels.texts import Pair
+from tidegate.hosts.dropin.final import find_final_doubt
 from tidegate.hosts.triton import libtriton
-from tidegate.hosts.triton.dropin.final import find_final_doubt
 from tidegate.hosts.triton.dropin.placing import Doubt, find_doubt
 from tidegate.hosts.triton.dropin.switch import between
 

@@ -90,6 +90,7 @@ class Assembled:
     text: str
     steps: list[dict[str, Any]]
     why_not: str = ""  # why it has Wave's own barriers though Tidegate's were wanted
+    verdict: str = ""  # of Tidegate's check of the trace: proved, suspects, undecided; a reason behind a colon
 
 
 Hook = Callable[[Any, list[Any], Any], None]  # trace, constraints, options

@@ -1,6 +1,7 @@
 """`python -m oracles.wave_kernels.assembling NAME TARGET DIR [OPTIONS]`: one kernel's assembly, as DIR/*.rocmasm.
 
-Beside it stands DIR/steps.json, what the trace does to memory and how it synchronizes, after the barrier pass. OPTIONS
+Beside it stands DIR/steps.json: what the trace does to memory and how it synchronizes, after the barrier pass, and what
+Tidegate's check says of it. OPTIONS
 are those of `tidegate.wave.enabled` as JSON; without them barriers are Wave's own. A module of its own, so that a crash
 of the compiler ends this process and no other.
 """
@@ -31,12 +32,31 @@ def write_assembly(case: Case, target: str, folder: Path, tidegate: dict[str, An
     """Lets IREE compile the MLIR of a kernel and leave what it makes on the way."""
     from wave_lang.kernel.wave.utils.compile_utils import compile_to_vmfb
 
-    steps: list[dict[str, Any]] = []
+    told: dict[str, Any] = {}
+
+    def look(trace: Any, constraints: list[Any], options: Any) -> None:
+        told.update(steps=steps_of(trace), verdict=verdict_on(trace, target, constraints, options))
+
     with barriers_of(tidegate) as why_not:
-        traced = trace_of(case, target, after=lambda trace, *_: steps.extend(steps_of(trace)))
-    (folder / STEPS).write_text(json.dumps({"steps": steps, "why_not": "; ".join(why_not)}), encoding="utf-8")
+        traced = trace_of(case, target, after=look)
+    (folder / STEPS).write_text(json.dumps({**told, "why_not": "; ".join(why_not)}), encoding="utf-8")
     options = replace(traced.options, dump_intermediates=str(folder), create_vmfb_file=str(folder / "kernel.vmfb"))
     Path(options.create_vmfb_file).write_bytes(compile_to_vmfb(traced.mlir, options))
+
+
+def verdict_on(trace: Any, target: str, constraints: list[Any], options: Any) -> str:
+    """`proved`, `suspects` or `undecided`, with the first reason behind a colon."""
+    from tidegate.diag import BadInput
+    from tidegate.wave import check
+
+    try:
+        found = check(trace, target, constraints=constraints, sizes=options.subs)
+    except BadInput as bad:
+        return f"undecided: {bad.findings[0].message}"
+    if found:
+        return "proved"
+    errors = [each for each in found if each.severity == "error"]
+    return f"suspects: {errors[0].code} {errors[0].message}" if errors else f"undecided: {found.verdict}"
 
 
 @contextmanager

@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 << 20
 MAX_COMPILED = 4 << 20
 CUDA = (".cu", ".cuh")
-ASSEMBLY = (".s", ".amdgcn")
+CODE_OBJECTS = (".hsaco", ".co")
+ASSEMBLY = (".s", ".amdgcn", *CODE_OBJECTS)
 PTX = (".ptx", *CUDA)
 FINAL = {".ptx": "PTX"} | dict.fromkeys(CUDA, "CUDA source") | dict.fromkeys(ASSEMBLY, "AMDGCN assembly")
-READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx`, `.cu`, `.s`, `.amdgcn` and `.py` files"
+READS = "it reads `.tide`, `.sync`, `.ttgir`, `.mlir`, `.ptx`, `.cu`, `.s`, `.amdgcn`, `.hsaco`, `.co` and `.py` files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,11 @@ def load(
     takes: Container[str] = (),
     cuda: CudaOptions | None = None,
     arguments: Sequence[str] = (),
+    target: str | None = None,
 ) -> Loaded:
     """Reads a file; `FILE::name` picks one kernel of it. `block`, `grid` and `arguments`: the shape of blocks, how many
-    there are, and values of parameters, for final instructions; `cuda`: how CUDA source is compiled to those.
+    there are, and values of parameters, for final instructions; `cuda`: how CUDA source is compiled to those;
+    `target`: which code object of a bundle is meant.
 
     `as_compiled`: TTGIR from before Triton's own barriers is taken with those, as it will be compiled; else its text
     is taken for one that is going to be edited. `takes`: the kinds of final instructions that the command is for.
@@ -103,7 +106,8 @@ def load(
             why = "is only checked" if suffix in ASSEMBLY else "has no operations to run or to reorder"
             _fail(file, f"{FINAL[suffix]} {why}: this command does not take it", help)
         if suffix in ASSEMBLY:
-            return _from_amdgcn(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), (block, grid, arguments))
+            given = _read_bytes(path, file) if suffix in CODE_OBJECTS else read_text(path, file, MAX_COMPILED)
+            return _from_amdgcn(given, file, name.lstrip("@"), (block, grid, arguments), target)
         if suffix in CUDA:
             return _from_cuda(read_text(path, file, MAX_COMPILED), file, name, cuda, (block, grid, arguments))
         return _from_ptx(read_text(path, file, MAX_COMPILED), file, name.lstrip("@"), (block, grid, arguments))
@@ -132,6 +136,13 @@ def read_text(path: Path, file: str, most: int = MAX_BYTES) -> str:
     return text
 
 
+def _read_bytes(path: Path, file: str) -> bytes:
+    try:
+        return read_whole(path, MAX_BYTES)
+    except (OSError, ValueError) as error:
+        _fail(file, f"the file cannot be read: {reason_of(error)}")
+
+
 def load_text(text: str, file: str, *, as_compiled: bool = True, kind: str = "") -> Loaded:
     """What a text holds that would be read from a file of this name: a program, PTX, or AMD assembly; no CUDA source.
 
@@ -141,7 +152,7 @@ def load_text(text: str, file: str, *, as_compiled: bool = True, kind: str = "")
     if suffix == ".ptx":
         return _from_ptx(text, file, "", (None, None, ()))
     if suffix == ".s":
-        return _from_amdgcn(text, file, "", (None, None, ()))
+        return _from_amdgcn(text, file, "", (None, None, ()), None)
     if suffix in (".ttgir", ".mlir"):
         return _from_ttgir(text, file, "", as_compiled)
     return _from_text(text, file, suffix)
@@ -199,15 +210,22 @@ def _from_ptx(text: str, file: str, name: str, launch: LaunchText) -> Loaded:
     return Loaded(file, (), None, Sources({file: text}), ptx=ptx)
 
 
-def _from_amdgcn(text: str, file: str, name: str, launch: LaunchText) -> Loaded:
+def _from_amdgcn(given: str | bytes, file: str, name: str, launch: LaunchText, target: str | None) -> Loaded:
+    """A text, or a code object, which is disassembled."""
     from dataclasses import replace
 
+    from tidegate.hosts.amdgcn.code_object import elf_in, read_code_object
+    from tidegate.hosts.amdgcn.objdump import disassemble
     from tidegate.hosts.amdgcn.parse import parse_amdgcn
     from tidegate.hosts.amdgcn.program import Amdgcn, pick
     from tidegate.hosts.isa.launching import parse_launch
 
-    given = parse_launch(*launch)
-    amdgcn = Amdgcn(file, text, parse_amdgcn(text, file), block=given.block, arguments=given.arguments)
+    code, text = None, given if isinstance(given, str) else ""
+    if isinstance(given, bytes):
+        data = elf_in(given, file, target)
+        code, text = read_code_object(data, file), disassemble(data, file)
+    launched = parse_launch(*launch)
+    amdgcn = Amdgcn(file, text, parse_amdgcn(text, file, code), block=launched.block, arguments=launched.arguments)
     if not amdgcn.assembly.kernels:
         _fail(file, "the file has no kernel", "a kernel has an `.amdhsa_kernel`, and a label of that name")
     amdgcn = replace(amdgcn, chosen=pick(amdgcn, name)) if name else amdgcn

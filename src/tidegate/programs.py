@@ -160,8 +160,9 @@ def _open_file(
 
     if "\n" in where:
         refuse("this is the text of a program, not the path of a file", "read it with `tg.parse` or `tg.parse_graph`")
-    loaded = load(where, as_compiled=as_compiled, block=block, takes=takes, cuda=cuda)
-    sessions = sessions_of(loaded, (target.name or "none") if isinstance(target, Target) else target)
+    named = (target.name or "none") if isinstance(target, Target) else target
+    loaded = load(where, as_compiled=as_compiled, block=block, takes=takes, cuda=cuda, target=named)
+    sessions = sessions_of(loaded, named)
     if len(sessions) != 1:
         names = ", ".join(f"`{loaded.file}::{each.name}`" for each in sessions[:3])
         refuse(f"`{loaded.file}` holds {len(sessions)} kernels", f"pick one: {names}")

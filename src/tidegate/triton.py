@@ -11,7 +11,8 @@ Nothing of Triton is imported before one of these is called.
 """
 
 from tidegate.hosts.dropin import Report
-from tidegate.hosts.triton.dropin.records import Entry, FallbackWarning, RaceWarning, clear_report, report
+from tidegate.hosts.dropin.final import RaceWarning
+from tidegate.hosts.triton.dropin.records import Entry, FallbackWarning, clear_report, report
 from tidegate.hosts.triton.dropin.switch import Options, UnsupportedTriton, disabled, enabled, install, uninstall
 from tidegate.hosts.triton.dropin.tuning import tunable, with_plans
 

@@ -15,6 +15,7 @@ Nothing of Wave is imported before one of these is called.
 """
 
 from tidegate.hosts.dropin import Report
+from tidegate.hosts.dropin.final import RaceWarning
 from tidegate.hosts.wave.dropin.checking import check
 from tidegate.hosts.wave.dropin.passing import Options
 from tidegate.hosts.wave.dropin.records import Entry, FallbackWarning, clear_report, report
@@ -35,6 +36,7 @@ __all__ = [
     "FallbackWarning",
     "NotPlaced",
     "Options",
+    "RaceWarning",
     "Report",
     "Traced",
     "Traces",

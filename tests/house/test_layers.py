@@ -23,8 +23,8 @@ SOURCE = ROOT / "src" / "tidegate"
 ORDER = (
     "collecting edition disk notebook diag codes targets cost index compiled language graph footprint hazards "
     "placement waits scheduling verify assumptions simulate hints hosts guest limits files session passes "
-    "decided results comparison lowering synchronize pingpong explanation advice report hosts.dropin hosts.triton.dropin "
-    "hosts.wave.dropin triton triton_start wave programs library seeds demo cli __main__"
+    "decided results comparison lowering synchronize pingpong explanation advice report hosts.dropin "
+    "hosts.triton.dropin hosts.wave.dropin triton triton_start wave programs library seeds demo cli __main__"
 ).split()
 PACKAGE = "tidegate"
 WHOLE = {"cli"}  # layers that may use names of the package itself

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tidegate.disk import read_whole
 
-SUFFIXES = (".tide", ".sync", ".py", ".ttgir", ".mlir", ".ptx", ".cu", ".s", ".amdgcn")
+SUFFIXES = (".tide", ".sync", ".py", ".ttgir", ".mlir", ".ptx", ".cu", ".s", ".amdgcn", ".hsaco", ".co")
 # Longer files are not looked through for the names of kernels: whoever types does not wait.
 LOOKED_AT = 4 << 20
 Complete = Callable[[str], list[str]]

@@ -29,6 +29,7 @@ class LaunchAsked:
     arguments: Sequence[str]
     cuda: CudaOptions
     takes: Collection[str]
+    target: str | None = None
 
     def load(self, file: str, *, as_compiled: bool = True) -> Loaded:
         from tidegate.files import load
@@ -41,6 +42,7 @@ class LaunchAsked:
             takes=self.takes,
             cuda=self.cuda,
             arguments=self.arguments,
+            target=self.target,
         )
 
 
@@ -81,4 +83,4 @@ def launch_of(
         stop("`--keep-ptx` names one file, and there are several sources", "check them one by one")
     named = target if target and target.startswith("sm_") else ""
     cuda = CudaOptions(tuple(include or ()), tuple(define or ()), arch or named, std or "")
-    return LaunchAsked(block, grid, arg or (), cuda, takes)
+    return LaunchAsked(block, grid, arg or (), cuda, takes, target)

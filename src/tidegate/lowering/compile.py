@@ -60,4 +60,4 @@ def _compile(text: str, cpu: str, is_nvidia: bool) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_compile(*json.load(sys.stdin))))
+    json.dump(_compile(*json.load(sys.stdin)), sys.stdout)

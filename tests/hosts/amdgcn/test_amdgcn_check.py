@@ -355,7 +355,8 @@ def test_an_unknown_access_to_shared_memory_may_touch_all_of_it() -> None:
 
 
 def test_a_flat_access_may_lead_to_shared_memory() -> None:
-    assert not proved(TRANSPOSE.replace("s_barrier\n", "s_barrier\nflat_store_dword v[8:9], v1\n"))
+    base = "v_mov_b32_e32 v9, src_shared_base\n"
+    assert not proved(TRANSPOSE.replace("s_barrier\n", f"s_barrier\n{base}flat_store_dword v[8:9], v1\n"))
 
 
 # --- the launch ---------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ import tidegate.triton
 from oracles.triton_kernels import cases, compile_to
 from tests.conftest import ROOT
 from tidegate.diag import BadInput
+from tidegate.hosts.dropin.final import find_assembly_doubt, find_final_doubt
 from tidegate.hosts.triton.dropin import switch
-from tidegate.hosts.triton.dropin.final import find_assembly_doubt, find_final_doubt
 from tidegate.hosts.triton.dropin.placing import Placement
 from tidegate.triton import FallbackWarning, RaceWarning
 

@@ -25,6 +25,7 @@ UNKNOWN = m.Given("?")
 class Emitter:
     lanes: int
     arrays: tuple[str, ...] = ()
+    listens: bool = False  # whether loads may find what other workgroups write meanwhile
     facts: Certain = field(default_factory=Certain)
     ops: list[m.Op] = field(default_factory=list)
     predicates: set[str] = field(default_factory=lambda: {"scc", "vcc", "exec"})
@@ -107,6 +108,14 @@ class Emitter:
         if isinstance(given, a.Registers):
             self.add(m.Forget(given.names, (), False, ""))
 
+    def forget_carry(self, given: a.Operand, sources: tuple[m.Operand, ...]) -> None:
+        """A mask that nobody computes: what each lane gives, and nothing in lanes that are not active."""
+        name = self.mask(given)
+        if isinstance(name, m.Register):
+            self.set_mask(given, m.Forget((name.name,), (*sources, m.Register("exec")), True, ""))
+        else:
+            self.forget((given,), (), uniform=False)
+
     def vector(self, action: m.Action) -> None:
         self.add(action, self.active)
 
@@ -122,9 +131,14 @@ class Emitter:
         return given if isinstance(given, m.Constant) else self.compute("copy", given)
 
     def forget(
-        self, results: tuple[a.Operand, ...], sources: tuple[m.Operand, ...] = (), *, uniform: bool = True
+        self,
+        results: tuple[a.Operand, ...],
+        sources: tuple[m.Operand, ...] = (),
+        *,
+        uniform: bool = True,
+        by_wave: bool = False,
     ) -> None:
-        """Results that nobody computes."""
+        """Results that nobody computes. `by_wave`: a lane's result may come from other lanes of its wave."""
         for given in results:
             inner = given.operand if isinstance(given, a.Changed) else given
             if not isinstance(inner, a.Registers):
@@ -134,9 +148,9 @@ class Emitter:
                 continue
             is_vector = names[0][0] in "va" and names[0] != "vcc_lo"
             if is_vector:
-                self.vector(m.Forget(names, sources, uniform, ""))
+                self.vector(m.Forget(names, sources, uniform, "", by_wave))
             else:
-                self.add(m.Forget(names, sources, uniform, ""))
+                self.add(m.Forget(names, sources, uniform, "", by_wave))
                 for each in dict.fromkeys(mask_in(name, self.lanes) for name in names):
                     if each:
                         self.predicates.add(each)

@@ -19,9 +19,19 @@ from dataclasses import replace
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
 from tidegate.hosts.amdgcn.facts import ABORT, Certain, find_facts, leads_on
-from tidegate.hosts.amdgcn.lower_memory import Counters, is_copy, lower_copy, lower_global, lower_shared
+from tidegate.hosts.amdgcn.forget import forget_vector
+from tidegate.hosts.amdgcn.lower_memory import (
+    Counters,
+    can_point_to_shared,
+    is_copy,
+    listens,
+    lower_copy,
+    lower_flat,
+    lower_global,
+    lower_shared,
+)
 from tidegate.hosts.amdgcn.lower_scalar import lower_scalar
-from tidegate.hosts.amdgcn.lower_vector import forget_vector, lower_vector
+from tidegate.hosts.amdgcn.lower_vector import lower_vector
 from tidegate.hosts.amdgcn.parse import second_half
 from tidegate.hosts.amdgcn.starts import Starts
 from tidegate.hosts.amdgcn.waits import waits_of
@@ -64,12 +74,14 @@ _LDS_DIRECT = ("src_lds_direct", "lds_direct")
 _UNREAD = re.compile(r"(v|s|a|ttmp)\[|[^(]* ")  # an index that is computed, a word behind an operand
 # What they give differs from wave to wave, or from moment to moment.
 _OF_WAVES = ("s_getreg", "s_memtime", "s_memrealtime", "s_get_", "s_getpc", "s_sendmsg_rtn", "s_barrier")
+# Of a register of the hardware, whether the workgroup is one of a cluster (LLVM, SIISelLowering.cpp, IB_STS2).
+_CLUSTER = a.Symbol("hwreg(HW_REG_IB_STS2, 6, 4)")
 # RDNA 4 ISA, 16.1 to 16.5: of arithmetic on floating-point numbers only comparisons set SCC; bits are counted without.
 _KEEPS_SCC = re.compile(
     r"s_(add|sub|mul|min|max|fmac|fmaak|fmamk|ceil|floor|trunc|rndne|min_num|max_num|minimum|maximum)_f(16|32)$|"
     r"s_cvt_|s_(ff1|ctz|flbit|clz|cls|getreg|getpc|bfm|movrel|mul|pack|sext|bitreplicate)_"
 )
-_GLOBAL = ("global_", "buffer_", "tbuffer_", "scratch_", "image_", "flat_")
+_GLOBAL = ("global_", "buffer_", "tbuffer_", "scratch_", "image_")
 
 
 def lower(kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[str, ...]) -> m.Code:
@@ -79,13 +91,14 @@ def lower(kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[st
 class _Emit:
     def __init__(self, kernel: a.KernelText, target: Target, starts: Starts, arrays: tuple[str, ...]) -> None:
         self.kernel, self.target, self.starts = kernel, target, starts
-        self.out = Emitter(starts.lanes, arrays)
+        self.out = Emitter(starts.lanes, arrays, listens(kernel))
         self.counters = Counters.of(target)
         items = [each for each in kernel.body if isinstance(each, a.AsmLine)]
         copies = any(map(is_copy, items))
         shared = {self.counters.shared} | ({self.counters.copies, self.counters.tensors} if copies else set())
         self.counted = frozenset(shared - {""})
         self.touches = copies or any(each.name.startswith("ds_") for each in items)
+        self.may_be_shared = can_point_to_shared(kernel)
         self.touches |= kernel.settings.get("group_segment_fixed_size", 0) > 0
         self.targets: list[str] = []
 
@@ -100,8 +113,12 @@ class _Emit:
             elif known is not None:  # nothing comes to the others
                 out.begin(item, known)
                 self.instruction(item, known)
-        items = [each for each in self.kernel.body if isinstance(each, a.AsmLine)]
-        if not items or leads_on(items[-1]):
+        last_one = next(
+            (each for each in zip(self.kernel.body[::-1], facts[::-1], strict=True) if isinstance(each[0], a.AsmLine)),
+            None,
+        )
+        # Behind the end there may be padding, to which nothing comes.
+        if last_one is None or (last_one[1] is not None and leads_on(last_one[0])):  # type: ignore[arg-type]
             out.opaque("the code of the kernel does not end", orders=True)
         out.add(m.End())
         if out.spills_lost:
@@ -151,6 +168,8 @@ class _Emit:
             lower_shared(out, item, self.counters)
         elif is_copy(item):
             lower_copy(out, item, self.counters)
+        elif name.startswith("flat_"):
+            lower_flat(out, item, self.may_be_shared)
         elif name.startswith(_GLOBAL):
             lower_global(out, item, self.counters, self.counted)
         elif name.startswith("s_"):
@@ -275,8 +294,10 @@ class _Emit:
         elif not _ARITHMETIC.search(name):
             out.opaque(f"`{name}` is not known", orders=True)
         else:
+            is_cluster = item.operands[1:] == (_CLUSTER,)
             sources = (*out.operands(item.operands[1:]), *out.operands(item.operands[:1]), m.Register("scc"))
-            same = not name.startswith(_OF_WAVES)
+            sources = () if is_cluster else sources
+            same = is_cluster or not name.startswith(_OF_WAVES)
             if not _KEEPS_SCC.match(name):
                 out.add(m.Forget(("scc",), sources, same, ""))
             out.forget(item.operands[:1], sources, uniform=same)

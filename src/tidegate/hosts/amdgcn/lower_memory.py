@@ -44,6 +44,7 @@ _TO_LDS = re.compile(r"(?:buffer|global|scratch)_load_(ubyte|sbyte|ushort|sshort
 _DIRECT_SIZES = {"dwordx3": (12, 16), "dwordx4": (16, 16)}
 _LOADS = re.compile(r"(global|buffer|tbuffer|scratch|image)_(load|sample|gather|atomic|bvh)")
 _STORES = re.compile(r"(global|buffer|tbuffer|scratch|image)_(store|atomic)")
+_LISTENS = re.compile(r"(global|flat|buffer|s_buffer|s)_atomic|global_inv|buffer_inv|buffer_gl[01]_inv|buffer_wbinvl1")
 _SPILL = re.compile(r"scratch_(load|store)_(?:dword(?:x[234])?|b(?:32|64|96|128))$")
 _OPERATORS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "min": "min", "max": "max"}
 COPIES = ("global_load_async", "cluster_load_async", "global_store_async", "tensor_")
@@ -81,7 +82,7 @@ def lower_shared(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
         out.forget(given[:1], (), uniform=False)
     elif _MOVES.match(name):
         out.add(m.Issued(counters.shared))
-        out.forget(given[:1], (), uniform=False)
+        out.forget(given[:1], out.operands(given[1:]), uniform=False, by_wave=True)
     elif (found := _PLAIN.match(name)) is not None:
         effect = "read" if found[1] in ("read", "load") else "write"
         _access(out, item, effect, _SIZES.get(found[2], 0), counters.shared)
@@ -109,15 +110,13 @@ def _access(out: Emitter, item: a.AsmLine, effect: str, size: int, counter: str)
         out.forget(given[:1])
         return
     address = out.operand(given[place])
-    value = out.operand(given[1]) if effect == "write" and len(given) > 1 and size == 4 else None
-    out.vector(m.Touch(effect, address, offset, size, value=value, counter=counter))
+    values = out.operands(given[1:2]) if effect == "write" else ()
+    out.vector(m.Touch(effect, address, offset, size, values=values, counter=counter))
     if effect == "read":
-        out.forget(given[:1], (address, *_kept(out, item)))
-
-
-def _kept(out: Emitter, item: a.AsmLine) -> tuple[m.Operand, ...]:
-    """What a load of 16 bits leaves as it is: the other half of its result."""
-    return out.operands(item.operands[:1]) if "d16" in item.name else ()
+        # Half of a register stays; what is transposed comes from the addresses of other lanes.
+        kept = out.operands(given[:1]) if "d16" in item.name else ()
+        turned = _TURNED.match(item.name) is not None
+        out.forget(given[:1], (address, *kept), uniform=not turned, by_wave=turned)
 
 
 def _two(out: Emitter, item: a.AsmLine, found: re.Match[str], counter: str) -> None:
@@ -135,7 +134,9 @@ def _two(out: Emitter, item: a.AsmLine, found: re.Match[str], counter: str) -> N
     effect = "read" if reads else "atomic" if exchanges else "write"
     for number, offset in enumerate(offsets):
         assert offset is not None
-        out.vector(m.Touch(effect, address, offset * step, size, counter=counter, counted=int(not number)))
+        values = out.operands(item.operands[1 + number : 2 + number]) if effect == "write" else ()
+        touch = m.Touch(effect, address, offset * step, size, values=values, counter=counter, counted=int(not number))
+        out.vector(touch)
     if place:
         out.forget(item.operands[:1], (address,))
 
@@ -163,14 +164,16 @@ def lower_copy(out: Emitter, item: a.AsmLine, counters: Counters) -> None:
     name, given = item.name, item.operands
     if (found := _ASYNC.match(name) or _ASYNC_STORE.match(name)) is not None and len(given) > 1:
         stores = "_store_" in name
-        _copy(out, item, out.operand(given[1 if stores else 0]), int(found[1]) // 8, counters.copies, stores)
+        address = out.operand(given[1 if stores else 0])
+        _copy(out, item, address, int(found[1]) // 8, counters.copies, None if stores else given[1:])
         if name.startswith("cluster"):
             out.opaque(f"`{name}` writes shared memory of other workgroups, which is not modelled", orders=True)
     elif (found := _DIRECT.match(name) or _TO_LDS.match(name)) is not None:
         size, step = _DIRECT_SIZES.get(found[1], (4, 4))
         place = out.fresh()
         out.add(m.Compute(place, "mad", (m.Given("%laneid"), m.Constant(step), m.Register("m0"))))
-        _copy(out, item, m.Register(place), size, counters.copies, False, "near")  # bits above those of M0 say nothing
+        # The bits above those of M0 say nothing.
+        _copy(out, item, m.Register(place), size, counters.copies, given, "near")
     elif name.startswith("tensor_"):
         stores = "_store_" in name
         if not counters.tensors:
@@ -187,14 +190,35 @@ def _copy(
     address: m.Operand,
     size: int,
     counter: str,
-    stores: bool,
+    source: tuple[a.Operand, ...] | None,
     space: str = "shared",
 ) -> None:
+    """`source`: operands that say where in global memory it comes from; None: it goes there."""
     offset = item.number("offset")
     if offset is None or not counter:
         out.opaque(f"`{item.name}` is not known for this target", orders=True, touches=True)
         return
-    out.vector(m.Touch("read" if stores else "write", address, offset, size, space, is_async=True, counter=counter))
+    effect = "read" if source is None else "write"
+    values = out.operands(source) if source is not None and _is_steady(out, item) else ()
+    out.vector(m.Touch(effect, address, offset, size, space, values=values, is_async=True, counter=counter))
+
+
+def listens(kernel: a.KernelText) -> bool:
+    """Whether a kernel learns what other workgroups write meanwhile: by atomics, or by forgetting what caches hold."""
+    names = (each.name for each in kernel.body if isinstance(each, a.AsmLine))
+    return any(_LISTENS.match(name) for name in names)
+
+
+def _is_steady(out: Emitter, item: a.AsmLine) -> bool:
+    """Whether a load finds the same at one address whenever it is carried out.
+
+    LLVM, AMDGPUUsage, memory model: loads of a scope beyond the wave have `glc`, `sc0`, `sc1` or `scope:`; with `slc`
+    they are non-temporal. Without a kernel that listens, these are about caches alone.
+    """
+    words = dict(item.modifiers)
+    scope = words.get("scope", "SCOPE_CU")
+    alone = scope == "SCOPE_CU" and not {"sc0", "sc1"} & words.keys() and ("glc" not in words or "slc" in words)
+    return alone or not out.listens
 
 
 def lower_spill(out: Emitter, item: a.AsmLine) -> bool:
@@ -213,15 +237,40 @@ def lower_spill(out: Emitter, item: a.AsmLine) -> bool:
     return True
 
 
+def can_point_to_shared(kernel: a.KernelText) -> bool:
+    """Whether a flat address may be one of shared memory: for that a kernel needs to find out where it lies.
+
+    LLVM, AMDGPUUsage, address spaces: `src_shared_base`, on older GPUs the queue or a hidden argument. What a launch
+    passes holds no address of shared memory.
+    """
+    settings = kernel.settings
+    if not settings or settings.get("user_sgpr_queue_ptr"):
+        return True
+    items = (each for each in kernel.body if isinstance(each, a.AsmLine))
+    return any(
+        isinstance(given, a.Symbol) and ("shared_base" in given.name or "hwreg" in given.name)
+        for each in items
+        for given in each.operands
+        if not each.name.startswith("s_setreg")
+    )
+
+
+def lower_flat(out: Emitter, item: a.AsmLine, may_be_shared: bool) -> None:
+    """Its counts are those of global and of shared memory, and say nothing of copies before it (`facts`)."""
+    name, given = item.name, item.operands
+    if may_be_shared:
+        out.opaque(f"`{name}` may lead to shared memory", touches=True)
+    if name.startswith("flat_load"):
+        kept = given[:1] if "_d16" in name else ()
+        out.forget(given[:1], out.operands((*given[1:], *kept)), uniform=not may_be_shared and _is_steady(out, item))
+    elif not name.startswith("flat_store"):
+        out.forget(given[:1], (), uniform=False)
+
+
 def lower_global(out: Emitter, item: a.AsmLine, counters: Counters, counted: frozenset[str]) -> None:
     """Global, local and texture memory: what comes back, and what counts beside copies. `counted`: counters that
     accesses to shared memory are counted on."""
     name, given = item.name, item.operands
-    if name.startswith("flat_"):
-        out.opaque(f"`{name}` may lead to shared memory", touches=True)
-        if not name.startswith("flat_store"):
-            out.forget(given[:1], (), uniform=False)
-        return
     returns = not _STORES.match(name) or any(
         word in ("glc", "sc0") or value.startswith("TH_ATOMIC_RETURN") for word, value in item.modifiers
     )
@@ -239,4 +288,5 @@ def lower_global(out: Emitter, item: a.AsmLine, counters: Counters, counted: fro
         out.add(m.Issued(counter))
     if returns and not spills:
         steady = "atomic" not in name and "addtid" not in name and not name.startswith(("scratch", "image"))
-        out.forget(given[:1], (*out.operands(given[1:]), *_kept(out, item)), uniform=steady)
+        kept = given[:1] if "d16" in name else ()
+        out.forget(given[:1], out.operands((*given[1:], *kept)), uniform=steady and _is_steady(out, item))

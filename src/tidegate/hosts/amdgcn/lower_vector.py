@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from tidegate.hosts.amdgcn import model as a
 from tidegate.hosts.amdgcn.emitter import UNKNOWN, Emitter
+from tidegate.hosts.amdgcn.forget import has_no_dpp
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa.effects import FAR
 
@@ -65,12 +66,6 @@ _ANY_COMPARE = re.compile(r"v_cmp(x?)_")
 _SELECTED = {"BYTE_0": (0, 8), "BYTE_1": (8, 8), "BYTE_2": (16, 8), "BYTE_3": (24, 8), "WORD_0": (0, 16)}
 _SELECTED |= {"WORD_1": (16, 16), "DWORD": (0, 32)}
 # Their second operand is a result as well: a carry, or the other of two that change places.
-# Lanes take different bits of what is one number for all of them.
-_BY_LANE = re.compile(r"v_(cndmask|addc|subb|subbrev|add_co_ci|sub_co_ci|subrev_co_ci|mbcnt|permlane)")
-# Results that are made of what the register held: accumulation, or a part that stays as it is.
-_ON_RESULT = re.compile(r"mac|dot\d+c|mix|16|8|_sr_|op_sel|dst_sel|byte_sel")
-_MOVES = re.compile(r"dpp8|quad_perm|row_|wave_")  # DPP: which lane's value is taken
-_TWO_RESULTS = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_co_|v_div_scale|v_mad(_co)?_[iu]64|v_.*swap")
 
 
 def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
@@ -105,27 +100,9 @@ def lower_vector(out: Emitter, item: a.AsmLine) -> bool:
     return True
 
 
-def forget_vector(out: Emitter, item: a.AsmLine) -> None:
-    """Results of what is not integer arithmetic; those of one lane depend on others where it looks at them."""
-    if item.name.startswith(("v_mfma", "v_wmma", "v_smfma", "v_swmmac")):
-        results = [each.names for each in item.operands[:1] if isinstance(each, a.Registers)]
-        out.add(m.Forget(results[0] if results else (), (), False, ""))  # matrix products do not ask EXEC
-        return
-    count = 2 if _TWO_RESULTS.match(item.name) else 1
-    words = " ".join((item.name, *(name for name, _ in item.modifiers)))
-    partly = _ON_RESULT.search(words) or any(isinstance(each, a.Changed) for each in item.operands[:1])
-    sources = out.operands(item.operands[0 if partly else count :])
-    sources += (m.Register("vcc"),) if item.name.startswith("v_div_fmas") else ()
-    out.forget(item.operands[:count], sources, uniform=not _BY_LANE.match(item.name) and _has_no_dpp(item))
-
-
-def _has_no_dpp(item: a.AsmLine) -> bool:
-    return not item.name.endswith(("_dpp", "_dpp8")) and not any(_MOVES.match(name) for name, _ in item.modifiers)
-
-
 def _is_plain(item: a.AsmLine) -> bool:
     """Without words that change the result."""
-    return not any(name in ("clamp", "op_sel", "dpp8") for name, _ in item.modifiers) and _has_no_dpp(item)
+    return not any(name in ("clamp", "op_sel", "dpp8") for name, _ in item.modifiers) and has_no_dpp(item)
 
 
 def _below_32(out: Emitter, count: m.Operand) -> m.Operand:
@@ -174,7 +151,7 @@ def _compare(out: Emitter, item: a.AsmLine) -> None:
         )
     truth = out.truth()
     if found is None or len(given) != 2 or item.name.endswith("_sdwa") or not _is_plain(item):
-        out.add(m.Forget((truth,), out.operands(given), _has_no_dpp(item), ""))
+        out.add(m.Forget((truth,), out.operands(given), has_no_dpp(item), ""))
     else:
         _compared(out, truth, found, given)
     if not out.facts.full:
@@ -338,7 +315,7 @@ def _carried(out: Emitter, item: a.AsmLine) -> bool:
     sources = tuple(out.operand(each) for each in pair)
     name = out.fresh()
     out.add(m.Compute(name, operator, sources))
-    out.forget((given[1],), (), uniform=False)
+    out.forget_carry(given[1], sources)
     out.vector(m.Compute(given[0].first, "copy", (m.Register(name),)))
     return True
 
@@ -368,7 +345,9 @@ def _wide(out: Emitter, item: a.AsmLine) -> bool:
             out.vector(m.Compute(register, "copy", (value,)))
         return True
     sources = out.operands(tuple(given))
-    out.forget((result,) if carry is None else (result, carry), sources)
+    if carry is not None:
+        out.forget_carry(carry, sources)
+    out.forget((result,), sources)
     out.vector(m.Compute(result.first, "copy", (low,)))
     return True
 

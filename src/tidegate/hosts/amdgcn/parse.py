@@ -1,6 +1,6 @@
 """AMDGCN assembly as an `Assembly`.
 
-Needs   text as LLVM prints it (`-S`), and the name of its file for messages
+Needs   text as LLVM prints it (`-S`, `llvm-objdump -d`), and the name of its file for messages
 Gives   an `Assembly`: each kernel that has an `.amdhsa_kernel`, or else each function
 Keeps   every instruction of every kernel, in order, known or not; damaged text is `BadInput`, or an instruction that
         nobody knows
@@ -17,6 +17,9 @@ from collections.abc import Iterator
 
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.hosts.amdgcn import model as a
+from tidegate.hosts.amdgcn.code_object import CodeObject
+from tidegate.hosts.amdgcn.disassembly import Disassembled, is_disassembly, read_disassembly
+from tidegate.hosts.amdgcn.expand import expand
 
 _TARGET = re.compile(r"\s*\.amdgcn_target\s+\"([^\"]*)\"")
 _GFX = re.compile(r"gfx[0-9a-f]+")
@@ -57,9 +60,12 @@ MOST_REGISTERS = 64  # of one operand
 Body = list[a.AsmLine | a.Mark]
 
 
-def parse_amdgcn(text: str, file: str = "<text>") -> a.Assembly:
-    """The kernels that a text holds."""
-    return _Assembler(text, file).assembly()
+def parse_amdgcn(text: str, file: str = "<text>", of: CodeObject | None = None) -> a.Assembly:
+    """The kernels that a text holds. `of`: what is known of the code object that it is the disassembly of."""
+    found = _Assembler(text, file)
+    if is_disassembly(text):
+        found.take(read_disassembly(text), of)
+    return found.assembly()
 
 
 class _Assembler:
@@ -74,11 +80,19 @@ class _Assembler:
         self.functions: set[str] = set()
         self.facts: dict[str, dict[str, tuple[int, ...]]] = {}
         self.arrays: list[str] = []
+        self.marks: dict[int, str] = {}  # by line
+        self.is_disassembly = False
         self.known: dict[str, tuple[str, tuple[a.Operand, ...], tuple[tuple[str, str], ...]]] = {}
+
+    def take(self, given: Disassembled, of: CodeObject | None) -> None:
+        self.is_disassembly = True
+        self.lines, self.marks, self.functions = given.lines, given.marks, set(given.functions)
+        if of is not None:
+            self.target, self.settings, self.facts = of.target, dict(of.settings), dict(of.facts)
 
     def assembly(self) -> a.Assembly:
         self.read()
-        if not self.target:
+        if not self.target and not self.bodies:
             help_ = 'LLVM prints it first, as `.amdgcn_target "amdgcn-amd-amdhsa--…"`'
             place = Label(Span(self.file, 0, 0, 0))
             raise BadInput(Finding("TG007", "the file names no AMD GPU", (place,), help=help_))
@@ -98,9 +112,9 @@ class _Assembler:
     def read(self) -> None:
         open_: Body | None = None
         settings: dict[str, int] | None = None
-        in_comment = False
-        for number, line in enumerate(self.lines, 1):
-            plain, in_comment = self.without_comments(line, in_comment)
+        for number, plain in expand(list(self.plain())):
+            if number in self.marks and open_ is not None:
+                open_.append(a.Mark(self.marks[number], self.span(number, plain)))
             stripped = plain.strip()
             if not stripped:
                 continue
@@ -119,6 +133,13 @@ class _Assembler:
                     plain = " " * found.end() + plain[found.end() :]
                 if open_ is not None and (stripped := plain.strip()):
                     open_.extend(self.instructions(stripped, number, plain))
+
+    def plain(self) -> Iterator[tuple[int, str]]:
+        """Lines without comments."""
+        in_comment = False
+        for number, line in enumerate(self.lines, 1):
+            plain, in_comment = self.without_comments(line, in_comment)
+            yield number, plain
 
     def label(self, name: str, body: Body | None, at: Span) -> Body | None:
         """The body that goes on behind a label: that of a function, or the one it stands in."""
@@ -211,6 +232,7 @@ class _Assembler:
         name = name.replace("_e64_dpp", "_dpp")
         for each in _ENCODINGS:
             name = name.removesuffix(each)
+        name = name.removesuffix("_e64_dpp") + "_dpp" if name.endswith("_e64_dpp") else name
         if name.startswith(("s_waitcnt", "s_wait_")):
             return name, (a.Symbol(rest.strip()),), ()
         operands, modifiers = read_operands(rest)

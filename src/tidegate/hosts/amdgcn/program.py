@@ -34,7 +34,7 @@ from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
 from tidegate.hosts.isa.edits import Spelled, TextEdit
-from tidegate.hosts.isa.explore import explore
+from tidegate.hosts.isa.explore import explore_code
 from tidegate.hosts.isa.gaps import Use
 from tidegate.hosts.isa.launching import AXES, MOST_THREADS, choose_shape, full_shape, shape_text
 from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
@@ -228,11 +228,14 @@ def target_of(amdgcn: Amdgcn, asked: str | None = None) -> Target:
 
 def _target(named: str, asked: str | None) -> tuple[Target, str]:
     """Instructions are those of one generation: the target that the file names, or one that is asked for."""
+    if asked is None and not named:
+        help_ = "name it, as in `--target gfx942`"
+        raise BadInput(Finding("TG007", "the file names no AMD GPU", (), help=help_))
     wanted = asked if asked is not None else named
     target = load_target("" if wanted == "none" else wanted)
     if target.vendor != "AMD":
         raise BadInput(Finding("TG007", f"this is assembly for AMD GPUs, and `{wanted}` is not one"))
-    return target, named if named not in (target.name, *target.aliases) else ""
+    return target, named if named not in ("", target.name, *target.aliases) else ""
 
 
 def _program(amdgcn: Amdgcn, kernel: a.KernelText, target: Target, named: str) -> AmdgcnProgram:
@@ -241,7 +244,7 @@ def _program(amdgcn: Amdgcn, kernel: a.KernelText, target: Target, named: str) -
     starts = Starts(kernel, launch.lanes, target.barrier.split)
     code = lower(kernel, target, starts, amdgcn.assembly.arrays)
     given, ranges = given_by(launch, code, _arguments(amdgcn, kernel))
-    explored = explore(find_blocks(code), given, ranges, launch.lanes)
+    explored = explore_code(code, given, ranges, launch.lanes)
     graph = build_graph(code, explored, launch, target)
     return AmdgcnProgram(amdgcn, kernel, target, launch, code, explored, graph, named, from_metadata)
 

@@ -28,6 +28,7 @@ _USER = (
     ("private_segment_size", 1),
 )
 MOST_PRELOADED = 64
+MOST_SCALARS = 106
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Starts:
         wide = settings.get("system_vgpr_workitem_id", 2)
         out.add(m.Compare("exec", "eq", m.Constant(0), m.Constant(0)))
         out.add(m.Compute("v0", "copy", (m.Given(f"%packed{min(max(wide, 0), 2)}"),)))
+        if not settings:  # a disassembly alone does not say which register holds what
+            out.add(m.Forget(tuple(f"s{each}" for each in range(MOST_SCALARS)), (), True, ""))
         free = self._user()[""]
         out.add(m.Forget(tuple(f"s{each}" for each in range(free)), (), True, ""))  # the same for all waves
         offset = settings.get("user_sgpr_kernarg_preload_offset", 0)
@@ -71,6 +74,6 @@ class Starts:
             return
         free = max(free + length, settings.get("user_sgpr_count", 0))
         for axis in "xyz":
-            if settings.get(f"system_sgpr_workgroup_id_{axis}", axis == "x"):
+            if settings.get(f"system_sgpr_workgroup_id_{axis}", bool(settings) and axis == "x"):
                 out.add(m.Compute(f"s{free}", "copy", (m.Given(f"%ctaid.{axis}"),)))
                 free += 1

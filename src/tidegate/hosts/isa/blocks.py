@@ -37,6 +37,8 @@ class Blocks:
     heads: frozenset[int]  # blocks that a way leads back to
     final: frozenset[int]  # blocks behind which threads do nothing that others could notice
     aborting: frozenset[int]  # blocks from which every way aborts the launch, with no barrier before
+    compares: bool = False  # whether values that are stored are compared
+    valued: frozenset[str] = frozenset()  # of the slice, those on which nothing but these depends
     changed: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
     costs: dict[int, int] = field(default_factory=dict)
     round: dict[tuple[int, int, int], bool] = field(default_factory=dict)
@@ -87,10 +89,12 @@ class Blocks:
         return False
 
 
-def find_blocks(code: m.Code) -> Blocks:
+def find_blocks(code: m.Code, *, values: bool = False) -> Blocks:
+    """`values`: what is stored is followed as well, as far as threads store the same."""
     blocks = _divide(code)
     successors = [each.successors for each in blocks]
-    wanted = _slice(code)
+    basic = _slice(code, values=False)
+    wanted = _slice(code, values=True) if values else basic
     return Blocks(
         code,
         blocks,
@@ -100,6 +104,8 @@ def find_blocks(code: m.Code) -> Blocks:
         frozenset(_heads(successors)),
         _final(code, blocks),
         _aborting(code, blocks),
+        values,
+        wanted - basic,
     )
 
 
@@ -128,8 +134,9 @@ def _divide(code: m.Code) -> tuple[Block, ...]:
     return tuple(found)
 
 
-def _slice(code: m.Code) -> frozenset[str]:
-    """Registers that decide where and whether shared memory is touched, and who meets whom."""
+def _slice(code: m.Code, *, values: bool) -> frozenset[str]:
+    """Registers that decide where and whether shared memory is touched, and who meets whom; with `values`, what is
+    written there."""
     definitions: dict[str, list[m.Op]] = {}
     for op in code.ops:
         for result in m.results_of(op.action):
@@ -140,11 +147,13 @@ def _slice(code: m.Code) -> frozenset[str]:
     for op in code.ops:
         if isinstance(op.action, m.Touch | m.Meet | m.MeetLanes | m.Jump | m.End | m.Commit | m.WaitGroups | m.Opaque):
             stack += _registers(op)
-        stored = op.action.value if isinstance(op.action, m.Touch) else None
-        if isinstance(stored, m.Register) and all(map(_is_constant, definitions.get(stored.name, ()))):
-            found.add(stored.name)  # threads that store it store the same
-        elif isinstance(stored, m.Register) and _is_of_launch(stored.name, definitions, known):
-            stack.append(stored.name)
+        for stored in op.action.values if isinstance(op.action, m.Touch) else ():
+            if not isinstance(stored, m.Register):
+                continue
+            if all(map(_is_constant, definitions.get(stored.name, ()))):
+                found.add(stored.name)  # threads that store it store the same
+            elif values or _is_of_launch(stored.name, definitions, known):
+                stack.append(stored.name)
     while stack:
         name = stack.pop()
         if name not in found:
@@ -189,8 +198,8 @@ def _registers(op: m.Op) -> Iterable[str]:
 def _read(op: m.Op) -> Iterable[str]:
     """As `_registers`, and what is stored."""
     yield from _registers(op)
-    if isinstance(op.action, m.Touch) and isinstance(op.action.value, m.Register):
-        yield op.action.value.name
+    if isinstance(op.action, m.Touch):
+        yield from (each.name for each in op.action.values if isinstance(each, m.Register))
 
 
 def _liveness(code: m.Code, blocks: tuple[Block, ...], wanted: frozenset[str]) -> tuple[frozenset[str], ...]:

@@ -23,7 +23,7 @@ from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.endings import find_endings
 from tidegate.hosts.isa.states import Mask, State
-from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, Truths, Value
+from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, Numbers, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
@@ -53,13 +53,19 @@ class Effects:
         op: m.Op,
         touch: m.Touch,
         address: Value,
-        stored: Value | None,
+        stored: Numbers | None,
         mask: Mask,
         node: n.Node,
         waves: n.Waves = None,
     ) -> None:
         """The steps are the same wherever the operation meets the same values: each round of a loop does."""
-        key = (id(op), address.key, None if stored is None else stored.key, mask.may.tobytes(), mask.sure.tobytes())
+        key = (
+            id(op),
+            address.key,
+            None if stored is None else stored.tobytes(),
+            mask.may.tobytes(),
+            mask.sure.tobytes(),
+        )
         steps = self.known.get(key)
         if steps is None:
             steps = self.known[key] = []
@@ -102,7 +108,7 @@ class Effects:
         return found
 
     def steps_of(
-        self, op: m.Op, touch: m.Touch, address: Value, stored: Value | None, mask: Mask, steps: list[n.Step]
+        self, op: m.Op, touch: m.Touch, address: Value, stored: Numbers | None, mask: Mask, steps: list[n.Step]
     ) -> None:
         tags = NO_TAGS if ANYWHERE in address.tags else address.tags & self.arrays.keys()
         tags = frozenset(self.arrays) if self.code.absolute else tags
@@ -217,13 +223,17 @@ class Effects:
         plus: Index,
         size: int,
         may: bool,
-        stored: Value | None,
+        stored: Numbers | None,
         steps: list[n.Step],
     ) -> None:
         self.use(plus)
-        as_one = touch.effect != "read" and stored is not None and _agree(starts, size, stored)
+        is_shared = touch.effect != "read" and _doubles(starts, size, len(starts))
+        as_one = is_shared and stored is not None and _agree(starts, size, stored)
+        if is_shared and touch.effect == "write" and touch.values and not as_one:
+            self.out.copied[id(op)] = op
         if (
-            touch.effect == "write"
+            is_shared
+            and touch.effect == "write"
             and not as_one
             and id(op) not in self.out.doubled
             and _doubles(starts, size, self.lanes)
@@ -425,13 +435,10 @@ def _doubles(starts: tuple[int | None, ...], size: int, lanes: int) -> bool:
     return False
 
 
-def _agree(starts: tuple[int | None, ...], size: int, stored: Value) -> bool:
-    """Whether threads that write the same bytes write the same values."""
+def _agree(starts: tuple[int | None, ...], size: int, stored: Numbers) -> bool:
+    """Whether threads that write the same bytes write the same values: `stored` has a number for each value."""
     by_start: dict[int, int] = {}
-    given = stored.base.tolist()
-    if OUTSIDE in stored.tags or (stored.known is not None and not stored.same):
-        return False
-    for start, value in zip(starts, given, strict=True):
+    for start, value in zip(starts, stored.tolist(), strict=True):
         if start is not None and by_start.setdefault(start, value) != value:
             return False
     ordered = sorted(by_start)

@@ -17,7 +17,7 @@ from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import invert, reached_from
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
-from tidegate.hosts.isa.blocks import Blocks
+from tidegate.hosts.isa.blocks import Blocks, find_blocks
 from tidegate.hosts.isa.cases import find_case, in_case
 from tidegate.hosts.isa.effects import Effects
 from tidegate.hosts.isa.places import AnyPlace
@@ -69,6 +69,18 @@ def explore(
         found.attempts = attempt
         return found
     return _given_up(blocks, "loops could not be summarized", MOST_ATTEMPTS)
+
+
+def explore_code(
+    code: m.Code, given: Mapping[str, Value], ranges: dict[str, Range], lanes: int, group: int = 0
+) -> n.Explored:
+    """As `explore`. Where threads write the same bytes, the values that they write are compared, if that is needed."""
+    found = explore(find_blocks(code), given, ranges, lanes, group)
+    if not found.copied or len(found.nodes) < 2:
+        return found
+    closer = explore(find_blocks(code, values=True), given, ranges, lanes, group)
+    is_better = len(closer.copied) < len(found.copied) and closer.problems.keys() <= found.problems.keys()
+    return closer if is_better else found
 
 
 def _given_up(blocks: Blocks, why: str, attempts: int) -> n.Explored:
@@ -190,6 +202,8 @@ class _Explorer:
             self.lead(node, [self.arrive(there, frames)])
         elif not yes.may.any():
             self.lead(node, [self.arrive(beside, frames)])
+        elif self.meets_apart(arm.block, successors):
+            self.part(node, arm, frames, [Arm(there.block, yes, arm.registers), Arm(beside.block, no, arm.registers)])
         elif there.block in self.blocks.final:
             self.end_some(node, Arm(beside.block, arm.mask, arm.registers), frames, yes)
         elif beside.block in self.blocks.final:
@@ -197,6 +211,17 @@ class _Explorer:
         else:
             arms = [Arm(there.block, yes, arm.registers), Arm(beside.block, no, arm.registers)]
             self.part(node, arm, frames, arms)
+
+    def meets_apart(self, block: int, successors: tuple[int, ...]) -> bool:
+        """Whether some waves meet once more while the others are on their way to the end: they have not ended yet.
+
+        Kernels that let half of their waves lag behind let the other half catch up so.
+        """
+        join = self.blocks.joins[block]
+        if not self.blocks.code.by_wave or join < 0 or self.blocks.final.issuperset(successors):
+            return False
+        inside = self.blocks.arms(block, join)
+        return any(isinstance(op.action, m.Meet) for each in inside for op in self.blocks.ops_of(each))
 
     def by_cases(self, node: n.Node, state: State, remainder: Binary) -> None:
         """A branch that the remainder of a number decides which never changes: one way for each remainder."""

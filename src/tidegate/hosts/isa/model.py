@@ -103,6 +103,7 @@ class Forget:
     sources: tuple[Operand, ...] = ()
     uniform: bool = True  # whether equal sources give equal results
     of: str = "sources"
+    by_wave: bool = False  # whether equal sources in all lanes of two waves give these equal results, lane by lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ class Touch:
     element: str = ""
     collective: bool = False
     lanes: int = 0
-    value: Operand | None = None  # what a single-register write stores
+    values: tuple[Operand, ...] = ()  # what decides the bytes that a thread stores; empty: nobody knows
     counter: str = ""  # where the hardware counts instructions in flight: the one that this access is of
     counted: int = 1  # 0: another access of the same instruction counts
 

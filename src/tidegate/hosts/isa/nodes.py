@@ -124,6 +124,7 @@ class Explored:
     attempts: int = 1
     tiles: set[int] = field(default_factory=set)  # how many lanes meet at warp barriers; 0: not all of any group
     uses_free: set[str] = field(default_factory=set)
+    copied: dict[int, Op] = field(default_factory=dict)  # writes of the same bytes by threads not known to agree
     doubled: dict[int, Op] = field(default_factory=dict)  # writes in which lanes of a wave write the same bytes
     apart: dict[int, bool] = field(default_factory=dict)  # block → whether some threads may be elsewhere, or have ended
     parts_wait: bool = False  # some threads close groups of copies or wait for them where others do not

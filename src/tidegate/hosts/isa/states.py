@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.hosts.isa.values import Held, Truths, merge
+from tidegate.hosts.isa.alike import merge_alike
+from tidegate.hosts.isa.values import Held, Truths
 
 Registers = Mapping[str, Held]
 
@@ -115,7 +116,7 @@ def join_arms(one: Arm, other: Arm, changed: Container[str]) -> Arm:
         if name not in changed and (theirs is None or theirs == held):
             registers[name] = held
         elif theirs is not None:
-            registers[name] = merge(one.mask.may, held, other.mask.may, theirs)
+            registers[name] = merge_alike(one.mask.may, held, other.mask.may, theirs)
     return Arm(one.block, one.mask.joined(other.mask), registers)
 
 

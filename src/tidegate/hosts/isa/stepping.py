@@ -15,6 +15,7 @@ from typing import assert_never
 import numpy as np
 
 from tidegate.hosts.isa import model as m
+from tidegate.hosts.isa.alike import Alike, with_alike, without_numbers
 from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.effects import Effects
@@ -26,6 +27,7 @@ from tidegate.hosts.isa.values import (
     NO_TAGS,
     OUTSIDE,
     Held,
+    Numbers,
     Pred,
     Value,
     merge,
@@ -42,6 +44,7 @@ class Stepper:
         self.blocks, self.calc, self.given, self.effects = blocks, calc, given, effects
         self.threads, self.lanes = calc.threads, effects.lanes
         self.constants: dict[int, Value] = {}
+        self.alike = Alike(self.threads, self.lanes)
 
     def run(self, state: State, node: Node) -> tuple[dict[str, Held], Mask | None]:
         """Registers at the end, and the threads that have ended."""
@@ -85,18 +88,48 @@ class Stepper:
         state: State,
         registers: dict[str, Held],
     ) -> None:
+        alike = self.alike_of(op, action, state, registers) if self.blocks.compares else None
         if isinstance(action, m.Forget):
             given = [self.value(each, registers) for each in action.sources]
             same = action.uniform and all(each.is_uniform for each in given)
             tags = NO_TAGS.union(*(each.tags for each in given)) - {OUTSIDE} if action.of == "sources" else NO_TAGS
             tags = frozenset((ANYWHERE,)) if action.of == "memory" else tags
-            self.forget(op, action.results, same, registers, tags)
+            self.forget(op, action.results, same, registers, tags, alike)
             return
         held = self.result(action, registers)
         if isinstance(action, m.Compute) and action.operator == "shuffle":
             lane, members = (self.value(action.operands[place], registers) for place in (1, 3))
             held = self.from_here(held, lane, members, self.under(op, state, registers))
-        self.put(op, action.result, held, registers)
+        self.put(op, action.result, held if alike is None else with_alike(held, alike), registers)
+
+    def alike_of(
+        self,
+        op: m.Op,
+        action: m.Compute | m.Compare | m.Logic | m.Select | m.FromLane | m.Forget,
+        state: State,
+        registers: Mapping[str, Held],
+    ) -> Numbers:
+        """Which threads get the same result, from operands as they are before the operation."""
+        given = [self.alike.of(self.held(each, registers)) for each in m.operands_of(action)]
+        match action:
+            case m.Select(predicate=predicate, then=then, otherwise=otherwise):
+                pred = self.pred(m.Register(predicate), registers)
+                return self.alike.chosen(pred, self.value(then, registers), self.value(otherwise, registers))
+            case m.Forget(by_wave=True) | m.FromLane() | m.Logic(operator="any") | m.Compute(operator="shuffle"):
+                # Lanes that take part in one wave and not in another make another result.
+                mask = state.arm.mask
+                if not mask.is_exact:
+                    return self.alike.nobody
+                guard = [] if op.guard is None else [self.alike.of(self.truth(op.guard, registers))]
+                return self.alike.by_wave(*given, *guard, mask.may.astype(np.int64))
+            case m.Forget(uniform=False):
+                return self.alike.nobody
+        return self.alike.together(*given)
+
+    def held(self, operand: m.Operand, registers: Mapping[str, Held]) -> Held:
+        if isinstance(operand, m.Register) and operand.name in self.blocks.code.predicates:
+            return self.pred(operand, registers)
+        return self.value(operand, registers)
 
     def from_here(self, held: Held, lane: Value, members: Value, mask: Mask) -> Held:
         """What comes from a lane that is not there or not named, or may not be, is not defined."""
@@ -148,23 +181,27 @@ class Stepper:
 
     def put(self, op: m.Op, register: str, held: Held, registers: dict[str, Held]) -> None:
         """Under a guard the other lanes keep what they held."""
-        old = registers.get(register)
         if op.guard is not None:
-            pred = self.truth(op.guard, registers)
-            if pred.is_number and pred.base.all():
-                registers[register] = held
-                return
-            if old is None:
-                old = unsure(self.threads, False)
-                if isinstance(held, Value):
-                    old = unknown(self.threads, False, held.tags)
-            if isinstance(held, Value) and isinstance(old, Value):
-                held = self.calc.select(pred, held, old, 64 if register in self.blocks.code.wide else 32)
-            elif pred.is_number:
-                held = merge(pred.base, held, ~pred.base, old)
-            else:
-                held = unsure(self.threads, pred.is_uniform and held.is_uniform and old.is_uniform)
+            held = self.guarded(op.guard, register, held, registers)
+        if register in self.blocks.valued:
+            held = without_numbers(held, self.alike.of(held))
         registers[register] = held
+
+    def guarded(self, guard: m.Guard, register: str, held: Held, registers: Mapping[str, Held]) -> Held:
+        pred, old = self.truth(guard, registers), registers.get(register)
+        if pred.is_number and pred.base.all():
+            return held
+        if old is None:
+            old = unsure(self.threads, False)
+            if isinstance(held, Value):
+                old = unknown(self.threads, False, held.tags)
+        if isinstance(held, Value) and isinstance(old, Value):
+            found: Held = self.calc.select(pred, held, old, 64 if register in self.blocks.code.wide else 32)
+        elif pred.is_number:
+            found = merge(pred.base, held, ~pred.base, old)
+        else:
+            found = unsure(self.threads, pred.is_uniform and held.is_uniform and old.is_uniform)
+        return with_alike(found, self.alike.chosen(pred, held, old)) if self.blocks.compares else found
 
     def forget(
         self,
@@ -173,12 +210,13 @@ class Stepper:
         same: bool,
         registers: dict[str, Held],
         tags: frozenset[str] = frozenset((ANYWHERE,)),
+        alike: Numbers | None = None,
     ) -> None:
         for each in results:
             if each in self.blocks.slice:
                 is_pred = each in self.blocks.code.predicates
-                held = unsure(self.threads, same) if is_pred else unknown(self.threads, same, tags)
-                self.put(op, each, held, registers)
+                held: Held = unsure(self.threads, same) if is_pred else unknown(self.threads, same, tags)
+                self.put(op, each, held if alike is None else with_alike(held, alike), registers)
 
     def value(self, operand: m.Operand, registers: Mapping[str, Held]) -> Value:
         match operand:
@@ -232,10 +270,18 @@ class Stepper:
                 self.effects.count_or_wait(op, op.action, state, node)
             return
         match op.action:
-            case m.Touch(address=address, value=value):
-                stored = None if value is None else self.value(value, registers)
+            case m.Touch(address=address, values=values):
+                stored = [self.alike.of(self.held(each, registers)) for each in values]
                 waves = self.effects.waves_of(state)
-                self.effects.touch(op, op.action, self.value(address, registers), stored, mask, node, waves)
+                self.effects.touch(
+                    op,
+                    op.action,
+                    self.value(address, registers),
+                    self.alike.together(*stored) if stored else None,
+                    mask,
+                    node,
+                    waves,
+                )
             case m.Meet(barrier=barrier, count=count):
                 given = None if count is None else self.value(count, registers)
                 self.effects.meet(op, state, mask, self.value(barrier, registers), given, node, self.blocks)

@@ -31,7 +31,8 @@ ANYWHERE = "anywhere"  # the tag of what may also be an address that was read fr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """`tags`: what the number may be an address of; `is_signed`: how bits are meant where there is a symbol."""
+    """`tags`: what the number may be an address of. `alike`: where lanes are unknown, for each the first lane that is
+    sure to hold the same (`hosts.isa.alike`); None: nobody has asked."""
 
     base: Numbers
     plus: Index = ZERO
@@ -39,12 +40,15 @@ class Value:
     same: bool = False
     tags: frozenset[str] = NO_TAGS
     among: tuple[int, int] | None = None  # where no lane is known: stride and count, `base + plus + stride * x`
+    alike: Numbers | None = None
     key: Any = field(init=False)
 
     def __post_init__(self) -> None:
         held = self.base if self.known is None or self.among else np.where(self.known, self.base, 0)
         known = b"" if self.known is None else self.known.tobytes()
-        object.__setattr__(self, "key", (held.tobytes(), self.plus, known, self.same, self.tags, self.among))
+        object.__setattr__(
+            self, "key", (held.tobytes(), self.plus, known, self.same, self.tags, self.among, _key(self.alike))
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Value) and self.key == other.key
@@ -82,12 +86,13 @@ class Pred:
     known: Truths | None = None
     cond: Cond | None = None
     same: bool = False
+    alike: Numbers | None = None  # as of a `Value`
     key: Any = field(init=False)
 
     def __post_init__(self) -> None:
         held = self.base if self.known is None else self.base & self.known
         known = b"" if self.known is None else self.known.tobytes()
-        object.__setattr__(self, "key", (held.tobytes(), known, self.cond, self.same))
+        object.__setattr__(self, "key", (held.tobytes(), known, self.cond, self.same, _key(self.alike)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pred) and self.key == other.key
@@ -113,6 +118,10 @@ class Pred:
 
 
 Held = Value | Pred
+
+
+def _key(alike: Numbers | None) -> bytes:
+    return b"" if alike is None else alike.tobytes()
 
 
 def number(values: Any, threads: int) -> Value:

@@ -241,5 +241,7 @@ def _of_others(out: Lowering, item: p.Instruction) -> bool:
             return True
     results = out.results(item)
     if results:
-        out.guarded(m.Forget(results, out.sources(item), False))
+        # What depends on which lanes happen to be there is another thing in each wave.
+        together = "sync" in item.modifiers and item.opcode != "elect"
+        out.guarded(m.Forget(results, out.sources(item), False, by_wave=together))
     return True

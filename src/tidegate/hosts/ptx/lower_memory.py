@@ -94,8 +94,7 @@ def _store(out: Lowering, item: p.Instruction) -> None:
     elif space in ("shared", "any"):
         size = types[0].bits // 8 * vector_in(item.modifiers)
         stored = item.operands[1] if len(item.operands) > 1 else None
-        value = out.operand(stored) if isinstance(stored, p.Name | p.Number) else None
-        out.guarded(m.Touch("write", *at, size, space, value=value))
+        out.guarded(m.Touch("write", *at, size, space, values=_values(out, stored)))
 
 
 def _atomic(out: Lowering, item: p.Instruction) -> None:
@@ -115,10 +114,18 @@ def _atomic(out: Lowering, item: p.Instruction) -> None:
         element = ELEMENTS.get(kind.name, "")
         # Threads that exchange for one value leave that value, in whatever order.
         given = item.operands[place + 1] if operator == "exch" and len(item.operands) == place + 2 else None
-        value = out.operand(given) if isinstance(given, p.Name | p.Number) else None
-        out.guarded(m.Touch("atomic", *at, size, space, operator=operator, element=element, value=value))
+        values = _values(out, given)
+        out.guarded(m.Touch("atomic", *at, size, space, operator=operator, element=element, values=values))
     if place:
         out.guarded(m.Forget(out.results(item), (), False, "memory" if types[-1].bits >= 64 else ""))
+
+
+def _values(out: Lowering, stored: p.Operand | None) -> tuple[m.Operand, ...]:
+    """What decides the bytes that are stored."""
+    items = stored.items if isinstance(stored, p.Vector) else (stored,)
+    if not all(isinstance(each, p.Name | p.Number) for each in items):
+        return ()
+    return tuple(out.operand(each) for each in items if isinstance(each, p.Name | p.Number))
 
 
 def _copy(out: Lowering, item: p.Instruction) -> None:
@@ -159,7 +166,7 @@ def _matrix(out: Lowering, item: p.Instruction) -> None:
     effect = "read" if is_load else "write"
     out.guarded(m.Touch(effect, *at, 16, space, collective=True, lanes=8 * count))
     if is_load:
-        out.guarded(m.Forget(out.results(item), (), False))
+        out.guarded(m.Forget(out.results(item), (at[0],), False, "", by_wave=True))
 
 
 def _wmma(out: Lowering, item: p.Instruction) -> None:

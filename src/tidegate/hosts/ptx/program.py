@@ -32,10 +32,9 @@ from tidegate.graph.plan import Change, Delete, Edit, Plan
 from tidegate.hints import in_ptx
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
-from tidegate.hosts.isa.blocks import find_blocks
 from tidegate.hosts.isa.build import Launch, build_graph
 from tidegate.hosts.isa.edits import Spelled, TextEdit
-from tidegate.hosts.isa.explore import explore
+from tidegate.hosts.isa.explore import explore_code
 from tidegate.hosts.isa.gaps import Use
 from tidegate.hosts.isa.launching import choose_shape, shape_text
 from tidegate.hosts.isa.saying import doubled_said, exact_said, findings_of, reasons_of, with_lines
@@ -252,11 +251,10 @@ def _program(ptx: Ptx, function: p.Function, target: Target, named: str) -> PtxP
     launch = Launch(_shape(ptx, function), target.lanes or 32)
     code = lower(function, ptx.module, target.lds.bytes or 232448)
     given, ranges = given_by(launch, code, function, _arguments(ptx, function), _grid(ptx, function))
-    blocks = find_blocks(code)
-    explored = explore(blocks, given, ranges, launch.lanes)
+    explored = explore_code(code, given, ranges, launch.lanes)
     group = _group(code, explored, launch)
     if group < launch.lanes:
-        explored = explore(blocks, given, ranges, launch.lanes, group)
+        explored = explore_code(code, given, ranges, launch.lanes, group)
     graph = build_graph(code, explored, replace(launch, lanes=group), target)
     return PtxProgram(ptx, function, target, launch, code, explored, graph, named)
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.diag import BadInput
+from tidegate.hosts.dropin.final import Doubt
 from tidegate.hosts.triton.compare import compare
 from tidegate.hosts.triton.dropin.candidates import (
     Candidate,
@@ -40,14 +41,6 @@ class Placement:
     why_not: str = ""
     reasons: tuple[str, ...] = ()  # one for each edit
     barriers: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """Why something is not proved, without words if it is; `is_race`: two accesses were found that nothing orders."""
-
-    words: str = ""
-    is_race: bool = False
 
 
 class _LeftToTriton(Exception):

@@ -17,16 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.hosts.dropin import Log, Report, count_barriers_in_words
-from tidegate.hosts.triton.dropin.placing import Doubt, Placement, count_barriers
+from tidegate.hosts.dropin.final import Doubt, RaceWarning
+from tidegate.hosts.triton.dropin.placing import Placement, count_barriers
 from tidegate.hosts.triton.dropin.split import Given
 
 
 class FallbackWarning(UserWarning):
     """A kernel keeps Triton's own barriers."""
-
-
-class RaceWarning(UserWarning):
-    """The verifier suspects a race in what Triton's own pass has made."""
 
 
 @dataclass(slots=True)

@@ -20,9 +20,9 @@ from typing import Any
 from tidegate.diag import BadInput, Finding, TidegateError
 from tidegate.edition import fingerprint, own_version
 from tidegate.hosts.dropin import Modes
+from tidegate.hosts.dropin.final import Doubt, find_assembly_doubt, find_final_doubt
 from tidegate.hosts.triton import libtriton
-from tidegate.hosts.triton.dropin.final import find_assembly_doubt, find_final_doubt
-from tidegate.hosts.triton.dropin.placing import Doubt, Placement, find_doubt, place_barriers
+from tidegate.hosts.triton.dropin.placing import Placement, find_doubt, place_barriers
 from tidegate.hosts.triton.dropin.records import Entry, record, record_final_proof, record_proof, say_fallback
 from tidegate.hosts.triton.dropin.split import Given, Placer, Stage, Unsplittable, split_stage
 from tidegate.synchronize import SyncOptions

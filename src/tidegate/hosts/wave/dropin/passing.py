@@ -46,14 +46,15 @@ CLUSTER = "the workgroups of a cluster write into each other's shared memory, an
 class Options:
     """`counts`: waits that leave copies under way, where Wave waits for all of them.
 
-    `schedule`: how loops are reordered for ping-pong; empty leaves that to Wave. `verify`: prove what was written.
-    `strategy`: where barriers go; empty takes what fits the target. `remove_redundant`: barriers that stand in the
-    trace already, and that nothing needs, go: Wave puts some in where buffers share bytes.
+    `schedule`: how loops are reordered for ping-pong; empty leaves that to Wave. `verify`: prove what was written;
+    "asm": and the assembly that is made of it. `strategy`: where barriers go; empty takes what fits the target.
+    `remove_redundant`: barriers that stand in the trace already, and that nothing needs, go: Wave puts some in where
+    buffers share bytes.
     """
 
     counts: bool = False
     schedule: str = ""
-    verify: bool = True
+    verify: bool | str = True
     strategy: str = ""
     remove_redundant: bool = False
 

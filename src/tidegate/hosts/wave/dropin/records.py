@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.hosts.dropin import Log, Report, count_barriers_in_words
+from tidegate.hosts.dropin.final import Doubt, RaceWarning
 from tidegate.hosts.wave.dropin.passing import Placement
 
 
@@ -20,7 +21,7 @@ class FallbackWarning(UserWarning):
     """A kernel keeps Wave's own barriers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
     """One kernel as it was compiled."""
 
@@ -28,6 +29,8 @@ class Entry:
     target: str
     placement: Placement
     schedule: str = ""  # how its loop was reordered
+    asm_proved: bool | None = None  # None: nobody asked, or no assembly was made
+    asm_doubt: str = ""  # what stands in the way of a proof of the assembly
 
     @property
     def why_not(self) -> str:
@@ -53,6 +56,8 @@ class Entry:
         if self.schedule:
             yield f"  loop: {self.schedule}"
         yield from (f"  unclear: {each}" for each in self.placement.unclear)
+        if self.asm_proved is not None:
+            yield "  its assembly: proved" if self.asm_proved else f"  its assembly: not proved: {self.asm_doubt}"
 
 
 _log: Log[Entry] = Log()
@@ -72,6 +77,14 @@ def record(entry: Entry) -> None:
     _log.add(entry)
     if entry.why_not:
         say_fallback(entry.kernel, entry.target, entry.why_not)
+
+
+def record_assembly(entry: Entry, doubt: Doubt) -> None:
+    """What the verifier says of the assembly, whoever placed its barriers."""
+    entry.asm_proved, entry.asm_doubt = not doubt.words, doubt.words
+    if doubt.is_race:
+        message = f"@{entry.kernel} on {entry.target}: the assembly may have a race: {doubt.words}"
+        warnings.warn(message, RaceWarning, stacklevel=2)
 
 
 def say_fallback(kernel: str, target: str, why_not: str) -> None:

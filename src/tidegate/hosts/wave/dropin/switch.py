@@ -27,8 +27,9 @@ from tidegate.edition import fingerprint, own_version
 from tidegate.hosts.dropin import Modes
 from tidegate.hosts.wave.context import Context, context_of
 from tidegate.hosts.wave.dropin.checking import remember
+from tidegate.hosts.wave.dropin.final import compile_watched, find_doubt
 from tidegate.hosts.wave.dropin.passing import Options, Placement, place_barriers
-from tidegate.hosts.wave.dropin.records import Entry, record
+from tidegate.hosts.wave.dropin.records import Entry, record, record_assembly
 from tidegate.synchronize import SyncOptions
 from tidegate.targets import load_target
 
@@ -36,6 +37,8 @@ from tidegate.targets import load_target
 TESTED = {"wave-lang": ("3.9.1",), "torch": ("2.13.0",), "iree-base-compiler": ("3.9.0",)}
 INSTALL = "`pip install 'tidegate[wave]'`"
 STRATEGIES = ("auto", "wave", "none")
+ASM = "asm"
+VERIFY = (False, True, ASM)
 
 
 class UnsupportedWave(TidegateError, RuntimeError):
@@ -75,6 +78,7 @@ class _Compilation:
 
 
 _compiled: ContextVar[_Compilation | None] = ContextVar("compiled", default=None)
+_recorded: ContextVar[Entry | None] = ContextVar("recorded", default=None)  # the last trace, till it is assembly
 _listeners: list[Callable[[Traced], None]] = []
 
 
@@ -82,7 +86,7 @@ def install(
     *,
     counts: bool = False,
     schedule: bool | str = False,
-    verify: bool = True,
+    verify: bool | str = True,
     strategy: str = "",
     remove_redundant: bool = False,
 ) -> None:
@@ -91,9 +95,9 @@ def install(
     `counts`: waits for copies leave under way what need not have landed, where Wave waits for all. `schedule`: loops
     are reordered for ping-pong by Tidegate, which takes Wave's strategies or its own, whichever is cheapest (True or
     "auto"), Wave's ("wave"), or so many clusters ("clusters=4"). `verify`: what was put in is proved, as it is read
-    back. `strategy`: `minimal` or `intersecting`; else what fits the target. `remove_redundant`: barriers that stand in
-    the trace already go if nothing needs them. Raises `UnsupportedWave` without the versions that are known, `BadInput`
-    for an option that does not exist.
+    back; "asm": so is the assembly that LLVM makes of every kernel. `strategy`: `minimal` or `intersecting`; else what
+    fits the target. `remove_redundant`: barriers that stand in the trace already go if nothing needs them. Raises
+    `UnsupportedWave` without the versions that are known, `BadInput` for an option that does not exist.
     """
     _modes.install(_options(counts, schedule, verify, strategy, remove_redundant))
 
@@ -108,7 +112,7 @@ def enabled(
     *,
     counts: bool = False,
     schedule: bool | str = False,
-    verify: bool = True,
+    verify: bool | str = True,
     strategy: str = "",
     remove_redundant: bool = False,
 ) -> Iterator[None]:
@@ -124,7 +128,7 @@ def disabled() -> Iterator[None]:
         yield
 
 
-def _options(counts: bool, schedule: bool | str, verify: bool, strategy: str, remove_redundant: bool) -> Options:
+def _options(counts: bool, schedule: bool | str, verify: bool | str, strategy: str, remove_redundant: bool) -> Options:
     check_version()
     SyncOptions(strategy=strategy).check()
     name = schedule if isinstance(schedule, str) else "auto" if schedule else ""
@@ -132,6 +136,8 @@ def _options(counts: bool, schedule: bool | str, verify: bool, strategy: str, re
     if name and name not in STRATEGIES and not (number != name and number.isdigit() and int(number) > 0):
         help = "`auto`, `wave`, `none` or `clusters=K`"
         raise BadInput(Finding("TG012", f"there is no schedule `{name}`", (), help=help))
+    if verify not in VERIFY:
+        raise BadInput(Finding("TG022", f"`verify` cannot be {verify!r}", (), help='False, True or "asm"'))
     return Options(counts, name, verify, strategy, remove_redundant)
 
 
@@ -144,6 +150,10 @@ def _wave() -> Any:
     return import_module("wave_lang.kernel.wave.wave")  # the package's own `wave` is the decorator
 
 
+def _compiling() -> Any:
+    return import_module("wave_lang.kernel.wave.compile")
+
+
 def _replace_passes() -> None:
     if _own:
         return
@@ -153,6 +163,10 @@ def _replace_passes() -> None:
     _own["schedule"] = wave.schedule_reordering
     _own["trace"] = launchable._trace_and_get_kernel_signature
     _own["hash"] = manager.get_hash
+    compiling = _compiling()
+    _own["vmfb"], _own["emit"] = compiling.compile_to_vmfb, compiling._generate_asm_code
+    compiling.compile_to_vmfb = functools.wraps(_own["vmfb"])(_compile_to_vmfb)
+    compiling._generate_asm_code = functools.wraps(_own["emit"])(_emit_assembly)
     wave.add_shared_memory_barriers = functools.wraps(_own["barriers"])(_add_shared_memory_barriers)
     wave.schedule_reordering = functools.wraps(_own["schedule"])(_schedule_reordering)
     launchable._trace_and_get_kernel_signature = functools.wraps(_own["trace"])(_trace)
@@ -167,6 +181,8 @@ def _restore_passes() -> None:
     wave.schedule_reordering = _own["schedule"]
     wave.LaunchableWave._trace_and_get_kernel_signature = _own["trace"]
     cache.WaveCacheManager.get_hash = _own["hash"]
+    compiling = _compiling()
+    compiling.compile_to_vmfb, compiling._generate_asm_code = _own["vmfb"], _own["emit"]
     _own.clear()
 
 
@@ -207,9 +223,35 @@ def _add_shared_memory_barriers(trace: Any, target: str = "") -> None:
             raise NotPlaced(f"{message}; compile it with `schedule=False`")
         if found.why_not:
             _own["barriers"](trace, target=target)
-        record(Entry(compiled.name, target, found, compiled.schedule))
+        entry = Entry(compiled.name, target, found, compiled.schedule)
+        record(entry)
+        _recorded.set(entry)
     for listener in _listeners:
         listener(Traced(trace, context, target, compiled.name if compiled else "", "after"))
+
+
+def _entry_to_check() -> Entry | None:
+    """The entry of the kernel that is about to become assembly, if its assembly is to be checked."""
+    entry, options = _recorded.get(), _modes.current
+    _recorded.set(None)
+    return entry if options is not None and options.verify == ASM else None
+
+
+def _compile_to_vmfb(asm: str, options: Any) -> Any:
+    entry = _entry_to_check()
+    if entry is None:
+        return _own["vmfb"](asm, options)
+    made, doubt = compile_watched(_own["vmfb"], asm, options, entry.kernel)
+    record_assembly(entry, doubt)
+    return made
+
+
+def _emit_assembly(module: Any, options: Any) -> Any:
+    """Wave's own emitter, which takes the place of LLVM."""
+    entry, text = _entry_to_check(), _own["emit"](module, options)
+    if entry is not None:
+        record_assembly(entry, find_doubt([str(text)], entry.kernel))
+    return text
 
 
 def _context(compiled: _Compilation | None) -> Context | None:

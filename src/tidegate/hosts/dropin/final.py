@@ -1,13 +1,15 @@
-"""The PTX or the assembly that Triton made of a kernel, checked.
+"""The PTX or the assembly that a compiler made of a kernel, checked.
 
-Needs   the text, as Triton's stage gives it; PTX names the shape of its block itself
+Needs   the text, as the compiler gives it, and how many threads a block has where the text does not state its shape
 Gives   a `Doubt`: no words if every kernel of it is proved, else what stands in the way
-Keeps   nothing of Triton is asked but how many threads a block has, so that the proof holds of what ptxas is given, or
-        the GPU, whoever placed the barriers
+Keeps   nothing else of the compiler is asked, so that the proof holds of what ptxas is given, or the GPU, whoever
+        placed the barriers
 Cost    that of `check kernel.ptx` and `check kernel.s`, without a run of the simulator
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tidegate.diag import BadInput
 from tidegate.hosts.amdgcn.parse import parse_amdgcn
@@ -15,12 +17,23 @@ from tidegate.hosts.amdgcn.program import Amdgcn, AmdgcnProgram
 from tidegate.hosts.amdgcn.program import programs_of as programs_of_amdgcn
 from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.program import Ptx, PtxProgram, programs_of
-from tidegate.hosts.triton.dropin.placing import Doubt
 from tidegate.limits import check_instructions
 from tidegate.passes import check_session
 from tidegate.session import Session
 
 RACE = "TG1"
+
+
+class RaceWarning(UserWarning):
+    """The verifier suspects a race in what a compiler has made of a kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why something is not proved, without words if it is; `is_race`: two accesses were found that nothing orders."""
+
+    words: str = ""
+    is_race: bool = False
 
 
 def find_final_doubt(text: str, kernel: str) -> Doubt:
@@ -35,11 +48,11 @@ def find_final_doubt(text: str, kernel: str) -> Doubt:
     return next((doubt for each in programs if (doubt := _doubt(each)).words), Doubt())
 
 
-def find_assembly_doubt(text: str, kernel: str, threads: int) -> Doubt:
-    """The same for the assembly of a kernel in blocks of so many threads."""
+def find_assembly_doubt(text: str, kernel: str, threads: int = 0) -> Doubt:
+    """Why the assembly of a kernel is not proved. `threads`: of a block; 0: the metadata states the block's shape."""
     file = f"{kernel}.amdgcn"
     try:
-        amdgcn = Amdgcn(file, text, parse_amdgcn(text, file), block=(threads,))
+        amdgcn = Amdgcn(file, text, parse_amdgcn(text, file), block=(threads,) if threads else ())
         check_instructions([len(each.body) for each in amdgcn.kernels], file)
         programs = programs_of_amdgcn(amdgcn, None)
     except BadInput as bad:
