@@ -249,6 +249,7 @@ def _is_meaningless(findings: Sequence[Finding]) -> bool:
 
 def _verify(work: Checking) -> bool:
     from tidegate.verify.model import Verification
+    from tidegate.verify.say import accepted
 
     session, checked, origin = work.session, work.checked, work.session.origin
     graph = session.graph
@@ -260,6 +261,7 @@ def _verify(work: Checking) -> bool:
         checked.findings = [each for each in checked.findings if each.code not in PROTOCOL]
     checked.verification, checked.session = verification, session
     checked.assumptions = _assumptions(session, verification)
+    checked.findings += accepted(session.turned_down or (), session.graph)
     checked.unmodelled = origin.unmodelled if origin is not None else ()
     return True
 
@@ -277,7 +279,9 @@ def _assumptions(session: Session, verification: Verification) -> tuple[Assumpti
     # The shape of a kernel shows that it stays in its memory; a graph was asked, and Triton sees to its own.
     in_range = kernel is not None or (origin is None and not verification.doubts and not verification.outside)
     leans = verification.leans_on_lanes or not verification.is_proved
-    return find_assumptions(graph, session.target, kernel=kernel, in_range=in_range, leans=leans, host=origin)
+    allows, target = session.turned_down is not None, session.target
+    how: dict[str, Any] = {"in_range": in_range, "leans": leans, "allows": allows}
+    return find_assumptions(graph, target, kernel=kernel, host=origin, **how)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------

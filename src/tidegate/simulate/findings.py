@@ -1,7 +1,7 @@
 """Races, inversions and hangs as findings: both places, a witness, and what would have ordered them.
 
 Needs   what the machine found, and for each statement its place and its text
-Gives   findings TG101 to TG105, TG108 and TG221
+Gives   findings TG101 to TG105, TG108, TG109 and TG221
 Keeps   one finding for each pair of statements; the text depends on the witness alone, and on what else the same wait
         left in flight: what is called safe is so for all of it
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate.allowing import fence_help
+from tidegate.codes import PROXY_READ
 from tidegate.diag import Facts, Finding, Label, Span
 from tidegate.simulate.atomics import why_apart
 from tidegate.simulate.machine import Machine
@@ -60,6 +62,8 @@ def clash_finding(
 
 
 def code_of(clash: Clash) -> str:
+    if clash.why == "unfenced" and clash.first.touch.effect == "read":
+        return PROXY_READ
     if clash.kind == "own":
         return "TG108" if clash.why == "lanes" else "TG105"
     return "TG104" if clash.kind == "inversion" else _hazard(clash)
@@ -238,6 +242,8 @@ class _Clash:
             case "TG108":
                 before = "reading" if clash.first.touch.effect == "read" else "writing"
                 return f"{memory} is {done} while another lane of the same wave may still be {before} it"
+        if code == PROXY_READ:
+            return f"{memory} is {done} through the async proxy behind generic reads, without a fence"
         if clash.why == "unfenced":
             return f"{memory} is accessed through another proxy without a fence"
         still = "asynchronous access" if clash.first.touch.is_async else "access"
@@ -272,6 +278,9 @@ class _Clash:
         first, second = clash.first.touch, clash.second.touch
         if code == "TG104":
             return "extra arrivals delay a wave: insert a barrier before them or one more for each"
+        if code == PROXY_READ:
+            apart = clash.kind == "race"
+            return fence_help(self.name(clash.first), self.name(clash.second), apart=apart)
         if clash.why == "unfenced":
             return f"insert `fence proxy_async` after {self.name(clash.first)}, before the barrier"
         if clash.why == "varies":

@@ -233,8 +233,8 @@ class _Run:
     ) -> None:
         tally, verdicts = self.tally, Verdicts()
         tally.start(place)
-        proxies, in_order = self.rules.proxies and crosses, self.rules.in_issue_order
-        watch = Watch(regions, verdicts, proxies, in_issue_order=in_order)
+        fenced = self.rules.fenced if crosses else frozenset()
+        watch = Watch(regions, verdicts, fenced, in_issue_order=self.rules.in_issue_order)
         machine = start_machine(self.rules, sources, watch)
 
         def on_step(wave: int, step: Step) -> None:

@@ -19,7 +19,7 @@ from tidegate.hazards.show import name_hazard
 from tidegate.language.syntax import form_of
 from tidegate.synchronize.model import Synchronized
 
-RACES = ("TG101", "TG102", "TG103", "TG104", "TG105", "TG108")
+RACES = ("TG101", "TG102", "TG103", "TG104", "TG105", "TG108", "TG109")
 
 
 def unplaced_of(result: Synchronized) -> tuple[Unplaced, ...]:

@@ -177,8 +177,7 @@ class Accesses:
 
     def unfenced(self, one: Instant, other: Instant) -> Iterator[LoosePair]:
         for x, y in ((one, other), (other, one)):
-            generic = self.access[x.node].proxy == "generic" != self.access[y.node].proxy
-            if self.rules.proxies and generic:
+            if self.rules.needs_fence(self.access[x.node]) and self.access[y.node].proxy != "generic":
                 rest = self.both(x, y).intersect(self.over(x, y)).subtract(self.over_behind_fence(x, y))
                 yield from self.ask(x, y, rest, Waves(), UNFENCED)
 

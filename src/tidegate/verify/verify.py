@@ -173,7 +173,7 @@ class _Verifier:
         for each in self.proof.suspects(self.meet, self.is_exact) if self.proof is not None else ():
             if not self.witnesses:
                 raise OneWrong(each.x, each.y)
-            self.suspects[each.x, each.y, each.within_a_wave] = each
+            self.suspects.setdefault((each.x, each.y, each.within_a_wave), each)
 
     # --- stretches of code ---
 
@@ -296,7 +296,7 @@ class _Verifier:
             return None
         if not is_performed(x, met.state, self.rules):
             why = "undrained" if met.state.arrived else "unmet"
-        elif self.rules.proxies and x.proxy == "generic" and not is_fenced(x, met.state, self.rules):
+        elif self.rules.needs_fence(x) and not is_fenced(x, met.state, self.rules):
             why = "unfenced"
         else:
             return None
@@ -308,7 +308,7 @@ class _Verifier:
             return False
         if state.lanes and not self.any_async and self.rules.in_issue_order:
             return True
-        if self.rules.proxies and not state.fenced and (state.fence is None or not self.is_over_there(state.fence)):
+        if self.rules.fenced and not state.fenced and (state.fence is None or not self.is_over_there(state.fence)):
             return False
         return self.is_over_there(state)
 
