@@ -42,7 +42,8 @@ def say_why(result: Synchronized) -> list[Finding]:
         known.setdefault(_pair([places.get(end, end) for end in ends]), []).append(each)
     found, explained = [], []
     for finding in result.checked.findings:
-        reasons = known.get(_pair([label.at for label in finding.labels]), []) if finding.code in RACES else []
+        is_race = finding.code in RACES and not finding.allowed
+        reasons = known.get(_pair([label.at for label in finding.labels]), []) if is_race else []
         explained += reasons
         notes = dict.fromkeys(f"`sync` cannot order them: {each.why}" for each in reasons)
         found.append(replace(finding, notes=(*finding.notes, *notes)))
