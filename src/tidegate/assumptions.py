@@ -122,7 +122,7 @@ NAMED_WAVE_END = Assumption(
 )
 PROXY_READS = Assumption(
     "proxy-reads",
-    "no async write overtakes a generic read",
+    "reads end before async writes",
     "A write of the async proxy that barriers order behind generic reads comes behind them in memory, without a fence "
     "between the proxies: the user allows TG109.",
 )

@@ -33,7 +33,8 @@ from tidegate.simulate.choices import Choices
 from tidegate.simulate.clocks import Id
 from tidegate.simulate.configurations import find_open
 from tidegate.simulate.faults import Budget
-from tidegate.simulate.findings import Statement, clash_finding, hang_finding
+from tidegate.simulate.findings import Statement, clash_finding
+from tidegate.simulate.hangs import hang_finding
 from tidegate.simulate.inorder import workgroups
 from tidegate.simulate.inputs import Sizes, bind_arguments, check_assumptions, check_machine, fill_sizes
 from tidegate.simulate.kernel_steps import KernelSource, facts_of, statements_of

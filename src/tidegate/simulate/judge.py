@@ -32,7 +32,8 @@ from tidegate.simulate.explore import (
     order_varies,
     run_once,
 )
-from tidegate.simulate.findings import cause_of, clash_finding, hang_finding
+from tidegate.simulate.findings import cause_of, clash_finding
+from tidegate.simulate.hangs import hang_finding
 from tidegate.simulate.kept_steps import KeptSteps
 from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
