@@ -52,7 +52,10 @@ def guess(
     rounds = 3 * max((each.barrier.slots for each in counted), default=1) + 5
     values = sample(space, counted, known, rounds)
     steps = sorted(_steps(space, [*counted, *meeting], values), key=lambda each: each.moment)
-    numbers = _Sample(steps).run()
+    try:
+        numbers = _Sample(steps).run()
+    except Outside as why:
+        raise Outside(str(why), named_values(space, values)) from None
     return {each: _formula(each, numbers[each]) for each in counted}
 
 
@@ -70,10 +73,10 @@ def sample(space: Space, statements: Sequence[ObjectUseAt], known: Any, rounds: 
             better = found.intersect(some.params())
             if not better.is_empty():
                 found = better
-    return _least(found)
+    return least(found)
 
 
-def _least(points: Any) -> dict[str, int]:
+def least(points: Any) -> dict[str, int]:
     """A point of a set of parameters with small values, one after the other."""
     count = points.dim(isl.dim_type.param)
     names = [points.get_dim_name(isl.dim_type.param, place) for place in range(count)]
@@ -86,6 +89,12 @@ def _least(points: Any) -> dict[str, int]:
         flat = flat.fix_val(isl.dim_type.set, place, low)
         found[name] = int(low.to_python())
     return found
+
+
+def named_values(space: Space, values: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Sizes and numbers of the program, of all that isl has names for."""
+    found = ((what, values.get(param)) for what, param in space.params.items() if isinstance(what, str))
+    return tuple((name, value) for name, value in found if value is not None)
 
 
 def _steps(space: Space, statements: Sequence[ObjectUseAt], values: Mapping[str, int]) -> list[Execution]:

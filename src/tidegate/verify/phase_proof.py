@@ -70,7 +70,7 @@ def _prove(
     formulas = guess(space, counted, [each for each in statements if each not in counted], known)
     relations = Relations(space, statements, formulas, meetings, space.known())
     if broken := find_broken(in_time(relations)):
-        raise Outside(broken)
+        raise broken.outside(relations)
     accesses = Accesses(in_memory(relations), domains, meet, events, rules)
     clashes = []
     for each in accesses.clashes():

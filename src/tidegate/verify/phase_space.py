@@ -242,6 +242,14 @@ def several(parts: Iterable[Any]) -> Any:
     return found
 
 
+def several_sets(parts: Iterable[Any]) -> Any:
+    """One set over several spaces."""
+    found = isl.UnionSet.read_from_str(context(), "{ }")
+    for each in parts:
+        found = found.union(isl.UnionSet.from_set(each))
+    return found
+
+
 def maps_of(relation: Any) -> list[Any]:
     found = relation.get_map_list()
     return [found.get_at(place) for place in range(found.n_map())]

@@ -7,7 +7,7 @@ Keeps   the text depends on the verification alone
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tidegate.allowing import fence_help
@@ -55,6 +55,20 @@ def what_is_proved(found: Verification, graph: g.SyncGraph) -> str:
     along = "along all paths of its irreducible loops" if found.by_path else ""
     waves = f"{graph.waves} wave{'s' * (graph.waves != 1)} in any order"
     return ", ".join(filter(None, ("no race, inversion or hang", sizes, waves, along)))
+
+
+def all_possible(
+    suspects: Sequence[Suspect], graph: g.SyncGraph, why_not: Callable[[Suspect], str], most: int
+) -> list[Finding]:
+    """A finding for each suspect; of many with one cause the first `most` stand for all, since each takes a witness."""
+    alike: dict[str, list[Suspect]] = {}
+    for each in suspects:
+        alike.setdefault(cause_of(each), []).append(each)
+    found: list[Finding] = []
+    for group in alike.values():
+        written = [possible(each, graph, why_not(each)) for each in (group[:most] if most else group)]
+        found += [replace(written[0], count=1 + len(group) - len(written)), *written[1:]]
+    return found
 
 
 def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:

@@ -112,6 +112,7 @@ class _Verifier:
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
         self.looked: set[int] = set()  # nodes whose events the searches of one stretch have asked for
         self.proof: ObjectProof | None = None  # of a program with barrier objects
+        self.shows: tuple[tuple[str, int], ...] = ()
         self.groups: list[frozenset[int] | None] = []  # waves that come to the same fences
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
         self.paths.effort = self.saved = 0  # steps of searches, and of those that an earlier proof has made
@@ -123,7 +124,7 @@ class _Verifier:
             self.protocol = find_protocol(self.flow, self.events, self.meet, self.parting, self.reach)
             undecided = self.beyond_barriers() or self.ground.contradiction(memory)
             if undecided:
-                return Verification(undecided=undecided)
+                return Verification(undecided=undecided, shows=self.shows)
             self.take_clashes()
             if at_once_first:  # a question for each access, where searches may take thousands of steps
                 self.at_once()
@@ -162,6 +163,7 @@ class _Verifier:
         try:
             self.proof = prove(self.flow, self.meet, self.events, self.rules, self.parting)
         except Outside as why:
+            self.shows = why.values
             return (*reasons[:-1], f"{reasons[-1]}: {why}")
         self.protocol = Protocol({node: 0 for role in self.proof.roles for node in role.arms})
         self.events = {**self.events, **fences_of(self.flow, self.events, self.rules)}
@@ -192,11 +194,9 @@ class _Verifier:
 
     def modes(self, head: int) -> Iterator[SearchMode]:
         ahead = self.protocol.ahead[head]
-        if self.proof is not None:
-            pass  # of two waves everything is asked about there
-        elif not self.protocol.staggers:
+        if self.proof is None and not self.protocol.staggers:  # with a proof all pairs of waves were asked about
             yield SearchMode(Waves(), 1)
-        else:
+        elif self.proof is None:
             for x in HALVES:
                 for y in HALVES:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
