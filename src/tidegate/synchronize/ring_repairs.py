@@ -272,10 +272,10 @@ class RingRepairs:
             match self.action(point):
                 case g.Sync(MbarrierArrive(barrier=place) | MbarrierWait(barrier=place)):
                     found.add(place.base.name)
-                case g.Sync(Signal() | Wait() as op) if isinstance(op.barrier, Value):
-                    found.add(op.barrier.name)
-                case g.Access(mbarrier=g.Ref(base=base)):
-                    found.add(base)
+                case g.Sync(Signal() | Wait() as op):
+                    found |= {op.barrier.name} if isinstance(op.barrier, Value) else set()
+                case g.Access() as access if access.mbarrier is not None:
+                    found.add(access.mbarrier.base)
         return found
 
     def in_order(self, one: Body, other: Body) -> tuple[Body, Body] | tuple[None, None]:
@@ -290,13 +290,13 @@ class RingRepairs:
         return isinstance(action, g.Access) and action.effect != "read"
 
     def meetings(self, writer: Body, reader: Body) -> tuple[Edits, ...]:
-        """Behind the write and before the read; in loops also behind the read and before the next write."""
+        """Behind the write and before the read; in loops also at the end of both, before the next write."""
         waves = len(writer.role.waves) + len(reader.role.waves)
         ways = []
         for behind in self.behind(writer):
             there = [(behind, reader.first)]
-            ends = self.behind(reader)[-1:] if writer.loop >= 0 else []
-            again = [*there, (writer.first, ends[0])] if ends else []
+            ends = [self.behind(each)[-1:] for each in (writer, reader)] if writer.loop >= 0 else [[]]
+            again = [*there, (ends[0][0], ends[1][0])] if all(ends) else []
             for places in (there, again) if again else (there,):
                 if waves == self.graph.waves:
                     ways.append(self.whole(places))
