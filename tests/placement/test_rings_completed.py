@@ -231,3 +231,47 @@ def test_a_wrong_parity_is_not_mended_by_insertions() -> None:
     assert not result
     assert not result.plan.edits
     assert result.notes
+
+
+def test_names_of_the_program_are_not_taken_again() -> None:
+    text = roles("sm_90", third=True, loop=False).replace("%z", "%meet")
+    result = synced(text)
+    assert result
+    assert "%meet1 = new_barrier" in result.text
+
+
+PHASES = """target sm_90
+
+kernel @carried(%X: global<64xf32>) sizes(N = 6) waves 2 {
+  %a = alloc : lds<64xf32>
+  %full = new_barrier : mbarrier<1>
+  %empty = new_barrier : mbarrier<1>
+  specialize {
+    waves 0 .. 1 {
+      %r = iterate %k in 0 .. N carry(%p = 1 : index) {
+        mbarrier_wait %empty parity %p
+        mbarrier_arrive %full expect 256
+        tensor_load_to_lds %X[0] to %a reports %full : tile<64xf32>
+        yield 1 - %p
+      }
+    }
+    waves 1 .. 2 {
+      %s = iterate %j in 0 .. N carry(%q = 0 : index) {
+        mbarrier_wait %full parity %q
+        %v = local_read %a : tile<64xf32>
+        fence proxy_async
+        mbarrier_arrive %empty
+        yield 1 - %q
+      }
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("start", ["mbarrier_arrive %empty", "mbarrier_wait %empty", "mbarrier_wait %full"])
+def test_phases_may_be_carried_around_the_loop(start: str) -> None:
+    assert tg.check(tg.parse(PHASES).kernels[0])
+    result = synced(without(PHASES, start))
+    assert result
+    assert inserted(result) == [start]

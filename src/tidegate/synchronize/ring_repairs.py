@@ -75,7 +75,10 @@ class Body:
 class RingRepairs:
     """What may be missing in one program."""
 
-    def __init__(self, flow: Flow, footprints: Footprints, paths: Paths, target: Target) -> None:
+    def __init__(
+        self, flow: Flow, footprints: Footprints, paths: Paths, target: Target, taken: frozenset[str] = frozenset()
+    ) -> None:
+        self.taken = taken  # names of the program
         self.flow, self.graph, self.target, self.paths = flow, flow.graph, target, paths
         self.roles = find_roles(flow, footprints, paths)
         self.objects = {each.name: each.type for each in self.graph.objects if isinstance(each.type, BarrierObject)}
@@ -320,6 +323,6 @@ class RingRepairs:
         return tuple(found)
 
     def free_name(self, number: int) -> str:
-        taken = {each.name for each in (*self.graph.objects, *self.graph.buffers)}
+        taken = {*self.taken, *(each.name for each in self.graph.objects), *(each.name for each in self.graph.buffers)}
         names = (f"%meet{each or ''}" for each in range(len(taken) + 2 * number + 2))
         return [each for each in names if each not in taken][number]

@@ -14,11 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
+from tidegate.diag import BadInput
 from tidegate.graph import model as g
-from tidegate.graph.apply import apply_to_graph, numbers_after
+from tidegate.graph.apply import apply_plan, apply_to_graph, numbers_after
 from tidegate.graph.barriers import tally_inserted
 from tidegate.graph.plan import Insert, Plan
 from tidegate.language.ops import Fence, NewBarrier
+from tidegate.language.uses import names_in_kernel
 from tidegate.session import Session
 from tidegate.synchronize.model import Synchronized
 from tidegate.synchronize.ring_repairs import Edits, Lack, RingRepairs
@@ -44,7 +46,8 @@ def complete_rings(unit: Session) -> Completed:
     if unit.graph.functions:
         return Completed(None, "roles are not completed in programs with functions")
     ground = unit.ground
-    repairs = RingRepairs(ground.flow, ground.footprints, ground.paths, unit.target)
+    taken = frozenset(names_in_kernel(unit.kernel)) if unit.kernel is not None else frozenset()
+    repairs = RingRepairs(ground.flow, ground.footprints, ground.paths, unit.target, taken)
     if len(repairs.roles) < 2:
         return Completed(None)
     return _Search(unit, repairs).run()
@@ -74,7 +77,11 @@ class _Search:
         for plan in islice(self.plans(lacks, pairs), MOST_TRIALS):
             if self.trials >= MOST_TRIALS:
                 break
-            if self.is_ordered(plan, fenced=False) and (whole := self.with_fences(plan)) is not None:
+            if (
+                self.fits(plan)
+                and self.is_ordered(plan, fenced=False)
+                and (whole := self.with_fences(plan)) is not None
+            ):
                 return Completed(self.least(whole))
         return Completed(None, self.why_not([*lacks, *pairs]))
 
@@ -96,6 +103,15 @@ class _Search:
         if not any(each.ways for each in lacks):
             return f"{said}; no role has a place or a slot for it"
         return f"{said}; no insertion of {self.trials} that were tried is proved"
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether all names in what is inserted are known there."""
+        try:
+            if self.unit.built is not None:
+                apply_plan(plan, self.unit.built)
+        except BadInput:
+            return False
+        return True
 
     # --- fences ---
 
