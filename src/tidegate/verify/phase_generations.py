@@ -261,7 +261,8 @@ def _periodic(numbers: Mapping[int, int], name: str) -> str:
     first, last = at[0], at[-1]
     for period in range(1, min(MOST_PERIOD, (last - first) // 2 + 1) + 1):
         steps = {numbers[i + period] - numbers[i] for i in at if i + period in numbers}
-        if len(steps) != 1 or not set(range(period)).issubset({i % period for i in at}):
+        again = all(i + period in numbers for i in at if i + period <= last)  # also where a guard leaves some out
+        if len(steps) != 1 or not again:
             continue
         (step,) = steps
         for shift in range(period):

@@ -56,11 +56,9 @@ def verify(
     with no_collecting():
         verifier = _Verifier(graph, target, ground)
         found = verifier.verify(memory)
-        return (
-            found
-            if found.undecided
-            else replace(found, outside=verifier.ground.outside(not memory if trusted is None else trusted))
-        )
+        if found.undecided:
+            return found
+        return replace(found, outside=verifier.ground.outside(not memory if trusted is None else trusted))
 
 
 def is_ordered(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> bool:
@@ -112,6 +110,7 @@ class _Verifier:
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
         self.looked: set[int] = set()  # nodes whose events the searches of one stretch have asked for
         self.proof: ObjectProof | None = None  # of a program with barrier objects
+        self.reporting: frozenset[int] = frozenset()  # copies about which that proof asks
         self.shows: tuple[tuple[str, int], ...] = ()
         self.groups: list[frozenset[int] | None] = []  # waves that come to the same fences
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
@@ -165,6 +164,7 @@ class _Verifier:
         except Outside as why:
             self.shows = why.values
             return (*reasons[:-1], f"{reasons[-1]}: {why}")
+        self.reporting = self.proof.reporting
         self.protocol = Protocol({node: 0 for role in self.proof.roles for node in role.arms})
         self.events = {**self.events, **fences_of(self.flow, self.events, self.rules)}
         self.edited = self.ground.edited(self.events)
@@ -292,7 +292,7 @@ class _Verifier:
 
     def unordered(self, met: Met) -> Unordered | None:
         x = self.access.get(met.node)
-        if x is None or (self.proof is not None and met.node in self.proof.reporting):
+        if x is None or met.node in self.reporting:
             return None
         if not is_performed(x, met.state, self.rules):
             why = "undrained" if met.state.arrived else "unmet"
@@ -315,9 +315,7 @@ class _Verifier:
     def is_over_there(self, state: State) -> bool:
         """Fences aside."""
         for is_async, can_wait, queues in self.kinds:
-            if not is_async and state.ordinary:
-                continue
-            if is_async and can_wait and state.copies:
+            if (not is_async and state.ordinary) or (is_async and can_wait and state.copies):
                 continue
             known = ((name, state.count(name)) for name, _ in queues)
             if any(each and each.left <= 0 and (each.over or name not in self.rules.groups) for name, each in known):
@@ -341,7 +339,8 @@ class _Verifier:
 
     def may_clash(self, found: Unordered, second: int, mode: SearchMode) -> bool:
         x, y = self.access[found.node], self.access[second]
-        if (self.flow.origin[found.node], self.flow.origin[second], mode.waves.same) in self.suspects:
+        known = (self.flow.origin[found.node], self.flow.origin[second], mode.waves.same)
+        if known in self.suspects or found.node in self.reporting:
             return False
         if found.why == "unfenced" and y.proxy == "generic":
             return False
