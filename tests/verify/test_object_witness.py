@@ -180,3 +180,15 @@ def test_every_hang_of_the_oracle_is_shown_as_one(name: str) -> None:
     assert facts(hang)["waits"]
     missing = [each for each in (*hang.notes, hang.help) if "no wave has" in each or "never happen" in each]
     assert "circle" in facts(hang) or missing or "bytes" in hang.help
+
+
+def test_a_wave_that_waits_for_itself() -> None:
+    """It arrives behind its own wait, and nobody else does."""
+    text = """target sm_90
+kernel @k() waves 1 {
+  %own = new_barrier : mbarrier<1>
+  mbarrier_wait %own parity 0
+  mbarrier_arrive %own
+}
+"""
+    assert "only wave 0 itself has an arrival left for phase 0 of `%own[0]`, in line 5" in hang_in(text).notes

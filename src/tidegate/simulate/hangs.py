@@ -41,6 +41,7 @@ class Held:
     step: Await | Depart
     phase: int
     helpers: tuple[Later, ...]
+    own: Later | None  # an arrival of its own that stands behind the wait
 
     @property
     def barrier(self) -> Barrier:
@@ -64,7 +65,8 @@ class _Hang:
         phase = barriers.awaited(wave, barrier, awaited)
         others = (each for each in range(len(self.machine.waves)) if each != wave)
         helpers = (self.later(each, barrier) for each in others if barrier.arrivals)
-        return Held(wave, step, phase, tuple(each for each in helpers if each is not None))
+        own = self.later(wave, barrier) if barrier.arrivals else None
+        return Held(wave, step, phase, tuple(each for each in helpers if each is not None), own)
 
     def later(self, wave: int, barrier: Barrier) -> Later | None:
         """The first arrival at a barrier, or copy that reports to it, that a wave has still to come to."""
@@ -153,9 +155,14 @@ class _Hang:
     def nobody(self, circle: Sequence[tuple[Held, Later]]) -> Iterator[str]:
         """Without a circle: the phases to which nobody comes any more."""
         known = self.machine.waves and all(isinstance(each.source, Listed) for each in self.machine.waves)
-        lost = {(each.barrier, each.phase) for each in self.held.values() if each.barrier.arrivals and not each.helpers}
-        for barrier, phase in sorted(lost, key=str) if known and not circle else ():
-            yield f"no wave has an arrival left for phase {phase} of {barrier}"
+        lost = {
+            (str(each.barrier), each.phase): each.own
+            for each in self.held.values()
+            if each.barrier.arrivals and not each.helpers
+        }
+        for (barrier, phase), own in sorted(lost.items()) if known and not circle else ():
+            whose = "no wave has" if own is None else f"only wave {own.wave} itself has"
+            yield f"{whose} an arrival left for phase {phase} of {barrier}{'' if own is None else f', {self.place(own)}'}"
 
     def place(self, later: Later) -> str:
         statement = self.statements[later.where]
