@@ -162,7 +162,8 @@ class _Hang:
         }
         for (barrier, phase), own in sorted(lost.items()) if known and not circle else ():
             whose = "no wave has" if own is None else f"only wave {own.wave} itself has"
-            yield f"{whose} an arrival left for phase {phase} of {barrier}{'' if own is None else f', {self.place(own)}'}"
+            where = f", {self.place(own)}" if own is not None else ""
+            yield f"{whose} an arrival left for phase {phase} of {barrier}{where}"
 
     def place(self, later: Later) -> str:
         statement = self.statements[later.where]
