@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from tidegate.footprint.model import Footprints
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.graph.plan import Insert, NewOp
-from tidegate.index import ZERO, Binary, Const, Index, Name
+from tidegate.index import ZERO, Binary, Const, Index, Name, substitute
 from tidegate.language.ops import (
     Fence,
     MbarrierArrive,
@@ -106,6 +107,8 @@ class RingRepairs:
         for name, type_ in self.objects.items():
             if type_.kind == "mbarrier":
                 yield from self.of_ring(name, type_)
+                for kind in (MbarrierArrive, MbarrierWait):
+                    yield from self.of_siblings(name, kind)
 
     # --- rings ---
 
@@ -115,8 +118,10 @@ class RingRepairs:
         reporting = [role for role in self.roles if any(self.reports(point, name) for point in self.points(role))]
         helpers = [each for each in self.sharing() if each.role not in (*arriving, *waiting)]
         if lacking > 0:
-            fit = [each for each in helpers if len(each.role.waves) == lacking]
-            ways = tuple(way for each in fit for way in self.arrivals(name, type_, each))
+            expecting = [each for each in self.bodies if each.role in reporting and each.role not in arriving]
+            fit = [each for each in helpers if len(each.role.waves) == lacking and each.role not in reporting]
+            ways = tuple(way for each in expecting for way in self.expected(name, type_, each))
+            ways += tuple(way for each in fit for way in self.arrivals(name, type_, each))
             yield Lack(f"an arrival at `{name}`, which counts {type_.arrivals}", ways)
         sources = {*arriving, *reporting}
         able = [each for each in helpers if each.role not in reporting]
@@ -172,6 +177,58 @@ class RingRepairs:
                 op = MbarrierWait(Place(Value(name, type_), slot), parity)
                 for point in self.before(body):
                     yield (Insert(point, op, (f"ring `{name}`: missing wait",)),)
+
+    def expected(self, name: str, type_: BarrierObject, body: Body) -> Iterator[Edits]:
+        """An arrival that expects the bytes of the copies of one loop, before the first of them."""
+        copies = [(each, self.action(each)) for each in body.inside if self.reports(each, name)]
+        size = sum(bytes_of(copy) for _, copy in copies if isinstance(copy, g.Access))
+        for slot in self.slots(type_, body) if copies and self.graph.points[copies[0][0]].insertable else ():
+            op = MbarrierArrive(Place(Value(name, type_), slot), size)
+            yield (Insert(copies[0][0], op, (f"ring `{name}`: missing arrival",)),)
+
+    # --- loops of one role that are alike ---
+
+    def of_siblings(self, name: str, kind: type[MbarrierArrive | MbarrierWait]) -> Iterator[Lack]:
+        """What one loop of a role does at an object, and another one on the same buffer does not."""
+        shared = [each for each in self.sharing() if each.loop >= 0]
+        seen: set[tuple[int, int]] = set()
+        for role in self.users(name, kind):
+            own = [each for each in shared if each.role is role]
+            having = [each for each in own if any(self.uses(point, name, kind) for point in each.inside)]
+            for body in own:
+                models = [each for each in having if each.buffer == body.buffer]
+                if body not in having and models and (role.number, body.loop) not in seen:
+                    seen.add((role.number, body.loop))
+                    here = self.merged([each for each in own if each.loop == body.loop])
+                    ways = tuple(way for each in models for way in self.alike(name, kind, each, here))
+                    word = "an arrival at" if kind is MbarrierArrive else "a wait for"
+                    yield Lack(f"{word} `{name}` in a loop, as in another loop of the role", ways)
+
+    def merged(self, bodies: Sequence[Body]) -> Body:
+        """Those of one loop, with the accesses to all of their buffers."""
+        one = bodies[0]
+        touched = {point for each in bodies for point in each.accesses}
+        return Body(one.role, one.buffer, one.loop, tuple(each for each in one.inside if each in touched), one.inside)
+
+    def alike(self, name: str, kind: type, model: Body, body: Body) -> Iterator[Edits]:
+        """What another loop does, with the counter of this one."""
+        counters = [self.graph.loops[each.loop].counter for each in (model, body)]
+        by = {counters[0]: Name(counters[1])} if all(counters) else {}
+        for point in (each for each in model.inside if self.uses(each, name, kind)):
+            match self.action(point):
+                case g.Sync(MbarrierWait(barrier=place, parity=parity)):
+                    at = Place(place.base, substitute(place.slot, by))
+                    op: NewOp = MbarrierWait(at, substitute(parity, by))
+                    places = self.before(body)
+                case g.Sync(MbarrierArrive(barrier=place, expect=expect)):
+                    op = MbarrierArrive(Place(place.base, substitute(place.slot, by)), expect)
+                    places = self.before(body) if expect else self.behind(body)
+                case _:
+                    continue
+            why = (f"ring `{name}`: as in another loop",)
+            for each in places:
+                drains = self.drains() if isinstance(op, MbarrierArrive) and not op.expect else ()
+                yield (*(Insert(each, drain, why) for drain in drains), Insert(each, op, why))
 
     # --- slots and parities ---
 
@@ -326,3 +383,7 @@ class RingRepairs:
         taken = {*self.taken, *(each.name for each in self.graph.objects), *(each.name for each in self.graph.buffers)}
         names = (f"%meet{each or ''}" for each in range(len(taken) + 2 * number + 2))
         return [each for each in names if each not in taken][number]
+
+
+def bytes_of(access: g.Access) -> int:
+    return access.footprint.width * prod(each.count for each in access.footprint.extents)
