@@ -161,6 +161,53 @@ def test_a_graph_is_completed_as_well() -> None:
     assert tg.check(tg.parse_graph(tg.show_graph(result.after)))
 
 
+def test_an_arrival_that_expects_bytes_is_inserted_before_the_copy() -> None:
+    result = synced(without(ring(), "mbarrier_arrive %full"))
+    assert result
+    assert "mbarrier_arrive %full[%k mod 3] expect 256  # ring `%full`: missing arrival" in result.text
+
+
+PEELED = """target sm_90
+
+kernel @peeled(%X: global<64xf32>) sizes(N = 6) waves 2 {
+  %a = alloc : lds<64xf32, slots = 2>
+  %full = new_barrier : mbarrier<1, slots = 2>
+  %empty = new_barrier : mbarrier<1, slots = 2>
+  specialize {
+    waves 0 .. 1 {
+      iterate %k in 0 .. N {
+        mbarrier_wait %empty[%k mod 2] parity (%k // 2 + 1) mod 2
+        mbarrier_arrive %full[%k mod 2] expect 256
+        tensor_load_to_lds %X[0] to %a[%k mod 2] reports %full[%k mod 2] : tile<64xf32>
+      }
+    }
+    waves 1 .. 2 {
+      iterate %f in 0 .. 1 {
+        mbarrier_wait %full[%f mod 2] parity %f // 2 mod 2
+        %v = local_read %a[%f mod 2] : tile<64xf32>
+        fence proxy_async
+        mbarrier_arrive %empty[%f mod 2]
+      }
+      iterate %j in 1 .. N {
+        mbarrier_wait %full[%j mod 2] parity %j // 2 mod 2
+        %w = local_read %a[%j mod 2] : tile<64xf32>
+        fence proxy_async
+        mbarrier_arrive %empty[%j mod 2]
+      }
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("line", ["mbarrier_arrive %empty[%j", "mbarrier_wait %full[%j", "mbarrier_wait %full[%f"])
+def test_a_peeled_loop_is_completed_as_the_other_one(line: str) -> None:
+    result = synced(without(PEELED, line))
+    assert result
+    assert "as in another loop" in result.text
+    assert line in result.text
+
+
 # --- without a ring -----------------------------------------------------------------------------------------------
 
 ROLES = """target {target}

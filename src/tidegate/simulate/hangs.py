@@ -34,7 +34,7 @@ class Later:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldWave:
     """A wave that waits, for a phase of a barrier object; and who could complete that phase."""
 
     wave: int
@@ -59,14 +59,14 @@ class _Hang:
         self.held = {wave: self.hold(wave, step) for wave, step in machine.blocked()}
         self.ended = [number for number, wave in enumerate(machine.waves) if wave.ended]
 
-    def hold(self, wave: int, step: Await | Depart) -> Held:
+    def hold(self, wave: int, step: Await | Depart) -> HeldWave:
         barriers, barrier = self.machine.barriers, step.barrier
         awaited = step.parity if isinstance(step, Await) else None
         phase = barriers.awaited(wave, barrier, awaited)
         others = (each for each in range(len(self.machine.waves)) if each != wave)
         helpers = (self.later(each, barrier) for each in others if barrier.arrivals)
         own = self.later(wave, barrier) if barrier.arrivals else None
-        return Held(wave, step, phase, tuple(each for each in helpers if each is not None), own)
+        return HeldWave(wave, step, phase, tuple(each for each in helpers if each is not None), own)
 
     def later(self, wave: int, barrier: Barrier) -> Later | None:
         """The first arrival at a barrier, or copy that reports to it, that a wave has still to come to."""
@@ -84,13 +84,13 @@ class _Hang:
 
     # --- the circle ---
 
-    def circle(self) -> list[tuple[Held, Later]]:
+    def circle(self) -> list[tuple[HeldWave, Later]]:
         """The fewest waves that wait for each other, the lowest first; empty if there are none."""
         found = (self.circle_through(wave) for wave in sorted(self.held))
         return min(filter(None, found), key=len, default=[])
 
-    def circle_through(self, start: int) -> list[tuple[Held, Later]]:
-        ways: dict[int, list[tuple[Held, Later]]] = {start: []}
+    def circle_through(self, start: int) -> list[tuple[HeldWave, Later]]:
+        ways: dict[int, list[tuple[HeldWave, Later]]] = {start: []}
         waiting = [start]
         for wave in waiting:
             for later in self.held[wave].helpers if wave in self.held else ():
@@ -112,7 +112,7 @@ class _Hang:
         message, labels, notes = f"`@{name}` hangs: no wave can go on", tuple(self.labels()), (*said, *notes)
         return Finding("TG221", message, labels, notes, self.help(circle), self.witness(circle))
 
-    def help(self, circle: Sequence[tuple[Held, Later]]) -> str:
+    def help(self, circle: Sequence[tuple[HeldWave, Later]]) -> str:
         barriers = self.machine.barriers
         untouched = (not barriers.filled(held.barrier) and not barriers.outstanding(held.barrier) for held, _ in circle)
         if circle and all(untouched):
@@ -140,7 +140,7 @@ class _Hang:
         for what, waves in alike.items():
             yield f"{_who(waves)} {what}"
 
-    def around(self, circle: Sequence[tuple[Held, Later]]) -> Iterator[str]:
+    def around(self, circle: Sequence[tuple[HeldWave, Later]]) -> Iterator[str]:
         """The circle, each wait in a line of its own."""
         lines = ["the waits form a circle:"] if circle else []
         for held, later in circle:
@@ -152,7 +152,7 @@ class _Hang:
         if lines:
             yield "\n".join(lines)
 
-    def nobody(self, circle: Sequence[tuple[Held, Later]]) -> Iterator[str]:
+    def nobody(self, circle: Sequence[tuple[HeldWave, Later]]) -> Iterator[str]:
         """Without a circle: the phases to which nobody comes any more."""
         known = self.machine.waves and all(isinstance(each.source, Listed) for each in self.machine.waves)
         lost = {
@@ -170,7 +170,7 @@ class _Hang:
         where = f"in line {statement.at.line}" if statement.at.line else f"in `{statement.text}`"
         return f"{where}{_at(later.loops)}"
 
-    def witness(self, circle: Sequence[tuple[Held, Later]]) -> Facts:
+    def witness(self, circle: Sequence[tuple[HeldWave, Later]]) -> Facts:
         waits = tuple((str(wave), self.statements[each.step.where].text) for wave, each in self.held.items())
         return (
             ("waits", waits),
@@ -179,7 +179,7 @@ class _Hang:
             *((("circle", tuple(self.link(*each) for each in circle)),) if circle else ()),
         )
 
-    def link(self, held: Held, later: Later) -> Facts:
+    def link(self, held: HeldWave, later: Later) -> Facts:
         return (
             ("wave", held.wave),
             ("line", self.statements[held.step.where].at.line),

@@ -402,8 +402,7 @@ class _Judge:
         self.found.setdefault(key, Finding(finding.code, finding.message, finding.labels, notes, finding.help))
 
     def where(self, configuration: Configuration) -> tuple[str, ...]:
-        text = str(configuration)
-        return (f"found with {text}",) if text else ()
+        return (f"found with {text}",) if (text := str(configuration)) else ()
 
     def bound(self, text: str) -> None:
         if text not in self.result.bounded:

@@ -55,7 +55,7 @@ class Lack:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Body:
+class RoleLoop:
     """What one role does with one buffer in one loop, or outside of all (-1). Points in the order of the text."""
 
     role: Role
@@ -85,7 +85,7 @@ class RingRepairs:
         self.objects = {each.name: each.type for each in self.graph.objects if isinstance(each.type, BarrierObject)}
 
     @cached_property
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[RoleLoop]:
         found = []
         for role in self.roles:
             nodes = sorted(role.arms, key=self.paths.rank.__getitem__)
@@ -97,7 +97,7 @@ class RingRepairs:
                     by_place.setdefault(place, []).append(self.flow.origin[node])
             for (buffer, chain), accesses in by_place.items():
                 inside = tuple(self.flow.origin[n] for n in nodes if tuple(self.paths.around[n])[: len(chain)] == chain)
-                found.append(Body(role, buffer, chain[-1] if chain else -1, tuple(accesses), inside))
+                found.append(RoleLoop(role, buffer, chain[-1] if chain else -1, tuple(accesses), inside))
         return found
 
     def action(self, point: int) -> g.Action:
@@ -147,7 +147,7 @@ class RingRepairs:
         action = self.action(point)
         return isinstance(action, g.Access) and action.mbarrier is not None and action.mbarrier.base == name
 
-    def sharing(self) -> list[Body]:
+    def sharing(self) -> list[RoleLoop]:
         """Bodies whose buffer another role touches as well, one of both to write it."""
         return [
             each
@@ -160,25 +160,25 @@ class RingRepairs:
             )
         ]
 
-    def writes(self, body: Body) -> bool:
+    def writes(self, body: RoleLoop) -> bool:
         actions = map(self.action, body.accesses)
         return any(isinstance(each, g.Access) and each.effect != "read" for each in actions)
 
-    def arrivals(self, name: str, type_: BarrierObject, body: Body) -> Iterator[Edits]:
+    def arrivals(self, name: str, type_: BarrierObject, body: RoleLoop) -> Iterator[Edits]:
         for slot in self.slots(type_, body):
             op = MbarrierArrive(Place(Value(name, type_), slot))
             why = (f"ring `{name}`: missing arrival",)
             for point in self.behind(body):
                 yield (*(Insert(point, each, why) for each in self.drains()), Insert(point, op, why))
 
-    def waits(self, name: str, type_: BarrierObject, body: Body) -> Iterator[Edits]:
+    def waits(self, name: str, type_: BarrierObject, body: RoleLoop) -> Iterator[Edits]:
         for slot in self.slots(type_, body):
             for parity in self.parities(slot, type_, body):
                 op = MbarrierWait(Place(Value(name, type_), slot), parity)
                 for point in self.before(body):
                     yield (Insert(point, op, (f"ring `{name}`: missing wait",)),)
 
-    def expected(self, name: str, type_: BarrierObject, body: Body) -> Iterator[Edits]:
+    def expected(self, name: str, type_: BarrierObject, body: RoleLoop) -> Iterator[Edits]:
         """An arrival that expects the bytes of the copies of one loop, before the first of them."""
         copies = [(each, self.action(each)) for each in body.inside if self.reports(each, name)]
         size = sum(bytes_of(copy) for _, copy in copies if isinstance(copy, g.Access))
@@ -204,13 +204,15 @@ class RingRepairs:
                     word = "an arrival at" if kind is MbarrierArrive else "a wait for"
                     yield Lack(f"{word} `{name}` in a loop, as in another loop of the role", ways)
 
-    def merged(self, bodies: Sequence[Body]) -> Body:
+    def merged(self, bodies: Sequence[RoleLoop]) -> RoleLoop:
         """Those of one loop, with the accesses to all of their buffers."""
         one = bodies[0]
         touched = {point for each in bodies for point in each.accesses}
-        return Body(one.role, one.buffer, one.loop, tuple(each for each in one.inside if each in touched), one.inside)
+        return RoleLoop(
+            one.role, one.buffer, one.loop, tuple(each for each in one.inside if each in touched), one.inside
+        )
 
-    def alike(self, name: str, kind: type, model: Body, body: Body) -> Iterator[Edits]:
+    def alike(self, name: str, kind: type, model: RoleLoop, body: RoleLoop) -> Iterator[Edits]:
         """What another loop does, with the counter of this one."""
         counters = [self.graph.loops[each.loop].counter for each in (model, body)]
         by = {counters[0]: Name(counters[1])} if all(counters) else {}
@@ -232,7 +234,7 @@ class RingRepairs:
 
     # --- slots and parities ---
 
-    def slots(self, type_: BarrierObject, body: Body) -> list[Index]:
+    def slots(self, type_: BarrierObject, body: RoleLoop) -> list[Index]:
         """Those that the role uses in this loop of what has as many slots."""
         if type_.slots == 1:
             return [ZERO]
@@ -246,7 +248,7 @@ class RingRepairs:
                     found += [place.slot] if many.get(place.base.name) == type_.slots else []
         return list(dict.fromkeys(found))[:2]
 
-    def parities(self, slot: Index, type_: BarrierObject, body: Body) -> list[Index]:
+    def parities(self, slot: Index, type_: BarrierObject, body: RoleLoop) -> list[Index]:
         """Of the role's own waits, and as the slot counts; first the one that a writer or a reader would have."""
         found: list[Index] = []
         for point in body.inside:
@@ -263,7 +265,7 @@ class RingRepairs:
             ordered[:2] = reversed(ordered[:2])
         return ordered[:3]
 
-    def round_of(self, slot: Index, type_: BarrierObject, body: Body) -> Index | None:
+    def round_of(self, slot: Index, type_: BarrierObject, body: RoleLoop) -> Index | None:
         """How often a slot has been used before, if it is a counter modulo the number of slots."""
         match slot:
             case Binary("mod", counted, Const(value)) if value == type_.slots:
@@ -273,7 +275,7 @@ class RingRepairs:
 
     # --- places ---
 
-    def before(self, body: Body) -> list[int]:
+    def before(self, body: RoleLoop) -> list[int]:
         """In front of the first arrival or access of the loop, and of the first access to the buffer."""
         ring = (point for point in body.inside if self.arrives(point))
         found = [min(next(ring, body.first), body.first), body.first]
@@ -285,7 +287,7 @@ class RingRepairs:
                 return True
         return False
 
-    def behind(self, body: Body) -> list[int]:
+    def behind(self, body: RoleLoop) -> list[int]:
         """Behind the last access and what waits or fences behind it, and at the end of the loop."""
         following = self.following(body.last)
         while following >= 0 and self.drains_there(following):
@@ -322,7 +324,7 @@ class RingRepairs:
                     if first is not None and second is not None:
                         yield Lack(f"a rendezvous of two roles that share `{one.buffer}`", self.meetings(first, second))
 
-    def are_joined(self, one: Body, other: Body) -> bool:
+    def are_joined(self, one: RoleLoop, other: RoleLoop) -> bool:
         both = [self.objects_of(each.role) for each in (one, other)]
         return bool(both[0] & both[1]) or not (self.writes(one) or self.writes(other))
 
@@ -338,18 +340,18 @@ class RingRepairs:
                     found.add(access.mbarrier.base)
         return found
 
-    def in_order(self, one: Body, other: Body) -> tuple[Body, Body] | tuple[None, None]:
+    def in_order(self, one: RoleLoop, other: RoleLoop) -> tuple[RoleLoop, RoleLoop] | tuple[None, None]:
         """The role that begins with a write comes first; where both do, or their loops differ, nobody can tell."""
         begins = [self.writes_first(each) for each in (one, other)]
         if begins[0] == begins[1] or (one.loop < 0) != (other.loop < 0):
             return None, None
         return (one, other) if begins[0] else (other, one)
 
-    def writes_first(self, body: Body) -> bool:
+    def writes_first(self, body: RoleLoop) -> bool:
         action = self.action(body.first)
         return isinstance(action, g.Access) and action.effect != "read"
 
-    def meetings(self, writer: Body, reader: Body) -> tuple[Edits, ...]:
+    def meetings(self, writer: RoleLoop, reader: RoleLoop) -> tuple[Edits, ...]:
         """Behind the write and before the read; in loops also at the end of both, before the next write."""
         waves = len(writer.role.waves) + len(reader.role.waves)
         ways = []

@@ -50,7 +50,7 @@ def complete_rings(unit: Session) -> Completed:
     repairs = RingRepairs(ground.flow, ground.footprints, ground.paths, unit.target, taken)
     if len(repairs.roles) < 2:
         return Completed(None)
-    return _Search(unit, repairs).run()
+    return _RingTrials(unit, repairs).run()
 
 
 def with_rings(result: Synchronized, plan: Plan) -> Plan:
@@ -66,7 +66,7 @@ def with_rings(result: Synchronized, plan: Plan) -> Plan:
     return found.plan or plan
 
 
-class _Search:
+class _RingTrials:
     def __init__(self, unit: Session, repairs: RingRepairs) -> None:
         self.unit, self.graph, self.repairs = unit, unit.graph, repairs
         self.trials = 0
