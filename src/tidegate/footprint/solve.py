@@ -154,7 +154,7 @@ class Solver(Heads):
             return start
         own = [name for name in self.mentioned(after) if self.walk.heads.get(name, (-1, 0))[0] == loop]
         if self.is_opaque_in(after, loop):
-            return None
+            return self.counters.over_tiles(symbol, own)
         if not own:
             return follows(self.book, loop, [start], after)
         if own == [symbol]:

@@ -91,7 +91,7 @@ def statements_of(space: Space, domains: Domains, barriers: Mapping[str, SyncObj
 
 
 def _for(space: Space, role: Role, index: Index, barrier: SyncObject) -> Index:
-    found = space.affine(space.paths.math.put(index, {WAVE: Const(role.wave)}))
+    found = space.counted(space.paths.math.put(index, {WAVE: Const(role.wave)}))
     if found is None:
         raise Outside(f"which phase of {barrier} is meant depends on values that nobody can compute")
     return found  # type: ignore[no-any-return]
