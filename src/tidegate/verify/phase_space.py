@@ -90,7 +90,7 @@ class Space:
 
     def affine(self, expr: Index | Cond) -> Any:
         """The same, with a parameter for each part that is not affine; None where one of these varies."""
-        if self.counting is not None and self.counting.values:
+        if self.counting is not None and any(name in self.counting.values for name in names(expr)):
             put: Any = self.paths.math.put_cond if isinstance(expr, CONDS) else self.paths.math.put
             expr = put(expr, self.counting.values)
         if any(not (self.is_fixed(name) or name.startswith("#")) for name in names(expr)):
