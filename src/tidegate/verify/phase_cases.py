@@ -18,7 +18,7 @@ from tidegate.verify.phase_counting import UNIT, Counting, Line
 from tidegate.verify.phase_space import Space
 
 MOST_FACTOR = 4  # tiles that a number gains in one iteration
-MOST_CROSSED = 4  # tiles that one step of a ring crosses; with fewer rounds, each number of them is a case
+MOST_CROSSED = 2  # tiles that one step of a ring crosses; with fewer rounds, each number of them is a case
 
 
 def cases_of(space: Space, footprints: Footprints, steps: int) -> list[Counting]:

@@ -21,10 +21,12 @@ from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
 from tidegate.index import Index
 from tidegate.language import ops
+from tidegate.targets import Target
 from tidegate.verify.events import WORKGROUP, Event, LaneFence, Rules
 from tidegate.verify.meet import Meet
 from tidegate.verify.parting import Parting
 from tidegate.verify.phase_accesses import Accesses
+from tidegate.verify.phase_beside import still_loose
 from tidegate.verify.phase_cases import cases_of
 from tidegate.verify.phase_domains import Domains
 from tidegate.verify.phase_generations import guess
@@ -43,13 +45,13 @@ Guesses = dict[tuple[Role, int, str], str | Index]
 
 
 def prove(
-    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting
+    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting, target: Target
 ) -> ObjectProof:
     """Raises `Outside` where nothing can be said."""
     context().set_max_operations(MAX_OPERATIONS)
     context().reset_operations()
     try:
-        return _prove(flow, meet, events, rules, parting)
+        return _prove(flow, meet, events, rules, parting, target)
     except isl.Error as error:
         raise Outside("the questions about barrier objects are too hard for isl") from error
     finally:
@@ -57,7 +59,7 @@ def prove(
 
 
 def _prove(
-    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting
+    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting, target: Target
 ) -> ObjectProof:
     paths, footprints = meet.paths, meet.footprints
     if not parting.crossing.isdisjoint(events):
@@ -80,7 +82,11 @@ def _prove(
         for each in islice(accesses[-1].clashes(), MOST_CLASHES):
             clashes.setdefault((each.x, each.y, each.why, each.within_a_wave), each)
     reporting = frozenset(node for each in accesses for node in each.reporting)
-    return ObjectProof(roles, tuple(clashes.values()), reporting)
+    if not any(each.order.relations.meetings.maybe for each in accesses):
+        return ObjectProof(roles, tuple(clashes.values()), reporting)
+    if still_loose(flow, target, clashes.values(), reporting):
+        raise Outside("only a barrier under conditions that nobody can compute may order some accesses")
+    return ObjectProof(roles, (), reporting)
 
 
 def _relations(
@@ -89,7 +95,8 @@ def _relations(
     """What is guessed in the first case holds in all of them."""
     domains = [Domains(space, role) for role in roles]
     barriers = barriers_of(space.flow.graph)
-    statements = [each for found in domains for each in statements_of(space, found, barriers)]
+    apart = parting.apart if len(space.flow.entries) == 1 else None
+    statements = [each for found in domains for each in statements_of(space, found, barriers, apart)]
     _come_with_all_lanes(statements, parting)
     known = space.known()
     meetings = find_meetings(space, roles, statements, known)

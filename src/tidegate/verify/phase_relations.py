@@ -134,5 +134,5 @@ class Relations:
     @property
     def goes_back(self) -> bool:
         """Whether something waits for what comes behind a wall that it stands before."""
-        found = (*self.meetings.edges, *self.pairs(ARRIVES), *self.pairs(COPIES))
+        found = (*self.meetings.edges, *self.meetings.maybe, *self.pairs(ARRIVES), *self.pairs(COPIES))
         return any(self.stretch(one) > self.stretch(other) for one, other, _ in found)
