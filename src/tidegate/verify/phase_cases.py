@@ -34,7 +34,7 @@ def cases_of(space: Space, footprints: Footprints, steps: int) -> list[Counting]
         return []
     least = -(-steps // MOST_CROSSED)
     math, size = space.paths.math, unit if isinstance(unit, Name) else Name(UNIT)
-    cases = [Counting(unit, size, least, MOST_CROSSED + 1, math, lines, {})]
+    cases = [Counting(unit, size, least, -(-steps // least) + 1, math, lines, {})]
     for number in range(least):
         values = {name: _value(space, unit, number, each) for name, each in carried.items()}
         kept = {name: each for name, each in values.items() if each is not None}
@@ -50,8 +50,18 @@ def _units(space: Space, footprints: Footprints, carried: Iterable[Carried]) -> 
         found.update(dict.fromkeys(trips for loop in inner if (trips := footprints.trips[loop]) is not None))
     found.update(dict.fromkeys(each.step for each in carried))
     for unit in found:
-        if space.affine(unit) is not None and not any(name.startswith("#") for name in names(unit)):
+        if not any(name.startswith("#") for name in names(unit)) and _is_counted(space, unit):
             yield unit
+
+
+def _is_counted(space: Space, unit: Index) -> bool:
+    """Whether it is a number that is never negative: the cases begin with 0."""
+    affine = space.affine(unit)
+    if affine is None:
+        return False
+    text = space.text(())
+    negative = space.read_set(f"{{ : {space.closed(text, f'{text.index(affine)} < 0')} }}")
+    return bool(negative.intersect(space.known()).is_empty())
 
 
 def _line(space: Space, unit: Index, each: Carried) -> Line | None:
