@@ -100,12 +100,18 @@ class Counters:
         found = rotation_of(after, slot, sizes, (0, 0))
         if found is None or found[1] > MOST_SLOTS or not set(names(turn)) <= {slot, symbol}:
             return None
-        step, size = found
-        for at, over in product(range(size), range(2)):
-            gone = at + size * over + step
-            if evaluate(turn, {slot: at, symbol: over}) != gone % (2 * size) // size:
-                return None
-        return slot, step, size
+        for step in (found[0], found[0] + found[1]):  # a slot that stays may be one that goes once round
+            if self.turns_over(symbol, slot, step, found[1]):
+                return slot, step, found[1]
+        return None
+
+    def turns_over(self, phase: str, slot: str, step: int, size: int) -> bool:
+        """Whether a phase turns over where its slot wraps, for all values of both."""
+        after = self.next(phase)
+        return after is not None and all(
+            evaluate(after, {slot: at, phase: over}) == (at + size * over + step) % (2 * size) // size
+            for at, over in product(range(size), range(2))
+        )
 
     def joined(self, slot: Index, phase: Index, size: int) -> Index:
         return self.math.binary("+", slot, self.math.binary("*", phase, Const(size)))
@@ -124,6 +130,8 @@ class Counters:
 
     def slot_over_tiles(self, symbol: str) -> Index | None:
         after, first, loop = self.next(symbol), self.start(symbol), self.heads.walk.heads[symbol][0]
+        if isinstance(first, Const) and self.put(after, {symbol: first.value}) == first:
+            return first  # the one slot of a ring
         match self.put(after, {symbol: 0}):
             case Binary("mod", step, Const(size)) if 1 < size <= MOST_SLOTS:
                 pass
@@ -148,6 +156,8 @@ class Counters:
         match self.put(after, {slot: 0, symbol: 0}):
             case Binary("//", Binary("mod", step, Const(around)), Const(size)) if around == 2 * size <= 2 * MOST_SLOTS:
                 pass
+            case Binary("mod", step, Const(2)):
+                size = 1
             case _:
                 return None
         if not isinstance(first, Const) or not isinstance(turn, Const) or not self.is_same(step, loop):

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import islpy as isl
-
 from tidegate.footprint.model import Carried, Footprints
 from tidegate.index import Const, Index, Name, names
 from tidegate.verify.phase_counting import UNIT, Counting, Line

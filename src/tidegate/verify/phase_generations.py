@@ -69,9 +69,7 @@ def tiled(space: Space, statements: Iterable[ObjectUseAt]) -> set[str]:
     if counting is None:
         return set()
     return {
-        each.barrier.name
-        for each in statements
-        if counting.is_used_in(each.slot) or counting.is_used_in(each.parity)
+        each.barrier.name for each in statements if counting.is_used_in(each.slot) or counting.is_used_in(each.parity)
     }
 
 
@@ -287,7 +285,9 @@ class Rounds:
             yield other.slot
             for index in (other.slot, other.parity):
                 if index is not None:
-                    yield from (node.left for node in walk(index) if isinstance(node, Binary) and node.op in ("//", "mod"))
+                    yield from (
+                        node.left for node in walk(index) if isinstance(node, Binary) and node.op in ("//", "mod")
+                    )
 
     def evaluated(self, each: ObjectUseAt, index: Index, at: Iterations) -> int:
         env = self.env | {f"#{loop}": n for loop, n in zip(self.space.paths.around[each.node], at, strict=True)}

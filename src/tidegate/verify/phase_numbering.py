@@ -105,7 +105,9 @@ class ByTile:
 
     def has_slot(self, each: ObjectUseAt) -> bool:
         slots = self.barrier.slots
-        return self.never(each, lambda number, slot, _: f"{slot} < 0 or {slot} >= {slots} or ({number} - {slot}) mod {slots} != 0")
+        return self.never(
+            each, lambda number, slot, _: f"{slot} < 0 or {slot} >= {slots} or ({number} - {slot}) mod {slots} != 0"
+        )
 
     def is_there(self, each: ObjectUseAt) -> bool:
         least = self.barrier.slots if each.kind == WAITS else 0
@@ -128,4 +130,6 @@ class ByTile:
         own = ", ".join([f"i{place}" for place in range(len(space.paths.around[each.node]))])
         more = ", ".join(carried.values())
         domain = each.domain.add_dims(isl.dim_type.set, len(carried)).intersect_params(self.relations.known)
-        return bool(space.read_set(f"{{ [{', '.join(filter(None, (own, more)))}] : {body} }}").intersect(domain).is_empty())
+        return bool(
+            space.read_set(f"{{ [{', '.join(filter(None, (own, more)))}] : {body} }}").intersect(domain).is_empty()
+        )

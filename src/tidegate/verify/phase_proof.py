@@ -96,9 +96,10 @@ def _relations(
     domains = [Domains(space, role) for role in roles]
     barriers = barriers_of(space.flow.graph)
     apart = parting.apart if len(space.flow.entries) == 1 else None
-    statements = [each for found in domains for each in statements_of(space, found, barriers, apart)]
-    _come_with_all_lanes(statements, parting)
+    every = [each for found in domains for each in statements_of(space, found, barriers, apart)]
     known = space.known()
+    statements = [each for each in every if not each.domain.intersect_params(known).is_empty()]
+    _come_with_all_lanes(statements, parting)
     meetings = find_meetings(space, roles, statements, known)
     counted = [each for each in statements if each.barrier.name not in meetings.names]
     if not guesses:

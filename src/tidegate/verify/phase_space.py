@@ -123,9 +123,7 @@ class Space:
         found = self.affine(index)
         if found is not None or self.counting is None or not self.counting.is_symbolic:
             return found
-        fixed = all(
-            self.is_fixed(name) or name.startswith("#") or name in self.counting.lines for name in names(index)
-        )
+        fixed = all(self.is_fixed(name) or name.startswith("#") or name in self.counting.lines for name in names(index))
         return index if fixed and not why_not_affine(index) else None
 
     # --- text ---

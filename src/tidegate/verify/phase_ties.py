@@ -36,9 +36,7 @@ def tied(
         yield from _by_tiles(space, counting, sides, apart)
 
 
-def _by_tiles(
-    space: Space, counting: Counting, sides: Sequence[_Side], apart: Any
-) -> Iterator[tuple[Any, list[Cond]]]:
+def _by_tiles(space: Space, counting: Counting, sides: Sequence[_Side], apart: Any) -> Iterator[tuple[Any, list[Cond]]]:
     """By how many tiles lie between the two."""
     first, second = sides
     ours, theirs = first.over_tiles, second.over_tiles
