@@ -93,8 +93,10 @@ class Relations:
         return self.kept[key]
 
     def all_order(self, ones: Iterable[Instant], others: Sequence[Instant]) -> Any:
-        """The same for many, as a relation of isl's between several spaces."""
-        parts = (self.order(one, other) for one in ones for other in others)
+        """The same for many in one stretch, as a relation of isl's between several spaces. A way never comes back to a
+        stretch, and of two stretches everything is known."""
+        pairs = ((one, other) for one in ones for other in others if self.stretch(one) == self.stretch(other))
+        parts = (self.order(one, other) for one, other in pairs)
         return several(each for each in parts if each is not None)
 
     def stretch(self, moment: Instant) -> int:
