@@ -296,3 +296,64 @@ def test_roles_that_share_no_number_of_rounds() -> None:
     other = text.replace("%n: index", "%n: index, %m: index").replace("in 0 .. %n", "in 0 .. %m", 1)
     (session,) = sessions_of(load_text(other, "other.tide"), None)
     assert not verify(session.graph, session.target).is_proved
+
+
+# --- barriers that nobody can compute -----------------------------------------------------------------------------
+
+NOW_AND_THEN = """target sm_90
+kernel @now_and_then(%X: global<64xf32>, %Y: global<64xf32>) sizes(N = 8, M = 3) waves 2 {
+  %a = alloc : lds<64xf32, slots = 2>
+  %c = alloc : lds<2x64xf32>
+  %full = new_barrier : mbarrier<1, slots = 2>
+  %zero = fill 0.0 : tile<64xf32>
+  iterate %k in 0 .. N {
+    conditional wave == 0 {
+      fence proxy_async
+      mbarrier_arrive %full[%k mod 2] expect 256
+      tensor_load_to_lds %X[0] to %a[%k mod 2] reports %full[%k mod 2] : tile<64xf32>
+    }
+    mbarrier_wait %full[%k mod 2] parity %k // 2 mod 2
+    %x = local_read %a[%k mod 2] : tile<64xf32>
+    conditional %k mod M == 0 {
+      local_write %zero, %c[wave, 0]
+      workgroup_barrier
+      %y = local_read %c[0, 0] : tile<64xf32>
+      workgroup_barrier
+    }
+    workgroup_barrier
+  }
+}
+"""
+
+
+def verdict_of(text: str) -> Verification:
+    (session,) = sessions_of(load_text(text, "text.tide"), None)
+    return verify(session.graph, session.target)
+
+
+def test_a_barrier_under_a_condition_that_nobody_can_compute() -> None:
+    """All waves come to it or none: the program without objects says what it orders."""
+    assert verdict_of(NOW_AND_THEN).is_proved
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_barrier_that_is_missing_is_noticed(place: int) -> None:
+    parts = NOW_AND_THEN.split("workgroup_barrier")
+    text = "workgroup_barrier".join(parts[: place + 1]) + "workgroup_barrier".join(parts[place + 1 :])
+    assert verdict_of(text).is_proved == (place == 1)  # the one behind it is enough
+
+
+def test_what_such_a_barrier_may_order_is_not_taken_for_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phase_proof, "still_loose", lambda flow, target, pairs, reporting: list(pairs))
+    assert "under conditions that nobody can compute" in verdict_of(NOW_AND_THEN).undecided[-1]
+
+
+def test_a_wait_that_such_a_barrier_keeps_from_ending() -> None:
+    """Wave 1 waits for what wave 0 does behind a barrier that both come to, if they do at all."""
+    text = NOW_AND_THEN.replace(
+        "    conditional wave == 0 {\n      fence",
+        "    conditional wave == 1 {\n      mbarrier_wait %full[%k mod 2] parity %k // 2 mod 2\n    }\n"
+        "    conditional %k mod M == 0 {\n      workgroup_barrier\n    }\n"
+        "    conditional wave == 0 {\n      fence",
+    )
+    assert not verdict_of(text).is_proved
