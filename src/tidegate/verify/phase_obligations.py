@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tidegate.verify.phase_model import Instant
+from tidegate.verify.phase_numbering import BySlot, ByTile
 from tidegate.verify.phase_order import Precedence
 from tidegate.verify.phase_space import several_sets, union
 from tidegate.verify.phase_statements import ARRIVES, COPIES, WAITS, ObjectUseAt, SyncObject
@@ -51,6 +52,8 @@ class _Obligations:
 
     def __init__(self, order: Precedence, barrier: SyncObject, statements: Sequence[ObjectUseAt]) -> None:
         self.order, self.relations, self.barrier = order, order.relations, barrier
+        by_tiles = any(map(order.relations.is_by_tiles, statements))
+        self.numbering = ByTile(self.relations, barrier) if by_tiles else BySlot(self.relations, barrier)
         self.arrivals = [each for each in statements if each.kind == ARRIVES]
         self.copies = [each for each in statements if each.kind == COPIES]
         self.waits = [each for each in statements if each.kind == WAITS]
@@ -66,7 +69,7 @@ class _Obligations:
 
     @property
     def next(self) -> Any:
-        return self.map("{ [o, s, g] -> [o, s, g + 1] }")
+        return self.numbering.next
 
     # --- 1: arrivals and bytes ---
 
@@ -80,25 +83,18 @@ class _Obligations:
                 yield Broken(f"no formula was found for the phases of {self.barrier}", reached.subtract(phase.domain()))
 
     def slots(self) -> Iterator[Broken]:
-        inside = self.relations.space.read_set(f"{{ [o, s, g] : 0 <= s < {self.barrier.slots} }}")
         for each in (*self.arrivals, *self.copies, *self.waits):
-            if not (wrong := self.phase(each).subtract_range(inside)).is_empty():
-                yield Broken(f"a slot of {self.barrier} that it does not have", wrong.domain())
+            if not self.numbering.has_slot(each):
+                yield Broken(f"a slot of {self.barrier} that it does not have")
+            if not self.numbering.is_there(each):
+                what = "a wait for" if each.kind == WAITS else "an arrival for"
+                yield Broken(f"{what} a phase of {self.barrier} that there is not")
 
     def parities(self) -> Iterator[Broken]:
-        space = self.relations.space
-        least = space.read_set(f"{{ [o, s, g] : g >= {-1 if self.barrier.by_parity else 0} }}")
-        for each in self.waits:
-            if not (wrong := self.phase(each).subtract_range(least)).is_empty():
-                yield Broken(f"a wait for a phase of {self.barrier} that there is not", wrong.domain())
-            if not self.barrier.by_parity:
-                continue
-            text = space.text(space.paths.around[each.node])
-            parity = space.closed(text, f"(g - {text.index(each.parity)}) mod 2 = 0")
-            right = self.map(f"{{ {space.named(Instant(each.role, each.node))} -> [o, s, g] : {parity} }}")
-            if not (wrong := self.phase(each).subtract(right)).is_empty():
+        for each in self.waits if self.barrier.by_parity else ():
+            if not self.numbering.has_parity(each):
                 said = f"a wait for {self.barrier} whose parity is not that of the phase it comes to"
-                yield Broken(said, wrong.domain())
+                yield Broken(said, self.numbering.wrong_parity(each))
 
     def own_arrivals(self) -> Iterator[Broken]:
         """Without a parity, a wait is for the phase that its own wave has arrived for last."""
@@ -123,10 +119,9 @@ class _Obligations:
         filled = self.phases([*self.arrivals, *self.copies])
         parts = []
         if self.waits:
-            never = self.relations.space.read_set("{ [o, s, g] : g >= 0 }")
-            parts.append(self.phases(self.waits).intersect(never))
+            parts.append(self.phases(self.waits).intersect(self.numbering.open))
         if filled is not None:
-            parts.append(filled.apply(self.map("{ [o, s, g] -> [o, s, h] : 0 <= h < g }")))
+            parts.append(filled.apply(self.numbering.before))
         return union(parts)
 
     def counts(self) -> Iterator[Broken]:

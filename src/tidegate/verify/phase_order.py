@@ -29,10 +29,11 @@ MOST_PIECES = 2_000
 
 @dataclass
 class Precedence:
-    """`kinds`: the statements whose edges count."""
+    """`kinds`: the statements whose edges count. `every`: also those of which nobody knows whether they are there."""
 
     relations: Relations
     kinds: tuple[str, ...]
+    every: bool = False
     is_closed: bool = False
     kept: dict[object, Any] = field(default_factory=dict)
 
@@ -47,7 +48,8 @@ class Precedence:
     @cached_property
     def edges(self) -> Any:
         """From statements to the ends of waits, within one stretch."""
-        parts = [edge for _, _, edge in self.relations.meetings.edges]
+        meetings = self.relations.meetings
+        parts = [edge for _, _, edge in (*meetings.edges, *(meetings.maybe if self.every else ()))]
         for kind in self.kinds:
             parts += self.relations.joined(kind)
         return several(parts)
@@ -80,6 +82,9 @@ class Precedence:
     @property
     def has_circle(self) -> bool:
         """Whether a statement may have to come before itself."""
+        if self.relations.meetings.maybe and not self.every:
+            more = Precedence(self.relations, self.kinds, every=True)
+            return more.has_circle or not more.is_closed
         return self.relations.goes_back or not self.circle.is_empty()
 
     @cached_property

@@ -160,7 +160,7 @@ class _Verifier:
         from tidegate.verify.phase_proof import fences_of, prove
 
         try:
-            self.proof = prove(self.flow, self.meet, self.events, self.rules, self.parting)
+            self.proof = prove(self.flow, self.meet, self.events, self.rules, self.parting, self.target)
         except Outside as why:
             self.shows = why.values
             return (*reasons[:-1], f"{reasons[-1]}: {why}")

@@ -22,6 +22,7 @@ from tidegate.hosts.triton.target import follows_marks
 from tidegate.hosts.triton.values import YIELDS, jumps, name_of
 from tidegate.hosts.triton.widths import width_of
 from tidegate.index import (
+    ZERO,
     Binary,
     Compare,
     Const,
@@ -32,7 +33,7 @@ from tidegate.index import (
 )
 from tidegate.language import ops
 from tidegate.language.ops import Value
-from tidegate.language.types import FLAG
+from tidegate.language.types import FLAG, INDEX
 
 
 class Flow(Blocks, ABC):
@@ -172,11 +173,14 @@ class Flow(Blocks, ABC):
         lower, upper = (self.values.index(each) for each in op.operands[:2])
         by = self.step_of(op)
         name, names = name_of(counter), [each for each, _ in carried]
+        trips_of = "" if by else self.fixed_trips(op, name)
         inits, yielded = op.operands[3:], block.operations[-1].operands
         self.carry(carried, inits)
         pairs = self.pairs(zip(names, inits, strict=True))
         if by:
             self.add(g.Assign(((name, lower), *pairs)), op, "loop")
+        elif trips_of:
+            self.add(g.Assign(((f"{name}.round", ZERO), *pairs)), op, "loop")
         else:
             self.add(g.Assign(pairs) if pairs else g.Compute(), op, "loop")
         self.part(op, names)
@@ -185,14 +189,23 @@ class Flow(Blocks, ABC):
             trips = count_trips(lower, upper, by)
             expect = EXPECTED_TRIPS if trips is None else float(trips)
             self.b.counted[head] = g.Loop(head, -1, trips or 0, trips, expect, name, lower, upper, by)
+        elif trips_of:
+            goes_on = Compare("<", Name(f"{name}.round"), Name(trips_of))
+            head = test = self.add(g.Branch(goes_on), op, "trip", insertable=False)
+            facts = (f"{name}.round", ZERO, Name(trips_of), 1)
+            self.b.counted[head] = g.Loop(head, -1, 0, None, EXPECTED_TRIPS, *facts)
         else:
             head, test = self.uncounted(op, name)
         with self.only_if(*op.operands[:3]):
+            if trips_of and name in self.names:
+                self.add(g.Havoc((name,), True), op, "body", insertable=False)
             self.depth += 1
             self.block(block)
             self.depth -= 1
             last = block.operations[-1]
             nexts = self.pairs(zip(names, yielded, strict=True))
+            if trips_of:
+                nexts = ((f"{name}.round", Binary("+", Name(f"{name}.round"), Const(1))), *nexts)
             if by:
                 nexts = ((name, Binary("+", Name(name), Const(by))), *nexts)
             self.add(g.Assign(nexts) if nexts else g.Compute(), last, "next")
@@ -201,6 +214,19 @@ class Flow(Blocks, ABC):
             self.b.edge(point, head)
         self.b.open = [test]
         self.results_of(op, tuple(names))
+
+    def fixed_trips(self, op: Operation, counter: str) -> str:
+        """A name for how often a loop runs whose bounds and step are the same in the whole run; empty if they may not
+        be. Loops of several partitions over the same tiles share it."""
+        keys = tuple(map(self.values.fixed.key, op.operands[:3]))
+        if None in keys or self.is_apart(op.operands[:3]) or self.under == "divergent":
+            return ""
+        if any(self.effect(each).mbarrier == "init" for each in walk(op)):
+            return ""  # each iteration has objects of its own, of which nobody knows that their phases begin anew
+        key = (op.attribute("unsignedCmp"), *op.operand_types[:1], *keys)
+        name = self.values.fixed.firsts.setdefault(("trips", *key), f"{counter}.trips")
+        self.free[name] = Value(name, INDEX)
+        return name
 
     def step_of(self, op: Operation) -> int:
         """The step of a loop whose trips can be counted; 0 if they cannot, or not alike in all waves.

@@ -11,7 +11,7 @@ Cost    constant for each operation
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 
 from tidegate.graph import model as g
 from tidegate.hosts.mlir.model import Operation, walk
@@ -44,6 +44,7 @@ class Objects(Scalars):
         counts: dict[str, set[int]] = {}
         by_lanes: set[str] = set()
         by_one: set[str] = set()
+        times: dict[str, int] = {}  # of which each arrival is a multiple
         for op in walk(self.function):
             if effect := self.effect(op).mbarrier:
                 base = op.operands[0]
@@ -55,6 +56,8 @@ class Objects(Scalars):
                     by_lanes.add(base)
                 elif effect in ("arrive", "expect"):
                     by_one.add(base)
+                if effect in ("arrive", "expect") and op.name.startswith("ttng."):
+                    times[base] = gcd(times.get(base, 0), self.times_of(op, effect))
         for base, found in counts.items():
             type_ = self.types.memdesc(allocs[base].result_types[0])
             assert type_ is not None
@@ -67,6 +70,10 @@ class Objects(Scalars):
                 if base in by_one:
                     continue  # and one lane of another is a part of such an arrival
                 arrivals //= self.ttgir.lanes
+            elif base in times and base not in by_lanes and arrivals % times[base] == 0:
+                # Of objects at which no data mover arrives, each arrival is one of so many at once.
+                self.at_once[base] = times[base]
+                arrivals //= times[base]
             value = Value(name_of(base), BarrierObject("mbarrier", arrivals, type_.slots))
             self.objects[base] = value
             offset = allocs[base].integer("allocation.offset")
@@ -86,7 +93,7 @@ class Objects(Scalars):
             by_first = replace(self.at_barrier(view, "write"), lanes=g.ONE_LANE)  # of thread 0, as Triton compiles it
             self.by_one(op, by_first, role="local_write")
             return
-        times = op.integer("count") or 1 if effect.mbarrier == "arrive" else 1
+        times = self.times_of(op, effect.mbarrier) // self.at_once.get(view.place.base, 1)
         if times > MOST_AT_ONCE:
             self.anything(op)
             return
@@ -106,6 +113,9 @@ class Objects(Scalars):
                     self.if_so(op, arrive)
                 else:
                     self.by_one(op, arrive)
+
+    def times_of(self, op: Operation, effect: str) -> int:
+        return op.integer("count") or 1 if effect == "arrive" else 1
 
     def tell(self, op: Operation, view: View, object_: Value) -> None:
         """The barrier is told of all copies of a wave that nobody was told of: all lanes arrive when these are done.

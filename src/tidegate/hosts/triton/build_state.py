@@ -83,6 +83,7 @@ class State:
         self.depth = 0 if caller is None else 1  # loops around; a function may be called from one
         self.group = Group(0, ttgir.waves)
         self.objects: dict[str, Value] = {}
+        self.at_once: dict[str, int] = {}  # object → arrivals that count as one of it: all of it are as many
         self.free: dict[str, Value] = caller.free if caller else {}
         self.names: frozenset[str] = frozenset()  # scalars that the graph knows
         self.special: Operation | None = None  # where waves part
