@@ -96,6 +96,11 @@ class _RingTrials:
             yield from _joined([*certain, *pairs])
 
     def why_not(self, lacks: Sequence[Lack]) -> str:
+        dispatched = len(self.graph.programs) > 1 or any(
+            isinstance(each.action, g.Dispatch) for each in self.graph.points
+        )
+        if not (self.graph.objects or dispatched):  # one program: placement has said why
+            return ""
         missing = [each.says for each in lacks if each.certain]
         if not missing:
             return "the rings lack nothing that `sync` inserts: waits, arrivals, fences, or a rendezvous of two roles"
