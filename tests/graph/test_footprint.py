@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.footprint import Conflicts, Footprints, Pairs, find_footprints, show_footprints
 from tidegate.footprint.arithmetic import Arithmetic
-from tidegate.footprint.model import Carried
+from tidegate.footprint.model import CarriedNumber
 from tidegate.graph import model as g
 from tidegate.graph.build import build_graph
 from tidegate.graph.builder import GraphBuilder
@@ -143,7 +143,7 @@ def test_a_slot_that_a_loop_of_unknown_length_moves_goes_on_from_there() -> None
     (opaque,) = (each for each in footprints.opaques.values() if each.when == "arrives")
     assert (opaque.low, opaque.agree) == (0, True)
     (carried,) = footprints.carried.items()
-    assert carried == (opaque.name, Carried(0, Const(0), op("max", Const(0), Name("%t"))))
+    assert carried == (opaque.name, CarriedNumber(0, Const(0), op("max", Const(0), Name("%t"))))
     assert start_of(footprints, write) == op("*", op("mod", Name(opaque.name), 3), 1024)
     conflicts = Conflicts(flow, footprints)
     assert conflicts.same_iteration(write, read) == ()

@@ -1,4 +1,4 @@
-"""Counters that a nest of loops carries, where an inner loop runs a symbolic number of times.
+"""CarriedNumbers that a nest of loops carries, where an inner loop runs a symbolic number of times.
 
 Needs   loops, and a name at a head for which no closed form was found
 Gives   slots and phases over an opaque number; for such a number its start and what it gains in every iteration
@@ -18,7 +18,7 @@ from itertools import product
 
 from tidegate.footprint.arithmetic import both
 from tidegate.footprint.heads import Heads
-from tidegate.footprint.model import Carried
+from tidegate.footprint.model import CarriedNumber
 from tidegate.footprint.sequences import rotation_of
 from tidegate.footprint.values import Value, is_head, iteration
 from tidegate.index import TRUE, ZERO, Binary, Cond, Const, Index, Name, evaluate, names, walk
@@ -26,12 +26,12 @@ from tidegate.index import TRUE, ZERO, Binary, Cond, Const, Index, Name, evaluat
 MOST_SLOTS = 32
 
 
-class Counters:
+class CarriedNumbers:
     """Those of one flow. `carried`: by opaque name, over names at heads until all loops are solved."""
 
     def __init__(self, heads: Heads) -> None:
         self.heads, self.book, self.math = heads, heads.book, heads.math
-        self.carried: dict[str, Carried] = {}
+        self.carried: dict[str, CarriedNumber] = {}
         self.bases: dict[tuple[int, Index, Index], Name] = {}
 
     # --- a counter that gains a symbolic number ---
@@ -43,7 +43,7 @@ class Counters:
             return
         step = self.math.binary("-", after, Name(symbol))
         if self.is_same(step, loop):
-            self.carried[opaque] = Carried(loop, start, step)
+            self.carried[opaque] = CarriedNumber(loop, start, step)
 
     def is_same(self, step: Index, loop: int) -> bool:
         """Whether a value is the same in all iterations of a loop."""
@@ -59,7 +59,7 @@ class Counters:
             head, chain = self.heads.flow.loops[loop].head, self.heads.walk.chains[loop]
             on = {*names(start), *names(step), iteration(loop)}
             self.bases[key] = self.book.opaque(head, name, "arrives", chain, on, within)
-            self.carried[self.bases[key].name] = Carried(loop, start, step)
+            self.carried[self.bases[key].name] = CarriedNumber(loop, start, step)
         return self.bases[key]
 
     # --- a phase beside a slot ---

@@ -104,7 +104,7 @@ class ObjectUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedNumber:
     """What an opaque number is: `start` on the way into a loop, and `step` more in every iteration."""
 
     loop: int
@@ -135,7 +135,7 @@ class Footprints:
     notes: tuple[Note, ...]
     parting: frozenset[int]  # branches on what differs between waves or lanes, whatever stands around them
     uses: Mapping[int, ObjectUse]  # node → of a barrier object with phases
-    carried: Mapping[str, Carried]  # opaque names that gain as much in every iteration of a loop
+    carried: Mapping[str, CarriedNumber]  # opaque names that gain as much in every iteration of a loop
 
     def class_of(self, node: int) -> int:
         """Equal for accesses that touch the same bytes in the same loop under the same conditions."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from math import lcm
 
 from tidegate.footprint.arithmetic import both
-from tidegate.footprint.carried import Counters
+from tidegate.footprint.carried import CarriedNumbers
 from tidegate.footprint.heads import Heads
 from tidegate.footprint.sequences import MOST_PERIOD, follows, period_in, rotation_of, sequence
 from tidegate.footprint.values import Spot, Value, View, is_head, iteration, size_of
@@ -49,7 +49,7 @@ class Solver(Heads):
         self.solved: dict[str, Value] = {}
         self.solving: set[str] = set()
         self.closed: dict[int, tuple[Index, Index]] = {}  # by identity
-        self.counters = Counters(self)
+        self.counters = CarriedNumbers(self)
         walk.exit_value = self.exit_value
 
     # --- the way out of a loop ---

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tidegate.footprint.model import Carried, Footprints
+from tidegate.footprint.model import CarriedNumber, Footprints
 from tidegate.index import Const, Index, Name, names
-from tidegate.verify.phase_counting import UNIT, Counting, Line
+from tidegate.verify.phase_counting import UNIT, Counting, RoundLine
 from tidegate.verify.phase_space import Space
 
 MOST_FACTOR = 4  # tiles that a number gains in one iteration
@@ -40,7 +40,7 @@ def cases_of(space: Space, footprints: Footprints, steps: int) -> list[Counting]
     return cases
 
 
-def _units(space: Space, footprints: Footprints, carried: Iterable[Carried]) -> Iterator[Index]:
+def _units(space: Space, footprints: Footprints, carried: Iterable[CarriedNumber]) -> Iterator[Index]:
     """What a tile's number of rounds may be: how often loops inside run, and what is gained."""
     found: dict[Index, None] = {}
     for each in carried:
@@ -62,13 +62,13 @@ def _is_counted(space: Space, unit: Index) -> bool:
     return bool(negative.intersect(space.known()).is_empty())
 
 
-def _line(space: Space, unit: Index, each: Carried) -> Line | None:
+def _line(space: Space, unit: Index, each: CarriedNumber) -> RoundLine | None:
     start, step = _times(space, unit, each.start), _times(space, unit, each.step)
     if start is None or step is None:
         return None
     math, now = space.paths.math, Name(f"#{each.loop}")
     tiles = math.binary("+", Const(start[0]), math.binary("*", now, Const(step[0])))
-    return Line(tiles, math.binary("+", Const(start[1]), math.binary("*", now, Const(step[1]))))
+    return RoundLine(tiles, math.binary("+", Const(start[1]), math.binary("*", now, Const(step[1]))))
 
 
 def _times(space: Space, unit: Index, index: Index) -> tuple[int, int] | None:
@@ -101,7 +101,7 @@ def _number(space: Space, index: Index, unit: Index, low: int, high: int | None)
     return int(least.to_python()) if least.is_int() and least.eq(most) else None
 
 
-def _value(space: Space, unit: Index, number: int, each: Carried) -> Index | None:
+def _value(space: Space, unit: Index, number: int, each: CarriedNumber) -> Index | None:
     """A number that is carried, where a tile has so many rounds."""
     start, step = (_number(space, part, unit, number, number) for part in (each.start, each.step))
     if start is None or step is None:

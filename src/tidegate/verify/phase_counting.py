@@ -22,7 +22,7 @@ UNIT = "rounds'"  # the name of a number of rounds that is no name itself
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RoundLine:
     """A number as `tiles` times the rounds of a tile, and `rest`. Both are affine functions of iterations."""
 
     tiles: Index
@@ -41,14 +41,14 @@ class Counting:
     least: int
     most: int
     math: Arithmetic
-    lines: Mapping[str, Line]
+    lines: Mapping[str, RoundLine]
     values: Mapping[str, Index]
 
     @property
     def is_symbolic(self) -> bool:
         return isinstance(self.size, Name)
 
-    def line(self, index: Index) -> Line | None:
+    def line(self, index: Index) -> RoundLine | None:
         """An expression with numbers that are carried; None if it is no sum of these."""
         terms, rest = self.math.sum(index)
         tiles: Index = ZERO
@@ -57,10 +57,10 @@ class Counting:
             own = self.lines.get(atom.name) if isinstance(atom, Name) else None
             if own is None and self.is_used_in(atom):
                 return None
-            found = own or Line(ZERO, atom)
+            found = own or RoundLine(ZERO, atom)
             tiles = self.math.binary("+", tiles, self.math.binary("*", found.tiles, Const(factor)))
             more = self.math.binary("+", more, self.math.binary("*", found.rest, Const(factor)))
-        return Line(tiles, more)
+        return RoundLine(tiles, more)
 
     def is_used_in(self, expr: Index | Cond | None) -> bool:
         return expr is not None and any(name in self.lines for name in names(expr))
@@ -85,9 +85,9 @@ class Counting:
                 return None if line is None else self.compared(op, line)
         return None
 
-    def compared(self, op: str, line: Line) -> tuple[Cond, Cond]:
+    def compared(self, op: str, line: RoundLine) -> tuple[Cond, Cond]:
         """`line op 0`."""
-        less = Line(self.math.binary("*", line.tiles, Const(-1)), self.math.binary("*", line.rest, Const(-1)))
+        less = RoundLine(self.math.binary("*", line.tiles, Const(-1)), self.math.binary("*", line.rest, Const(-1)))
         match op:
             case ">=":
                 return self.not_negative(line)
@@ -100,7 +100,7 @@ class Counting:
         equal, unknown = Logic("and", one[0], other[0]), Logic("or", one[1], other[1])
         return (equal, unknown) if op == "==" else (_none_of((equal, unknown)), unknown)
 
-    def not_negative(self, line: Line) -> tuple[Cond, Cond]:
+    def not_negative(self, line: RoundLine) -> tuple[Cond, Cond]:
         """Some tiles more or less decide, unless the rest is as large as that."""
         found: Cond = Truth(False)
         for step in range(-self.most, self.most + 1):

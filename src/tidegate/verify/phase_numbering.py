@@ -130,6 +130,7 @@ class ByTile:
         """Whether something is never so, whatever the numbers are that are carried."""
         space, formula = self.space, self.relations.formulas[each]
         assert space.counting is not None
+        assert not isinstance(formula, str)
         carried = {name: f"x{place}" for place, name in enumerate(space.counting.lines)}
         text = space.text(space.paths.around[each.node], more=carried)
         parity = text.index(each.parity) if each.parity is not None else "0"

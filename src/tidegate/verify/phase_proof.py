@@ -12,7 +12,7 @@ keeps to the guess. No circle of waits means that somebody can always go on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import islpy as isl
@@ -28,6 +28,7 @@ from tidegate.verify.parting import Parting
 from tidegate.verify.phase_accesses import Accesses
 from tidegate.verify.phase_beside import still_loose
 from tidegate.verify.phase_cases import cases_of
+from tidegate.verify.phase_counting import Counting
 from tidegate.verify.phase_domains import Domains
 from tidegate.verify.phase_generations import guess
 from tidegate.verify.phase_meetings import find_meetings
@@ -67,7 +68,8 @@ def _prove(
     roles = find_roles(flow, footprints, paths)
     depth = max((len(around) for around in paths.around), default=0)
     space = Space(flow, footprints, paths, meet.isl, paths.rank, depth)
-    cases = cases_of(space, footprints, max((each.slots for each in barriers_of(flow.graph).values()), default=1))
+    slots = max((each.slots for each in barriers_of(flow.graph).values()), default=1)
+    cases: Sequence[Counting | None] = cases_of(space, footprints, slots)
     guesses: Guesses = {}
     accesses: list[Accesses] = []
     clashes: dict[tuple[int, int, str, bool], LoosePair] = {}

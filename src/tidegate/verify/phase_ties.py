@@ -16,7 +16,7 @@ from typing import Any
 from tidegate.footprint.model import Touch
 from tidegate.index import Binary, Compare, Cond, Const, Index, Name, names
 from tidegate.verify.paths import Iterations
-from tidegate.verify.phase_counting import Counting, Line
+from tidegate.verify.phase_counting import Counting, RoundLine
 from tidegate.verify.phase_model import Instant
 from tidegate.verify.phase_space import Space
 
@@ -25,7 +25,7 @@ def tied(
     space: Space, one: tuple[Instant, Touch, Iterations], other: tuple[Instant, Touch, Iterations], apart: Any
 ) -> Iterator[tuple[Any, list[Cond]]]:
     counting = space.counting
-    sides = [_Side(space, *each) for each in (one, other)]
+    sides = [_TiedSide(space, *each) for each in (one, other)]
     if counting is None or not any(side.carried for side in sides):
         yield apart, []
     elif not counting.is_symbolic:
@@ -36,7 +36,9 @@ def tied(
         yield from _by_tiles(space, counting, sides, apart)
 
 
-def _by_tiles(space: Space, counting: Counting, sides: Sequence[_Side], apart: Any) -> Iterator[tuple[Any, list[Cond]]]:
+def _by_tiles(
+    space: Space, counting: Counting, sides: Sequence[_TiedSide], apart: Any
+) -> Iterator[tuple[Any, list[Cond]]]:
     """By how many tiles lie between the two."""
     first, second = sides
     ours, theirs = first.over_tiles, second.over_tiles
@@ -56,12 +58,12 @@ def _by_tiles(space: Space, counting: Counting, sides: Sequence[_Side], apart: A
         yield rest, []
 
 
-def _text(space: Space, side: _Side, letter: str) -> str:
+def _text(space: Space, side: _TiedSide, letter: str) -> str:
     text = space.text(space.paths.around[side.at.node], letter)
     return f"({text.index(side.line.tiles)})"
 
 
-class _Side:
+class _TiedSide:
     """One access."""
 
     def __init__(self, space: Space, at: Instant, touch: Touch, iterations: Iterations) -> None:
@@ -70,7 +72,7 @@ class _Side:
         used = [name for spot in touch.places if spot.start is not None for name in names(spot.start)]
         used += [name for cond in (*touch.facts, *(spot.cond for spot in touch.places)) for name in names(cond)]
         self.carried = [name for name in dict.fromkeys(used) if name in lines]
-        self.line = lines[self.carried[0]] if self.carried else Line(Const(0), Const(0))
+        self.line = lines[self.carried[0]] if self.carried else RoundLine(Const(0), Const(0))
 
     def known(self, counting: Counting) -> Iterator[Cond]:
         """What the numbers are, where the rounds of a tile are a number."""

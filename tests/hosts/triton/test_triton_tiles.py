@@ -142,3 +142,29 @@ def test_arrivals_by_another_number_are_not() -> None:
 def test_a_bit_is_a_parity_whatever_its_sign() -> None:
     assert verdict(take=TAKE.replace("extsi", "extui")).is_proved
     assert verdict(take=TAKE.replace("%Pbit : i1 to", "%Pnot : i1 to")).undecided
+
+
+CALLS = """
+module attributes {"ttg.num-warps" = 4 : i32, ttg.shared = 2048 : i32, ttg.target = "cuda:90", \
+"ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @k(%n: i32, %m: i32) {
+    tt.call @f(%n) : (i32) -> ()
+    tt.call @f(%m) : (i32) -> ()
+    tt.return
+  }
+  tt.func private @f(%n: i32) {
+    %c0 = arith.constant 0 : i32
+    %all = tt.get_num_programs x : i32
+    scf.for %i = %c0 to %n step %all : i32 {
+      gpu.barrier
+    }
+    tt.return
+  }
+}
+"""
+
+
+def test_a_loop_of_a_function_runs_as_often_as_each_call_says() -> None:
+    """Only loops of the kernel itself have one number of trips for the whole run."""
+    (found,) = programs_of(read_ttgir(CALLS, "k.ttgir"))
+    assert not any(each.counter.endswith(".round") for each in found.built.graph.loops)

@@ -221,6 +221,8 @@ class Flow(Blocks, ABC):
         keys = tuple(map(self.values.fixed.key, op.operands[:3]))
         if None in keys or self.is_apart(op.operands[:3]) or self.under == "divergent":
             return ""
+        if self.frame is not None:
+            return ""  # each call of a function has bounds of its own
         if any(self.effect(each).mbarrier == "init" for each in walk(op)):
             return ""  # each iteration has objects of its own, of which nobody knows that their phases begin anew
         key = (op.attribute("unsignedCmp"), *op.operand_types[:1], *keys)

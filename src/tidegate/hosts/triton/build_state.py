@@ -62,6 +62,8 @@ class State:
         self.frame = f"%{name}_frame" if caller else None  # where the function's own memory lies
         self.types = Types(ttgir.module.aliases)
         self.values: Values = values_of(function)
+        if caller:  # a function's values are others in each call
+            self.values.fixed.outside_loops.clear()
         self.calls: Calls = caller.calls if caller else Calls(ttgir.functions)
         self.assumed: set[Assumption] = caller.assumed if caller else set()  # that the graph does not show
         self.spreads = self.calls.of(function, self.values)

@@ -36,7 +36,8 @@ class Fixed:
 
     def first(self, value: str) -> str:
         """The first value that is computed in this way; the value itself if nobody knows how it is."""
-        key = self.key(value) if value in self.outside_loops else None
+        known = value in self.outside_loops and value not in self.values.apart
+        key = self.key(value) if known else None
         return value if key is None else self.firsts.setdefault(key, value)
 
     def key(self, value: str, depth: int = 0) -> Key | None:
