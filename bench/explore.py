@@ -74,14 +74,14 @@ def compare(kernel: Kernel, repeats: int = 1) -> Compared:
 
     def with_reduction() -> tuple[Explored, Verdicts]:
         verdicts = Verdicts()
-        watch = Watch(regions, verdicts, rules.proxies, bool(graph.objects), rules.in_issue_order)
+        watch = Watch(regions, verdicts, rules.fenced, bool(graph.objects), rules.in_issue_order)
         explored = explore(start_machine(rules, waves, watch), MOST)
         verdicts.settle()
         return explored, verdicts
 
     def without() -> tuple[Everything, Verdicts]:
         verdicts = Verdicts()
-        watch = Overlaps(regions, verdicts, rules.proxies, True, rules.in_issue_order)
+        watch = Overlaps(regions, verdicts, rules.fenced, True, rules.in_issue_order)
         everything = explore_all(start_machine(rules, waves, watch), MOST)
         verdicts.settle()
         return everything, verdicts

@@ -2,7 +2,7 @@
 
 `python -m bench.rings START COUNT > one.json` asks about the programs of some seeds: a right one and a mutant of each.
 `python -m bench.rings write one.json two.json` joins such slices to the table in docs/benchmarks.md.
-`python -m bench.rings growth` prints how long a plain ring takes by slots and consumers.
+`python -m bench.rings growth` prints how long a plain ring takes by slots and consumers, and the same over tiles.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def table(tally: Tally) -> str:
     return "\n".join(lines)
 
 
-def growth() -> str:
-    """Seconds to prove, or to give up, without runs."""
-    lines = [f"| slots | {' | '.join(f'{each} consumers' for each in CONSUMERS)} |"]
+def growth(kind: str) -> str:
+    """Seconds of one core to prove, or to give up, without runs."""
+    lines = [f"| {kind}, slots | {' | '.join(f'{each} consumers' for each in CONSUMERS)} |"]
     lines.append("|---|" + "--:|" * len(CONSUMERS))
-    rows = ((slots, [timed(slots, each) for each in CONSUMERS]) for slots in SLOTS)
+    rows = ((slots, [timed(slots, each, kind) for each in CONSUMERS]) for slots in SLOTS)
     lines += (f"| {slots} | {' | '.join(row)} |" for slots, row in rows)
     return "\n".join(lines)
 
 
-def timed(slots: int, consumers: int) -> str:
-    module = tg.parse(to_tide(plain_ring(slots, consumers)))
-    start = time.perf_counter()
+def timed(slots: int, consumers: int, kind: str) -> str:
+    module = tg.parse(to_tide(plain_ring(slots, consumers, kind)))
+    start = time.process_time()
     result = tg.check(module, simulate=False)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return f"{seconds:.2f} s" if result.is_proved else f"not proved, {seconds:.2f} s"
 
 
@@ -61,6 +61,6 @@ def run(quick: bool | None = None) -> tuple[str, bool]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["growth"]:
-        print(growth())
+        print("\n\n".join(map(growth, ("flat", "counted", "carried"))))
     else:
         by_slices(sys.argv[1:], "rings", Tally, chunk, table)

@@ -28,7 +28,7 @@ def by_clocks(graph: SyncGraph, target: Target, env: dict[str, int], most: int =
     regions, verdicts, rules = Regions(), Verdicts(), rules_of(target)
     sources = unrolled(graph, target, env, regions)
     varies = order_varies([each.steps for each in sources])
-    watch = Watch(regions, verdicts, rules.proxies, varies, rules.in_issue_order, limit=1, least=1)
+    watch = Watch(regions, verdicts, rules.fenced, varies, rules.in_issue_order, limit=1, least=1)
     found = explore(start_machine(rules, sources, watch), most)
     verdicts.settle()
     return Verdict(_pairs(verdicts), found.hang is not None), found
@@ -49,7 +49,7 @@ def overlap_machine(
     graph: SyncGraph, target: Target, env: dict[str, int], regions: Regions, verdicts: Verdicts
 ) -> Machine:
     rules = rules_of(target)
-    watch = Overlaps(regions, verdicts, rules.proxies, True, rules.in_issue_order)
+    watch = Overlaps(regions, verdicts, rules.fenced, True, rules.in_issue_order)
     return start_machine(rules, unrolled(graph, target, env, regions), watch)
 
 

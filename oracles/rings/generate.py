@@ -228,13 +228,14 @@ def draw_ring(rng: random.Random, seed: int) -> Program:
     return Program(f"ring_{seed}", tuple(buffers), tuple(barriers), tuple(roles), counting.sizes)
 
 
-def plain_ring(slots: int, consumers: int) -> Program:
-    """A ring that copies fill, as large as it is asked for."""
-    counting = Counting("flat")
+def plain_ring(slots: int, consumers: int, kind: str = "flat") -> Program:
+    """A ring that copies fill, as large as it is asked for. `kind`: how rounds are counted."""
+    counting = Counting(kind)
     it = Choices(slots, True, ("a",), 1, 1, (1,) * consumers, "parity", False, "consumer", *[False] * 5)
     roles = [Role(*each) for each in producers(it, counting)] + consumers_of(it, counting, (), 0)
     barriers = (Barrier("full", 1, slots), Barrier("empty", consumers, slots))
-    return Program(f"ring_{slots}x{consumers}", (Buffer("a", slots),), barriers, tuple(roles))
+    name = f"ring_{slots}x{consumers}"
+    return Program(name, (Buffer("a", slots),), barriers, tuple(roles), counting.sizes)
 
 
 def producers(it: Choices, counting: Counting) -> list[tuple[str, int, Body]]:

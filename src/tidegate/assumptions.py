@@ -120,6 +120,12 @@ NAMED_WAVE_END = Assumption(
     "ending waves do not arrive",
     "The end of a wave changes nothing at a named barrier: it neither arrives nor lowers the number of arrivals.",
 )
+PROXY_READS = Assumption(
+    "proxy-reads",
+    "reads end before async writes",
+    "A write of the async proxy that barriers order behind generic reads comes behind them in memory, without a fence "
+    "between the proxies: the user allows TG109.",
+)
 # What is assumed of every program of another compiler that has anything to order.
 OF_HOSTS = (NO_ALIAS, IN_RANGE, COMPILER_ORDER, AS_ONE, LAUNCH, NO_OVERFLOW)
 ALL = (
@@ -136,6 +142,7 @@ ALL = (
     NO_OVERFLOW,
     ALIGNED,
     NAMED_WAVE_END,
+    PROXY_READS,
 )
 
 # What keeps lanes of a wave apart from what they did before: nothing behind it leans on a lane map.
@@ -156,12 +163,14 @@ def find_assumptions(
     kernel: Kernel | None = None,
     in_range: bool = True,
     leans: bool = True,
+    allows: bool = False,
     host: Host | None = None,
 ) -> tuple[Assumption, ...]:
     """`kernel`: what the graph was built from. `in_range`: whether accesses were shown to stay in their buffers.
 
     `leans`: whether a proof may have relied on which lane touches which byte; a proof knows that it has not.
-    `host`: the program of another compiler that the graph was made of.
+    `allows`: whether it holds only since the user allows TG109. `host`: the program of another compiler that the graph
+    was made of.
     """
     assumed = host.assumed if host is not None else frozenset()
     used = {
@@ -177,6 +186,7 @@ def find_assumptions(
         LAUNCH: kernel is None,
         NO_OVERFLOW: False,  # a graph has numbers without a width: a front end says what it took for such
         ALIGNED: False,  # in a graph, buffers have offsets and no addresses
+        PROXY_READS: allows,
         NAMED_WAVE_END: target.barrier.named_wave_end != "hangs" and _has_named(graph),
     }
     touches = any(isinstance(each.action, g.Access | g.Unknown | g.Sync) for each in graph.points)

@@ -45,6 +45,7 @@ CODES: dict[str, str] = {
     "TG106": "accesses that may be unordered",
     "TG107": "count that does not wait for what it names",
     "TG108": "unordered lanes of one wave",
+    "TG109": "async proxy behind generic reads without a fence",
     "TG201": "barrier under a lane-divergent condition",
     "TG202": "waves arrive a different number of times",
     "TG203": "signalled twice without a wait in between",
@@ -91,3 +92,8 @@ CODES: dict[str, str] = {
     "TG602": "graph that is not well-formed",
     "TG603": "edit that does not fit the kernel",
 }
+
+# A generic read, then a write of the async proxy, with an arrival and a wait but no fence between the proxies.
+PROXY_READ = "TG109"
+# What the user may turn down to a note: the model asks for the fence, and kernels in production do without.
+ALLOWED = frozenset((PROXY_READ,))

@@ -65,6 +65,7 @@ class Finding:
     witness: Facts = ()  # what the sentences say, for programs: names and values, which may be facts again
     cause: str = ""  # the same for findings that one mistake leads to; empty: nothing is known about that
     count: int = 1  # findings that it stands for: of one cause, most are only counted
+    allowed: bool = False  # whether the user has turned it down to a note
 
     @property
     def at(self) -> Span:
@@ -72,8 +73,8 @@ class Finding:
 
     @property
     def severity(self) -> str:
-        """Advice (TG4xx) is a warning; everything else is an error."""
-        return "warning" if self.code.startswith("TG4") else "error"
+        """Advice (TG4xx) is a warning, and what the user allows a note; everything else is an error."""
+        return "note" if self.allowed else "warning" if self.code.startswith("TG4") else "error"
 
     def _repr_html_(self) -> str:
         """As text with its head in colour, for a notebook."""
@@ -125,11 +126,11 @@ class Sources:
         if not at.line:
             return None
         if at.file not in self._lines:
-            self._lines[at.file] = self._read(at.file).split("\n")
+            self._lines[at.file] = self.text(at.file).split("\n")
         lines = self._lines[at.file]
         return lines[at.line - 1].rstrip("\r") if at.line <= len(lines) else None
 
-    def _read(self, file: str) -> str:
+    def text(self, file: str) -> str:
         if file in self.texts:
             return self.texts[file]
         try:

@@ -52,6 +52,7 @@ def check(
     limits: Limits | None = None,
     block: str | None = None,
     cuda: CudaOptions | None = None,
+    allow: Iterable[str] = (),
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> CheckResult:
@@ -59,15 +60,17 @@ def check(
 
     What the verifier does not prove is simulated. `simulate=False` only proves, `prove=False` only simulates, which
     proves nothing. `advice=True` also reports, of a program without errors, which synchronization could go or be
-    weaker. `limits` bounds the simulation. `block` is the shape of the blocks of a PTX or CUDA kernel, `cuda` says how
-    CUDA is compiled. `constraints` and `subs` (Wave's `options.subs`) belong to a Wave trace that was not compiled
-    under `tidegate.wave.traces()`.
+    weaker. `limits` bounds the simulation. `block` is the shape of the blocks of a PTX or CUDA kernel, `cuda` says
+    how CUDA is compiled. `allow=["TG109"]` turns that finding down to a note. `constraints` and `subs` (Wave's
+    `options.subs`) belong to a Wave trace that was not compiled under `tidegate.wave.traces()`.
     """
     from tidegate.decided import verdict_on
 
     if not (prove or simulate):
         refuse("nothing is left to decide it", "leave out `prove=False` or `simulate=False`")
-    opened = open_program(program, target, takes=FINAL, block=block, cuda=cuda, constraints=constraints, subs=subs)
+    opened = open_program(
+        program, target, takes=FINAL, block=block, cuda=cuda, constraints=constraints, subs=subs, allow=allow
+    )
     checked = check_session(opened.session, limits, prove=prove, simulate=simulate)
     if opened.wave is not None:
         from tidegate.hosts.wave.dropin.checking import told_apart
@@ -126,6 +129,7 @@ def sync(
     time_limit: float = 20.0,
     limits: Limits | None = None,
     block: str | None = None,
+    allow: Iterable[str] = (),
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> Synchronized:
@@ -154,7 +158,7 @@ def sync(
     )
     options.check()
     opened = open_program(
-        program, target, as_compiled=False, takes=FINAL, block=block, constraints=constraints, subs=subs
+        program, target, as_compiled=False, takes=FINAL, block=block, constraints=constraints, subs=subs, allow=allow
     )
     if opened.loaded is not None and opened.loaded.ptx is not None and opened.loaded.ptx.by:
         refuse("`sync` does not rewrite CUDA source", "`tg.check(..., advice=True)` names the statements to change")
@@ -176,6 +180,7 @@ def explain(
     stagger: int = 0,
     block: str | None = None,
     cuda: CudaOptions | None = None,
+    allow: Iterable[str] = (),
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> Explained:
@@ -187,7 +192,9 @@ def explain(
     """
     from tidegate.explanation import explain as explain_unit
 
-    opened = open_program(program, target, takes=PTX, block=block, cuda=cuda, constraints=constraints, subs=subs)
+    opened = open_program(
+        program, target, takes=PTX, block=block, cuda=cuda, constraints=constraints, subs=subs, allow=allow
+    )
     result = explain_unit(opened.session, atomics=atomics, stagger=stagger)
     if result.graph is None:
         raise BadInput(*result.findings)
@@ -235,6 +242,7 @@ def draw(
     cached: bool = False,
     block: str | None = None,
     cuda: CudaOptions | None = None,
+    allow: Iterable[str] = (),
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
 ) -> Report:
@@ -246,7 +254,9 @@ def draw(
     """
     from tidegate.report.build import Asked, as_written, build_report
 
-    opened = open_program(program, target, takes=PTX, block=block, cuda=cuda, constraints=constraints, subs=subs)
+    opened = open_program(
+        program, target, takes=PTX, block=block, cuda=cuda, constraints=constraints, subs=subs, allow=allow
+    )
     if opened.wave is not None:
         if opened.wave.unmodelled:  # a graph alone would not tell
             refuse(f"the trace has {opened.wave.unmodelled[0]}", "`tg.check` says what holds of it")

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 BLOCK = "font: 13px/1.5 ui-monospace, Menlo, Consolas, monospace; margin: 0.4em 0; overflow-x: auto; white-space: pre"
 NEW = "background: rgba(20, 145, 155, 0.22)"
 # Of red, amber and green, shades that can be read on white and on black.
-COLOURS = {"error": "#d0453c", "warning": "#a87400", "good": "#2c8a4b"}
+COLOURS = {"error": "#d0453c", "warning": "#a87400", "note": "#2b7a96", "good": "#2c8a4b"}
 
 
 def text_block(text: str, new: Iterable[int] = ()) -> str:

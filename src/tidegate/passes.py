@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tidegate.collecting import no_collecting
 from tidegate.diag import BadInput, Finding, closest
 from tidegate.graph.model import SyncGraph, ends_some_lanes
+from tidegate.replays import judge_with
 from tidegate.session import Session
 from tidegate.targets import Target
 
@@ -249,6 +250,7 @@ def _is_meaningless(findings: Sequence[Finding]) -> bool:
 
 def _verify(work: Checking) -> bool:
     from tidegate.verify.model import Verification
+    from tidegate.verify.say import accepted
 
     session, checked, origin = work.session, work.checked, work.session.origin
     graph = session.graph
@@ -260,6 +262,7 @@ def _verify(work: Checking) -> bool:
         checked.findings = [each for each in checked.findings if each.code not in PROTOCOL]
     checked.verification, checked.session = verification, session
     checked.assumptions = _assumptions(session, verification)
+    checked.findings += accepted(session.turned_down or (), session.graph)
     checked.unmodelled = origin.unmodelled if origin is not None else ()
     return True
 
@@ -277,7 +280,9 @@ def _assumptions(session: Session, verification: Verification) -> tuple[Assumpti
     # The shape of a kernel shows that it stays in its memory; a graph was asked, and Triton sees to its own.
     in_range = kernel is not None or (origin is None and not verification.doubts and not verification.outside)
     leans = verification.leans_on_lanes or not verification.is_proved
-    return find_assumptions(graph, session.target, kernel=kernel, in_range=in_range, leans=leans, host=origin)
+    allows, target = session.turned_down is not None, session.target
+    how: dict[str, Any] = {"in_range": in_range, "leans": leans, "allows": allows}
+    return find_assumptions(graph, target, kernel=kernel, host=origin, **how)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
@@ -340,6 +345,7 @@ def _run(
     checked.findings = [*known, *_new(judgement, known)]
     if limits.sizes:  # no others were asked for
         return
+    _show_broken(checked, target, limits)
     pairs = set(judgement.pairs)
     hidden = sum(not _is_among(suspect, pairs) for suspect in suspects)
     steps = limits.steps // 2 // max(1, min(hidden, limits.replays))
@@ -373,39 +379,37 @@ def _is_among(suspect: Suspect, pairs: Pairs) -> bool:
 
 def _replay(checked: Checked, suspect: Suspect, target: Target, limits: Limits, steps: int, pairs: Pairs) -> Judgement:
     """With what the witness names, until it is shown; what that leaves open is decided in every way."""
-    from tidegate.simulate.judge import Judgement, judge
+    from tidegate.simulate.judge import Judgement
 
     assert checked.graph is not None
     if checked.replays >= limits.replays or checked.replayed > limits.steps // 2:
         return Judgement()  # before the witness is looked for: that takes isl longer than the proof
-    names = {each.name for each in checked.graph.sizes} | {each.name for each in checked.graph.free}
-    sizes = tuple((name, value) for name, value in suspect.point.values if name in names)
-    if not sizes:
-        return Judgement()
-    checked.replays += 1
     wanted = frozenset(((suspect.x, suspect.y, suspect.within_a_wave),))
-    limits = replace(limits, sizes=sizes, few=True, steps=steps, wanted=wanted, enough=0, sample=False)
-    found = judge(checked.graph, target, replace(limits, shown=limits.shown | pairs))
-    checked.replayed += found.cost
+    limits = replace(limits, steps=steps, wanted=wanted, shown=limits.shown | pairs)
+    if (found := judge_with(checked.graph, target, limits, suspect.point.values)) is None:
+        return Judgement()
+    checked.replays, checked.replayed = checked.replays + 1, checked.replayed + found.cost
     return found
+
+
+def _show_broken(checked: Checked, target: Target, limits: Limits) -> None:
+    """Runs with the sizes with which an obligation of the proof does not hold, if no other run has shown anything."""
+    assert checked.graph is not None and checked.verification is not None  # noqa: PT018
+    if any(each.severity == "error" for each in checked.findings):
+        return
+    found = judge_with(checked.graph, target, replace(limits, first=True), checked.verification.shows)
+    if found is not None:
+        checked.findings = [*checked.findings, *_new(found, checked.findings)]
+        checked.replays, checked.replayed = checked.replays + 1, checked.replayed + found.cost
 
 
 def _possible(
     suspects: Sequence[Suspect], graph: SyncGraph, why_not: Callable[[Suspect], str], limits: Limits | None
 ) -> list[Finding]:
-    """A finding for each suspect; of many with one cause the first stand for all, since each takes a witness."""
     from tidegate.simulate.judge import AT_ONCE
-    from tidegate.verify.say import cause_of, possible
+    from tidegate.verify.say import all_possible
 
-    alike: dict[str, list[Suspect]] = {}
-    for each in suspects:
-        alike.setdefault(cause_of(each), []).append(each)
-    most = (limits or AT_ONCE).alike
-    found: list[Finding] = []
-    for group in alike.values():
-        written = [possible(each, graph, why_not(each)) for each in (group[:most] if most else group)]
-        found += [replace(written[0], count=1 + len(group) - len(written)), *written[1:]]
-    return found
+    return all_possible(suspects, graph, why_not, (limits or AT_ONCE).alike)
 
 
 def _why_not(findings: list[Finding], stop_after: str | None) -> str:

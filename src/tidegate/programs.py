@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from tidegate.allowing import check_allowed, with_allowed
 from tidegate.diag import BadInput, Finding, Sources
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.model import SyncGraph
@@ -77,8 +78,27 @@ def open_program(
     cuda: CudaOptions | None = None,
     constraints: Iterable[Any] | None = None,
     subs: Mapping[Any, Any] | None = None,
+    allow: Iterable[str] = (),
 ) -> Opened:
-    """`as_compiled`, `takes`, `block`, `cuda`: see `files.load`. `constraints`, `subs`: see `wave.check`."""
+    """`as_compiled`, `takes`, `block`, `cuda`: see `files.load`. `constraints`, `subs`: see `wave.check`.
+    `allow`: codes of findings that are turned down.
+    """
+    allowed = check_allowed(allow)
+    opened = _opened(program, target, as_compiled, takes, block, cuda, constraints, subs)
+    facts = with_allowed(opened.session.target, allowed)
+    return replace(opened, session=replace(opened.session, target=facts)) if allowed else opened
+
+
+def _opened(
+    program: Program,
+    target: str | Target | None,
+    as_compiled: bool,
+    takes: Container[str],
+    block: str | None,
+    cuda: CudaOptions | None,
+    constraints: Iterable[Any] | None,
+    subs: Mapping[Any, Any] | None,
+) -> Opened:
     if target is not None and not isinstance(target, str | Target):
         refuse(
             f"`{_short(target)}` is not a target", 'give its name, as in `"gfx942"`, or what `tg.load_target` returns'

@@ -9,13 +9,15 @@ Cost    that of what is asked for
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from tidegate.allowing import allowed_in, check_allowed, with_allowed
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.files import Loaded
-from tidegate.graph.model import SyncGraph
+from tidegate.graph.model import Access, SyncGraph
 from tidegate.graph.plan import Plan
 from tidegate.hosts.programs import host_programs
 from tidegate.language.ops import Kernel
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from tidegate.hazards.find import Hazards
     from tidegate.simulate.judge import Judgement, Limits, Progress
     from tidegate.verify.ground import Ground
-    from tidegate.verify.model import Verification
+    from tidegate.verify.model import Suspect, Verification
     from tidegate.verify.prover import Prover
     from tidegate.verify.stale import Stale
 
@@ -186,6 +188,22 @@ class Session:
         memory = self.kernel is None and not is_host
         return verify(self.graph, self.target, memory=memory, trusted=is_host, ground=self.ground)
 
+    @cached_property
+    def turned_down(self) -> tuple[Suspect, ...] | None:
+        """What a proof without the user's allowances would report in addition; None if it would be proved as well."""
+        from tidegate.verify.verify import verify
+
+        strict = replace(self.target, allowed=frozenset())
+        if strict.fenced == self.target.fenced or not _crosses_behind_reads(self.graph):
+            return None
+        is_host = self.origin is not None
+        found = verify(self.graph, strict, memory=self.kernel is None and not is_host, trusted=is_host)
+        if found.is_proved:
+            return None
+        known = {(each.x, each.y, each.within_a_wave) for each in self.verification.suspects}
+        new = (each for each in found.suspects if (each.x, each.y, each.within_a_wave) not in known)
+        return tuple(each for each in new if each.why == "unfenced")
+
     # --- its runs ---
 
     def judged(self, limits: Limits, progress: Progress | None = None) -> Judgement:
@@ -202,8 +220,24 @@ class Session:
             other._judged.update(self._judged)
 
 
-def sessions_of(loaded: Loaded, target: str | None) -> list[Session]:
-    """The programs of a file, each with its target: the one asked for, else the one it names, else the default."""
+def _crosses_behind_reads(graph: SyncGraph) -> bool:
+    """Whether there are generic reads and writes of the async proxy."""
+    accesses = [each.action for each in graph.points if isinstance(each.action, Access)]
+    reads = any(each.proxy == "generic" and each.effect == "read" for each in accesses)
+    return reads and any(each.proxy != "generic" and each.effect != "read" for each in accesses)
+
+
+def sessions_of(loaded: Loaded, target: str | None, allow: Iterable[str] = ()) -> list[Session]:
+    """The programs of a file, each with its target: the one asked for, else the one it names, else the default.
+
+    `allow`: codes that are turned down to notes, beside those that the file allows.
+    """
+    allowed = check_allowed(allow) | allowed_in(loaded.sources.text(loaded.file), loaded.file)
+    sessions = _sessions(loaded, target)
+    return [replace(each, target=with_allowed(each.target, allowed)) for each in sessions] if allowed else sessions
+
+
+def _sessions(loaded: Loaded, target: str | None) -> list[Session]:
     sessions = [Session(each.name, _target_of(each, target), each) for each in loaded.kernels]
     if loaded.graph is not None:
         sessions.append(Session(loaded.graph.name, pick_target(loaded.graph.target, target), None, loaded.graph))

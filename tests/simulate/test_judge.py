@@ -472,7 +472,7 @@ def test_a_ring_of_mbarriers_is_clean_in_all_orders() -> None:
         ("expect 256", "expect 512", "TG221"),
         ("mbarrier<2, slots = 2>", "mbarrier<3, slots = 2>", "TG221"),
         ("mbarrier<2, slots = 2>", "mbarrier<1, slots = 2>", "TG101"),
-        ("fence proxy_async", "", "TG102"),
+        ("fence proxy_async", "", "TG109"),
         ("mbarrier_arrive %empty[%j mod 2]", "", "TG221"),
     ],
 )

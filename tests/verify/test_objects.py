@@ -318,3 +318,56 @@ kernel @own(%A: global<32x32xf16>)
 """
     (session,) = sessions_of(load_text(text, "own.tide"), None)
     assert verify(session.graph, session.target).is_proved == bool(wait)
+
+
+# --- false alarms of their own ------------------------------------------------------------------------------------
+
+OWN_COPY = """target sm_90
+kernel @k(%X: global<64xf32>) waves 1 {
+  %a = alloc : lds<64xf32>
+  %bar = new_barrier : mbarrier<1>
+  mbarrier_arrive %bar expect 256
+  tensor_load_to_lds %X[0] to %a reports %bar : tile<64xf32>
+  mbarrier_wait %bar parity 0
+  %v = local_read %a : tile<64xf32>
+}
+"""
+GUARDED = """target sm_90
+kernel @k() sizes(N = 6) waves 2 {
+  %bar = new_barrier : named_barrier<2>
+  specialize {
+    waves 0 .. 1 {
+      iterate %t in 0 .. N {
+        conditional %t mod 3 == 0 {
+          signal %bar
+          wait %bar
+        } else {
+          signal %bar
+          wait %bar
+        }
+      }
+    }
+    waves 1 .. 2 {
+      iterate %u in 0 .. N {
+        signal %bar
+        wait %bar
+      }
+    }
+  }
+}
+"""
+
+
+def verified(text: str) -> Verification:
+    (session,) = sessions_of(load_text(text, "k.tide"), None)
+    return verify(session.graph, session.target)
+
+
+def test_a_copy_that_its_own_wave_waits_for_in_straight_code() -> None:
+    assert verified(OWN_COPY).is_proved
+    assert not verified(OWN_COPY.replace("  mbarrier_wait %bar parity 0\n", "")).is_proved
+
+
+def test_arrivals_under_a_guard_that_leaves_rounds_out() -> None:
+    assert verified(GUARDED).is_proved
+    assert not verified(GUARDED.replace("          wait %bar\n        } else", "        } else")).is_proved

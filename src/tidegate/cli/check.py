@@ -14,6 +14,7 @@ from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, Grouped, count_all, group
 from tidegate.cli.launch import LaunchAsked, launch_of
 from tidegate.cli.options import (
+    AllowOption,
     ArchOption,
     ArgOption,
     BlockOption,
@@ -44,12 +45,13 @@ if TYPE_CHECKING:
 
 
 # What barriers and waits would order.
-ORDERED_BY_SYNC = {"TG101", "TG102", "TG103", "TG105", "TG108"}
+ORDERED_BY_SYNC = {"TG101", "TG102", "TG103", "TG105", "TG108", "TG109"}
 
 
 def check_command(
     files: FilesArg,
     target: TargetOption = None,
+    allow: AllowOption = None,
     as_json: JsonOption = False,
     as_sarif: Annotated[
         bool,
@@ -124,6 +126,7 @@ def check_command(
         std=std,
         keep_ptx=keep_ptx,
         assembly=True,
+        allow=allow,
     )
     if against is not None and len(files) != 1:
         stop("`--against` compares one file with another", "give one file, and the other behind `--against`")
@@ -236,7 +239,7 @@ class _Check:
             loaded = self.launch.load(self.file)
             if self.keep_ptx is not None and loaded.ptx is not None:
                 write(self.keep_ptx, loaded.ptx.text)
-            units = sessions_of(loaded, target)
+            units = sessions_of(loaded, target, self.launch.allow)
         except BadInput as bad:
             self.bad += bad.findings
             return

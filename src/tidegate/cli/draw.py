@@ -11,6 +11,7 @@ from tidegate.cli.bars import progress_bar
 from tidegate.cli.complete import complete_schedule_strategy
 from tidegate.cli.launch import launch_of
 from tidegate.cli.options import (
+    AllowOption,
     ArchOption,
     ArgOption,
     BlockOption,
@@ -50,6 +51,7 @@ def draw_command(
         ),
     ] = None,
     target: TargetOption = None,
+    allow: AllowOption = None,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="OUT.json", help="Write the cost model's timeline for Perfetto and Chrome."),
@@ -98,10 +100,19 @@ def draw_command(
 
     _check_output(output, trace)
     launch = launch_of(
-        [file], target, block=block, grid=grid, arg=arg, include=include, define=define, arch=arch, std=std
+        [file],
+        target,
+        block=block,
+        grid=grid,
+        arg=arg,
+        include=include,
+        define=define,
+        arch=arch,
+        std=std,
+        allow=allow,
     )
     loaded = launch.load(file)
-    units = sessions_of(loaded, target)
+    units = sessions_of(loaded, target, launch.allow)
     if len(units) > 1:
         stop("`draw` takes one program, and the file has several", f"pick one: `{file}::{units[0].name}`")
     (unit,) = units

@@ -10,6 +10,7 @@ from tidegate.cli.bars import progress_bar
 from tidegate.cli.grouping import MOST_FINDINGS, count_all, group
 from tidegate.cli.launch import launch_of
 from tidegate.cli.options import (
+    AllowOption,
     ArchOption,
     ArgOption,
     AtomicsOption,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 def explain_command(
     file: FileArg,
     target: TargetOption = None,
+    allow: AllowOption = None,
     as_json: JsonOption = False,
     atomics: AtomicsOption = "commute",
     stagger: StaggerOption = 0,
@@ -68,10 +70,19 @@ def explain_command(
     results: list[Explained] = []
     try:
         launch = launch_of(
-            [file], target, block=block, grid=grid, arg=arg, include=include, define=define, arch=arch, std=std
+            [file],
+            target,
+            block=block,
+            grid=grid,
+            arg=arg,
+            include=include,
+            define=define,
+            arch=arch,
+            std=std,
+            allow=allow,
         )
         loaded = launch.load(file)
-        units = sessions_of(loaded, target)
+        units = sessions_of(loaded, target, launch.allow)
         if not as_json:
             say_notes(units)
         for unit in units:

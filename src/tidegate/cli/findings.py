@@ -22,7 +22,7 @@ from tidegate.diag import Finding, Label, Sources, Span, sort_findings, visible
 if TYPE_CHECKING:
     from rich.text import Text
 
-COLOURS = {"error": "bold red", "warning": "bold yellow"}
+COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 MARGIN, FURTHER, HELP, NOTE = "bold blue", "bold blue", "bold green", "bold"
 # Columns of source that stay before a mark, where the window has to move.
 BEFORE = 6

@@ -30,6 +30,7 @@ class LaunchAsked:
     cuda: CudaOptions
     takes: Collection[str]
     target: str | None = None
+    allow: Sequence[str] = ()  # codes of findings that are turned down
 
     def load(self, file: str, *, as_compiled: bool = True) -> Loaded:
         from tidegate.files import load
@@ -59,6 +60,7 @@ def launch_of(
     std: str | None = None,
     keep_ptx: Path | None = None,
     assembly: bool = False,
+    allow: Sequence[str] | None = None,
 ) -> LaunchAsked:
     """The architecture of CUDA source is that of the target, unless it is named. `assembly`: taken as well."""
     from tidegate.files import CUDA, FINAL, PTX
@@ -83,4 +85,4 @@ def launch_of(
         stop("`--keep-ptx` names one file, and there are several sources", "check them one by one")
     named = target if target and target.startswith("sm_") else ""
     cuda = CudaOptions(tuple(include or ()), tuple(define or ()), arch or named, std or "")
-    return LaunchAsked(block, grid, arg or (), cuda, takes, target)
+    return LaunchAsked(block, grid, arg or (), cuda, takes, target, allow or ())

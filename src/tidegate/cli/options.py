@@ -51,6 +51,16 @@ PrintAfter = Annotated[
 StopAfter = Annotated[
     str | None, typer.Option(metavar="STAGE", help="Stop after a stage.", autocompletion=complete_check_stage)
 ]
+AllowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="CODE",
+        help="Turn a finding down to a note and an assumption of the proof, here and in the file by a line "
+        "`tidegate: allow CODE` in a comment: `TG109`.",
+        autocompletion=complete_words("TG109"),
+    ),
+]
 OutOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write to a file.")]
 AtomicsOption = Annotated[
     str,

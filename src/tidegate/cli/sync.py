@@ -13,6 +13,7 @@ from tidegate.cli.complete import complete_sync_stage, complete_sync_strategy, c
 from tidegate.cli.grouping import MOST_FINDINGS, group
 from tidegate.cli.launch import LaunchAsked, launch_of
 from tidegate.cli.options import (
+    AllowOption,
     ArgOption,
     AtomicsOption,
     BlockOption,
@@ -40,6 +41,7 @@ STAGES_HELP = "`kernel`, `graph`, `footprints`, `hazards`, `plan`, `verify` or `
 def sync_command(
     file: FileArg,
     target: TargetOption = None,
+    allow: AllowOption = None,
     strategy: Annotated[
         str,
         typer.Option(
@@ -154,7 +156,7 @@ def sync_command(
     options.check()
     if diff and (output is not None or as_json):
         stop("`--diff` replaces the printed program or document", "drop `--diff`, or `--output` and `--json`")
-    launch = launch_of([file], target, block=block, grid=grid, arg=arg, assembly=True)
+    launch = launch_of([file], target, block=block, grid=grid, arg=arg, assembly=True, allow=allow)
     work = _SyncedFile(file, launch, output, as_json, options, print_after, stop_after, diff, max_findings)
     work.run(target)
     raise typer.Exit(work.status())
@@ -193,7 +195,7 @@ class _SyncedFile:
             _check_kind(self.file)
             loaded = self.launch.load(self.file, as_compiled=False)
             self.check(loaded)
-            units = sessions_of(loaded, target)
+            units = sessions_of(loaded, target, self.launch.allow)
             _check_output(self.output, loaded)
         except BadInput as bad:
             if not self.as_json:

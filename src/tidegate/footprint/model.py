@@ -104,6 +104,15 @@ class ObjectUse:
 
 
 @dataclass(frozen=True, slots=True)
+class CarriedNumber:
+    """What an opaque number is: `start` on the way into a loop, and `step` more in every iteration."""
+
+    loop: int
+    start: Index
+    step: Index
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """What could not be said exactly, and where."""
 
@@ -126,6 +135,7 @@ class Footprints:
     notes: tuple[Note, ...]
     parting: frozenset[int]  # branches on what differs between waves or lanes, whatever stands around them
     uses: Mapping[int, ObjectUse]  # node → of a barrier object with phases
+    carried: Mapping[str, CarriedNumber]  # opaque names that gain as much in every iteration of a loop
 
     def class_of(self, node: int) -> int:
         """Equal for accesses that touch the same bytes in the same loop under the same conditions."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate.collecting import no_collecting
-from tidegate.footprint.model import Footprints, Note, ObjectUse, Pieces, Shape, Span, Touch
+from tidegate.footprint.model import CarriedNumber, Footprints, Note, ObjectUse, Pieces, Shape, Span, Touch
 from tidegate.footprint.solve import Solver
 from tidegate.footprint.values import View
 from tidegate.footprint.walk import Facts, Raw, Walk
@@ -69,7 +69,11 @@ class _Finish:
             tuple(self.notes),
             frozenset(self.walk.parting),
             {node: self.use(each) for node, each in self.walk.uses.items()},
+            {name: self.carried(each) for name, each in self.solver.counters.carried.items()},
         )
+
+    def carried(self, each: CarriedNumber) -> CarriedNumber:
+        return replace(each, start=self.solver.close_index(each.start), step=self.solver.close_index(each.step))
 
     def use(self, use: ObjectUse) -> ObjectUse:
         slot = self.solver.close_index(use.slot)

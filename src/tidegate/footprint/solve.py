@@ -18,6 +18,7 @@ from __future__ import annotations
 from math import lcm
 
 from tidegate.footprint.arithmetic import both
+from tidegate.footprint.carried import CarriedNumbers
 from tidegate.footprint.heads import Heads
 from tidegate.footprint.sequences import MOST_PERIOD, follows, period_in, rotation_of, sequence
 from tidegate.footprint.values import Spot, Value, View, is_head, iteration, size_of
@@ -48,6 +49,7 @@ class Solver(Heads):
         self.solved: dict[str, Value] = {}
         self.solving: set[str] = set()
         self.closed: dict[int, tuple[Index, Index]] = {}  # by identity
+        self.counters = CarriedNumbers(self)
         walk.exit_value = self.exit_value
 
     # --- the way out of a loop ---
@@ -152,14 +154,15 @@ class Solver(Heads):
             return start
         own = [name for name in self.mentioned(after) if self.walk.heads.get(name, (-1, 0))[0] == loop]
         if self.is_opaque_in(after, loop):
-            return None
+            return self.counters.over_tiles(symbol, own)
         if not own:
             return follows(self.book, loop, [start], after)
         if own == [symbol]:
             found = self.advancing(symbol, start, after) or self.rotating(symbol, start, after)
             if found is not None:
                 return found
-        return self.chain(symbol) or self.behind(symbol, own) or self.orbit(symbol) or self.trip_by_trip(symbol)
+        found = self.chain(symbol) or self.behind(symbol, own) or self.orbit(symbol) or self.trip_by_trip(symbol)
+        return found or self.counters.phase(symbol, own) or self.counters.over_tiles(symbol, own)
 
     def advancing(self, symbol: str, start: Value | None, after: Value) -> Value | None:
         """A constant is added in every iteration."""
@@ -336,7 +339,9 @@ class Solver(Heads):
         differs = any(self.differs(part) for part in parts)
         within = self.inductive(symbol, start, after) or (None, None)
         head = self.flow.loops[loop].head
-        return self.book.opaque(head, name, "arrives", self.walk.chains[loop], on, within, differs)
+        found = self.book.opaque(head, name, "arrives", self.walk.chains[loop], on, within, differs)
+        self.counters.note(found.name, symbol, start, after)
+        return found
 
     def inductive(self, symbol: str, start: Value | None, after: Value | None) -> tuple[int, int] | None:
         """A range 0 up to N - 1 that the next value never leaves."""

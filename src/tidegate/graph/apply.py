@@ -17,7 +17,7 @@ from tidegate.graph.drafts import Path
 from tidegate.graph.model import NO_WORK, Object, Point, Sync, SyncGraph
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
 from tidegate.language.check import check_names
-from tidegate.language.ops import Block, Kernel, NewBarrier, Op, SyncOp, map_blocks
+from tidegate.language.ops import Block, Kernel, MbarrierArrive, MbarrierWait, NewBarrier, Op, SyncOp, map_blocks
 from tidegate.language.syntax import form_of
 from tidegate.language.types import BarrierObject
 
@@ -231,7 +231,7 @@ def _new_point(op: Op, before: Point, following: int) -> Point:
 
 
 def _new_action(op: object) -> Sync:
-    assert isinstance(op, SyncOp)
+    assert isinstance(op, SyncOp | MbarrierArrive | MbarrierWait)
     return Sync(op)
 
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from tidegate.diag import NOWHERE, BadInput, Finding, Label, Span
 from tidegate.graph.model import Sync, SyncGraph
-from tidegate.language.ops import NewBarrier, SyncOp
+from tidegate.language.ops import MbarrierArrive, MbarrierWait, NewBarrier, SyncOp
 from tidegate.language.show import show_op
 
-# What is put into a program: synchronization, and the barrier objects that it needs.
-NewOp = SyncOp | NewBarrier
+# What is put into a program: synchronization, the barrier objects that it needs, and uses of its rings.
+NewOp = SyncOp | NewBarrier | MbarrierArrive | MbarrierWait
 
 
 @dataclass(frozen=True, slots=True)

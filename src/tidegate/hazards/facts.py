@@ -28,7 +28,7 @@ class PairFacts:
         self.stagger = Stagger(flow, stagger)
         actions = [point.action for point in flow.graph.points]
         accesses = [action for action in actions if isinstance(action, g.Access)]
-        self.may_cross = target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses)
+        self.may_cross = bool(target.fenced) and any(each.proxy != "generic" for each in accesses)
         self.effects: dict[int, str] = {}
         self.tokens = any(
             isinstance(each.action, g.Sync) and getattr(each.action.op, "async_deps", ()) for each in flow.graph.points
@@ -98,7 +98,7 @@ class PairFacts:
             x.token if self.tokens else "",
             not x.is_async or bool(counters) or not self.target.counters,
             self.by_arrival and not x.is_async,
-            crosses and x.proxy == "generic",
+            crosses and x.proxy == "generic" and x.effect in self.target.fenced,
             in_turn=in_turn and not x.is_async,
             in_one_lane=in_one_lane,
         )

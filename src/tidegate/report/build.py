@@ -136,7 +136,8 @@ def as_written(where: str, loaded: Loaded, unit: Session) -> Session | None:
     """Of TTGIR, which is shown with Triton's own barriers, the program without; None: the one that is shown."""
     if loaded.ttgir is None:
         return None
-    (before,) = sessions_of(load(where, as_compiled=False), unit.target.name or "none")
+    loaded = load(where, as_compiled=False)
+    (before,) = sessions_of(loaded, unit.target.name or "none", unit.target.allowed)
     return before
 
 
@@ -188,7 +189,8 @@ def _written_as(unit: Session) -> tuple[str, bool]:
 def _again(title: str, text: str, file: str, unit: Session) -> _Version:
     """The program as it stands in the text now."""
     loaded: Loaded = load_text(text, file, as_compiled=False)
-    known = {each.name: each for each in sessions_of(loaded, unit.target.name or "none")}
+    units = sessions_of(loaded, unit.target.name or "none", unit.target.allowed)
+    known = {each.name: each for each in units}
     return _Version(title, known[unit.name], loaded.sources)
 
 

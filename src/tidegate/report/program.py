@@ -265,7 +265,7 @@ class _ProgramView:
 
 
 def _is_race(finding: Finding) -> bool:
-    return finding.code in ("TG101", "TG102", "TG103", "TG105", "TG108") and len(finding.labels) > 1
+    return finding.code in ("TG101", "TG102", "TG103", "TG105", "TG108", "TG109") and len(finding.labels) > 1
 
 
 def _all_hazards(result: Explained) -> list[Hazard]:

@@ -225,6 +225,20 @@ class Barriers:
         """How often the wave has gone on from a rendezvous."""
         return self._meeting(barrier).departed[wave]
 
+    def awaited(self, wave: int, barrier: Barrier, parity: int | None = None) -> int:
+        """The phase of an object, or the rendezvous, that a wave waits for and that is not complete."""
+        if not barrier.arrivals:
+            return self._meeting(barrier).departed[wave] + 1
+        phases = self._phases(barrier)
+        return phases.complete if parity is not None else phases.awaited_by(wave) - 1
+
+    def lacks(self, barrier: Barrier) -> str:
+        """What the phase of an object that is being filled lacks: arrivals, bytes or both."""
+        phases = self._phases(barrier)
+        if phases.arrived < barrier.arrivals:
+            return "both" if phases.outstanding > 0 else "arrivals"
+        return "bytes"
+
     def waits_for(self, wave: int, barrier: Barrier, parity: int | None = None) -> str:
         """What holds a wave, in words."""
         if not barrier.arrivals:

@@ -74,7 +74,7 @@ def explore(machine: Machine, most: int = MOST_STATES) -> Explored:
         if not ways:
             found.orders += 1
             if here.is_stuck():
-                found.hang = found.hang or here
+                found.hang = here if found.hang is None or here.taken < found.hang.taken else found.hang
             continue
         if found.states > most:
             found.complete = False

@@ -1,7 +1,7 @@
-"""Races, inversions and hangs as findings: both places, a witness, and what would have ordered them.
+"""Races and inversions as findings: both places, a witness, and what would have ordered them.
 
 Needs   what the machine found, and for each statement its place and its text
-Gives   findings TG101 to TG105, TG108 and TG221
+Gives   findings TG101 to TG105, TG108 and TG109
 Keeps   one finding for each pair of statements; the text depends on the witness alone, and on what else the same wait
         left in flight: what is called safe is so for all of it
 """
@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidegate.allowing import fence_help
+from tidegate.codes import PROXY_READ
 from tidegate.diag import Facts, Finding, Label, Span
 from tidegate.simulate.atomics import why_apart
-from tidegate.simulate.machine import Machine
 from tidegate.simulate.program_order import compare
 from tidegate.simulate.races import Clash, Party
-from tidegate.simulate.steps import Await, Touch
+from tidegate.simulate.steps import Touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ def clash_finding(
 
 
 def code_of(clash: Clash) -> str:
+    if clash.why == "unfenced" and clash.first.touch.effect == "read":
+        return PROXY_READ
     if clash.kind == "own":
         return "TG108" if clash.why == "lanes" else "TG105"
     return "TG104" if clash.kind == "inversion" else _hazard(clash)
@@ -238,6 +241,8 @@ class _Clash:
             case "TG108":
                 before = "reading" if clash.first.touch.effect == "read" else "writing"
                 return f"{memory} is {done} while another lane of the same wave may still be {before} it"
+        if code == PROXY_READ:
+            return f"{memory} is {done} through the async proxy behind generic reads, without a fence"
         if clash.why == "unfenced":
             return f"{memory} is accessed through another proxy without a fence"
         still = "asynchronous access" if clash.first.touch.is_async else "access"
@@ -272,6 +277,9 @@ class _Clash:
         first, second = clash.first.touch, clash.second.touch
         if code == "TG104":
             return "extra arrivals delay a wave: insert a barrier before them or one more for each"
+        if code == PROXY_READ:
+            apart = clash.kind == "race"
+            return fence_help(self.name(clash.first), self.name(clash.second), apart=apart)
         if clash.why == "unfenced":
             return f"insert `fence proxy_async` after {self.name(clash.first)}, before the barrier"
         if clash.why == "varies":
@@ -312,31 +320,3 @@ def _iteration(touch: Touch) -> str:
     if len(touch.loops) == 1:
         return f"iteration {touch.loops[0][1]}"
     return f"iteration {', '.join(f'{name} = {value}' for name, value in touch.loops)}"
-
-
-# --- hangs --------------------------------------------------------------------------------------------------------
-
-
-def hang_finding(machine: Machine, statements: Sequence[Statement], name: str, notes: Sequence[str] = ()) -> Finding:
-    """No wave can go on: what each waits for."""
-    here: dict[int, list[int]] = {}
-    alike: dict[str, list[int]] = {}
-    helps: list[str] = []
-    for wave, step in machine.blocked():
-        here.setdefault(step.where, []).append(wave)
-        parity = step.parity if isinstance(step, Await) else None
-        alike.setdefault(f"in `{statements[step.where].text}` for {machine.waits_for(wave, step)}", []).append(wave)
-        helps.append(machine.barriers.what_helps(step.barrier, parity))
-    labels = [Label(statements[where].at, f"{_who(waves)} here") for where, waves in here.items()]
-    said = [f"{_who(waves)} {what}" for what, waves in alike.items()]
-    ended = [str(number) for number, wave in enumerate(machine.waves) if wave.ended]
-    if ended:
-        said.append(f"ended: wave{'s' * (len(ended) > 1)} {', '.join(ended)}")
-    help_ = next(filter(None, helps), "every wave must arrive at a barrier as often as the others wait for it")
-    held = tuple((str(wave), statements[step.where].text) for wave, step in machine.blocked())
-    witness: Facts = (("waits", held), ("ended", tuple(map(int, ended))))
-    return Finding("TG221", f"`@{name}` hangs: no wave can go on", tuple(labels), (*said, *notes), help_, witness)
-
-
-def _who(waves: Sequence[int]) -> str:
-    return f"wave {waves[0]} waits" if len(waves) == 1 else f"waves {', '.join(map(str, waves))} wait"

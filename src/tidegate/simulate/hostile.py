@@ -33,7 +33,8 @@ from tidegate.simulate.choices import Choices
 from tidegate.simulate.clocks import Id
 from tidegate.simulate.configurations import find_open
 from tidegate.simulate.faults import Budget
-from tidegate.simulate.findings import Statement, clash_finding, hang_finding
+from tidegate.simulate.findings import Statement, clash_finding
+from tidegate.simulate.hangs import hang_finding
 from tidegate.simulate.inorder import workgroups
 from tidegate.simulate.inputs import Sizes, bind_arguments, check_assumptions, check_machine, fill_sizes
 from tidegate.simulate.kernel_steps import KernelSource, facts_of, statements_of
@@ -233,8 +234,8 @@ class _Run:
     ) -> None:
         tally, verdicts = self.tally, Verdicts()
         tally.start(place)
-        proxies, in_order = self.rules.proxies and crosses, self.rules.in_issue_order
-        watch = Watch(regions, verdicts, proxies, in_issue_order=in_order)
+        fenced = self.rules.fenced if crosses else frozenset()
+        watch = Watch(regions, verdicts, fenced, in_issue_order=self.rules.in_issue_order)
         machine = start_machine(self.rules, sources, watch)
 
         def on_step(wave: int, step: Step) -> None:

@@ -32,7 +32,8 @@ from tidegate.simulate.explore import (
     order_varies,
     run_once,
 )
-from tidegate.simulate.findings import cause_of, clash_finding, hang_finding
+from tidegate.simulate.findings import cause_of, clash_finding
+from tidegate.simulate.hangs import hang_finding
 from tidegate.simulate.kept_steps import KeptSteps
 from tidegate.simulate.machine import Listed, Machine, start_machine
 from tidegate.simulate.meetings import Meetings, Mistake
@@ -143,7 +144,7 @@ class _Judge:
         self.decided: dict[tuple[tuple[Step, ...], ...], tuple[Explored, int]] = {}
         self.statements = statements_of(graph)
         self.rng = random.Random(limits.seed)
-        self.proxies = self.rules.proxies and crosses_proxies(graph)
+        self.fenced = self.rules.fenced if crosses_proxies(graph) else frozenset()
         self.meets = any(meets_all(point) for point in graph.points) or not graph.objects
         self.endless = ""
         self.cost = 0  # against the limit; what was not done again, because it was known, is not in it
@@ -362,7 +363,7 @@ class _Judge:
         self.result.uncounted += all_orders is None
 
     def machine(self, waves: list[tuple[Step, ...]], verdicts: Verdicts, *, varies: bool) -> Machine:
-        watch = Watch(self.regions, verdicts, self.proxies, varies, self.rules.in_issue_order)
+        watch = Watch(self.regions, verdicts, self.fenced, varies, self.rules.in_issue_order)
         return start_machine(self.rules, [Listed(steps) for steps in waves], watch)
 
     # --- what was found ---
@@ -401,8 +402,7 @@ class _Judge:
         self.found.setdefault(key, Finding(finding.code, finding.message, finding.labels, notes, finding.help))
 
     def where(self, configuration: Configuration) -> tuple[str, ...]:
-        text = str(configuration)
-        return (f"found with {text}",) if text else ()
+        return (f"found with {text}",) if (text := str(configuration)) else ()
 
     def bound(self, text: str) -> None:
         if text not in self.result.bounded:

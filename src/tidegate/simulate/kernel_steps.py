@@ -191,11 +191,11 @@ class KernelSource:
             case events.FenceEvent(op=op, all_lanes=all_lanes):
                 return ProxyFence(where, key) if op.kind == "proxy_async" else LaneFence(where, key, all_lanes)
             case events.Arrive(op=op, barrier=barrier, expect=expect):
-                return Arrive(where, barrier, expect, _manner(op), key)
+                return Arrive(where, barrier, expect, _manner(op), key, tuple(self.wave.loops))
             case events.Depart(barrier=barrier):
-                return Depart(where, barrier, key)
+                return Depart(where, barrier, key, tuple(self.wave.loops))
             case events.AwaitPhase(barrier=barrier, parity=parity):
-                return Await(where, barrier, parity, key)
+                return Await(where, barrier, parity, key, tuple(self.wave.loops))
             case _:
                 assert_never(event)
 

@@ -23,7 +23,7 @@ class Overlaps(Watch):
 
     def copy(self) -> Overlaps:
         held = Watch.copy(self)
-        facts = (held.regions, held.verdicts, held.proxies, held.varies, held.in_issue_order)
+        facts = (held.regions, held.verdicts, held.fenced, held.varies, held.in_issue_order)
         return Overlaps(*facts, held.records, held.limit, held.least, held.count, {}, set(self.flying))
 
     def issue(self, party: Party, clock: Clock, now: Moment) -> None:

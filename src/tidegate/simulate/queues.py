@@ -31,7 +31,7 @@ class Rules:
     counters: dict[str, tuple[str, bool, int]]  # name → unit, in order, the largest count that says anything
     lds_counters: tuple[str, ...]
     arrival_performs: bool
-    proxies: bool
+    fenced: frozenset[str]  # effects of generic accesses behind which the async proxy needs a fence
     wave_end_leaves: bool
     in_issue_order: bool  # whether ordinary accesses of one wave are performed in the order of issue
     has_lane_fence: bool
@@ -49,7 +49,7 @@ def rules_of(target: Target) -> Rules:
         counters,
         target.lds_counters,
         target.barrier.performs == "ordinary",
-        target.fence.proxy_needed,
+        target.fenced,
         target.barrier.wave_end == "leaves",
         target.lds.in_order,
         "wave" in target.fence.kinds,

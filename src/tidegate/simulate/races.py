@@ -62,8 +62,8 @@ class Clash:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Less for a witness that is easier to follow: early, and by waves of low number."""
-        return (self.first.phase + self.second.phase, self.second.wave, self.first.wave)
+        """Less for a witness that is easier to follow: early, and by waves of low number. A fence alone says least."""
+        return (self.why == "unfenced", self.first.phase + self.second.phase, self.second.wave, self.first.wave)
 
 
 @dataclass(slots=True, eq=False)
@@ -186,7 +186,7 @@ class Watch:
 
     regions: Regions
     verdicts: Verdicts
-    proxies: bool = False  # whether a fence is needed between two proxies, and both are used
+    fenced: frozenset[str] = frozenset()  # effects of generic accesses that need a fence before the async proxy
     varies: bool = False  # whether other runs may order accesses in another way
     in_issue_order: bool = False  # whether ordinary accesses of one wave are performed in the order of issue
     records: dict[str, dict[Region, RegionRecords]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class Watch:
         records = {
             space: {region: group.copy() for region, group in held.items()} for space, held in self.records.items()
         }
-        same = (self.regions, self.verdicts, self.proxies, self.varies, self.in_issue_order)
+        same = (self.regions, self.verdicts, self.fenced, self.varies, self.in_issue_order)
         return Watch(*same, records, self.limit, self.least, self.count, dict(self.newest))
 
     def issue(self, party: Party, clock: Clock, now: Moment) -> None:
@@ -228,7 +228,7 @@ class Watch:
         if first.wave != party.wave or record.left:
             return False
         known = self.verdicts.clashes.get(("own", first.touch.where, party.touch.where))
-        return known is not None and known.rank <= (first.phase + party.phase, party.wave, party.wave)
+        return known is not None and known.rank <= (False, first.phase + party.phase, party.wave, party.wave)
 
     def _replace(self, group: RegionRecords, party: Party, region: Region) -> None:
         """Forgets the same access of an earlier iteration: whoever clashes with that one clashes with this one.
@@ -262,6 +262,9 @@ class Watch:
     def landed(self, at: Id) -> None:
         """A copy that reports has ended; who may rely on that, the clocks say."""
 
+    def needs_fence(self, touch: Touch) -> bool:
+        return touch.proxy == "generic" and touch.effect in self.fenced
+
     def forget(self, clocks: Sequence[Clock | None], last: Sequence[Key], lanes_met: Sequence[int]) -> None:
         """Drops what can meet nobody any more. `clocks` are those of waves that have not ended."""
         if self.varies or self.count < self.limit:
@@ -288,7 +291,7 @@ class Watch:
                 return False
             if wave != own and may_still_come(last[wave], touch.key):
                 return False
-            if why_unsure(record, wave, clock, self.proxies and touch.proxy == "generic") is not None:
+            if why_unsure(record, wave, clock, self.needs_fence(touch)) is not None:
                 return False
         return True
 
@@ -302,7 +305,7 @@ class Watch:
         bytes_ = conflict(one, other, self.regions)
         if bytes_ is None:
             return
-        crossing = self.proxies and one.proxy == "generic" and other.proxy == "async"
+        crossing = self.needs_fence(one) and other.proxy == "async"
         ordinary = not (one.is_async or other.is_async)
         why = None if own and ordinary else self.unsure(record, party.wave, clock, crossing)
         landed = (party.wave, record.party.number) in clock.landed

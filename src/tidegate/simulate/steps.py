@@ -9,7 +9,7 @@ A statement such as `shared_memory_barrier` is several steps: a drain, an arriva
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tidegate.simulate.barriers import Barrier
@@ -122,6 +122,7 @@ class Arrive:
     expect: int = 0
     manner: Manner = "whole"
     key: Key = START
+    loops: tuple[tuple[str, int], ...] = field(default=(), compare=False)  # as of a `Touch`
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class Depart:
     where: int
     barrier: Barrier
     key: Key = START
+    loops: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class Await:
     barrier: Barrier
     parity: int
     key: Key = START
+    loops: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

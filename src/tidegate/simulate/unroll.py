@@ -322,7 +322,8 @@ class _Walker:
     def kept_sync(self, point: g.Point, number: int, op: object) -> Sequence[Step]:
         """Synchronization; where nothing but its place decides what it is, made once for all waves and runs."""
         names_copies = isinstance(op, ops.SharedMemoryBarrier | ops.WaitCount) and bool(op.async_deps)
-        if not isinstance(op, MADE_ONCE) or names_copies:
+        of_object = isinstance(op, ops.Signal | ops.Wait) and isinstance(op.barrier, ops.Value)  # hangs name counters
+        if not isinstance(op, MADE_ONCE) or names_copies or of_object:
             return tuple(self.sync(point, number, op))
         key = (number, self.position.key())
         found = self.kept.syncs.get(key)
@@ -343,9 +344,9 @@ class _Walker:
                 if (self.wave < self.graph.waves // 2) == (half == "low"):
                     yield from _meet(number, key, "half")
             case ops.Signal(barrier=barrier):
-                yield Arrive(number, self.named(barrier, point), 0, "signal", key)
+                yield Arrive(number, self.named(barrier, point), 0, "signal", key, self.loops())
             case ops.Wait(barrier=barrier):
-                yield Depart(number, self.named(barrier, point), key)
+                yield Depart(number, self.named(barrier, point), key, self.loops())
             case ops.WaitCount(counts=counts, async_deps=deps):
                 copies, named = self.named_copies(counts, deps)
                 yield Drain(number, False, False, counts, copies, key, named, point.under != "divergent")
@@ -363,9 +364,9 @@ class _Walker:
                 self.open_group = {copy: on for copy, on in self.open_group.items() if copy not in group}
                 yield Commit(number, key, closed)
             case ops.MbarrierArrive(barrier=place, expect=expect):
-                yield Arrive(number, self.slot_of(place, point), expect, "mbarrier", key)
+                yield Arrive(number, self.slot_of(place, point), expect, "mbarrier", key, self.loops())
             case ops.MbarrierWait(barrier=place, parity=parity):
-                yield Await(number, self.slot_of(place, point), to_function(parity)(self.env), key)
+                yield Await(number, self.slot_of(place, point), to_function(parity)(self.env), key, self.loops())
             case ops.NullAsyncDep(result=result):
                 self.tokens[result.name] = frozenset()
             case _:

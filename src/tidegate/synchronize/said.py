@@ -19,7 +19,7 @@ from tidegate.hazards.show import name_hazard
 from tidegate.language.syntax import form_of
 from tidegate.synchronize.model import Synchronized
 
-RACES = ("TG101", "TG102", "TG103", "TG104", "TG105", "TG108")
+RACES = ("TG101", "TG102", "TG103", "TG104", "TG105", "TG108", "TG109")
 
 
 def unplaced_of(result: Synchronized) -> tuple[Unplaced, ...]:
@@ -42,7 +42,8 @@ def say_why(result: Synchronized) -> list[Finding]:
         known.setdefault(_pair([places.get(end, end) for end in ends]), []).append(each)
     found, explained = [], []
     for finding in result.checked.findings:
-        reasons = known.get(_pair([label.at for label in finding.labels]), []) if finding.code in RACES else []
+        is_race = finding.code in RACES and not finding.allowed
+        reasons = known.get(_pair([label.at for label in finding.labels]), []) if is_race else []
         explained += reasons
         notes = dict.fromkeys(f"`sync` cannot order them: {each.why}" for each in reasons)
         found.append(replace(finding, notes=(*finding.notes, *notes)))

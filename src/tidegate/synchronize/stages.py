@@ -60,6 +60,7 @@ from tidegate.synchronize.model import AS_WRITTEN, Synchronized, SyncOptions
 from tidegate.synchronize.readback import Written, read_back
 from tidegate.synchronize.redundant import remove_redundant
 from tidegate.synchronize.refine import refine
+from tidegate.synchronize.rings import with_rings
 from tidegate.synchronize.said import say_why
 from tidegate.targets import Target, default_target, known_targets
 from tidegate.verify.prover import Prover
@@ -260,6 +261,8 @@ def _make_plan(work: Planning) -> bool:
             if asks_what_is_proved(options, graph):
                 plan = refine(plan, result.unit.prover)
             result.refined = plan != result.placed.plan
+        elif asks_what_is_proved(options, graph):
+            plan = with_rings(result, plan)
         result.notes = (*result.notes, *result.placed.notes, *_notes(result.placed, found, target, options))
     result.plan = Plan(plan.edits[: options.bisect])
     result.left_out = len(plan.edits) - len(result.plan.edits)

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from tidegate.codes import PROXY_READ
+
 T = TypeVar("T")
 
 
@@ -195,6 +197,8 @@ class Target:
     sources: ByName[str]
     cited: ByName[str] = field(repr=False)
     """Dotted key of every stated fact → the name of its source."""
+    allowed: frozenset[str] = frozenset()
+    """Codes of findings that the user has turned down: no fact of the GPU, but what is asked of programs on it."""
 
     @property
     def lanes(self) -> int:
@@ -205,6 +209,13 @@ class Target:
     def known_lanes(self) -> int:
         """The same where a file states it, else 0: a default says nothing of a GPU."""
         return self.wave.size if "wave.size" in self.cited else 0
+
+    @property
+    def fenced(self) -> frozenset[str]:
+        """Effects of generic accesses behind which the async proxy comes only after a fence."""
+        if not self.fence.proxy_needed:
+            return frozenset()
+        return frozenset(("write", "atomic") if PROXY_READ in self.allowed else ("read", "write", "atomic"))
 
     def without_wave_fence(self) -> Target:
         """The same GPU for a program in which no `fence wave` can be written: barriers stand in for it."""

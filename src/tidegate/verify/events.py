@@ -117,11 +117,14 @@ class Rules:
     mixed: frozenset[str]  # counters of copies on which ordinary accesses count as well
     largest: dict[str, int]  # of counters on which an access to shared memory counts
     arrival_performs: bool
-    proxies: bool
+    fenced: frozenset[str]  # effects of generic accesses behind which the async proxy needs a fence
     in_issue_order: bool  # whether ordinary accesses of one wave are performed in the order in which they are issued
     lanes_meet: LaneFence | None  # what `fence wave` does, if the target has it
     waits_meet: bool  # whether lanes also meet at a wait
     counters: dict[str, int]  # of the target, with the largest count of a wait
+
+    def needs_fence(self, access: Access) -> bool:
+        return access.proxy == "generic" and access.effect in self.fenced
 
     def says_something(self, name: str, count: int) -> bool:
         return name in self.largest and count <= self.largest[name] and (count == 0 or name in self.in_turn)
@@ -151,7 +154,7 @@ def rules_of(flow: Flow, target: Target) -> Rules:
         frozenset(copied & others),
         {name: each.largest for name, each in target.counters.items() if name in used},
         target.barrier.performs == "ordinary",
-        target.fence.proxy_needed and any(each.proxy != "generic" for each in accesses),
+        target.fenced if any(each.proxy != "generic" for each in accesses) else frozenset(),
         target.lds.in_order,
         LaneFence(target.fence.wave_performs == "ordinary") if "wave" in target.fence.kinds else None,
         target.fence.waits,

@@ -42,6 +42,7 @@ class Verification:
     suspects: tuple[Suspect, ...] = ()
     undecided: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()  # accesses that may leave their buffers: nothing is known of the bytes they touch
+    shows: tuple[tuple[str, int], ...] = ()  # sizes with which what is undecided may be seen to be wrong
     doubts: tuple[str, ...] = ()  # what else may go wrong: places that cannot be computed, paths without an end
     by_path: bool = False  # loops with several ways in were followed along all their paths
     accesses: int = 0

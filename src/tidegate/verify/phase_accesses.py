@@ -28,6 +28,7 @@ from tidegate.verify.phase_model import Instant, LoosePair, Role
 from tidegate.verify.phase_order import Precedence
 from tidegate.verify.phase_space import Space
 from tidegate.verify.phase_statements import COPIES
+from tidegate.verify.phase_ties import tied
 from tidegate.verify.search import Search
 from tidegate.verify.state import AT_ONCE, State, before, is_performed
 
@@ -192,8 +193,7 @@ class Accesses:
 
     def unfenced(self, one: Instant, other: Instant) -> Iterator[LoosePair]:
         for x, y in ((one, other), (other, one)):
-            generic = self.access[x.node].proxy == "generic" != self.access[y.node].proxy
-            if self.rules.proxies and generic:
+            if self.rules.needs_fence(self.access[x.node]) and self.access[y.node].proxy != "generic":
                 rest = self.both(x, y).intersect(self.over(x, y)).subtract(self.over_behind_fence(x, y))
                 yield from self.ask(x, y, rest, Waves(), UNFENCED)
 
@@ -233,9 +233,11 @@ class Accesses:
         first = [base for base, _ in iterations]
         second = [iteration(loop) for loop in self.paths.around[other.node]]
         members = [one_of(U, one.role.waves), one_of(V, other.role.waves)]
+        start = self.paths.start(other.node)
         ways = [
-            frozenset(map(self.paths.book.number, [*way, *members]))
-            for way in ways_of(self.space, apart.coalesce(), first, second)
+            frozenset(map(self.paths.book.number, [*way, *more, *members]))
+            for part, more in tied(self.space, (one, x, iterations), (other, y, start), apart)
+            for way in ways_of(self.space, part.coalesce(), first, second)
         ]
         point = self.meet.find(x, y, iterations, ways, waves)
         if point is not None:

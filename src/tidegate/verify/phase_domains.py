@@ -155,7 +155,18 @@ class Domains:
         if cond == TRUE:
             return here
         there = self.where(cond, around)
-        return Reached(here.points, False) if there is None else Reached(here.points.intersect(there), here.exact)
+        return self.counted(here, cond, around) if there is None else Reached(here.points.intersect(there), here.exact)
+
+    def counted(self, here: Reached, cond: Cond, around: Sequence[int]) -> Reached:
+        """Those of a condition on rounds that are counted over tiles."""
+        counting = self.space.counting
+        asked = counting.asked(cond) if counting is not None and counting.is_symbolic else None
+        parts = [self.where(part, around) for part in asked] if asked is not None else [None]
+        if any(part is None for part in parts):
+            return Reached(here.points, False)
+        yes, unknown = (here.points.intersect(part) for part in parts)
+        unknown = unknown.intersect_params(self.space.known())
+        return Reached(yes.union(unknown).coalesce(), here.exact and unknown.is_empty())
 
     def trips(self, loop: int) -> Any:
         """How often a loop runs each time; None if nobody knows."""
@@ -163,7 +174,8 @@ class Domains:
         if trips is None or loop not in self.space.footprints.ends_at_head:
             return None
         put = self.space.paths.math.put(trips, {WAVE: Const(self.role.wave)})
-        return self.space.affine(put)
+        counting = self.space.counting
+        return counting.size if counting is not None and put == counting.unit else self.space.affine(put)
 
     def iterated(self, loop: int, outside: Reached, chain: Sequence[int]) -> Reached:
         """The head of a loop: once more than the loop runs."""

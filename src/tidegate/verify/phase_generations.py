@@ -1,7 +1,7 @@
 """Which generation of a barrier object each statement is about: a guess, which the proof checks.
 
 Needs   the statements of all roles
-Gives   for each statement a map from its iterations to the generation, in isl's notation
+Gives   for each statement a map from its iterations to the generation, in isl's notation; or the number of its round
 Keeps   nothing: a wrong guess proves nothing, since every obligation is asked about it
 Cost    the steps of a run of some rounds, of every role by itself
 
@@ -12,20 +12,21 @@ generations of each statement.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import islpy as isl
 
-from tidegate.index import evaluate
+from tidegate.index import Binary, Const, Index, evaluate, names, walk
 from tidegate.verify.phase_model import Outside
 from tidegate.verify.phase_space import Space, context
 from tidegate.verify.phase_statements import ARRIVES, MEETS, WAITS, ObjectUseAt, SyncObject
 
 MOST_POINTS = 6_000  # of one run
 MOST_PERIOD = 64
+MOST_TILES = 4  # that are tried
 
 Iterations = tuple[int, ...]
 Numbers = dict[Iterations, int]
@@ -44,36 +45,61 @@ class Execution:
 
 def guess(
     space: Space, counted: Sequence[ObjectUseAt], meeting: Sequence[ObjectUseAt], known: Any
-) -> dict[ObjectUseAt, str]:
-    """Conditions on `g` and the iterations `i0`, `i1`, ..., for statements of objects whose phases are counted.
+) -> dict[ObjectUseAt, str | Index]:
+    """Conditions on `g` and the iterations `i0`, `i1`, ..., for statements of objects whose phases are counted; where
+    rounds are counted over tiles, the number of a round.
 
     `meeting`: those at other barriers, which the run comes to as well.
     """
-    rounds = 3 * max((each.barrier.slots for each in counted), default=1) + 5
-    values = sample(space, counted, known, rounds)
+    over_tiles = tiled(space, counted)
+    values = sample(space, counted, known, over_tiles)
     steps = sorted(_steps(space, [*counted, *meeting], values), key=lambda each: each.moment)
-    numbers = _Sample(steps).run()
-    return {each: _formula(each, numbers[each]) for each in counted}
+    try:
+        numbers = _Sample(steps).run()
+    except Outside as why:
+        raise Outside(str(why), named_values(space, values)) from None
+    found: dict[ObjectUseAt, str | Index] = {}
+    rounds = Rounds(space, counted, steps, values)
+    for each in counted:
+        is_tiled = each.barrier.name in over_tiles
+        found[each] = rounds.number_of(each, numbers[each]) if is_tiled else _formula(each, numbers[each])
+    return found
+
+
+def tiled(space: Space, statements: Iterable[ObjectUseAt]) -> set[str]:
+    """Objects whose rounds are counted over tiles."""
+    counting = space.counting
+    if counting is None:
+        return set()
+    return {
+        each.barrier.name for each in statements if counting.is_used_in(each.slot) or counting.is_used_in(each.parity)
+    }
 
 
 # --- a run --------------------------------------------------------------------------------------------------------
 
 
-def sample(space: Space, statements: Sequence[ObjectUseAt], known: Any, rounds: int) -> dict[str, int]:
+def sample(space: Space, statements: Sequence[ObjectUseAt], known: Any, over_tiles: Collection[str]) -> dict[str, int]:
     """Parameters for which loops that count run some rounds."""
     found = known
+    if space.counting is not None and space.counting.is_symbolic:
+        slots = max(each.barrier.slots for each in statements)
+        found = known.intersect(space.read_set(f"{{ : {space.text(()).index(space.counting.size)} > {slots} }}"))
+    most = 3 * max((each.barrier.slots for each in statements if each.barrier.name not in over_tiles), default=1) + 5
     for each in statements:
-        depth = each.domain.dim(isl.dim_type.set)
-        for place in range(depth):
+        rounds = MOST_TILES if each.barrier.name in over_tiles else most
+        for place, loop in enumerate(space.paths.around[each.node]):
+            if space.counting is not None and space.footprints.trips[loop] == space.counting.unit:
+                continue  # the rounds of a tile are enough
             # A loop around a statement runs so often, where it can.
             some = each.domain.lower_bound_val(isl.dim_type.set, place, isl.Val.int_from_si(context(), rounds))
             better = found.intersect(some.params())
             if not better.is_empty():
                 found = better
-    return _least(found)
+    return least(found)
 
 
-def _least(points: Any) -> dict[str, int]:
+def least(points: Any) -> dict[str, int]:
     """A point of a set of parameters with small values, one after the other."""
     count = points.dim(isl.dim_type.param)
     names = [points.get_dim_name(isl.dim_type.param, place) for place in range(count)]
@@ -86,6 +112,12 @@ def _least(points: Any) -> dict[str, int]:
         flat = flat.fix_val(isl.dim_type.set, place, low)
         found[name] = int(low.to_python())
     return found
+
+
+def named_values(space: Space, values: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Sizes and numbers of the program, of all that isl has names for."""
+    found = ((what, values.get(param)) for what, param in space.params.items() if isinstance(what, str))
+    return tuple((name, value) for name, value in found if value is not None)
 
 
 def _steps(space: Space, statements: Sequence[ObjectUseAt], values: Mapping[str, int]) -> list[Execution]:
@@ -114,8 +146,19 @@ def _steps(space: Space, statements: Sequence[ObjectUseAt], values: Mapping[str,
         chain = space.paths.around[each.node]
         for point in points:
             at = env | {f"#{loop}": value for loop, value in zip(chain, point, strict=True)}
+            at |= carried_at(space, at)
             parity = evaluate(each.parity, at) if each.parity is not None else 0
             found.append(Execution(space.at(each.role, each.node, point), each, point, evaluate(each.slot, at), parity))
+    return found
+
+
+def carried_at(space: Space, env: Mapping[str, int]) -> dict[str, int]:
+    """What numbers that are carried are in these iterations."""
+    counting, found = space.counting, {}
+    for name, line in counting.lines.items() if counting is not None and counting.is_symbolic else ():
+        if all(each in env for each in (*names(line.tiles), *names(line.rest))):
+            size = evaluate(counting.size, env) if counting is not None else 0
+            found[name] = evaluate(line.tiles, env) * size + evaluate(line.rest, env)
     return found
 
 
@@ -220,6 +263,49 @@ class _Sample:
         return over
 
 
+# --- rounds that are counted over tiles ---------------------------------------------------------------------------
+
+
+class Rounds:
+    """The number of the round that a statement is about: its slot, and as many slots as there are for each phase."""
+
+    def __init__(
+        self, space: Space, counted: Sequence[ObjectUseAt], steps: Sequence[Execution], values: Mapping[str, int]
+    ) -> None:
+        self.space, self.counted = space, counted
+        names_ = {what: values.get(param, 0) for what, param in space.params.items() if isinstance(what, str)}
+        self.env: dict[str, int] = names_
+        self.slots = {(step.statement, step.iterations): step.slot for step in steps}
+
+    def number_of(self, each: ObjectUseAt, numbers: Numbers) -> Index:
+        """One of the numbers that its role computes there, and so many more."""
+        slots = each.barrier.slots
+        rounds = {at: number * slots + self.slots[each, at] for at, number in numbers.items()}
+        for index in dict.fromkeys(self.candidates(each)):
+            more = {number - self.evaluated(each, index, at) for at, number in rounds.items()}
+            if len(more) == 1:
+                return self.space.paths.math.binary("+", index, Const(more.pop()))
+        raise Outside(f"no number was found for the rounds of {each.barrier}")
+
+    def candidates(self, each: ObjectUseAt) -> Iterator[Index]:
+        chain = self.space.paths.around[each.node]
+        beside = (x for x in self.counted if x is not each and self.space.paths.around[x.node] == chain)
+        for other in (each, *beside):
+            yield other.slot
+            for index in (other.slot, other.parity):
+                if index is not None:
+                    yield from (
+                        node.left for node in walk(index) if isinstance(node, Binary) and node.op in ("//", "mod")
+                    )
+
+    def evaluated(self, each: ObjectUseAt, index: Index, at: Iterations) -> int:
+        env = self.env | {f"#{loop}": n for loop, n in zip(self.space.paths.around[each.node], at, strict=True)}
+        try:
+            return evaluate(index, env | carried_at(self.space, env))
+        except KeyError as error:
+            raise Outside("a number of rounds depends on values that are not known") from error
+
+
 # --- formulas -----------------------------------------------------------------------------------------------------
 
 
@@ -252,7 +338,8 @@ def _periodic(numbers: Mapping[int, int], name: str) -> str:
     first, last = at[0], at[-1]
     for period in range(1, min(MOST_PERIOD, (last - first) // 2 + 1) + 1):
         steps = {numbers[i + period] - numbers[i] for i in at if i + period in numbers}
-        if len(steps) != 1 or not set(range(period)).issubset({i % period for i in at}):
+        again = all(i + period in numbers for i in at if i + period <= last)  # also where a guard leaves some out
+        if len(steps) != 1 or not again:
             continue
         (step,) = steps
         for shift in range(period):

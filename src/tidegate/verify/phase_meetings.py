@@ -27,10 +27,12 @@ from tidegate.verify.phase_statements import ARRIVES, MEETS, WAITS, ObjectUseAt,
 class MeetingEdges:
     """`edges`: from arrivals to ends, but for walls. `names`: of the barriers that are decided by these.
 
+    `maybe`: the same where all waves meet in iterations that nobody knows: each may be there or not.
     `walls`: for each role the places outside all loops at which all waves meet, in their order.
     """
 
     edges: list[tuple[Instant, Instant, Any]] = field(default_factory=list)
+    maybe: list[tuple[Instant, Instant, Any]] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     walls: dict[int, list[int]] = field(default_factory=dict)
 
@@ -39,8 +41,10 @@ def find_meetings(space: Space, roles: Sequence[Role], statements: Sequence[Obje
     found = MeetingEdges()
     at: dict[SyncObject, list[ObjectUseAt]] = {}
     for each in statements:
-        if not each.barrier.by_parity:
+        if not each.barrier.by_parity and not each.maybe:
             at.setdefault(each.barrier, []).append(each)
+    found.maybe += _maybe(space, [each for each in statements if each.maybe])
+    found.names.update(each.barrier.name for each in statements if each.maybe)
     for barrier, here in at.items():
         try:
             meeting = _OneMeeting(space, roles, barrier, here, known)
@@ -57,6 +61,17 @@ def find_meetings(space: Space, roles: Sequence[Role], statements: Sequence[Obje
     for ranks in found.walls.values():
         ranks.sort()
     return found
+
+
+def _maybe(space: Space, statements: Sequence[ObjectUseAt]) -> Iterator[tuple[Instant, Instant, Any]]:
+    """Waves that come to one node in the same iterations meet there."""
+    for one in statements:
+        for other in statements:
+            if one.node == other.node and one.role is not other.role:
+                first, second = Instant(one.role, one.node), Instant(other.role, other.node, 1)
+                inner = ", ".join(f"i{place}" for place in range(len(space.paths.around[one.node])))
+                same = space.read_map(f"{{ {space.name(first)}[{inner}] -> {space.name(second)}[{inner}] }}")
+                yield first, second, same.intersect_domain(space.moments(first, one.domain))
 
 
 class _OneMeeting:

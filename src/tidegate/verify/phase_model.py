@@ -18,7 +18,14 @@ from tidegate.verify.model import Suspect
 
 
 class Outside(Exception):
-    """The program is none of those that can be decided for all trip counts; or it is wrong. Says why."""
+    """The program is none of those that can be decided for all trip counts; or it is wrong. Says why.
+
+    `values`: sizes with which it may be seen to be wrong.
+    """
+
+    def __init__(self, says: str, values: tuple[tuple[str, int], ...] = ()) -> None:
+        super().__init__(says)
+        self.values = values
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ import islpy as isl
 
 from tidegate.verify.phase_model import Instant
 from tidegate.verify.phase_relations import Relations
-from tidegate.verify.phase_space import Space, maps_of, sets_of, several, union
+from tidegate.verify.phase_space import Space, maps_of, sets_of, several, several_sets, union
 from tidegate.verify.phase_statements import ARRIVES, COPIES, MEETS, ObjectUseAt
 
 MOST_STEPS = 12
@@ -29,10 +29,11 @@ MOST_PIECES = 2_000
 
 @dataclass
 class Precedence:
-    """`kinds`: the statements whose edges count."""
+    """`kinds`: the statements whose edges count. `every`: also those of which nobody knows whether they are there."""
 
     relations: Relations
     kinds: tuple[str, ...]
+    every: bool = False
     is_closed: bool = False
     kept: dict[object, Any] = field(default_factory=dict)
 
@@ -47,7 +48,8 @@ class Precedence:
     @cached_property
     def edges(self) -> Any:
         """From statements to the ends of waits, within one stretch."""
-        parts = [edge for _, _, edge in self.relations.meetings.edges]
+        meetings = self.relations.meetings
+        parts = [edge for _, _, edge in (*meetings.edges, *(meetings.maybe if self.every else ()))]
         for kind in self.kinds:
             parts += self.relations.joined(kind)
         return several(parts)
@@ -80,11 +82,20 @@ class Precedence:
     @property
     def has_circle(self) -> bool:
         """Whether a statement may have to come before itself."""
-        return self.relations.goes_back or any(
-            each.get_tuple_name(isl.dim_type.in_) == each.get_tuple_name(isl.dim_type.out)
-            and not each.intersect(isl.Map.identity(each.get_space())).is_empty()
+        if self.relations.meetings.maybe and not self.every:
+            more = Precedence(self.relations, self.kinds, every=True)
+            return more.has_circle or not more.is_closed
+        return self.relations.goes_back or not self.circle.is_empty()
+
+    @cached_property
+    def circle(self) -> Any:
+        """The statements that may have to come before themselves."""
+        alike = (
+            each
             for each in maps_of(self.turns)
+            if each.get_tuple_name(isl.dim_type.in_) == each.get_tuple_name(isl.dim_type.out)
         )
+        return several_sets(each.intersect(isl.Map.identity(each.get_space())).domain() for each in alike)
 
     # --- what comes before what ---
 
@@ -159,16 +170,16 @@ class Precedence:
         found = self.before(end, begin)
         return found if order is None else found.union(order)
 
-    def is_before(self, pairs: Any, one: ObjectUseAt, other: ObjectUseAt) -> bool:
-        """Whether the first of each pair is over before the second. One wave needs no edge to itself."""
+    def not_before(self, pairs: Any, one: ObjectUseAt, other: ObjectUseAt) -> Any:
+        """Those of which the first may not be over before the second. One wave needs no edge to itself."""
         if pairs.is_empty():
-            return True
+            return pairs
         first, second = Instant(one.role, one.node), Instant(other.role, other.node)
         if one.kind == COPIES:
-            return bool(pairs.is_subset(self.landed_before(first, second)))
+            return pairs.subtract(self.landed_before(first, second))
         rest = pairs.subtract(self.before(first, second))
         order = self.relations.order(first, second) if len(one.role.waves) == 1 else None
-        return bool((rest if order is None else rest.subtract(order)).is_empty())
+        return rest if order is None else rest.subtract(order)
 
 
 def in_time(relations: Relations) -> Precedence:

@@ -12,21 +12,27 @@ keeps to the guess. No circle of waits means that somebody can always go on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import islpy as isl
 
 from tidegate.graph import model as g
 from tidegate.graph.flow import Flow
+from tidegate.index import Index
 from tidegate.language import ops
+from tidegate.targets import Target
 from tidegate.verify.events import WORKGROUP, Event, LaneFence, Rules
 from tidegate.verify.meet import Meet
 from tidegate.verify.parting import Parting
 from tidegate.verify.phase_accesses import Accesses
+from tidegate.verify.phase_beside import still_loose
+from tidegate.verify.phase_cases import cases_of
+from tidegate.verify.phase_counting import Counting
 from tidegate.verify.phase_domains import Domains
 from tidegate.verify.phase_generations import guess
 from tidegate.verify.phase_meetings import find_meetings
-from tidegate.verify.phase_model import ObjectProof, Outside
+from tidegate.verify.phase_model import LoosePair, ObjectProof, Outside, Role
 from tidegate.verify.phase_obligations import find_broken
 from tidegate.verify.phase_order import in_memory, in_time
 from tidegate.verify.phase_relations import Relations
@@ -36,15 +42,17 @@ from tidegate.verify.phase_statements import ObjectUseAt, barriers_of, statement
 
 MOST_CLASHES = 250
 
+Guesses = dict[tuple[Role, int, str], str | Index]
+
 
 def prove(
-    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting
+    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting, target: Target
 ) -> ObjectProof:
     """Raises `Outside` where nothing can be said."""
     context().set_max_operations(MAX_OPERATIONS)
     context().reset_operations()
     try:
-        return _prove(flow, meet, events, rules, parting)
+        return _prove(flow, meet, events, rules, parting, target)
     except isl.Error as error:
         raise Outside("the questions about barrier objects are too hard for isl") from error
     finally:
@@ -52,7 +60,7 @@ def prove(
 
 
 def _prove(
-    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting
+    flow: Flow, meet: Meet, events: Mapping[int, tuple[Event, ...]], rules: Rules, parting: Parting, target: Target
 ) -> ObjectProof:
     paths, footprints = meet.paths, meet.footprints
     if not parting.crossing.isdisjoint(events):
@@ -60,24 +68,50 @@ def _prove(
     roles = find_roles(flow, footprints, paths)
     depth = max((len(around) for around in paths.around), default=0)
     space = Space(flow, footprints, paths, meet.isl, paths.rank, depth)
+    slots = max((each.slots for each in barriers_of(flow.graph).values()), default=1)
+    cases: Sequence[Counting | None] = cases_of(space, footprints, slots)
+    guesses: Guesses = {}
+    accesses: list[Accesses] = []
+    clashes: dict[tuple[int, int, str, bool], LoosePair] = {}
+    for case in cases or [None]:
+        space = Space(flow, footprints, paths, meet.isl, paths.rank, depth, case)
+        if space.known().is_empty():
+            continue
+        relations, domains = _relations(space, roles, parting, guesses)
+        if broken := find_broken(in_time(relations)):
+            raise broken.outside(relations)
+        accesses.append(Accesses(in_memory(relations), domains, meet, events, rules))
+        for each in islice(accesses[-1].clashes(), MOST_CLASHES):
+            clashes.setdefault((each.x, each.y, each.why, each.within_a_wave), each)
+    reporting = frozenset(node for each in accesses for node in each.reporting)
+    if not any(each.order.relations.meetings.maybe for each in accesses):
+        return ObjectProof(roles, tuple(clashes.values()), reporting)
+    if still_loose(flow, target, clashes.values(), reporting):
+        raise Outside("only a barrier under conditions that nobody can compute may order some accesses")
+    return ObjectProof(roles, (), reporting)
+
+
+def _relations(
+    space: Space, roles: tuple[Role, ...], parting: Parting, guesses: Guesses
+) -> tuple[Relations, list[Domains]]:
+    """What is guessed in the first case holds in all of them."""
     domains = [Domains(space, role) for role in roles]
-    barriers = barriers_of(flow.graph)
-    statements = [each for found in domains for each in statements_of(space, found, barriers)]
-    _come_with_all_lanes(statements, parting)
+    barriers = barriers_of(space.flow.graph)
+    apart = parting.apart if len(space.flow.entries) == 1 else None
+    every = [each for found in domains for each in statements_of(space, found, barriers, apart)]
     known = space.known()
+    statements = [each for each in every if not each.domain.intersect_params(known).is_empty()]
+    _come_with_all_lanes(statements, parting)
     meetings = find_meetings(space, roles, statements, known)
     counted = [each for each in statements if each.barrier.name not in meetings.names]
-    formulas = guess(space, counted, [each for each in statements if each not in counted], known)
-    relations = Relations(space, statements, formulas, meetings, space.known())
-    if broken := find_broken(in_time(relations)):
-        raise Outside(broken)
-    accesses = Accesses(in_memory(relations), domains, meet, events, rules)
-    clashes = []
-    for each in accesses.clashes():
-        clashes.append(each)
-        if len(clashes) >= MOST_CLASHES:
-            break
-    return ObjectProof(roles, tuple(clashes), frozenset(accesses.reporting))
+    if not guesses:
+        found = guess(space, counted, [each for each in statements if each not in counted], known)
+        guesses.update({(each.role, each.node, each.kind): formula for each, formula in found.items()})
+    unknown = [each.barrier for each in counted if (each.role, each.node, each.kind) not in guesses]
+    if unknown:
+        raise Outside(f"no formula was found for the phases of {unknown[0]}")
+    formulas = {each: guesses[each.role, each.node, each.kind] for each in counted}
+    return Relations(space, statements, formulas, meetings, space.known()), domains
 
 
 def _come_with_all_lanes(statements: list[ObjectUseAt], parting: Parting) -> None:

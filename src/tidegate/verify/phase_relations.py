@@ -13,13 +13,15 @@ A wall is a rendezvous of all waves outside all loops: what comes before it come
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tidegate.index import Index
+from tidegate.language.points import IslText
 from tidegate.verify.phase_meetings import MeetingEdges
-from tidegate.verify.phase_model import Instant
+from tidegate.verify.phase_model import Instant, Outside
 from tidegate.verify.phase_space import Space, several
 from tidegate.verify.phase_statements import ARRIVES, COPIES, MEETS, WAITS, ObjectUseAt
 
@@ -28,7 +30,7 @@ from tidegate.verify.phase_statements import ARRIVES, COPIES, MEETS, WAITS, Obje
 class Relations:
     space: Space
     statements: Sequence[ObjectUseAt]
-    formulas: Mapping[ObjectUseAt, str]
+    formulas: Mapping[ObjectUseAt, str | Index]  # conditions on the generation, or the number of a round
     meetings: MeetingEdges
     known: Any
     kept: dict[object, Any] = field(default_factory=dict)
@@ -45,18 +47,40 @@ class Relations:
         }
 
     def phase(self, each: ObjectUseAt, *, end: int = 0) -> Any:
-        """From the moments of a statement to `[object, slot, generation]`."""
+        """From the moments of a statement to `[object, slot, generation]`, or to `[object, tile, place in it]`."""
         key = ("phase", each, end)
         if key not in self.kept:
             number = self.objects[each.barrier.name]
             text = self.space.text(self.space.paths.around[each.node])
-            slot = text.index(each.slot)
-            body = self.space.closed(text, f"s = {slot} and ({self.formulas[each]})")
+            body = self.space.closed(text, " or ".join(f"({way})" for way in self.ways(each, text)))
             moment = Instant(each.role, each.node, end)
             found = self.space.read_map(f"{{ {self.space.named(moment)} -> [{number}, s, g] : {body} }}")
             domain = self.space.moments(moment, each.domain).intersect_params(self.known)
             self.kept[key] = found.intersect_domain(domain).coalesce()
         return self.kept[key]
+
+    def ways(self, each: ObjectUseAt, text: IslText) -> Iterator[str]:
+        """What `s` and `g` are, in isl's notation."""
+        formula, counting = self.formulas[each], self.space.counting
+        if isinstance(formula, str):
+            yield f"s = {text.index(each.slot)} and ({formula})"
+        elif not self.is_by_tiles(each):
+            affine = self.space.affine(formula)
+            if affine is None:
+                raise Outside(f"which round of {each.barrier} is meant depends on values that nobody can compute")
+            yield f"s = {text.index(each.slot)} and g = floor(({text.index(affine)})/{each.barrier.slots})"
+        elif counting is not None:
+            line, size = counting.line(formula), text.index(counting.size)
+            if line is None:
+                raise Outside(f"rounds of {each.barrier} that are no sums")
+            tiles, rest = text.index(line.tiles), text.index(line.rest)
+            for more in range(-counting.most, counting.most + 1):
+                yield f"s = {tiles} + {more} and g = {rest} - {more} * {size} and 0 <= g < {size}"
+
+    def is_by_tiles(self, each: ObjectUseAt) -> bool:
+        """Whether a round is known by its tile and its place in there."""
+        counting = self.space.counting
+        return counting is not None and counting.is_symbolic and not isinstance(self.formulas[each], str)
 
     # --- order in a role ---
 
@@ -69,8 +93,10 @@ class Relations:
         return self.kept[key]
 
     def all_order(self, ones: Iterable[Instant], others: Sequence[Instant]) -> Any:
-        """The same for many, as a relation of isl's between several spaces."""
-        parts = (self.order(one, other) for one in ones for other in others)
+        """The same for many in one stretch, as a relation of isl's between several spaces. A way never comes back to a
+        stretch, and of two stretches everything is known."""
+        pairs = ((one, other) for one in ones for other in others if self.stretch(one) == self.stretch(other))
+        parts = (self.order(one, other) for one, other in pairs)
         return several(each for each in parts if each is not None)
 
     def stretch(self, moment: Instant) -> int:
@@ -110,5 +136,5 @@ class Relations:
     @property
     def goes_back(self) -> bool:
         """Whether something waits for what comes behind a wall that it stands before."""
-        found = (*self.meetings.edges, *self.pairs(ARRIVES), *self.pairs(COPIES))
+        found = (*self.meetings.edges, *self.meetings.maybe, *self.pairs(ARRIVES), *self.pairs(COPIES))
         return any(self.stretch(one) > self.stretch(other) for one, other, _ in found)

@@ -13,7 +13,7 @@ A wait begins at `end` = 0 and ends at 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -29,21 +29,26 @@ from tidegate.index import (
     Binary,
     Compare,
     Cond,
+    Flag,
     Index,
     Inexact,
     Logic,
     Name,
     Not,
     Select,
+    Truth,
     names,
     why_not_affine,
 )
 from tidegate.language.points import IslText
 from tidegate.verify.isl_questions import Questions
 from tidegate.verify.paths import Paths
+from tidegate.verify.phase_counting import Counting
 from tidegate.verify.phase_model import Instant, Outside, Role
 
 MAX_OPERATIONS = 30_000_000  # of isl, for one program: some seconds
+CONDS = Truth | Flag | Compare | Not | Logic
+NO_NAMES: Mapping[str, str] = {}
 
 
 @cache
@@ -53,7 +58,10 @@ def context() -> Any:
 
 @dataclass
 class Space:
-    """Moments of one program. `params` are what isl calls them, by the names or expressions that they stand for."""
+    """Moments of one program. `params` are what isl calls them, by the names or expressions that they stand for.
+
+    `counting`: how rounds are counted over tiles, if they are.
+    """
 
     flow: Flow
     footprints: Footprints
@@ -61,6 +69,7 @@ class Space:
     questions: Questions
     rank: Sequence[int]
     depth: int
+    counting: Counting | None = None
     params: dict[Index | str, str] = field(default_factory=dict)
 
     # --- names ---
@@ -82,6 +91,9 @@ class Space:
 
     def affine(self, expr: Index | Cond) -> Any:
         """The same, with a parameter for each part that is not affine; None where one of these varies."""
+        if self.counting is not None and any(name in self.counting.values for name in names(expr)):
+            put: Any = self.paths.math.put_cond if isinstance(expr, CONDS) else self.paths.math.put
+            expr = put(expr, self.counting.values)
         if any(not (self.is_fixed(name) or name.startswith("#")) for name in names(expr)):
             return None
         return expr if not why_not_affine(expr) else self.without_products(expr)
@@ -89,7 +101,7 @@ class Space:
     def without_products(self, expr: Any) -> Any:
         if not why_not_affine(expr):
             return expr
-        if not isinstance(expr, Compare | Not | Logic) and all(self.is_fixed(each) for each in names(expr)):
+        if not isinstance(expr, CONDS) and all(self.is_fixed(each) for each in names(expr)):
             return Name(f"!{self.param(expr)}")
         match expr:
             case Binary(op, left, right) | Compare(op, left, right) | Logic(op, left, right):
@@ -107,12 +119,20 @@ class Space:
                 made = None
         return made if made is not None and not why_not_affine(made) else None
 
+    def counted(self, index: Index) -> Any:
+        """The same, where numbers that are carried may vary; None if something else does, or if it is not affine."""
+        found = self.affine(index)
+        if found is not None or self.counting is None or not self.counting.is_symbolic:
+            return found
+        fixed = all(self.is_fixed(name) or name.startswith("#") or name in self.counting.lines for name in names(index))
+        return index if fixed and not why_not_affine(index) else None
+
     # --- text ---
 
-    def text(self, chain: Sequence[int]) -> IslText:
-        """Writes conditions over the iterations of these loops."""
-        own = {f"#{loop}": f"i{place}" for place, loop in enumerate(chain)}
-        return IslText(_Variables(self, own))
+    def text(self, chain: Sequence[int], letter: str = "i", more: Mapping[str, str] = NO_NAMES) -> IslText:
+        """Writes conditions over the iterations of these loops, and over further variables."""
+        own = {f"#{loop}": f"{letter}{place}" for place, loop in enumerate(chain)}
+        return IslText(_Variables(self, {**own, **more}))
 
     def name(self, moment: Instant) -> str:
         return f"r{moment.role.number}n{moment.node}e{moment.end}"
@@ -214,6 +234,9 @@ class Space:
                 low, high = self.paths.math.bounds(what)
                 conds += [f"{param} >= {low}"] if low is not None else []
                 conds += [f"{param} <= {high}"] if high is not None else []
+        if self.counting is not None:
+            unit, size = self.affine(self.counting.unit), self.counting.size
+            conds += [f"{text.index(unit)} = {text.index(size)}", f"{text.index(size)} >= {self.counting.least}"]
         for cond in self.questions.where:
             if not why_not_affine(cond) and all(name in self.params for name in names(cond)):
                 conds.append(f"({text.cond(cond)})")
@@ -237,6 +260,8 @@ class _Variables(dict[str, str]):
             return name[1:]
         if name.startswith("#"):
             raise Outside("a value of one loop is used in another one")
+        if not self.space.is_fixed(name):
+            raise Outside("a value that changes is used as if it did not")
         return self.space.param(name)
 
 
@@ -257,6 +282,14 @@ def several(parts: Iterable[Any]) -> Any:
     found = isl.UnionMap.read_from_str(context(), "{ }")
     for each in parts:
         found = found.union(each if isinstance(each, isl.UnionMap) else isl.UnionMap.from_map(each))
+    return found
+
+
+def several_sets(parts: Iterable[Any]) -> Any:
+    """One set over several spaces."""
+    found = isl.UnionSet.read_from_str(context(), "{ }")
+    for each in parts:
+        found = found.union(isl.UnionSet.from_set(each))
     return found
 
 

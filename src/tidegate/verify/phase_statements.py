@@ -8,7 +8,7 @@ Cost    the nodes of each role
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -42,7 +42,10 @@ class SyncObject:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectUseAt:
-    """`kind`: arrives, copies, waits; or meets, which is an arrival and a wait at once. `bytes`: of one wave."""
+    """`kind`: arrives, copies, waits; or meets, which is an arrival and a wait at once. `bytes`: of one wave.
+
+    `maybe`: nobody can say in which iterations, but all waves come there in the same ones.
+    """
 
     kind: str
     role: Role
@@ -52,6 +55,7 @@ class ObjectUseAt:
     domain: Any  # isl: iterations
     parity: Any = None
     bytes: int = 0
+    maybe: bool = False
 
     @property
     def weight(self) -> int:
@@ -68,13 +72,17 @@ def barriers_of(graph: g.SyncGraph) -> dict[str, SyncObject]:
     return found
 
 
-def statements_of(space: Space, domains: Domains, barriers: Mapping[str, SyncObject]) -> Iterator[ObjectUseAt]:
+def statements_of(
+    space: Space, domains: Domains, barriers: Mapping[str, SyncObject], apart: Container[int] | None
+) -> Iterator[ObjectUseAt]:
+    """`apart`: nodes to which not all waves come, if they run one program."""
     for node in domains.role.arms:
         for kind, barrier, slot, parity, size in _uses(space, node, barriers):
             domain = domains.found[node]
             if domain.points.is_empty():
                 continue
-            if not domain.exact:
+            maybe = not domain.exact and kind == MEETS and apart is not None and node not in apart
+            if not domain.exact and not maybe:
                 raise Outside(f"{barrier} is used under conditions that nobody can compute")
             if barrier.waves is not None and not barrier.waves.issuperset(domains.role.waves):
                 raise Outside(f"{barrier} is used by waves that it is not for")
@@ -87,11 +95,12 @@ def statements_of(space: Space, domains: Domains, barriers: Mapping[str, SyncObj
                 domain.points,
                 None if parity is None else _for(space, domains.role, parity, barrier),
                 size,
+                maybe,
             )
 
 
 def _for(space: Space, role: Role, index: Index, barrier: SyncObject) -> Index:
-    found = space.affine(space.paths.math.put(index, {WAVE: Const(role.wave)}))
+    found = space.counted(space.paths.math.put(index, {WAVE: Const(role.wave)}))
     if found is None:
         raise Outside(f"which phase of {barrier} is meant depends on values that nobody can compute")
     return found  # type: ignore[no-any-return]

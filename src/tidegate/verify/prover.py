@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from tidegate.graph import model as g
 from tidegate.graph.apply import apply_to_graph, numbers_after
 from tidegate.graph.plan import Change, Delete, Insert, Move, Plan, Reorder, check_plan
-from tidegate.language.ops import NewBarrier, SyncOp, WorkgroupBarrier
+from tidegate.language.ops import SyncOp, WorkgroupBarrier
 from tidegate.targets import Target
 from tidegate.verify.ground import Ground
 from tidegate.verify.verify import find_wrong, is_ordered
@@ -75,7 +75,7 @@ class Prover:
         instead: dict[int, SyncOp | None] = {}
         for edit in plan.edits:
             match edit:
-                case Insert(before, op) if not isinstance(op, NewBarrier):
+                case Insert(before, op) if isinstance(op, SyncOp):
                     inserts.setdefault(before, []).append(op)
                 case Delete(point) if point not in self.heads:
                     instead[point] = None

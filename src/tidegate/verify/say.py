@@ -7,8 +7,11 @@ Keeps   the text depends on the verification alone
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
+from tidegate.allowing import fence_help
+from tidegate.codes import PROXY_READ
 from tidegate.diag import Finding, Label
 from tidegate.graph import model as g
 from tidegate.graph.show import show_action
@@ -27,6 +30,7 @@ WITHIN_A_WAVE = {
     "unfenced": WHY["unfenced"],
     "parallel": "the order of its lanes is not determined",
 }
+MOST_NOTES = 20
 VERBS = {"read": "reads", "write": "writes", "atomic": "changes"}
 
 
@@ -53,6 +57,20 @@ def what_is_proved(found: Verification, graph: g.SyncGraph) -> str:
     return ", ".join(filter(None, ("no race, inversion or hang", sizes, waves, along)))
 
 
+def all_possible(
+    suspects: Sequence[Suspect], graph: g.SyncGraph, why_not: Callable[[Suspect], str], most: int
+) -> list[Finding]:
+    """A finding for each suspect; of many with one cause the first `most` stand for all, since each takes a witness."""
+    alike: dict[str, list[Suspect]] = {}
+    for each in suspects:
+        alike.setdefault(cause_of(each), []).append(each)
+    found: list[Finding] = []
+    for group in alike.values():
+        written = [possible(each, graph, why_not(each)) for each in (group[:most] if most else group)]
+        found += [replace(written[0], count=1 + len(group) - len(written)), *written[1:]]
+    return found
+
+
 def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
     """A suspect that the simulator does not show."""
     x, y = graph.points[suspect.x], graph.points[suspect.y]
@@ -68,17 +86,40 @@ def possible(suspect: Suspect, graph: g.SyncGraph, why_not: str) -> Finding:
         f"hazard: {', '.join((*wave, why))}",
         "" if y.at.line else f"first `{_text(graph, suspect.x)}`, then `{_text(graph, suspect.y)}`",
         f"possible with {', '.join(sizes)}" if sizes else "",
-        f"not reproduced in simulation: {why_not}",
+        f"not reproduced in simulation: {why_not}" if why_not else "",
     )
     memory = suspect.point.buffer.removeprefix("%")
-    message = f"two accesses to `{memory}` that may be unordered"
-    cause = cause_of(suspect)
-    return Finding("TG106", message, labels, tuple(filter(None, notes)), "", (("point", witness),), cause)
+    code, cause = code_of(suspect, graph), cause_of(suspect)
+    message, help_ = f"two accesses to `{memory}` that may be unordered", ""
+    if code == PROXY_READ:
+        message = f"`{memory}` is written through the async proxy behind generic reads, without a fence"
+        help_ = fence_help(_name("read", x), _name("write", y), apart=not suspect.within_a_wave)
+    return Finding(code, message, labels, tuple(filter(None, notes)), help_, (("point", witness),), cause)
+
+
+def accepted(suspects: Sequence[Suspect], graph: g.SyncGraph) -> list[Finding]:
+    """Notes on pairs that the user allows; the first stands for those beyond the most that are written."""
+    found = []
+    for each in suspects[:MOST_NOTES]:
+        one = possible(each, graph, "")
+        notes = (*one.notes, f"`{one.code}` is allowed: the proof assumes that it is harmless")
+        found.append(replace(one, notes=notes, help="", allowed=True))
+    return [replace(found[0], count=1 + len(suspects) - len(found)), *found[1:]] if found else []
+
+
+def code_of(suspect: Suspect, graph: g.SyncGraph) -> str:
+    action = graph.points[suspect.x].action
+    reads = isinstance(action, g.Access) and action.effect == "read"
+    return PROXY_READ if suspect.why == "unfenced" and reads else "TG106"
 
 
 def cause_of(suspect: Suspect) -> str:
     """The same for pairs on one buffer that one barrier may order."""
     return f"TG106 {suspect.point.buffer} {suspect.why} {suspect.within_a_wave}"
+
+
+def _name(what: str, point: g.Point) -> str:
+    return f"the {what} in line {point.at.line}" if point.at.line else f"the {what}"
 
 
 # --- stale counts -------------------------------------------------------------------------------------------------

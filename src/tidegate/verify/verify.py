@@ -56,11 +56,9 @@ def verify(
     with no_collecting():
         verifier = _Verifier(graph, target, ground)
         found = verifier.verify(memory)
-        return (
-            found
-            if found.undecided
-            else replace(found, outside=verifier.ground.outside(not memory if trusted is None else trusted))
-        )
+        if found.undecided:
+            return found
+        return replace(found, outside=verifier.ground.outside(not memory if trusted is None else trusted))
 
 
 def is_ordered(graph: g.SyncGraph, target: Target, ground: Ground | None = None) -> bool:
@@ -112,6 +110,8 @@ class _Verifier:
         self.steps: dict[tuple[int, State, str, bool], State | None] = {}
         self.looked: set[int] = set()  # nodes whose events the searches of one stretch have asked for
         self.proof: ObjectProof | None = None  # of a program with barrier objects
+        self.reporting: frozenset[int] = frozenset()  # copies about which that proof asks
+        self.shows: tuple[tuple[str, int], ...] = ()
         self.groups: list[frozenset[int] | None] = []  # waves that come to the same fences
         self.leans = False  # whether a pair of one wave is kept apart by its lanes alone
         self.paths.effort = self.saved = 0  # steps of searches, and of those that an earlier proof has made
@@ -123,7 +123,7 @@ class _Verifier:
             self.protocol = find_protocol(self.flow, self.events, self.meet, self.parting, self.reach)
             undecided = self.beyond_barriers() or self.ground.contradiction(memory)
             if undecided:
-                return Verification(undecided=undecided)
+                return Verification(undecided=undecided, shows=self.shows)
             self.take_clashes()
             if at_once_first:  # a question for each access, where searches may take thousands of steps
                 self.at_once()
@@ -160,9 +160,11 @@ class _Verifier:
         from tidegate.verify.phase_proof import fences_of, prove
 
         try:
-            self.proof = prove(self.flow, self.meet, self.events, self.rules, self.parting)
+            self.proof = prove(self.flow, self.meet, self.events, self.rules, self.parting, self.target)
         except Outside as why:
+            self.shows = why.values
             return (*reasons[:-1], f"{reasons[-1]}: {why}")
+        self.reporting = self.proof.reporting
         self.protocol = Protocol({node: 0 for role in self.proof.roles for node in role.arms})
         self.events = {**self.events, **fences_of(self.flow, self.events, self.rules)}
         self.edited = self.ground.edited(self.events)
@@ -173,7 +175,7 @@ class _Verifier:
         for each in self.proof.suspects(self.meet, self.is_exact) if self.proof is not None else ():
             if not self.witnesses:
                 raise OneWrong(each.x, each.y)
-            self.suspects[each.x, each.y, each.within_a_wave] = each
+            self.suspects.setdefault((each.x, each.y, each.within_a_wave), each)
 
     # --- stretches of code ---
 
@@ -192,11 +194,9 @@ class _Verifier:
 
     def modes(self, head: int) -> Iterator[SearchMode]:
         ahead = self.protocol.ahead[head]
-        if self.proof is not None:
-            pass  # of two waves everything is asked about there
-        elif not self.protocol.staggers:
+        if self.proof is None and not self.protocol.staggers:  # with a proof all pairs of waves were asked about
             yield SearchMode(Waves(), 1)
-        else:
+        elif self.proof is None:
             for x in HALVES:
                 for y in HALVES:
                     more = {("low", "high"): ahead, ("high", "low"): -ahead}.get((x, y), 0)
@@ -292,11 +292,11 @@ class _Verifier:
 
     def unordered(self, met: Met) -> Unordered | None:
         x = self.access.get(met.node)
-        if x is None or (self.proof is not None and met.node in self.proof.reporting):
+        if x is None or met.node in self.reporting:
             return None
         if not is_performed(x, met.state, self.rules):
             why = "undrained" if met.state.arrived else "unmet"
-        elif self.rules.proxies and x.proxy == "generic" and not is_fenced(x, met.state, self.rules):
+        elif self.rules.needs_fence(x) and not is_fenced(x, met.state, self.rules):
             why = "unfenced"
         else:
             return None
@@ -308,16 +308,14 @@ class _Verifier:
             return False
         if state.lanes and not self.any_async and self.rules.in_issue_order:
             return True
-        if self.rules.proxies and not state.fenced and (state.fence is None or not self.is_over_there(state.fence)):
+        if self.rules.fenced and not state.fenced and (state.fence is None or not self.is_over_there(state.fence)):
             return False
         return self.is_over_there(state)
 
     def is_over_there(self, state: State) -> bool:
         """Fences aside."""
         for is_async, can_wait, queues in self.kinds:
-            if not is_async and state.ordinary:
-                continue
-            if is_async and can_wait and state.copies:
+            if (not is_async and state.ordinary) or (is_async and can_wait and state.copies):
                 continue
             known = ((name, state.count(name)) for name, _ in queues)
             if any(each and each.left <= 0 and (each.over or name not in self.rules.groups) for name, each in known):
@@ -341,7 +339,8 @@ class _Verifier:
 
     def may_clash(self, found: Unordered, second: int, mode: SearchMode) -> bool:
         x, y = self.access[found.node], self.access[second]
-        if (self.flow.origin[found.node], self.flow.origin[second], mode.waves.same) in self.suspects:
+        known = (self.flow.origin[found.node], self.flow.origin[second], mode.waves.same)
+        if known in self.suspects or found.node in self.reporting:
             return False
         if found.why == "unfenced" and y.proxy == "generic":
             return False

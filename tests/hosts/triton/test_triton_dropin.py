@@ -21,6 +21,8 @@ from tidegate.hosts.triton import libtriton
 from tidegate.hosts.triton.dropin import candidates, placing, split, switch, tuning
 from tidegate.language.ops import WorkgroupBarrier
 from tidegate.triton import FallbackWarning, RaceWarning, UnsupportedTriton
+from tidegate.verify import phase_proof
+from tidegate.verify.phase_model import Outside
 
 if not libtriton.is_installed():
     pytest.skip(
@@ -380,16 +382,21 @@ def test_other_versions_are_refused(installed: bool, version: str, words: str, m
 # --- what is left to Triton ---------------------------------------------------------------------------------------
 
 
-def test_what_is_not_proved_keeps_triton_barriers_and_says_so_once() -> None:
-    own = llir_of("matmul-specialized", "sm_90")
+def undecided(*_: object) -> None:
+    raise Outside("nothing is said of these objects")
+
+
+def test_what_is_not_proved_keeps_triton_barriers_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phase_proof, "prove", undecided)
+    own = llir_of("gluon-matmul-tma", "sm_90")
     with tidegate.triton.enabled():
         with pytest.warns(
-            FallbackWarning, match=r"@matmul_specialized on cuda:90 keeps Triton's own barriers: the verifier does not"
+            FallbackWarning, match=r"@matmul_tma on cuda:90 keeps Triton's own barriers: the verifier does not"
         ):
-            assert llir_of("matmul-specialized", "sm_90") == own
+            assert llir_of("gluon-matmul-tma", "sm_90") == own
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            llir_of("matmul-specialized", "sm_90")
+            llir_of("gluon-matmul-tma", "sm_90")
     entries = tidegate.triton.report().entries
     assert [each.after for each in entries] == [each.before for each in entries]
     assert "Triton's own" in str(tidegate.triton.report())
@@ -428,10 +435,11 @@ def test_what_was_written_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_verify_proves_triton_own_barriers() -> None:
+def test_verify_proves_triton_own_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phase_proof, "prove", undecided)
     with tidegate.triton.enabled(verify=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
-        llir_of("matmul-specialized", "sm_90")
+        llir_of("gluon-matmul-tma", "sm_90")
     (entry,) = tidegate.triton.report()
     assert entry.proved is False
     assert "barrier objects" in entry.doubt

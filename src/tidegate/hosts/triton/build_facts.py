@@ -30,6 +30,8 @@ class FunctionFacts:
         self.frame = f"%{prefix}_frame" if prefix else None  # where the memory of a called function lies
         self.types = Types(ttgir.module.aliases)
         self.values = values_of(function)
+        if prefix:  # a function's values are others in each call
+            self.values.fixed.outside_loops.clear()
         self.spreads = calls.of(function, self.values)
         self.values.apart = frozenset(value for value, each in self.spreads.found.items() if not each.is_shared)
         self.table = effects()

@@ -16,7 +16,7 @@ from tidegate.hosts.mlir.model import Block, Operation, Region
 from tidegate.hosts.triton.build_descriptors import Descriptors
 from tidegate.hosts.triton.build_handing import Handing, Pair
 from tidegate.hosts.triton.build_points import Points
-from tidegate.hosts.triton.build_trips import counting_of, labels_in_loops, step_of
+from tidegate.hosts.triton.build_trips import counting_of, labels_in_loops, rounds_of, step_of
 from tidegate.hosts.triton.read import is_written
 from tidegate.hosts.triton.values import YIELDS, jumps, name_of
 from tidegate.index import Binary, Compare, Const, Flag, Name
@@ -118,20 +118,26 @@ class Flow:
         lower, upper = (values.index(each) for each in op.operands[:2])
         by = step_of(self.facts, op)
         name, names = name_of(counter), [each for each, _ in carried]
+        counting = (name, lower, upper, by) if by else rounds_of(self.points, op, name)
         self.descriptors.carry(carried, op.operands[3:])
-        first: tuple[Pair, ...] = ((name, lower),) if by else ()
+        first: tuple[Pair, ...] = (counting[:2],) if counting else ()
         self.handing.assign(op, "loop", names, op.operands[3:], first)
-        if by:
-            head = test = self.points.add(g.Branch(Compare("<", Name(name), upper)), op, "trip", insertable=False)
-            self.b.count(head, name, lower, upper, by)
+        if counting:
+            goes_on = Compare("<", Name(counting[0]), counting[2])
+            head = test = self.points.add(g.Branch(goes_on), op, "trip", insertable=False)
+            self.b.count(head, *counting)
         else:
             head, test = self.uncounted(op, name)
         with self.points.only_if(*op.operands[:3]):
+            if counting and not by and name in self.facts.names:
+                self.points.add(g.Havoc((name,), True), op, "body", insertable=False)
             self.points.depth += 1
             self.block(block)
             self.points.depth -= 1
             last = block.operations[-1]
-            following: tuple[Pair, ...] = ((name, Binary("+", Name(name), Const(by))),) if by else ()
+            following: tuple[Pair, ...] = ()
+            if counting:
+                following = ((counting[0], Binary("+", Name(counting[0]), Const(counting[3]))),)
             self.handing.assign(last, "next", names, last.operands, following)
         self.b.go_round(head, test)
         self.handing.results_of(op, names)

@@ -11,7 +11,7 @@ Cost    constant for each operation
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 
 from tidegate.graph import model as g
 from tidegate.hosts.mlir.model import Operation, walk
@@ -39,6 +39,7 @@ class Objects:
     def __init__(self, points: Points, descriptors: Descriptors) -> None:
         self.points, self.descriptors = points, descriptors
         self.facts, self.views = points.facts, descriptors.views
+        self.at_once: dict[str, int] = {}  # object → arrivals that count as one of it: all of it are as many
         self.pending: list[int] = []  # copies that are in no group and report to no barrier yet
 
     def find(self) -> None:
@@ -53,6 +54,7 @@ class Objects:
         counts: dict[str, set[int]] = {}
         by_lanes: set[str] = set()
         by_one: set[str] = set()
+        times: dict[str, int] = {}  # of which each arrival is a multiple
         for op in walk(facts.function):
             if isinstance(does := facts.effect(op).does, UsesObject):
                 base = op.operands[0]
@@ -64,6 +66,8 @@ class Objects:
                     by_lanes.add(base)
                 elif does.mbarrier in ("arrive", "expect"):
                     by_one.add(base)
+                if does.mbarrier in ("arrive", "expect") and op.name.startswith("ttng."):
+                    times[base] = gcd(times.get(base, 0), times_of(op, does))
         for base, found in counts.items():
             type_ = facts.types.memdesc(allocs[base].result_types[0])
             assert type_ is not None
@@ -78,6 +82,10 @@ class Objects:
                 if base in by_one:
                     continue  # and one lane of another is a part of such an arrival
                 arrivals //= facts.ttgir.lanes
+            elif base in times and base not in by_lanes and arrivals % times[base] == 0:
+                # Of objects at which no data mover arrives, each arrival is one of so many at once.
+                self.at_once[name_of(base)] = times[base]
+                arrivals //= times[base]
             offset = allocs[base].integer("allocation.offset")
             value = b.object(name_of(base), BarrierObject("mbarrier", arrivals, type_.slots), (), offset)
             self.descriptors.objects[base] = value
@@ -99,7 +107,7 @@ class Objects:
             by_first = replace(self.at_barrier(view, "write"), lanes=g.ONE_LANE)  # of thread 0, as Triton compiles it
             self.points.by_one(op, by_first, role="local_write")
             return
-        times = op.integer("count") or 1 if does.mbarrier == "arrive" else 1
+        times = times_of(op, does) // self.at_once.get(object_.name, 1)
         if times > MOST_AT_ONCE:
             self.descriptors.anything(op)
             return
@@ -175,6 +183,11 @@ class Objects:
     def barrier_ref(self, value: str) -> g.Ref | None:
         view = self.views.get(value)
         return view.place if view is not None else None
+
+
+def times_of(op: Operation, does: UsesObject) -> int:
+    """How many arrivals an operation is."""
+    return op.integer("count") or 1 if does.mbarrier == "arrive" else 1
 
 
 def bytes_of(foot: g.Footprint) -> int:

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.graph.model import invert, reached_from
-from tidegate.hosts.mlir.model import Block, Operation, Region
+from tidegate.hosts.mlir.model import Block, Operation, Region, walk
 from tidegate.hosts.triton.build_facts import FunctionFacts
+from tidegate.hosts.triton.build_points import Points
 from tidegate.hosts.triton.values import jumps, name_of
 from tidegate.hosts.triton.widths import NARROW, fits, range_of, width_of
-from tidegate.index import Binary, Compare, Const, Index, Name, constant, names
+from tidegate.index import ZERO, Binary, Compare, Const, Index, Name, constant, names
+from tidegate.language.types import INDEX
 
 Counting = tuple[str, Index, Index, int]  # the counter, its lower and upper bound, its step
 
@@ -34,6 +36,23 @@ def step_of(facts: FunctionFacts, op: Operation) -> int:
     signed = op.attribute("unsignedCmp") in (None, "false") or all(map(facts.values.ranges.is_natural, (lower, upper)))
     counted = by is not None and by > 0 and room and signed and not facts.is_apart(op.operands[:3])
     return by if counted and by is not None else 0
+
+
+def rounds_of(points: Points, op: Operation, counter: str) -> Counting | None:
+    """A loop whose bounds and step are the same in the whole run, though its trips cannot be counted: how often it
+    runs has a name, which loops of several partitions over the same tiles share, and so have its rounds."""
+    facts, fixed = points.facts, points.facts.values.fixed
+    keys = tuple(map(fixed.key, op.operands[:3]))
+    if None in keys or facts.is_apart(op.operands[:3]) or points.under == "divergent":
+        return None
+    if facts.frame is not None:
+        return None  # each call of a function has bounds of its own
+    if any(facts.effect(each).mbarrier == "init" for each in walk(op)):
+        return None  # each iteration has objects of its own, of which nobody knows that their phases begin anew
+    key = (op.attribute("unsignedCmp"), *op.operand_types[:1], *keys)
+    name = fixed.firsts.setdefault(("trips", *key), f"{counter}.trips")
+    points.b.declare(name, INDEX)
+    return f"{counter}.round", ZERO, Name(name), 1
 
 
 def counting_of(facts: FunctionFacts, block: Block, region: Region) -> Counting | None:

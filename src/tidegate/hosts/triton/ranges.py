@@ -118,6 +118,8 @@ class Ranges:
                 return whole if number is None else (number, number)
             case "addi", [one, other]:
                 return one[0] + other[0], one[1] + other[1]
+            case "subi", _ if (rest := self.values.remainder(op)) is not None:
+                return 0, rest[1] - 1
             case "subi", [one, other]:
                 return one[0] - other[1], one[1] - other[0]
             case "muli", [one, other]:

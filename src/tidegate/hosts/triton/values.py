@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tidegate.hosts.mlir.model import Block, Operation
+from tidegate.hosts.triton.fixed import Fixed
 from tidegate.hosts.triton.ranges import Ranges, number_of
 from tidegate.hosts.triton.widths import NARROW, fits, unsigned, width_of, wrap
 from tidegate.index import (
@@ -28,6 +29,7 @@ from tidegate.index import (
     INDEX_TYPES,
     TRUE,
     ZERO,
+    Binary,
     Compare,
     Cond,
     Const,
@@ -89,11 +91,13 @@ class Values:
     known: dict[str, Index | Cond] = field(default_factory=dict)
     opaque: dict[str, str] = field(default_factory=dict)  # value → its type: a name that may be anything
     needed: set[str] = field(default_factory=set)  # arguments that expressions mention
+    captured: dict[str, str] = field(default_factory=dict)  # argument of a partition → the value that it is
     apart: frozenset[str] = frozenset()  # values on which waves or lanes need not agree
     ranges: Ranges = field(init=False)
+    fixed: Fixed = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ranges = Ranges(self)
+        self.ranges, self.fixed = Ranges(self), Fixed(self)
 
     def index(self, value: str) -> Index:
         """A number."""
@@ -128,7 +132,8 @@ class Values:
         op, _ = self.made[value]
         found = self.compute(op) if value not in self.apart else None
         if found is None or sum(1 for _ in walk(found)) > MOST_NODES:
-            return self.anything(value, op.result_types[0])
+            first = self.fixed.first(value)
+            return self.expression(first) if first != value else self.anything(value, op.result_types[0])
         return found
 
     def name(self, value: str) -> Index | Cond:
@@ -163,6 +168,8 @@ class Values:
             return self.cast(op)
         if op.result_types[0] == "i1":
             return self.decide(op)
+        if name == "arith.subi" and (rest := self.remainder(op)) is not None:
+            return combine("mod", rest[0], Const(rest[1]))
         if name in _SIMPLE:
             return self.reduced(op, combine(_SIMPLE[name], self.index(operands[0]), self.index(operands[1])))
         if name == "arith.muli":
@@ -183,6 +190,13 @@ class Values:
             return Select(Compare(">=", left, ZERO), found, turned)
         return self.decide(op)
 
+    def remainder(self, op: Operation) -> tuple[Index, int] | None:
+        """x and n of `x - x / n * n`, as compilers write a remainder where they have the quotient."""
+        match self.index(op.operands[1]):
+            case Binary("*", Binary("//", left, Const(by)), Const(times)) if by == times > 0:
+                return (left, by) if self.index(op.operands[0]) == left else None
+        return None
+
     def reduced(self, op: Operation, found: Index) -> Index:
         """A sum or a product as its type holds it. Of 32 bits and more it is assumed to fit."""
         bits = width_of(op.result_types[0])
@@ -194,6 +208,8 @@ class Values:
     def cast(self, op: Operation) -> Index | Cond | None:
         """The number of another width. A wider one extends the sign, or does not; a narrower one keeps the low bits."""
         value, (before, after) = op.operands[0], (width_of(op.operand_types[0]), width_of(op.result_types[0]))
+        if before == 1 and after > 1 and op.name in ("arith.extui", "arith.extsi"):
+            return Select(self.cond(value), Const(1 if op.name == "arith.extui" else -1), Const(0))
         if before <= 1 or not after:  # a truth as a number, or a tensor
             return None
         found = self.index(value)
@@ -252,22 +268,25 @@ def values_of(function: Operation) -> Values:
     entry = function.regions[0].blocks[0]
     values.outside.update(entry.arguments)
     for region in function.regions:
-        _collect(values, region.blocks)
+        _collect(values, region.blocks, in_loop=False)
     return values
 
 
-def _collect(values: Values, blocks: Iterable[Block]) -> None:
+def _collect(values: Values, blocks: Iterable[Block], *, in_loop: bool) -> None:
     blocks = tuple(blocks)
+    in_loop |= len(blocks) > 1
     flows: dict[str, list[tuple[str, ...]]] = {}
     for block in blocks:
         for op in block.operations:
             for number, result in enumerate(op.results):
                 values.made[result] = (op, number)
+                if not in_loop:
+                    values.fixed.outside_loops.add(result)
             for label, given in jumps(op):
                 flows.setdefault(label, []).append(given)
             _structured(values, op)
             for region in op.regions:
-                _collect(values, region.blocks)
+                _collect(values, region.blocks, in_loop=in_loop or op.name in ("scf.for", "scf.while"))
     for block in blocks:
         for number, (name, type_) in enumerate(block.arguments):
             if name not in values.arguments and name not in values.outside:
@@ -313,6 +332,7 @@ def _structured(values: Values, op: Operation) -> None:
         for region in op.regions:
             for (name, type_), captured in zip(region.blocks[0].arguments, op.operands, strict=False):
                 values.arguments[name] = Argument(type_, (captured,))
+                values.captured[name] = captured
     elif op.name in ("scf.execute_region", "ttg.warp_specialize"):
         ends = [last.operands for block in op.regions[0].blocks if (last := block.operations[-1]).name in YIELDS]
         for number, result in enumerate(op.results):
