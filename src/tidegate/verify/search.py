@@ -78,7 +78,7 @@ class Search:
             waiting = self.waiting.pop(key, None)
             if waiting is None:
                 continue
-            ways, loose = self.simplified(tuple(waiting.ways), 1 if self.is_long() else MOST_WAYS)
+            ways, loose = simplified(self.paths, tuple(waiting.ways), 1 if self.is_long() else MOST_WAYS)
             node, state, iterations = key
             known = self.done.setdefault((node, iterations), [])
             # Whoever knew less, and had less asked of it, has met all that is met from here.
@@ -88,16 +88,6 @@ class Search:
             if ways:
                 known += [(state, way) for way in ways]
                 self.visit(key, ways, waiting.loose or loose, turns)
-
-    def simplified(self, ways: tuple[Conds, ...], most: int) -> tuple[tuple[Conds, ...], bool]:
-        """Straight code asks for nothing: what comes to one node mostly comes to the next one as well."""
-        if len(ways) == 1:
-            return ways, False
-        known = self.paths.simplified.get((ways, most))
-        if known is None:
-            found, loose = _simplified(ways, self.paths.book, most)
-            known = self.paths.simplified[ways, most] = (tuple(found), loose)
-        return known
 
     def is_long(self) -> bool:
         return self.visits > (PATIENCE if self.paths.effort < MOST_EFFORT // 3 else LITTLE_PATIENCE)
@@ -215,6 +205,17 @@ def spend(paths: Paths, effort: int) -> None:
     most = MOST_EFFORT * max(1, len(paths.flow.origin) // NODES)  # an unrolled kernel has long paths, and few of them
     if paths.effort > most:
         raise TooMuch(f"the bound of {most:,} steps back along its paths was reached")
+
+
+def simplified(paths: Paths, ways: tuple[Conds, ...], most: int) -> tuple[tuple[Conds, ...], bool]:
+    """Straight code asks for nothing: what comes to one node mostly comes to the next one as well."""
+    if len(ways) == 1:
+        return ways, False
+    known = paths.simplified.get((ways, most))
+    if known is None:
+        found, loose = _simplified(ways, paths.book, most)
+        known = paths.simplified[ways, most] = (tuple(found), loose)
+    return known
 
 
 def _simplified(ways: Sequence[Conds], book: CondBook, most: int) -> tuple[list[Conds], bool]:
