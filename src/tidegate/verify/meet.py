@@ -60,6 +60,7 @@ class Meet:
         self.made: dict[object, tuple[Question, ...]] = {}
         self.sides: dict[object, tuple[Box | None, list[Cond], bool, bool]] = {}
         self.starts: dict[object, Index] = {}  # of boxes, as tables take them
+        self.possible: dict[Conds, bool] = {}  # ways: whether one can be gone at all
         self.by_lanes: dict[object, bool] = {}  # pairs of one wave that do not meet: whether lanes alone see to that
 
     def find(self, x: Touch, y: Touch, iterations: Iterations, ways: Sequence[Conds], waves: Waves) -> Point | None:
@@ -103,7 +104,10 @@ class Meet:
     ) -> Point | None:
         """As `find`, if x is reached at all, which asks for one of `before` as well. Where it meets y on its only way
         under these, it does so without them."""
-        strict = tuple({one | other for one in ways for other in before})
+        ways, before = self.possible_of(ways), self.possible_of(before)
+        strict = tuple(dict.fromkeys(one | other for one in ways for other in before))
+        if not strict:
+            return None
         classes = (self.footprints.class_of(x.node), self.footprints.class_of(y.node))
         key, stricter = ((*classes, iterations, waves, each) for each in (tuple(ways), strict))
         new = len(ways) == 1 and key not in self.known and stricter not in self.known
@@ -259,10 +263,25 @@ class Meet:
         self.asked += 1
         for question in self.questions(x, y, iterations, waves):
             for way in ways:
+                if not self.possible.get(way, True):
+                    continue
                 given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
                 if given is not None and self.isl.holds(given[0]):
                     return self.point(question, way)
+                # Where none of many ways can be gone, that is asked of each of them once, and of no further accesses.
+                if len(ways) > 1 and not self.is_possible(way):
+                    continue
         return None
+
+    def possible_of(self, ways: Sequence[Conds]) -> Sequence[Conds]:
+        """Of several ways those that can be gone: each that cannot would be asked about with each pair of accesses."""
+        return ways if len(ways) == 1 else tuple(filter(self.is_possible, ways))
+
+    def is_possible(self, way: Conds) -> bool:
+        """Whether a way can be gone at all, whatever stands at its ends."""
+        if way not in self.possible:
+            self.possible[way] = self.isl.holds([self.paths.book.conds[each] for each in sorted(way)])
+        return self.possible[way]
 
     def point(self, question: Question, way: Conds) -> Point | None:
         given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))

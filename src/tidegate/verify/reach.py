@@ -30,6 +30,8 @@ class Reach:
     def __init__(self, paths: Paths) -> None:
         self.paths = paths
         self.known: dict[int, Ways] = {}
+        self.placed: dict[tuple[int, Iterations], Ways] = {}  # in given iterations
+        self.renamings: dict[tuple[int, int, Iterations], int] = {}
         self.firsts: dict[int, int] = {}
         self.reducible = all(loop.reducible for loop in paths.flow.loops)
 
@@ -39,15 +41,12 @@ class Reach:
 
     def ways_to(self, node: int, iterations: Iterations) -> Ways:
         """Conditions in the iterations given; None if they ask for nothing."""
-        ways = self.ways(self.first(node))  # in the same loops
-        if ways is None:
-            return None
-        by: dict[str, Index] = {
-            iteration(loop): value_of(step)
-            for loop, step in zip(self.paths.around[node], iterations, strict=True)
-            if step[0] != WILD
-        }
-        return [self.renamed(way, by) for way in ways]
+        node = self.first(node)  # in the same loops
+        key = (node, iterations)
+        if key not in self.placed:
+            ways = self.ways(node)
+            self.placed[key] = ways if ways is None else [self.renamed(way, node, iterations) for way in ways]
+        return self.placed[key]
 
     def first(self, node: int) -> int:
         """The first node of the straight code that one stands in: whoever comes to either comes to both."""
@@ -119,10 +118,21 @@ class Reach:
             far = [frozenset.intersection(*far)]
         return self.few(list(dict.fromkeys(one | other for one in near for other in far)))
 
-    def renamed(self, way: Conds, by: dict[str, Index]) -> Conds:
-        book, math = self.paths.book, self.paths.math
-        found = set()
+    def renamed(self, way: Conds, node: int, iterations: Iterations) -> Conds:
+        found: set[int] = set()
         for number in way:
-            new = {name: by.get(name, Name(f"{name}'")) for name in book.names[number] if name[0] in "#<?"}
-            found.add(book.number(math.put_cond(book.conds[number], new)))
+            key = (number, node, iterations)
+            if key not in self.renamings:
+                self.renamings[key] = self.renamed_one(number, node, iterations)
+            found.add(self.renamings[key])
         return frozenset(found - {YES})
+
+    def renamed_one(self, number: int, node: int, iterations: Iterations) -> int:
+        book, around = self.paths.book, self.paths.around[node]
+        known = {iteration(loop): step for loop, step in zip(around, iterations, strict=True) if step[0] != WILD}
+        new: dict[str, Index] = {
+            name: value_of(known[name]) if name in known else Name(f"{name}'")
+            for name in book.names[number]
+            if name[0] in "#<?"
+        }
+        return book.number(self.paths.math.put_cond(book.conds[number], new)) if new else number
