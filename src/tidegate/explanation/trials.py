@@ -89,7 +89,7 @@ class Trials:
             self.left_out += self.base.is_decided
         else:
             program = self.prover.edited(change.instead, change.before)
-            unordered = self.unordered(program)
+            unordered = self.unordered(program, first)
             if unordered is not None:
                 wrong = tuple(possible(each, program.graph, "nothing was run") for each in unordered)
                 verdict = Verdict.UNORDERED if wrong else Verdict.HOLDS
@@ -130,8 +130,9 @@ class Trials:
             return f"{MOST_TRIALS} changed program{'s' * (MOST_TRIALS != 1)}"
         return f"{self.most_steps:,} steps"
 
-    def unordered(self, program: Tried) -> tuple[Suspect, ...] | None:
-        """What the verifier suspects in a changed program and not in the program as it is, once enough has been run.
+    def unordered(self, program: Tried, first: bool) -> tuple[Suspect, ...] | None:
+        """What the verifier suspects in a changed program and not in the program as it is, once enough has been run;
+        the `first` of that.
 
         None where it has to be judged: a run may show something else, or nothing that went away can be told.
         """
@@ -139,11 +140,17 @@ class Trials:
             return None  # of threads nothing is ever run
         if not self.base.is_decided or self.suspected is None:
             return None
-        verification = verify(program.graph, self.target, ground=program.ground)
+        before = self.suspected
+
+        def is_new(suspect: Suspect) -> bool:
+            return _place(suspect, program.graph) not in before
+
+        verification = verify(program.graph, self.target, ground=program.ground, enough=is_new if first else None)
         self.count += 1
         self.steps += Checked([], verification=verification).work
         self.proved_alone += 1
-        return self.narrow(program.graph, verification)
+        new = next(filter(is_new, verification.suspects), None) if first else None
+        return (new,) if new is not None else self.narrow(program.graph, verification)
 
     def judge(self, program: Tried, *, first: bool = False) -> Checked | None:
         """What `tidegate check` says of a changed program; None if it is not judged."""

@@ -261,9 +261,7 @@ class _Search:
         for values in product(*(self.domains[name].values for name in listed)):
             yield dict(zip(listed, values, strict=True))
 
-    def compare(
-        self, shared: dict[str, int], xs: _Side, ys: _Side, kinds: set[int], found: dict[int, _Best]
-    ) -> None:
+    def compare(self, shared: dict[str, int], xs: _Side, ys: _Side, kinds: set[int], found: dict[int, _Best]) -> None:
         mine, theirs = xs.meeting(ys), ys.meeting(xs)
         if not mine:
             return
@@ -276,7 +274,11 @@ class _Search:
                     self.note(x_envs, y_envs, kinds, found)
 
     def grouped(
-        self, reached: list[Reached], shared: dict[str, int], zero: int, key: Callable[[dict[str, int]], tuple[int, ...]]
+        self,
+        reached: list[Reached],
+        shared: dict[str, int],
+        zero: int,
+        key: Callable[[dict[str, int]], tuple[int, ...]],
     ) -> dict[int, Envs]:
         """Values that give the same bytes; of those that are alike in all that matters one is enough."""
         found: dict[int, Envs] = {}

@@ -19,7 +19,7 @@ from tidegate.index import Index, Name
 from tidegate.verify.conds import YES, Conds
 from tidegate.verify.paths import WILD, Iterations, Paths, value_of
 from tidegate.verify.search import Search, simplified
-from tidegate.verify.state import AT_ONCE, State
+from tidegate.verify.state import AT_ONCE
 
 MOST_WAYS = 8  # beyond these, only what all of them ask is said
 
@@ -50,24 +50,12 @@ class Reach:
 
     def first(self, node: int) -> int:
         """The first node of the straight code that one stands in: whoever comes to either comes to both."""
-        path: list[int] = []
-        while node not in self.firsts and len(path) <= len(self.paths.flow.origin):
-            path.append(node)
-            previous = self.straight_before(node)
-            if previous is None:
-                break
-            node = previous
-        found = self.firsts.get(node, node)
+        path = [node]
+        while path[-1] not in self.firsts and (previous := self.paths.straight[path[-1]]) >= 0:
+            path.append(previous)
+        found = self.firsts.get(path[-1], path[-1])
         self.firsts.update(dict.fromkeys(path, found))
         return found
-
-    def straight_before(self, node: int) -> int | None:
-        """The node before one, if there is no other way to either and both stand in the same loops."""
-        flow = self.paths.flow
-        previous = flow.before[node]
-        if node in flow.entries or len(previous) != 1 or flow.successors[previous[0]] != (node,):
-            return None
-        return previous[0] if self.paths.around[previous[0]] == self.paths.around[node] else None
 
     def ways(self, node: int) -> Ways:
         """Conditions in the iterations of a start at a node, which is the first of straight code."""

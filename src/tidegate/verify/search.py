@@ -4,7 +4,8 @@ Needs   edges, and for each node what it does to a state
 Gives   for every node that is met, in which states, in which iterations and under which conditions
 Keeps   every path that a wave can take is followed. Nothing else is, but for what `loose` says: conditions that were
         dropped, because a loop goes round unchanged, because there were too many of them, or because the search is long
-Cost    each node once for each state and iteration in which it is met; one that changes nothing is gone round once
+Cost    each stretch of straight code once for each state and iteration in which it is met; a loop that changes nothing
+        is gone round once
 """
 
 from __future__ import annotations
@@ -105,13 +106,19 @@ class Search:
         waiting.loose |= loose
 
     def visit(self, key: Key, ways: tuple[Conds, ...], loose: bool, turns: int) -> None:
+        """A node, and the straight code before it as long as nothing changes there."""
         node, state, iterations = key
         self.visits += 1
         spend(self.paths, 1)
-        self.met.append(Met(node, state, iterations, ways, loose))
-        after = self.step(node, state)
-        if after is None:
-            return
+        while True:
+            self.met.append(Met(node, state, iterations, ways, loose))
+            after = self.step(node, state)
+            if after is None:
+                return
+            previous = self.paths.straight[node]
+            if previous < 0 or after is not state:
+                break
+            node = previous
         self.go_back(Met(node, after, iterations, ways, loose), turns)
 
     def go_back(self, here: Met, turns: int) -> None:
