@@ -89,7 +89,7 @@ class Trials:
             self.left_out += self.base.is_decided
         else:
             program = self.prover.edited(change.instead, change.before)
-            unordered = self.unordered(program, first)
+            unordered = self.unordered(program, lost if first else None)
             if unordered is not None:
                 wrong = tuple(possible(each, program.graph, "nothing was run") for each in unordered)
                 verdict = Verdict.UNORDERED if wrong else Verdict.HOLDS
@@ -130,27 +130,35 @@ class Trials:
             return f"{MOST_TRIALS} changed program{'s' * (MOST_TRIALS != 1)}"
         return f"{self.most_steps:,} steps"
 
-    def unordered(self, program: Tried, first: bool) -> tuple[Suspect, ...] | None:
-        """What the verifier suspects in a changed program and not in the program as it is, once enough has been run;
-        the `first` of that.
+    def unordered(self, program: Tried, lost: Sequence[Hazard] | None) -> tuple[Suspect, ...] | None:
+        """What the verifier suspects in a changed program and not in the program as it is, once enough has been run.
 
-        None where it has to be judged: a run may show something else, or nothing that went away can be told.
+        `lost`: hazards of which one is enough to know; any suspect is, if there are none. None: all suspects are wanted.
+        The answer is None where it has to be judged: a run may show something else, or nothing that went away can be
+        told.
         """
         if self.graph.maps or self.steps < SHOWN_STEPS or self.is_spent:
             return None  # of threads nothing is ever run
         if not self.base.is_decided or self.suspected is None:
             return None
-        before = self.suspected
+        before, at = self.suspected, self.walks.flow.point
+        ends = {(at(each.producer).at, at(each.consumer).at) for each in lost or ()}
 
         def is_new(suspect: Suspect) -> bool:
             return _place(suspect, program.graph) not in before
 
-        verification = verify(program.graph, self.target, ground=program.ground, enough=is_new if first else None)
+        def is_enough(suspect: Suspect) -> bool:
+            x, y = (program.graph.points[each].at for each in (suspect.x, suspect.y))
+            return is_new(suspect) and (not ends or (x, y) in ends)
+
+        enough = None if lost is None else is_enough
+        verification = verify(program.graph, self.target, ground=program.ground, enough=enough)
         self.count += 1
         self.steps += Checked([], verification=verification).work
         self.proved_alone += 1
-        new = next(filter(is_new, verification.suspects), None) if first else None
-        return (new,) if new is not None else self.narrow(program.graph, verification)
+        if enough is not None and any(map(enough, verification.suspects)):
+            return tuple(filter(is_new, verification.suspects))
+        return self.narrow(program.graph, verification)
 
     def judge(self, program: Tried, *, first: bool = False) -> Checked | None:
         """What `tidegate check` says of a changed program; None if it is not judged."""
