@@ -32,6 +32,8 @@ from tidegate.verify.verify import MOST_SUSPECTS, verify
 
 # Judgements of changed programs, and steps of all of them (as `Checked.work` counts), after which windows alone decide.
 MOST_TRIALS, MOST_STEPS = 400, 250_000
+# Of a program that nothing but runs decide: their orders are explored, and a step takes longer.
+STEPS_OF_RUNS = 100_000
 # Questions about threads take less time than those that isl answers, and nothing is run.
 BY_THREAD = 8
 # Steps after which a changed program is run only where the verifier cannot say what is different.
@@ -65,6 +67,8 @@ class Trials:
         self.most_steps = most_steps * (BY_THREAD if self.graph.maps else 1)
         self.prover = Prover(self.graph, self.target)
         self.base = self._base(session)
+        if self.base.verification is not None and self.base.verification.undecided:
+            self.most_steps = min(self.most_steps, STEPS_OF_RUNS)
         self.known = {_key(each) for each in self.base.findings}
         self.suspected = self._suspected()
         self.count = self.steps = self.left_out = self.proved_alone = 0
