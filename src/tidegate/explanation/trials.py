@@ -137,9 +137,8 @@ class Trials:
     def unordered(self, program: Tried, lost: Sequence[Hazard] | None) -> tuple[Suspect, ...] | None:
         """What the verifier suspects in a changed program and not in the program as it is, once enough has been run.
 
-        `lost`: hazards of which one is enough to know; any suspect is, if there are none. None: all suspects are wanted.
-        The answer is None where it has to be judged: a run may show something else, or nothing that went away can be
-        told.
+        `lost`: hazards of which one is enough; any suspect is, if there are none. None: all suspects are wanted. The
+        answer is None where it has to be judged: a run may show something else, or nothing that went away can be told.
         """
         if self.graph.maps or self.steps < SHOWN_STEPS or self.is_spent:
             return None  # of threads nothing is ever run
