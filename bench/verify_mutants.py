@@ -46,6 +46,8 @@ SHOWN_BY = {
     "which half": "focused 188",
     "half-open end": "broken overwrite_next_iteration",
     "zero trips": "broken barrier_in_zero_trip_loop",
+    "several ways to a node": "broken stagger_two",
+    "ways that can be gone": "broken stagger_two",
     "iterations": "broken single_buffer_pipeline",
     "rounds": "broken counter_saturates",
     "any earlier iteration": "case the_iteration_before",

@@ -16,7 +16,7 @@ What is performed, and which pairs are asked about, stands in `verify_rules_stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,9 +25,12 @@ import pytest
 from tidegate.index import Cond, Const, Index, Name
 from tidegate.verify import ahead, search, state, verify
 from tidegate.verify.asked import Waves
+from tidegate.verify.conds import Conds
 from tidegate.verify.events import Arrive, Depart, Event
+from tidegate.verify.isl_questions import Questions
 from tidegate.verify.paths import Paths
 from tidegate.verify.protocol import Protocol
+from tidegate.verify.reach import Reach, Ways
 from tidegate.verify.search import Met, Search
 from tidegate.verify.state import State
 
@@ -208,6 +211,22 @@ def _zero_trips(patch: Patch) -> None:
     changed(patch, Paths, "entered_from_behind", runs)
 
 
+@rule("several ways to a node", "what one way to a node asks for is not asked on another")
+def _several_ways(patch: Patch) -> None:
+    def all_of_them(old: Any) -> Any:
+        def found(self: Reach, ways: Sequence[Conds]) -> Ways:
+            return old(self, ways and [frozenset[int]().union(*ways)])
+
+        return found
+
+    changed(patch, Reach, "few", all_of_them)
+
+
+@rule("ways that can be gone", "a way is left out only if nobody can go it")
+def _ways_that_can_be_gone(patch: Patch) -> None:
+    patch.setattr(Questions, "is_possible", lambda self, way, book: False)
+
+
 @rule("iterations", "an access meets those of earlier iterations")
 def _iterations(patch: Patch) -> None:
     patch.setattr(Search, "go_round", lambda self, before, here, loop, turns: None)
@@ -319,7 +338,7 @@ def _free(patch: Patch) -> None:
     "a barrier is not enough: what is before it must be drained",
 )
 def _stop(patch: Patch) -> None:
-    patch.setattr(verify._Verifier, "is_over", lambda self, known: known.arrived)
+    patch.setattr(verify, "is_over", lambda known, kinds, rules: known.arrived)
 
 
 @cautious("trips", "a loop that runs at least once passes its barriers")

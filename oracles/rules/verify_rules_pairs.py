@@ -141,8 +141,8 @@ def _masks(patch: Patch) -> None:
 @rule("places by wave", "a place that is affine in no general form is one for each wave")
 def _by_wave(patch: Patch) -> None:
     def first(old: Any) -> Any:
-        def found(self: Meet, place: Index, wave: str, name: str) -> Any:
-            index, conds = old(self, place, wave, name)
+        def found(place: Index, wave: str, *given: Any) -> Any:
+            index, conds = old(place, wave, *given)
             return index, [*conds, Compare("==", Name(wave), Const(0))] if conds else conds
 
         return found
@@ -156,7 +156,7 @@ def _by_wave(patch: Patch) -> None:
 
         return found
 
-    changed(patch, Meet, "by_wave", first)
+    changed(patch, meet, "by_wave", first)
     changed(patch, Meet, "tried", tried)
 
 

@@ -71,6 +71,8 @@ def explain(
     _Explainer(result, placed, found, atomics, most_steps).explain(progress or (lambda *_: None))
     if by_thread:
         return result  # `sync` edits instructions there, and places nothing by hazards
+    if any(each.severity == "error" for each in result.findings):
+        return result  # how fast a program is that goes wrong says nothing about one that does not
     if asked_kinds > MOST_COMPARED and can_compare(graph):
         asked = f"the bound of {MOST_COMPARED} kinds of pairs of accesses was reached"
         result.notes.append(f"not compared with the result of `sync`: {asked}")

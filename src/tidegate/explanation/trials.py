@@ -32,6 +32,8 @@ from tidegate.verify.verify import MOST_SUSPECTS, verify
 
 # Judgements of changed programs, and steps of all of them (as `Checked.work` counts), after which windows alone decide.
 MOST_TRIALS, MOST_STEPS = 400, 250_000
+# Of a program that nothing but runs decide: their orders are explored, and a step takes longer.
+STEPS_OF_RUNS = 100_000
 # Questions about threads take less time than those that isl answers, and nothing is run.
 BY_THREAD = 8
 # Steps after which a changed program is run only where the verifier cannot say what is different.
@@ -65,6 +67,8 @@ class Trials:
         self.most_steps = most_steps * (BY_THREAD if self.graph.maps else 1)
         self.prover = Prover(self.graph, self.target)
         self.base = self._base(session)
+        if self.base.verification is not None and self.base.verification.undecided:
+            self.most_steps = min(self.most_steps, STEPS_OF_RUNS)
         self.known = {_key(each) for each in self.base.findings}
         self.suspected = self._suspected()
         self.count = self.steps = self.left_out = self.proved_alone = 0
@@ -89,7 +93,7 @@ class Trials:
             self.left_out += self.base.is_decided
         else:
             program = self.prover.edited(change.instead, change.before)
-            unordered = self.unordered(program)
+            unordered = self.unordered(program, lost if first else None)
             if unordered is not None:
                 wrong = tuple(possible(each, program.graph, "nothing was run") for each in unordered)
                 verdict = Verdict.UNORDERED if wrong else Verdict.HOLDS
@@ -130,19 +134,33 @@ class Trials:
             return f"{MOST_TRIALS} changed program{'s' * (MOST_TRIALS != 1)}"
         return f"{self.most_steps:,} steps"
 
-    def unordered(self, program: Tried) -> tuple[Suspect, ...] | None:
+    def unordered(self, program: Tried, lost: Sequence[Hazard] | None) -> tuple[Suspect, ...] | None:
         """What the verifier suspects in a changed program and not in the program as it is, once enough has been run.
 
-        None where it has to be judged: a run may show something else, or nothing that went away can be told.
+        `lost`: hazards of which one is enough; any suspect is, if there are none. None: all suspects are wanted. The
+        answer is None where it has to be judged: a run may show something else, or nothing that went away can be told.
         """
         if self.graph.maps or self.steps < SHOWN_STEPS or self.is_spent:
             return None  # of threads nothing is ever run
         if not self.base.is_decided or self.suspected is None:
             return None
-        verification = verify(program.graph, self.target, ground=program.ground)
+        before, at = self.suspected, self.walks.flow.point
+        ends = {(at(each.producer).at, at(each.consumer).at) for each in lost or ()}
+
+        def is_new(suspect: Suspect) -> bool:
+            return _place(suspect, program.graph) not in before
+
+        def is_enough(suspect: Suspect) -> bool:
+            x, y = (program.graph.points[each].at for each in (suspect.x, suspect.y))
+            return is_new(suspect) and (not ends or (x, y) in ends)
+
+        enough = None if lost is None else is_enough
+        verification = verify(program.graph, self.target, ground=program.ground, enough=enough)
         self.count += 1
         self.steps += Checked([], verification=verification).work
         self.proved_alone += 1
+        if enough is not None and any(map(enough, verification.suspects)):
+            return tuple(filter(is_new, verification.suspects))
         return self.narrow(program.graph, verification)
 
     def judge(self, program: Tried, *, first: bool = False) -> Checked | None:

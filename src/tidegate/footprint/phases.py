@@ -186,7 +186,25 @@ class _Best:
 
 
 Envs = dict[tuple[int, ...], list[dict[str, int]]]  # wave, then what is to be found the least of
-Reached = tuple[int, int, dict[str, int]]  # the first byte, the bits from there on, and the values that lead there
+# The first byte, the bits from there on, and the values that lead there: those of one side alone.
+Reached = tuple[int, int, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What one side touches for some values of what both sides share; `bits` of all of it, from byte `low` on."""
+
+    reached: tuple[Reached, ...]
+    low: int
+    bits: int
+
+    def meeting(self, other: _Side) -> list[Reached]:
+        """What of it shares a byte with anything of the other side."""
+        apart = self.low - other.low
+        theirs = other.bits >> apart if apart >= 0 else other.bits << -apart
+        if not self.bits & theirs:
+            return []
+        return [each for each in self.reached if (each[1] << (each[0] - self.low)) & theirs]
 
 
 class _Search:
@@ -218,9 +236,18 @@ class _Search:
             return None
         wanted = {kind.value for kind in KINDS if kind in kinds}
         found: dict[int, _Best] = {}
-        for values in self.combinations(self.shared):
-            self.compare(values, wanted, found)
+        xs, ys = _Sides(self, self.x, self.x_names), _Sides(self, self.y, self.y_names)
+        for shared in self.combinations(self.shared):
+            self.compare(shared, xs.at(shared), ys.at(shared), wanted, found)
+            if self.is_least(found, wanted):
+                break
         return {Pairs(kind): self.example(best) for kind, best in found.items()}
+
+    def is_least(self, found: dict[int, _Best], wanted: set[int]) -> bool:
+        """Whether all that is asked for was found, and as near as can be."""
+        if self.left or self.question.rounds or len(found) < len(wanted):
+            return False
+        return all(best.distance <= 1 for best in found.values())
 
     def example(self, best: _Best) -> Example:
         left = tuple(
@@ -234,34 +261,29 @@ class _Search:
         for values in product(*(self.domains[name].values for name in listed)):
             yield dict(zip(listed, values, strict=True))
 
-    def compare(self, shared: dict[str, int], kinds: set[int], found: dict[int, _Best]) -> None:
-        xs = list(self.reached(self.x, shared, self.x_names))
-        ys = list(self.reached(self.y, shared, self.y_names))
-        if not xs or not ys:
+    def compare(self, shared: dict[str, int], xs: _Side, ys: _Side, kinds: set[int], found: dict[int, _Best]) -> None:
+        mine, theirs = xs.meeting(ys), ys.meeting(xs)
+        if not mine:
             return
-        zero = min(low for low, _, _ in (*xs, *ys))
-        x_masks, y_masks = self.grouped(xs, zero, self.x_key), self.grouped(ys, zero, self.y_key)
+        zero = min(low for low, _, _ in (*mine, *theirs))
+        x_masks = self.grouped(mine, shared, zero, self.x_key)
+        y_masks = self.grouped(theirs, shared, zero, self.y_key)
         for x_bits, x_envs in x_masks.items():
             for y_bits, y_envs in y_masks.items():
                 if x_bits & y_bits:
                     self.note(x_envs, y_envs, kinds, found)
 
-    def reached(self, side: _Ready, shared: dict[str, int], given: list[str]) -> Iterator[Reached]:
-        most = self.question.most
-        for own in self.combinations(given):
-            env = {**shared, **own}
-            if most is not None and "d" in env and env["i"] + env["d"] >= most and self.domains["i"].is_full:
-                continue
-            touched = side.touched(env)
-            if touched is not None:
-                yield *touched, env
-
     def grouped(
-        self, reached: list[Reached], zero: int, key: Callable[[dict[str, int]], tuple[int, ...]]
+        self,
+        reached: list[Reached],
+        shared: dict[str, int],
+        zero: int,
+        key: Callable[[dict[str, int]], tuple[int, ...]],
     ) -> dict[int, Envs]:
         """Values that give the same bytes; of those that are alike in all that matters one is enough."""
         found: dict[int, Envs] = {}
-        for low, bits, env in reached:
+        for low, bits, own in reached:
+            env = {**shared, **own}
             alike = found.setdefault(bits << (low - zero), {}).setdefault(key(env), [])
             if self.late or not alike:
                 alike.append(env)
@@ -301,6 +323,38 @@ class _Search:
                 if all(cond(env) for cond in self.late):
                     return env
         return None
+
+
+class _Sides:
+    """One side, for all values of what both share. What it touches depends on some of these alone."""
+
+    def __init__(self, search: _Search, side: _Ready, names: list[str]) -> None:
+        self.side, self.own = side, list(search.combinations(names))
+        self.names = [name for name in search.shared if name in side.names or name in ("i", "d")]
+        ends = search.domains["i"].is_full if "i" in search.domains else False
+        self.most = search.question.most if ends else None
+        self.known: dict[tuple[int, ...], _Side] = {}
+
+    def at(self, shared: dict[str, int]) -> _Side:
+        key = tuple([shared[name] for name in self.names])
+        found = self.known.get(key)
+        if found is None:
+            reached = tuple(self.reached(shared))
+            low = min((each[0] for each in reached), default=0)
+            bits = 0
+            for first, own, _ in reached:
+                bits |= own << (first - low)
+            found = self.known[key] = _Side(reached, low, bits)
+        return found
+
+    def reached(self, shared: dict[str, int]) -> Iterator[Reached]:
+        for own in self.own:
+            env = {**shared, **own}
+            if self.most is not None and "d" in env and env["i"] + env["d"] >= self.most:
+                continue
+            touched = self.side.touched(env)
+            if touched is not None:
+                yield *touched, own
 
 
 def _left(question: Question, name: str, trips: Index | None, domains: Mapping[str, _Domain]) -> _Left:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any, assert_never
+from typing import Any, Union, assert_never
 
 from tidegate.index import (
     Binary,
@@ -43,12 +43,16 @@ MOST_WAYS = 64
 LARGE = 1 << 31
 REMEMBERED = 50_000  # rows
 
-Sum = tuple[dict[int, int], int]  # variables with their factors, and the rest
 Row = tuple[bool, int, tuple[tuple[int, int], ...]]
 Way = tuple[Row, ...]
+# The same before names have numbers: a variable is a name, or stands for a division or a choice.
+Key = Union[str, "_Quotient", "_Chosen"]
+Sum = tuple[dict[Key, int], int]  # variables with their factors, and the rest
+NamedRow = tuple[bool, int, tuple[tuple[Key, int], ...]]
+NamedWay = tuple[NamedRow, ...]
 OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-ALWAYS: list[Way] = [()]
-NEVER: list[Way] = []
+ALWAYS: list[NamedWay] = [()]
+NEVER: list[NamedWay] = []
 
 
 class TooManyWays(Exception):
@@ -91,7 +95,7 @@ def as_system(conds: Sequence[Cond], order: Sequence[str]) -> tuple[System | Non
     found: dict[str, None] = dict.fromkeys(order)
     for cond in conds:
         found.update(dict.fromkeys(names(cond)))
-    known = {name: number for number, name in enumerate(found)}
+    known: dict[Key, int] = {name: number for number, name in enumerate(found)}
     try:
         return _Maker(known).system(conds), list(found)
     except TooManyWays:
@@ -150,36 +154,105 @@ def _value(context: Any, value: int) -> Any:
 
 
 class _Maker:
-    def __init__(self, known: dict[str, int]) -> None:
-        self.known = known
-        self.count = len(known)
-        self.rows: list[Row] = []
+    """One system. A condition is read once, over names; here these, and what stands for divisions, become numbers."""
+
+    def __init__(self, known: dict[Key, int]) -> None:
+        self.numbers = known
+        self.rows: dict[Row, None] = {}
         self.choices: list[tuple[Way, ...]] = []
-        self.quotients: dict[tuple[tuple[tuple[int, int], ...], int, int], int] = {}
-        self.chosen: dict[Index, int] = {}
 
     def system(self, conds: Sequence[Cond]) -> System:
         for cond in conds:
             for part in _parts(cond):
-                self.choose(self.ways(part, True))
-        return System(self.count, tuple(dict.fromkeys(self.rows)), tuple(self.choices))
+                read = _read(part)
+                if read is None:
+                    raise TooManyWays
+                for key in read.new:
+                    self.define(key)
+                self.choose(read.ways)
+        return System(len(self.numbers), tuple(self.rows), tuple(self.choices))
 
-    def choose(self, ways: list[Way]) -> None:
+    def define(self, key: _Quotient | _Chosen) -> None:
+        """A variable for a quotient or a choice, with what is known of it, unless there is one."""
+        if key not in self.numbers:
+            self.numbers[key] = len(self.numbers)
+            self.choose(key.ways)
+
+    def choose(self, ways: Sequence[NamedWay]) -> None:
         if len(ways) == 1:
-            self.rows += ways[0]
+            for row in ways[0]:
+                self.rows[self.numbered(row)] = None
         else:
-            self.choices.append(tuple(ways))
+            self.choices.append(tuple([tuple([self.numbered(row) for row in way]) for way in ways]))
+
+    def numbered(self, row: NamedRow) -> Row:
+        equal, rest, terms = row
+        numbers = self.numbers
+        return equal, rest, tuple(sorted([(numbers[key], factor) for key, factor in terms]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The ways in which a condition holds, and the variables that these need beside names."""
+
+    ways: tuple[NamedWay, ...]
+    new: tuple[_Quotient | _Chosen, ...]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _read(cond: Cond) -> _Read | None:
+    """None if there are too many ways, or a form that has none."""
+    reader = _Reader()
+    try:
+        ways = reader.ways(cond, True)
+    except TooManyWays:
+        return None
+    return _Read(tuple(ways), tuple(reader.new))
+
+
+class _Key:
+    """What a variable stands for that has no name. Its hash is computed once: it is looked up all the time."""
+
+    __slots__ = ("known", "ways", "what")
+
+    def __init__(self, what: object) -> None:
+        self.what, self.known = what, hash(what)
+        self.ways: tuple[NamedWay, ...] = ()
+
+    def __hash__(self) -> int:
+        return self.known
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Key) and type(self) is type(other) and self.what == other.what)
+
+
+class _Quotient(_Key):
+    """Of a division that rounds down: by times the quotient is at most the sum, and less than `by` below it."""
+
+    __slots__ = ()
+
+
+class _Chosen(_Key):
+    """A variable that has the value of a `select`, a `min` or a `max`."""
+
+    __slots__ = ()
+
+
+class _Reader:
+    """One condition. `new`: variables without names, those that others need first."""
+
+    def __init__(self) -> None:
+        self.new: dict[_Quotient | _Chosen, None] = {}
 
     # --- conditions ---
 
-    def ways(self, cond: Cond, wanted: bool) -> list[Way]:
+    def ways(self, cond: Cond, wanted: bool) -> list[NamedWay]:
         """The ways in which a condition holds, or does not."""
         match cond:
             case Truth(value):
                 return ALWAYS if value == wanted else NEVER
             case Flag(name):
-                variable = self.known[name]
-                return [((False, -1, ((variable, 1),)) if wanted else (False, 0, ((variable, -1),)),)]
+                return [((False, -1, ((name, 1),)) if wanted else (False, 0, ((name, -1),)),)]
             case Not(inner):
                 return self.ways(inner, not wanted)
             case Logic(op, left, right):
@@ -192,7 +265,7 @@ class _Maker:
             case _:
                 assert_never(cond)
 
-    def compare(self, op: str, left: Sum, right: Sum) -> list[Way]:
+    def compare(self, op: str, left: Sum, right: Sum) -> list[NamedWay]:
         match op:
             case "==":
                 return [(_row(True, _plus(left, right, -1)),)]
@@ -214,7 +287,7 @@ class _Maker:
             case Const(value):
                 return {}, value
             case Name(name):
-                return {self.known[name]: 1}, 0
+                return {name: 1}, 0
             case Inexact(inner):
                 return self.sum(inner)
             case Select() | Binary("min" | "max"):
@@ -234,22 +307,20 @@ class _Maker:
             case _:
                 assert_never(index)
 
-    def quotient(self, inside: Sum, by: int) -> int:
-        """Of a division that rounds down: by times the quotient is at most the sum, and less than `by` below it."""
+    def quotient(self, inside: Sum, by: int) -> _Quotient:
         if by <= 0:
             raise TooManyWays
-        key = (tuple(sorted(inside[0].items())), inside[1], by)
-        if key not in self.quotients:
-            self.quotients[key] = number = self.new()
-            rest = _plus(inside, ({number: by}, 0), -1)
-            self.rows += (_row(False, rest), _row(False, _times(rest, -1), by - 1))
-        return self.quotients[key]
+        key = _Quotient((frozenset(inside[0].items()), inside[1], by))
+        if key not in self.new:
+            rest = _plus(inside, ({key: by}, 0), -1)
+            key.ways = ((_row(False, rest), _row(False, _times(rest, -1), by - 1)),)
+            self.new[key] = None
+        return key
 
-    def choice(self, index: Index) -> int:
-        """A variable that has the value of a `select`, a `min` or a `max`."""
-        if index not in self.chosen:
-            number = self.new()
-            value: Sum = ({number: 1}, 0)
+    def choice(self, index: Index) -> _Chosen:
+        key = _Chosen(index)
+        if key not in self.new:
+            value: Sum = ({key: 1}, 0)
             match index:
                 case Select(cond, then, otherwise):
                     a, b = self.sum(then), self.sum(otherwise)
@@ -262,13 +333,9 @@ class _Maker:
                     raise TooManyWays
             ways = [(*way, *self.compare("==", value, a)[0]) for way in one]
             ways += [(*way, *self.compare("==", value, b)[0]) for way in other]
-            self.choose(_few(ways))
-            self.chosen[index] = number
-        return self.chosen[index]
-
-    def new(self) -> int:
-        self.count += 1
-        return self.count - 1
+            key.ways = tuple(_few(ways))
+            self.new[key] = None
+        return key
 
 
 def _parts(cond: Cond) -> Iterator[Cond]:
@@ -280,7 +347,7 @@ def _parts(cond: Cond) -> Iterator[Cond]:
         yield cond
 
 
-def _few(ways: list[Way]) -> list[Way]:
+def _few(ways: list[NamedWay]) -> list[NamedWay]:
     if len(ways) > MOST_WAYS:
         raise TooManyWays
     return ways
@@ -292,8 +359,8 @@ def _number(value: int | None) -> int:
     return value
 
 
-def _row(equal: bool, parts: Sum, more: int = 0) -> Row:
-    return equal, parts[1] + more, tuple((variable, factor) for variable, factor in sorted(parts[0].items()) if factor)
+def _row(equal: bool, parts: Sum, more: int = 0) -> NamedRow:
+    return equal, parts[1] + more, tuple([(key, factor) for key, factor in parts[0].items() if factor])
 
 
 def _plus(one: Sum, other: Sum, sign: int) -> Sum:

@@ -15,6 +15,7 @@ from tidegate.footprint.model import Footprints
 from tidegate.graph import model as g
 from tidegate.index import TRUE, WORKGROUP, Compare, Cond, Const, Name, Truth, names, why_not_affine
 from tidegate.language.points import UNDECIDED, Undecided, find_point, may_have_point
+from tidegate.verify.conds import CondBook, Conds
 from tidegate.verify.paths import U, V
 
 
@@ -27,6 +28,7 @@ class Questions:
         self.sizes = [each.name for each in graph.sizes]
         self.count = 0
         self.given_up = 0  # questions that isl did not decide
+        self.possible: dict[Conds, bool] = {}  # ways that were asked about alone
 
     def ask(self, conds: Sequence[Cond]) -> dict[str, int] | Undecided | None:
         """A small point, sizes first."""
@@ -44,6 +46,12 @@ class Questions:
         found = may_have_point(self.ranged(conds))
         self.given_up += found is UNDECIDED
         return found is not False
+
+    def is_possible(self, way: Conds, book: CondBook) -> bool:
+        """Whether a way can be gone at all, whatever stands at its ends."""
+        if way not in self.possible:
+            self.possible[way] = self.holds([book.conds[each] for each in sorted(way)])
+        return self.possible[way]
 
     def ranged(self, conds: Sequence[Cond]) -> list[Cond]:
         """Conditions with what is known of their names."""

@@ -26,13 +26,13 @@ from tidegate.index import (
     Cond,
     Const,
     Index,
-    Logic,
     Name,
     why_not_affine,
 )
 from tidegate.language.points import Undecided
 from tidegate.verify.asked import BYTE, Point, Question, Waves
 from tidegate.verify.by_thread import ask_by_thread
+from tidegate.verify.by_wave import by_wave
 from tidegate.verify.conds import Conds
 from tidegate.verify.isl_questions import Questions
 from tidegate.verify.paths import WILD, Iterations, Paths, U, V, value_of
@@ -103,7 +103,10 @@ class Meet:
     ) -> Point | None:
         """As `find`, if x is reached at all, which asks for one of `before` as well. Where it meets y on its only way
         under these, it does so without them."""
-        strict = tuple({one | other for one in ways for other in before})
+        ways, before = self.possible_of(ways), self.possible_of(before)
+        strict = tuple(dict.fromkeys(one | other for one in ways for other in before))
+        if not strict:
+            return None
         classes = (self.footprints.class_of(x.node), self.footprints.class_of(y.node))
         key, stricter = ((*classes, iterations, waves, each) for each in (tuple(ways), strict))
         new = len(ways) == 1 and key not in self.known and stricter not in self.known
@@ -259,10 +262,18 @@ class Meet:
         self.asked += 1
         for question in self.questions(x, y, iterations, waves):
             for way in ways:
+                if not self.isl.possible.get(way, True):
+                    continue
                 given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
                 if given is not None and self.isl.holds(given[0]):
                     return self.point(question, way)
+                if len(ways) > 1:  # if nobody can go it, no further accesses are asked about there
+                    self.isl.is_possible(way, self.paths.book)
         return None
+
+    def possible_of(self, ways: Sequence[Conds]) -> Sequence[Conds]:
+        """Of several ways those that can be gone: each that cannot would be asked about with each pair of accesses."""
+        return ways if len(ways) == 1 else tuple(each for each in ways if self.isl.is_possible(each, self.paths.book))
 
     def point(self, question: Question, way: Conds) -> Point | None:
         given = question.with_way(map(self.paths.book.conds.__getitem__, sorted(way)))
@@ -340,7 +351,7 @@ class Meet:
             found += [cond] if cond is not None else []
         place = None if spot.start is None else self.paths.index_at(spot.start, touch.node, iterations, wave)
         if place is not None and why_not_affine(place):
-            place, more = self.by_wave(place, wave, f"{side}place")
+            place, more = by_wave(place, wave, f"{side}place", self.graph.waves, self.paths.math)
             found += more
         if place is None:
             return found, False
@@ -357,38 +368,6 @@ class Meet:
             place = Binary("+", place, Binary("*", step, Const(span.stride)))
         found += [Compare(">=", byte, place), Compare("<", byte, Binary("+", place, Const(touch.width)))]
         return found, sure and not touch.may
-
-    def by_wave(self, place: Index, wave: str, name: str) -> tuple[Index | None, list[Cond]]:
-        """A place that is affine once the wave is a number, as a new name with one case for each wave.
-
-        A swizzle is affine in the bits of the wave, and needs no cases.
-        """
-        places = [self.paths.math.put(place, {wave: Const(number)}) for number in range(self.graph.waves)]
-        if any(map(why_not_affine, places)):
-            return None, []
-        by_bits = self.by_bits(places, wave)
-        if by_bits is not None:
-            return by_bits, []
-        cases: Cond | None = None
-        for number, known in enumerate(places):
-            case = Logic("and", Compare("==", Name(wave), Const(number)), Compare("==", Name(name), known))
-            cases = case if cases is None else Logic("or", cases, case)
-        return Name(name), [cases] if cases is not None else []
-
-    def by_bits(self, places: Sequence[Index], wave: str) -> Index | None:
-        """The sum of what each bit of the wave adds to the place of wave 0; None if they do not add up."""
-        apart = [self.paths.math.put(Binary("-", each, places[0]), {}) for each in places]
-        added = [each.value for each in apart if isinstance(each, Const)]
-        if len(added) < len(apart):
-            return None
-        bits = [1 << bit for bit in range((len(added) - 1).bit_length())]
-        if any(value != sum(added[bit] for bit in bits if number & bit) for number, value in enumerate(added)):
-            return None
-        found = places[0]
-        for bit in bits:
-            on = Binary("mod", Binary("//", Name(wave), Const(bit)), Const(2))
-            found = Binary("+", found, Binary("*", on, Const(added[bit])))
-        return found
 
     def reach(self, conds: list[Cond], spot: Spot, shift: int) -> tuple[int, int]:
         """The bytes between which an access lies at most: intervals keep many apart."""

@@ -55,6 +55,7 @@ class Paths:
         self.around = [flow.loops_around(node) for node in range(len(flow.origin))]
         self.head_of = {loop.head: number for number, loop in enumerate(flow.loops) if loop.reducible}
         self.rank = _ranks(flow)
+        self.straight = [self.straight_before(node) for node in range(len(flow.origin))]
         self.effort = 0  # of all searches
         self.where_it_lies: dict[str, set[int]] = {}  # base of an earlier iteration → that it is one
         self.eliminated: dict[tuple[Conds, str], Conds | None] = {}
@@ -72,6 +73,15 @@ class Paths:
     def start(self, node: int) -> Iterations:
         """The iterations of a start: their own bases."""
         return tuple((iteration(loop) if self.flow.loops[loop].reducible else WILD, 0) for loop in self.around[node])
+
+    def straight_before(self, node: int) -> int:
+        """The node before one, if there is no other way to either and both stand in the same loops; else -1."""
+        before = self.flow.before[node]
+        if node in self.flow.entries or len(before) != 1 or self.flow.successors[before[0]] != (node,):
+            return -1
+        # Where nobody comes, a circle may be all there is: its nodes have no ranks.
+        follows = self.rank[before[0]] < self.rank[node] and self.around[before[0]] == self.around[node]
+        return before[0] if follows else -1
 
     # --- conditions ---
 

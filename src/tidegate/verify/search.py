@@ -4,7 +4,8 @@ Needs   edges, and for each node what it does to a state
 Gives   for every node that is met, in which states, in which iterations and under which conditions
 Keeps   every path that a wave can take is followed. Nothing else is, but for what `loose` says: conditions that were
         dropped, because a loop goes round unchanged, because there were too many of them, or because the search is long
-Cost    each node once for each state and iteration in which it is met; one that changes nothing is gone round once
+Cost    each stretch of straight code once for each state and iteration in which it is met; a loop that changes nothing
+        is gone round once
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Search:
             waiting = self.waiting.pop(key, None)
             if waiting is None:
                 continue
-            ways, loose = self.simplified(tuple(waiting.ways), 1 if self.is_long() else MOST_WAYS)
+            ways, loose = simplified(self.paths, tuple(waiting.ways), 1 if self.is_long() else MOST_WAYS)
             node, state, iterations = key
             known = self.done.setdefault((node, iterations), [])
             # Whoever knew less, and had less asked of it, has met all that is met from here.
@@ -88,16 +89,6 @@ class Search:
             if ways:
                 known += [(state, way) for way in ways]
                 self.visit(key, ways, waiting.loose or loose, turns)
-
-    def simplified(self, ways: tuple[Conds, ...], most: int) -> tuple[tuple[Conds, ...], bool]:
-        """Straight code asks for nothing: what comes to one node mostly comes to the next one as well."""
-        if len(ways) == 1:
-            return ways, False
-        known = self.paths.simplified.get((ways, most))
-        if known is None:
-            found, loose = _simplified(ways, self.paths.book, most)
-            known = self.paths.simplified[ways, most] = (tuple(found), loose)
-        return known
 
     def is_long(self) -> bool:
         return self.visits > (PATIENCE if self.paths.effort < MOST_EFFORT // 3 else LITTLE_PATIENCE)
@@ -115,13 +106,19 @@ class Search:
         waiting.loose |= loose
 
     def visit(self, key: Key, ways: tuple[Conds, ...], loose: bool, turns: int) -> None:
+        """A node, and the straight code before it as long as nothing changes there."""
         node, state, iterations = key
         self.visits += 1
         spend(self.paths, 1)
-        self.met.append(Met(node, state, iterations, ways, loose))
-        after = self.step(node, state)
-        if after is None:
-            return
+        while True:
+            self.met.append(Met(node, state, iterations, ways, loose))
+            after = self.step(node, state)
+            if after is None:
+                return
+            previous = self.paths.straight[node]
+            if previous < 0 or after is not state:
+                break
+            node = previous
         self.go_back(Met(node, after, iterations, ways, loose), turns)
 
     def go_back(self, here: Met, turns: int) -> None:
@@ -215,6 +212,17 @@ def spend(paths: Paths, effort: int) -> None:
     most = MOST_EFFORT * max(1, len(paths.flow.origin) // NODES)  # an unrolled kernel has long paths, and few of them
     if paths.effort > most:
         raise TooMuch(f"the bound of {most:,} steps back along its paths was reached")
+
+
+def simplified(paths: Paths, ways: tuple[Conds, ...], most: int) -> tuple[tuple[Conds, ...], bool]:
+    """Straight code asks for nothing: what comes to one node mostly comes to the next one as well."""
+    if len(ways) == 1:
+        return ways, False
+    known = paths.simplified.get((ways, most))
+    if known is None:
+        found, loose = _simplified(ways, paths.book, most)
+        known = paths.simplified[ways, most] = (tuple(found), loose)
+    return known
 
 
 def _simplified(ways: Sequence[Conds], book: CondBook, most: int) -> tuple[list[Conds], bool]:

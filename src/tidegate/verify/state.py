@@ -13,7 +13,8 @@ an arrival at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 from tidegate.verify.events import (
     NONE,
@@ -55,6 +56,15 @@ class State:
     lanes: bool = False  # whether x and y are of one wave: wave-level fences count
     of: frozenset[int] | None = None  # the waves that this one is one of; None: of all
     held: State | None = None  # copies that a wait names at which the lanes of the wave meet: it waits for them
+    hashed: int = field(init=False, repr=False, compare=False)  # searches look states up all the time
+
+    def __post_init__(self) -> None:
+        waits = (self.ordinary, self.copies, self.counts, self.tokens, self.group, self.fenced, self.fence, self.held)
+        way = (self.need, self.passed, self.departed, self.arrived, self.lanes, self.of)
+        object.__setattr__(self, "hashed", hash((way, waits)))
+
+    def __hash__(self) -> int:
+        return self.hashed
 
     def count(self, name: str) -> Count | None:
         return next((each for known, each in self.counts if known == name), None)
@@ -63,6 +73,8 @@ class State:
 BETWEEN_LANES = State(lanes=True)
 IN_ONE_LANE = State(need=0, arrived=True, lanes=True)
 AT_ONCE = State(need=0, arrived=True)  # nobody has to be met
+
+AccessKind = tuple[bool, bool, tuple[tuple[str, int], ...]]  # asynchronous, can be waited for, on which counters
 
 
 FENCED = State(need=0, passed=True, arrived=True, ordinary=True)  # a fence performs ordinary accesses itself
@@ -118,6 +130,31 @@ def _has_left(counter: str, state: State, rules: Rules) -> bool:
 def is_fenced(x: Access, state: State, rules: Rules) -> bool:
     """Whether a fence between the proxies stands behind an access, where it is sure to be performed."""
     return state.fenced or (state.fence is not None and is_performed(x, state.fence, rules))
+
+
+def is_over(state: State, kinds: Collection[AccessKind], rules: Rules) -> bool:
+    """Whether everything that comes before is sure to be performed."""
+    if not state.arrived:
+        return False
+    if state.lanes and rules.in_issue_order and not any(is_async for is_async, _, _ in kinds):
+        return True
+    if rules.fenced and not state.fenced and (state.fence is None or not _is_over_there(state.fence, kinds, rules)):
+        return False
+    return _is_over_there(state, kinds, rules)
+
+
+def _is_over_there(state: State, kinds: Collection[AccessKind], rules: Rules) -> bool:
+    """Fences aside."""
+    for is_async, can_wait, queues in kinds:
+        if not is_async and state.ordinary:
+            continue
+        if is_async and can_wait and state.copies:
+            continue
+        known = ((name, state.count(name)) for name, _ in queues)
+        if any(each and each.left <= 0 and (each.over or name not in rules.groups) for name, each in known):
+            continue
+        return False
+    return True
 
 
 def before(state: State, event: Event, rules: Rules, half: str) -> State:

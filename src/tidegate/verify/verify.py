@@ -16,7 +16,7 @@ the conditions of the path, is a question about integer points.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tidegate.collecting import no_collecting
@@ -36,7 +36,7 @@ from tidegate.verify.phase_model import ObjectProof, Outside
 from tidegate.verify.protocol import Protocol, find_protocol
 from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.searching import OneWrong, SearchMode, Unordered
-from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_performed, unsure
+from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_over, is_performed, unsure
 from tidegate.verify.stretches import groups_at_fences, stretches
 
 HALVES = ("low", "high")
@@ -50,11 +50,13 @@ def verify(
     memory: bool = True,
     trusted: bool | None = None,
     ground: Ground | None = None,
+    enough: Callable[[Suspect], bool] | None = None,
 ) -> Verification:
     """`memory`: whether to ask as well that buffers live and loops end. `trusted`: whether another compiler vouches for
-    places that depend on unknown values; by default, if not `memory`. `ground`: of a program alike, from earlier."""
+    places that depend on unknown values; by default, if not `memory`. `ground`: of a program alike, from earlier.
+    `enough`: a suspect of which it ends with its stretch of code."""
     with no_collecting():
-        verifier = _Verifier(graph, target, ground)
+        verifier = _Verifier(graph, target, ground, enough=enough)
         found = verifier.verify(memory)
         if found.undecided:
             return found
@@ -91,7 +93,13 @@ def _first_wrong(
 
 class _Verifier:
     def __init__(
-        self, graph: g.SyncGraph, target: Target, ground: Ground | None = None, *, witnesses: bool = True
+        self,
+        graph: g.SyncGraph,
+        target: Target,
+        ground: Ground | None = None,
+        *,
+        witnesses: bool = True,
+        enough: Callable[[Suspect], bool] | None = None,
     ) -> None:
         if ground is None or not ground.carries(graph, target):
             ground = Ground(graph, target)
@@ -100,7 +108,7 @@ class _Verifier:
         self.edited = ground.edited(self.events) if graph is not ground.graph else {}
         self.footprints, self.paths, self.meet = ground.footprints, ground.paths, ground.meet
         self.reach, self.parting = ground.reach, ground.parting
-        self.witnesses = witnesses
+        self.witnesses, self.enough = witnesses, enough
         self.access: dict[int, Access] = {
             node: each[0] for node in self.footprints.accesses if isinstance((each := self.events[node])[0], Access)
         }
@@ -182,7 +190,7 @@ class _Verifier:
     def searched_all(self) -> str:
         """Looks from each stretch of code; why not from all of them."""
         self.groups = groups_at_fences(self.events, self.flow.graph.waves)
-        met = sorted(self.access.keys() & self.protocol.ahead.keys(), key=lambda each: self.paths.rank[each])
+        met = sorted(self.access.keys() & self.protocol.ahead.keys(), key=self.paths.rank.__getitem__)
         for among in (True, False):
             for head, nodes in stretches(self.flow, self.events, met, among_waves=among).items():
                 for mode in self.modes(head):
@@ -190,6 +198,8 @@ class _Verifier:
                         self.segment(head, nodes, mode)
                 if self.is_enough():  # enough to see that it is wrong
                     return f"the bound of {MOST_SUSPECTS} suspects was reached"
+                if self.enough is not None and any(map(self.enough, self.suspects.values())):
+                    return "one suspect was asked for"
         return ""
 
     def modes(self, head: int) -> Iterator[SearchMode]:
@@ -287,7 +297,7 @@ class _Verifier:
         if key not in self.steps:
             for event in reversed(events):
                 state = unsure(state, event) if doubtful else before(state, event, self.rules, half)
-            self.steps[key] = None if self.is_over(state) else state
+            self.steps[key] = None if is_over(state, self.kinds, self.rules) else state
         return self.steps[key]
 
     def unordered(self, met: Met) -> Unordered | None:
@@ -301,27 +311,6 @@ class _Verifier:
         else:
             return None
         return Unordered(met.node, met.iterations, met.ways, met.loose, why, met.state.arrived)
-
-    def is_over(self, state: State) -> bool:
-        """Whether everything that comes before is sure to be performed."""
-        if not state.arrived:
-            return False
-        if state.lanes and not self.any_async and self.rules.in_issue_order:
-            return True
-        if self.rules.fenced and not state.fenced and (state.fence is None or not self.is_over_there(state.fence)):
-            return False
-        return self.is_over_there(state)
-
-    def is_over_there(self, state: State) -> bool:
-        """Fences aside."""
-        for is_async, can_wait, queues in self.kinds:
-            if (not is_async and state.ordinary) or (is_async and can_wait and state.copies):
-                continue
-            known = ((name, state.count(name)) for name, _ in queues)
-            if any(each and each.left <= 0 and (each.over or name not in self.rules.groups) for name, each in known):
-                continue
-            return False
-        return True
 
     # --- pairs ---
 
