@@ -63,6 +63,7 @@ SHAPES: tuple[tuple[str, str, str], ...] = (
     ("eigenvalues/", r"", "256"),
     ("fastWalshTransform/", r"Batch1", "512"),
     ("SobelFilter/", r"SobelShared", "16x4"),
+    ("FunctionPointers/", r"SobelShared", "16x4"),
     ("", r"DeviceAdjacentDifference", "128"),  # of CUB, whose policy says so
 )
 # Arguments without which a kernel is wrong: lengths that its launches pass.
@@ -74,6 +75,7 @@ ARGUMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("fastWalshTransform/", r"Batch1", ("2=11",)),
     ("shfl_scan/", r"shfl_scan_test", ("1=32",)),
     ("SobelFilter/", r"SobelShared", ("2=80", "3=384")),
+    ("FunctionPointers/", r"SobelShared", ("2=80", "3=384")),
     ("postProcessGL/", r"cudaProcess", ("3=32", "4=8")),
     ("dwtHaar1D/", r"dwtHaar1D", ("5=256",)),
     ("globalToShmemAsyncCopy/", r"MultiStage|LargeChunkILi", ("3=640", "4=640")),

@@ -25,7 +25,7 @@ from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.blocks import Blocks, find_blocks
 from tidegate.hosts.ptx import model as p
-from tidegate.hosts.ptx.global_order import names_of, successors_of
+from tidegate.hosts.ptx.global_order import successors_of
 from tidegate.hosts.ptx.program import PtxProgram
 from tidegate.hosts.ptx.write import MEETINGS
 
@@ -213,9 +213,9 @@ class Gaps:
         stays = {name: each for name, each in before.items() if item.guard is not None or name not in gives}
         if arrays := self.touched.get(item.at):
             is_stored = item.opcode in ("st", "red")
-            names = names_of(item.operands[1:]) if is_stored else gives
+            names = p.names_of(item.operands[1:]) if is_stored else gives
             return {**stays, **{name: _Held(arrays, item.at.line, is_stored) for name in names}}
-        sources = names_of(item.operands[1:]) if item.opcode == "mov" else ()
+        sources = p.names_of(item.operands[1:]) if item.opcode == "mov" else ()
         copied = next((before[name] for name in sources if name in before), None)
         return {**stays, **dict.fromkeys(gives, copied)} if copied is not None else stays
 
@@ -246,7 +246,7 @@ def _guarded(item: p.Instruction | p.Label) -> bool:
 def _gives(item: p.Instruction | p.Label) -> frozenset[str]:
     if not isinstance(item, p.Instruction) or (item.opcode in _GIVE_NOTHING and "red" not in item.modifiers):
         return frozenset()
-    return frozenset(names_of(each for each in item.operands[:1] if not isinstance(each, p.Address)))
+    return frozenset(p.names_of(each for each in item.operands[:1] if not isinstance(each, p.Address)))
 
 
 def _takes(item: p.Instruction | p.Label) -> frozenset[str]:
@@ -254,7 +254,7 @@ def _takes(item: p.Instruction | p.Label) -> frozenset[str]:
         return frozenset()
     own = (item.guard.register,) if item.guard is not None else ()
     addresses = [each for each in item.operands[:1] if isinstance(each, p.Address) or item.opcode in _GIVE_NOTHING]
-    return frozenset((*own, *names_of(addresses), *names_of(item.operands[1:])))
+    return frozenset((*own, *p.names_of(addresses), *p.names_of(item.operands[1:])))
 
 
 def _in_order(successors: list[tuple[int, ...]]) -> list[int]:
