@@ -23,7 +23,7 @@ from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.endings import find_endings
 from tidegate.hosts.isa.states import Mask, State
-from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, Truths, Value
+from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, SIXTEENTH, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
@@ -40,7 +40,7 @@ class Effects:
         self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
         self.arrays = {each.name: each for each in code.arrays}
         self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
-        self.copying = np.zeros(calc.threads, bool)  # threads that may copy in the background
+        self.copying: dict[str, Truths] = {}  # queue → threads that may have something in it
         self.told: Counter[object] = Counter()
         self.synced = 0  # how many steps have ordered anything
         self.known: dict[object, list[n.Step]] = {}  # what an operation did with the same values
@@ -115,7 +115,10 @@ class Effects:
             return
         self.touched.setdefault(id(op), True)
         if touch.is_async:
-            self.copying |= lanes
+            self.copying[touch.queue] = self.copying.get(touch.queue, np.zeros_like(lanes)) | lanes
+        if touch.pieces is not None:
+            self.described(op, touch, address, mask, steps)
+            return
         may = not mask.is_exact or OUTSIDE in address.tags
         found, lost = self.located(op, touch, address, lanes, tags)
         for array, starts in found.items():
@@ -132,6 +135,35 @@ class Effects:
             for each in sorted(tags) or list(self.arrays):
                 size = self.arrays[each].bytes
                 steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
+
+    def described(self, op: m.Op, touch: m.Touch, held: Value, mask: Mask, steps: list[n.Step]) -> None:
+        """Pieces that a register describes, each named by a lane of every wave that takes part."""
+        assert touch.pieces is not None
+        homes = {each for tag in held.tags for each in (tag.removesuffix(SIXTEENTH),) if tag != each}
+        known = held.is_number and len(homes) == 1 == len(held.tags) and homes <= self.arrays.keys()
+        found = {value: touch.pieces(value) for value in set(held.base[mask.may].tolist())} if known else {}
+        if not known or None in found.values():
+            self.touched[id(op)] = False
+            self.note(op, "a place that cannot be computed: treated as all of shared memory")
+            everywhere = tuple(0 if each else None for each in mask.may)
+            steps.extend(n.Access(op, each.name, everywhere, ZERO, each.bytes, True, True) for each in self.code.arrays)
+            return
+        (array,) = (self.arrays[each] for each in homes)
+        pieces = {value: each for value, each in found.items() if each is not None}
+        most = max(len(starts) for starts, _ in pieces.values())
+        for size in sorted({size for _, size in pieces.values()}):
+            for first in range(0, most, self.lanes):
+                table: list[int | None] = []
+                for thread, value in enumerate(held.base.tolist()):
+                    starts, bytes_ = pieces.get(value, ((), 0))
+                    place = first + thread % self.lanes
+                    taking = mask.may[thread] and bytes_ == size and place < len(starts)
+                    table.append(starts[place] - array.base if taking else None)
+                beyond = next((x for x in table if x is not None and not 0 <= x <= array.bytes - size), None)
+                if beyond is not None:
+                    self.problem(op, f"a matrix of which bytes {beyond}..{beyond + size} are not in `{array.name}`")
+                if any(each is not None for each in table):
+                    steps.append(n.Access(op, array.name, tuple(table), ZERO, size, not mask.is_exact))
 
     def few(self, op: m.Op, touch: m.Touch, address: Value, lost: Truths, tags: frozenset[str]) -> list[n.Step] | None:
         """One of a few places for each thread: each of them may be touched, or all between the first and the last."""
@@ -372,11 +404,23 @@ class Effects:
             self.commit(op, mask, node)
         self.synchronize(node, n.WaitGroups(op, count, _all_or(mask)))
 
+    def fence(self, op: m.Op, state: State, mask: Mask, node: n.Node) -> None:
+        """Counts for the waves of which all lanes that have not ended are there."""
+        if mask.whole:
+            self.synchronize(node, n.ProxyFence(op))
+            return
+        alive, here = (np.pad(each, (0, -len(each) % self.lanes)) for each in (state.root.may, mask.sure))
+        good = (here | ~alive).reshape(-1, self.lanes).all(axis=1) & _waves_in(mask.sure, self.lanes)
+        if good.any():
+            self.synchronize(node, n.ProxyFence(op, tuple(int(each) for each in np.flatnonzero(good))))
+
     def is_of_all_who_copy(self, step: n.Step) -> bool:
         """Threads without copies have no groups: whether they close and wait for these makes no difference."""
         if not isinstance(step, n.Commit | n.WaitGroups) or step.threads is None:
             return True
-        return not (self.copying & ~np.array(step.threads)).any()
+        assert isinstance(step.op.action, m.Commit | m.WaitGroups)
+        copying = self.copying.get(step.op.action.queue)
+        return copying is None or not (copying & ~np.array(step.threads)).any()
 
     def end(self, op: m.Op, state: State, ended: Mask, node: n.Node) -> None:
         """Threads end while others go on: what they did last is not known to those who do not meet them again."""

@@ -13,6 +13,7 @@ Cost    a few hundred bytes an operation
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
@@ -105,12 +106,17 @@ class Forget:
     of: str = "sources"
 
 
+# From a number to the first byte of each piece, and the bytes of a piece; None where the number describes nothing.
+Pieces = Callable[[int], tuple[tuple[int, ...], int] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Touch:
     """An access to memory that may be shared. `bytes` by each thread that takes part.
 
     `collective`: the lanes of a wave carry it out together, each names a piece, and no byte belongs to one of them.
     `lanes`: how many lanes of a wave name pieces, counted from the first; 0: all.
+    `pieces`: the register holds no address, but describes where the bytes are.
     """
 
     effect: str  # read | write | atomic
@@ -126,6 +132,9 @@ class Touch:
     value: Operand | None = None  # what a single-register write stores
     counter: str = ""  # where the hardware counts instructions in flight: the one that this access is of
     counted: int = 1  # 0: another access of the same instruction counts
+    pieces: Pieces | None = None
+    queue: str = ""  # of groups: the counter that an asynchronous access is in; empty: that of copies
+    proxy: str = "generic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +182,9 @@ class MeetLanes:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Closes the group of the copies that each thread has issued."""
+    """Closes the group of the copies that each thread has issued, or of what else is in a queue of groups."""
+
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +193,12 @@ class WaitGroups:
 
     count: int
     copies: bool = False
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFence:
+    """What a thread has read and written so far comes before what others do by another way to the same memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +241,7 @@ Action = (
     | MeetLanes
     | Commit
     | WaitGroups
+    | ProxyFence
     | WaitCounts
     | Jump
     | End

@@ -81,7 +81,13 @@ class WaitGroups:
     threads: tuple[bool, ...] | None = None
 
 
-Step = Access | Barrier | Issues | Fence | Commit | WaitGroups | CountedWait
+@dataclass(frozen=True, slots=True)
+class ProxyFence:
+    op: Op
+    waves: Waves = None
+
+
+Step = Access | Barrier | Issues | Fence | ProxyFence | Commit | WaitGroups | CountedWait
 Assigned = tuple[tuple[str, Index], ...]
 
 

@@ -54,7 +54,7 @@ class Stepper:
                 case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.FromLane() | m.Forget():
                     if not wanted.isdisjoint(m.results_of(action)):
                         self.assign(op, action, state, registers)
-                case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups():
+                case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups() | m.ProxyFence():
                     self.act(op, state, registers, node)
                 case m.Issued() | m.WaitCounts():
                     self.effects.count_or_wait(op, action, state, node)
@@ -245,6 +245,8 @@ class Stepper:
                 self.effects.commit(op, mask, node)
             case m.WaitGroups(count=groups, copies=copies):
                 self.effects.wait(op, mask, groups, copies, node)
+            case m.ProxyFence():
+                self.effects.fence(op, state, mask, node)
 
 
 def _fit(value: int) -> int:

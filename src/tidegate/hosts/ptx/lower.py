@@ -21,12 +21,13 @@ from tidegate.hosts.ptx.calls import Harm, callee_of, find_harms, harm_of
 from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.lower_arithmetic import ARITHMETIC, FORGOTTEN, lower_arithmetic
 from tidegate.hosts.ptx.lower_memory import MEMORY, lower_memory
+from tidegate.hosts.ptx.lower_products import lower_product
 from tidegate.hosts.ptx.lowering import Lowering
 
 # Addresses of arrays are multiples of this, as far as programs may see: swizzles work on whole addresses.
 ALIGNMENT = 1024
 # Synchronization and copies that are not modelled yet: nothing is proved of a program that has one.
-UNMODELLED = ("mbarrier", "wgmma", "tcgen05", "tensormap", "clusterlaunchcontrol", "mapa", "getctarank", "multimem")
+UNMODELLED = ("mbarrier", "tcgen05", "tensormap", "clusterlaunchcontrol", "mapa", "getctarank", "multimem")
 # They do nothing to shared memory and order nothing among threads that meet nowhere else.
 NOTHING: tuple[str, ...] = (
     "membar",
@@ -96,6 +97,10 @@ class _Lower:
             handler(self, item)
         elif opcode in UNMODELLED or opcode.startswith("tcgen05"):
             out.opaque(item, f"`{item.mnemonic}` is not modelled", orders=True)
+        elif opcode == "wgmma":
+            lower_product(out, item)
+        elif opcode == "fence" and item.modifiers[:2] == ("proxy", "async") and "global" not in item.modifiers:
+            out.unguarded(m.ProxyFence())
         elif opcode in NOTHING:
             return
         elif opcode in MEMORY:
