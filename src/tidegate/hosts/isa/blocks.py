@@ -138,7 +138,7 @@ def _slice(code: m.Code) -> frozenset[str]:
     known: dict[str, bool] = {}
     stack: list[str] = []
     for op in code.ops:
-        if isinstance(op.action, m.Touch | m.Meet | m.MeetLanes | m.Jump | m.End | m.Commit | m.WaitGroups | m.Opaque):
+        if isinstance(op.action, m.Touch | m.Meet | m.MeetLanes | m.UseObject | m.Jump | m.End | m.Opaque):
             stack += _registers(op)
         stored = op.action.value if isinstance(op.action, m.Touch) else None
         if isinstance(stored, m.Register) and all(map(_is_constant, definitions.get(stored.name, ()))):
@@ -222,7 +222,7 @@ def _liveness(code: m.Code, blocks: tuple[Block, ...], wanted: frozenset[str]) -
 
 def _final(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
     """Who comes there is as good as ended: compilers jump to one `ret` from everywhere."""
-    doing = m.Touch | m.Meet | m.MeetLanes | m.Commit | m.WaitGroups | m.ProxyFence | m.Opaque
+    doing = m.Touch | m.Meet | m.MeetLanes | m.UseObject | m.Commit | m.WaitGroups | m.ProxyFence | m.Opaque
     noticed = {
         number
         for number, block in enumerate(blocks)
@@ -243,7 +243,7 @@ def _aborting(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
     while work:
         number = work.pop()
         ops = code.ops[blocks[number].first : blocks[number].last]
-        if number in found or any(isinstance(op.action, m.Meet | m.MeetLanes | m.Opaque) for op in ops):
+        if number in found or any(isinstance(op.action, m.Meet | m.MeetLanes | m.UseObject | m.Opaque) for op in ops):
             continue
         last = ops[-1]
         ends = isinstance(last.action, m.End) and last.guard is None

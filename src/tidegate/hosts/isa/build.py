@@ -21,13 +21,14 @@ from tidegate.language.ops import (
     CommitGroup,
     ConditionalBarrier,
     Fence,
+    SharedMemoryBarrier,
     Signal,
     Value,
     Wait,
     WaitCount,
     WorkgroupBarrier,
 )
-from tidegate.language.types import INDEX
+from tidegate.language.types import DEP, INDEX
 from tidegate.targets import Target
 
 
@@ -155,6 +156,11 @@ class _Build:
         match step:
             case n.Access():
                 self.access(step, label)
+            case n.Barrier(op, object=str(name)) if name:
+                copies = tuple(Value(each, DEP) for each in sorted(self.explored.tracked.get(name, ())))
+                b.add(g.Sync(SharedMemoryBarrier(async_deps=copies)), label=label, at=op.at)
+            case n.SetsUp(op) | n.Arrives(op):
+                b.add(g.Compute(), label=label, at=op.at)
             case n.Barrier(op, part):
                 b.add(g.Sync(_BARRIERS[part]), label=label, at=op.at)
             case n.Issues(op, counter):
@@ -192,6 +198,7 @@ class _Build:
             as_one=step.as_one,
             collective=touch.collective or self.code.by_wave,
             lanes=self.lanes,
+            token=step.token,
         )
         if touch.effect == "atomic" and step.widened:
             action = replace(action, element=touch.element)
@@ -226,7 +233,7 @@ _BARRIERS: dict[str, WorkgroupBarrier | Signal | Wait] = {
 
 
 def _waves_of(step: n.Step) -> n.Waves:
-    return None if isinstance(step, n.Fence | n.Commit | n.WaitGroups) else step.waves
+    return step.waves if isinstance(step, n.Access | n.Barrier | n.Issues | n.CountedWait | n.ProxyFence) else None
 
 
 def _is_one_of(waves: tuple[int, ...]) -> Cond | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,16 @@ from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.endings import find_endings
+from tidegate.hosts.isa.lanes import agree, doubles, good_groups, may_double, tile_of, waves_in
+from tidegate.hosts.isa.object_uses import ObjectUses
+from tidegate.hosts.isa.objects import find_misuse
+from tidegate.hosts.isa.pieces import find_pieces
 from tidegate.hosts.isa.states import Mask, State
-from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, SIXTEENTH, Truths, Value
+from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
 FAR = 1 << 28  # no address of shared memory, where addresses are numbers
-TILES = (16, 8, 4)  # lanes of a group, the largest first
 MOST_PLACES = 64  # of one access in one thread, where they do not touch each other
 Starts = tuple[int | None, ...]
 
@@ -39,6 +41,7 @@ class Effects:
         self.tiles = out.tiles
         self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
         self.arrays = {each.name: each for each in code.arrays}
+        self.objects = ObjectUses(calc.threads, lanes, self.arrays, out)
         self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
         self.copying: dict[str, Truths] = {}  # queue → threads that may have something in it
         self.told: Counter[object] = Counter()
@@ -77,7 +80,7 @@ class Effects:
         """The waves that are here, of a program whose instructions are those of waves; empty: nobody knows which."""
         if not self.code.by_wave or state.is_whole:
             return None
-        may, sure = (_waves_in(each, self.lanes) for each in (state.arm.mask.may, state.arm.mask.sure))
+        may, sure = (waves_in(each, self.lanes) for each in (state.arm.mask.may, state.arm.mask.sure))
         return tuple(int(each) for each in np.flatnonzero(may)) if (may == sure).all() else ()
 
     def count_or_wait(self, op: m.Op, action: m.Issued | m.Touch | m.WaitCounts, state: State, node: n.Node) -> None:
@@ -130,7 +133,7 @@ class Effects:
             self.touched[id(op)] = False
             self.note(op, f"a place that cannot be computed: treated as all of {self.named(tags)}")
             everywhere = tuple(0 if each else None for each in lost)
-            if touch.effect == "write" and _doubles(everywhere, touch.bytes, self.lanes):
+            if touch.effect == "write" and doubles(everywhere, touch.bytes, self.lanes):
                 self.out.doubled.setdefault(id(op), op)  # for all that anybody knows
             for each in sorted(tags) or list(self.arrays):
                 size = self.arrays[each].bytes
@@ -138,32 +141,18 @@ class Effects:
 
     def described(self, op: m.Op, touch: m.Touch, held: Value, mask: Mask, steps: list[n.Step]) -> None:
         """Pieces that a register describes, each named by a lane of every wave that takes part."""
-        assert touch.pieces is not None
-        homes = {each for tag in held.tags for each in (tag.removesuffix(SIXTEENTH),) if tag != each}
-        known = held.is_number and len(homes) == 1 == len(held.tags) and homes <= self.arrays.keys()
-        found = {value: touch.pieces(value) for value in set(held.base[mask.may].tolist())} if known else {}
-        if not known or None in found.values():
+        found = find_pieces(touch, held, mask, self.arrays, self.lanes)
+        if found is None:
             self.touched[id(op)] = False
             self.note(op, "a place that cannot be computed: treated as all of shared memory")
             everywhere = tuple(0 if each else None for each in mask.may)
             steps.extend(n.Access(op, each.name, everywhere, ZERO, each.bytes, True, True) for each in self.code.arrays)
             return
-        (array,) = (self.arrays[each] for each in homes)
-        pieces = {value: each for value, each in found.items() if each is not None}
-        most = max(len(starts) for starts, _ in pieces.values())
-        for size in sorted({size for _, size in pieces.values()}):
-            for first in range(0, most, self.lanes):
-                table: list[int | None] = []
-                for thread, value in enumerate(held.base.tolist()):
-                    starts, bytes_ = pieces.get(value, ((), 0))
-                    place = first + thread % self.lanes
-                    taking = mask.may[thread] and bytes_ == size and place < len(starts)
-                    table.append(starts[place] - array.base if taking else None)
-                beyond = next((x for x in table if x is not None and not 0 <= x <= array.bytes - size), None)
-                if beyond is not None:
-                    self.problem(op, f"a matrix of which bytes {beyond}..{beyond + size} are not in `{array.name}`")
-                if any(each is not None for each in table):
-                    steps.append(n.Access(op, array.name, tuple(table), ZERO, size, not mask.is_exact))
+        for array, starts, size in found:
+            beyond = next((x for x in starts if x is not None and not 0 <= x <= array.bytes - size), None)
+            if beyond is not None:
+                self.problem(op, f"a matrix of which bytes {beyond}..{beyond + size} are not in `{array.name}`")
+            steps.append(n.Access(op, array.name, starts, ZERO, size, not mask.is_exact))
 
     def few(self, op: m.Op, touch: m.Touch, address: Value, lost: Truths, tags: frozenset[str]) -> list[n.Step] | None:
         """One of a few places for each thread: each of them may be touched, or all between the first and the last."""
@@ -179,28 +168,14 @@ class Effects:
         self.use(address.plus)
         text = f"a place that depends on what was read: treated as any of {address.among[1]} in `{array.name}`"
         first, taking = (address.base + touch.offset - array.base).tolist(), lost.tolist()
-        found: list[n.Step] = []
+        found: list[n.Access] = []
         for x in range(count):
             starts = tuple(each + stride * x if on else None for each, on in zip(first, taking, strict=True))
             found.append(n.Access(op, array.name, starts, address.plus, size, True, size > touch.bytes))
-        if touch.effect == "write" and self.may_double(found, size):
+        if touch.effect == "write" and may_double([each.starts for each in found], size, self.lanes):
             return None  # lanes that find the same place write what they like
         self.note(op, text)
-        return found
-
-    def may_double(self, steps: list[n.Step], size: int) -> bool:
-        """Whether two lanes of a wave may write the same bytes at once."""
-        for first in range(0, self.calc.threads, self.lanes):
-            places = sorted(
-                (start, lane)
-                for step in steps
-                if isinstance(step, n.Access)
-                for lane, start in enumerate(step.starts[first : first + self.lanes])
-                if start is not None
-            )
-            if any(after - before < size and one != other for (before, one), (after, other) in pairwise(places)):
-                return True
-        return False
+        return [*found]
 
     def taking_part(self, touch: m.Touch, may: Truths) -> Truths:
         if not touch.lanes or touch.lanes >= self.lanes:
@@ -252,12 +227,12 @@ class Effects:
         steps: list[n.Step],
     ) -> None:
         self.use(plus)
-        as_one = touch.effect != "read" and stored is not None and _agree(starts, size, stored)
+        as_one = touch.effect != "read" and stored is not None and agree(starts, size, stored)
         if (
             touch.effect == "write"
             and not as_one
             and id(op) not in self.out.doubled
-            and _doubles(starts, size, self.lanes)
+            and doubles(starts, size, self.lanes)
         ):
             self.out.doubled[id(op)] = op
         steps.append(n.Access(op, array, starts, plus, size, may, False, as_one))
@@ -362,7 +337,7 @@ class Effects:
         wanted = (alive * bits).sum(axis=1)
         covers = ((masks & wanted[:, None]) == wanted[:, None]) & known
         good = ((here & covers) | ~alive).all(axis=1)
-        self.tiles.add(self.tile_of(alive, here, masks, known))
+        self.tiles.add(tile_of(alive, here, masks, known))
         waiting = np.pad(mask.may, pad).reshape(-1, self.lanes)
         present = (here * bits).sum(axis=1)
         lacking = waiting & (((masks & wanted[:, None] & ~present[:, None]) != 0) | ~known)
@@ -371,30 +346,13 @@ class Effects:
         elif (waiting & ((masks & bits) == 0)).any():
             self.problem(op, "a warp barrier that does not name all lanes that reach it")
         if self.group < self.lanes:
-            good = self.good_groups(alive, here, masks, known, self.group)
+            good = good_groups(alive, here, masks, known, self.group)
             alive = alive.reshape(-1, self.group)
         waves = tuple(int(each) for each in np.flatnonzero(good & alive.any(axis=1)))
         if good.all():
             self.synchronize(node, n.Fence(op, None))
         elif waves:
             self.synchronize(node, n.Fence(op, waves))
-
-    def good_groups(self, alive: Truths, here: Truths, masks: Any, known: Truths, size: int) -> Truths:
-        """The groups of lanes that meet: all that have not ended are there, and each names all of them."""
-        bits = np.left_shift(1, np.arange(self.lanes, dtype=np.int64))
-        groups = (alive * bits).reshape(-1, size)
-        wanted = groups.sum(axis=1)[:, None]
-        covers = ((masks.reshape(-1, size) & wanted) == wanted) & known.reshape(-1, size)
-        found: Truths = ((here.reshape(-1, size) & covers) | ~alive.reshape(-1, size)).all(axis=1)
-        return found
-
-    def tile_of(self, alive: Truths, here: Truths, masks: Any, known: Truths) -> int:
-        """The largest groups into which this meeting divides all lanes that are there; 0 if it does not."""
-        for size in (self.lanes, *TILES):
-            good = self.good_groups(alive, here, masks, known, size)
-            if good[here.reshape(-1, size).any(axis=1)].all():
-                return size
-        return 0
 
     def commit(self, op: m.Op, mask: Mask, node: n.Node) -> None:
         self.synchronize(node, n.Commit(op, _all_or(mask)))
@@ -404,13 +362,35 @@ class Effects:
             self.commit(op, mask, node)
         self.synchronize(node, n.WaitGroups(op, count, _all_or(mask)))
 
+    def use_object(
+        self,
+        op: m.Op,
+        action: m.UseObject,
+        address: Value,
+        given: Value | None,
+        mask: Mask,
+        state: State,
+        node: n.Node,
+    ) -> int:
+        """A number for an arrival."""
+        found = self.objects.use(op, action, address, given, mask, state)
+        if isinstance(found, str):
+            self.problem(op, found)
+        elif isinstance(found, n.Barrier):
+            self.synchronize(node, found)
+        elif action.what == "track":
+            self.objects.track(found.object, mask, node)
+        else:
+            node.steps.append(found)
+        return self.objects.number_of(op)
+
     def fence(self, op: m.Op, state: State, mask: Mask, node: n.Node) -> None:
         """Counts for the waves of which all lanes that have not ended are there."""
         if mask.whole:
             self.synchronize(node, n.ProxyFence(op))
             return
         alive, here = (np.pad(each, (0, -len(each) % self.lanes)) for each in (state.root.may, mask.sure))
-        good = (here | ~alive).reshape(-1, self.lanes).all(axis=1) & _waves_in(mask.sure, self.lanes)
+        good = (here | ~alive).reshape(-1, self.lanes).all(axis=1) & waves_in(mask.sure, self.lanes)
         if good.any():
             self.synchronize(node, n.ProxyFence(op, tuple(int(each) for each in np.flatnonzero(good))))
 
@@ -442,6 +422,8 @@ class Effects:
         """What is said when everything was explored."""
         self.out.touches = len(self.touched)
         self.out.exact = sum(self.touched.values())
+        for op, text in find_misuse(self.out.nodes, self.out.arrivals, self.calc.threads):
+            self.problem(op, text)
         for op in find_endings(self.out.nodes, self.ends):
             self.problem(op, "threads that touch shared memory and end while others continue")
         for node in self.out.nodes:
@@ -450,32 +432,5 @@ class Effects:
             node.steps = certain
 
 
-def _waves_in(lanes: Truths, size: int) -> Truths:
-    found: Truths = np.asarray(np.pad(lanes, (0, -len(lanes) % size)).reshape(-1, size).any(axis=1))
-    return found
-
-
 def _all_or(mask: Mask) -> tuple[bool, ...] | None:
     return None if mask.whole else tuple(mask.sure.tolist())
-
-
-def _doubles(starts: tuple[int | None, ...], size: int, lanes: int) -> bool:
-    """Whether two lanes of one wave write the same bytes at once."""
-    for first in range(0, len(starts), lanes):
-        ordered = sorted(each for each in starts[first : first + lanes] if each is not None)
-        if any(second - first_ < size for first_, second in pairwise(ordered)):
-            return True
-    return False
-
-
-def _agree(starts: tuple[int | None, ...], size: int, stored: Value) -> bool:
-    """Whether threads that write the same bytes write the same values."""
-    by_start: dict[int, int] = {}
-    given = stored.base.tolist()
-    if OUTSIDE in stored.tags or (stored.known is not None and not stored.same):
-        return False
-    for start, value in zip(starts, given, strict=True):
-        if start is not None and by_start.setdefault(start, value) != value:
-            return False
-    ordered = sorted(by_start)
-    return all(second - first >= size for first, second in pairwise(ordered))

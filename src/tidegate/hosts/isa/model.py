@@ -174,6 +174,20 @@ class Meet:
 
 
 @dataclass(frozen=True, slots=True)
+class UseObject:
+    """At a barrier object in memory: `init`, `arrive`, `wait` for an arrival's own phase, `track` copies, `end`.
+
+    `operand`: of `init` how many arrivals complete a phase, of `wait` what the arrival gave, which is `result`.
+    """
+
+    what: str
+    address: Operand
+    offset: int = 0
+    operand: Operand | None = None
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MeetLanes:
     """Lanes of a wave wait for each other: those that the mask names."""
 
@@ -239,6 +253,7 @@ Action = (
     | Issued
     | Meet
     | MeetLanes
+    | UseObject
     | Commit
     | WaitGroups
     | ProxyFence
@@ -291,6 +306,8 @@ def results_of(action: Action) -> tuple[str, ...]:
             return (result,)
         case FromLane(result=result):
             return (result,)
+        case UseObject(result=result) if result:
+            return (result,)
         case Forget(results=results) | Opaque(results=results):
             return results
     return ()
@@ -315,4 +332,6 @@ def operands_of(action: Action) -> tuple[Operand, ...]:
             return (barrier,) if count is None else (barrier, count)
         case MeetLanes(mask=mask):
             return (mask,)
+        case UseObject(address=address, operand=operand):
+            return (address,) if operand is None else (address, operand)
     return ()

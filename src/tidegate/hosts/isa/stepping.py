@@ -56,6 +56,8 @@ class Stepper:
                         self.assign(op, action, state, registers)
                 case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups() | m.ProxyFence():
                     self.act(op, state, registers, node)
+                case m.UseObject():
+                    self.use_object(op, action, state, registers, node)
                 case m.Issued() | m.WaitCounts():
                     self.effects.count_or_wait(op, action, state, node)
                 case m.Opaque():
@@ -224,6 +226,20 @@ class Stepper:
             return mask.within(pred.base, known)
         found = mask.within(pred.base, pred.lanes)
         return Mask(found.may, found.sure, state.is_whole and bool((found.may == mask.may).all()))
+
+    def use_object(self, op: m.Op, action: m.UseObject, state: State, registers: dict[str, Held], node: Node) -> None:
+        """What an arrival gives is a number of its own; what an earlier one of the same place gave is forgotten."""
+        mask = self.under(op, state, registers)
+        if not mask.may.any():
+            return
+        given = None if action.operand is None else self.value(action.operand, registers)
+        token = self.effects.use_object(op, action, self.value(action.address, registers), given, mask, state, node)
+        if action.what == "arrive":
+            for name, held in list(registers.items()):
+                if isinstance(held, Value) and held.plus == ZERO and (held.base == token).any():
+                    registers[name] = unknown(self.threads, False)
+        if action.result in self.blocks.slice:
+            self.put(op, action.result, number(token, self.threads), registers)
 
     def act(self, op: m.Op, state: State, registers: Mapping[str, Held], node: Node) -> None:
         mask = self.under(op, state, registers)

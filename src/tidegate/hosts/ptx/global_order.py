@@ -164,7 +164,9 @@ class _Function:
         if item.opcode in _ACCESSES or item.opcode in ("shfl", "ldmatrix"):
             loaded = frozenset((UNKNOWN,))
             return (
-                loaded if item.opcode != "shfl" else loaded.union(*(known.get(n, ()) for n in p.names_of(item.operands)))
+                loaded
+                if item.opcode != "shfl"
+                else loaded.union(*(known.get(n, ()) for n in p.names_of(item.operands)))
             )
         found: frozenset[str] = frozenset()
         for name in p.names_of(item.operands[1:]):

@@ -21,13 +21,14 @@ from tidegate.hosts.ptx.calls import Harm, callee_of, find_harms, harm_of
 from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.lower_arithmetic import ARITHMETIC, FORGOTTEN, lower_arithmetic
 from tidegate.hosts.ptx.lower_memory import MEMORY, lower_memory
+from tidegate.hosts.ptx.lower_objects import lower_object
 from tidegate.hosts.ptx.lower_products import lower_product
 from tidegate.hosts.ptx.lowering import Lowering
 
 # Addresses of arrays are multiples of this, as far as programs may see: swizzles work on whole addresses.
 ALIGNMENT = 1024
 # Synchronization and copies that are not modelled yet: nothing is proved of a program that has one.
-UNMODELLED = ("mbarrier", "tcgen05", "tensormap", "clusterlaunchcontrol", "mapa", "getctarank", "multimem")
+UNMODELLED = ("tcgen05", "tensormap", "clusterlaunchcontrol", "mapa", "getctarank", "multimem")
 # They do nothing to shared memory and order nothing among threads that meet nowhere else.
 NOTHING: tuple[str, ...] = (
     "membar",
@@ -54,6 +55,7 @@ class _Lower:
         self.function, self.dynamic = function, dynamic
         self.module, self.harms = module, find_harms(module)
         self.arrays, names = _lay_out([*module.variables, *function.variables], dynamic)
+        self.labels = {each.name: place for place, each in enumerate(function.body) if isinstance(each, p.Label)}
         self.out = Lowering(dict(function.registers), names, {each.name for each in function.params})
 
     def code(self) -> m.Code:
@@ -95,6 +97,8 @@ class _Lower:
         handler = _HANDLERS.get(opcode)
         if handler is not None:
             handler(self, item)
+        elif opcode == "mbarrier":
+            lower_object(out, item, self.function.body, self.labels)
         elif opcode in UNMODELLED or opcode.startswith("tcgen05"):
             out.opaque(item, f"`{item.mnemonic}` is not modelled", orders=True)
         elif opcode == "wgmma":

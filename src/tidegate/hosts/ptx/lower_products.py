@@ -81,7 +81,9 @@ def pieces_of(rows: int, is_transposed: bool, descriptor: int) -> tuple[tuple[in
     The bits of the address that choose the row take part in the swizzle, those below are exchanged within a row. Bits
     14 and 15 are no part of the address; whoever sets them is taken at his word, and is far outside of the array.
     """
-    start, leading, stride = ((descriptor >> place & mask) << 4 for place, mask in ((0, 0xFFFF), (16, 0x3FFF), (32, 0x3FFF)))
+    start, leading, stride = (
+        (descriptor >> place & mask) << 4 for place, mask in ((0, 0xFFFF), (16, 0x3FFF), (32, 0x3FFF))
+    )
     width = _WIDTHS[descriptor >> 62 & 3]
     if not width or descriptor >> 49 & 7:  # a pattern that does not begin at a multiple of its size
         return None
