@@ -31,6 +31,10 @@ _SHARED = re.compile(r"\.shared\b|\bbar(rier)?\.|\bshfl\.|\bcp\.async|\bmbarrier
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 # Launch shapes that the host code of a sample computes: a part of the file's path, of the kernel's name, the shape.
 SHAPES: tuple[tuple[str, str, str], ...] = (
+    ("FDTD3d/", r"", "32x16"),
+    ("cdpAdvancedQuicksort/", r"qsort_warp", "512"),
+    ("cdpQuadtree/", r"", "128"),
+    ("cdpSimplePrint/", r"", "2"),
     ("reduction/", r"reduce[4-9]\w*?Lj(\d+)E", r"\1"),
     ("reduction/", r"multi_warp_cg_reduceI\wLm(\d+)E", r"\1"),
     ("threadFenceReduction/", r"Lj(\d+)E", r"\1"),
