@@ -81,6 +81,7 @@ def loop(*body: str) -> tuple[str, ...]:
 RIGHT = {
     "one phase": (STORE, ARRIVE, wait(), LOAD),
     "a wait with pauses": (STORE, ARRIVE, PATIENT, LOAD),
+    "an arrival that says it counts once": (STORE, ARRIVE.replace("[%r7]", "[%r7], 1"), wait(), LOAD),
     "phases in a loop": loop(STORE, ARRIVE, wait(), LOAD, ARRIVE, wait(1)),
     "copies that it tracks": (COPY, TRACK, ARRIVE, wait(), LOAD),
     "several copies that it tracks": (COPY, TRACK, COPY.replace("[%r4]", "[%r4+1024]"), TRACK, ARRIVE, wait(), LOAD),

@@ -180,7 +180,8 @@ class Meet:
 class UseObject:
     """At a barrier object in memory: `init`, `arrive`, `wait` for an arrival's own phase, `track` copies, `end`.
 
-    `operand`: of `init` how many arrivals complete a phase, of `wait` what the arrival gave, which is `result`.
+    `operand`: of `init` how many arrivals complete a phase, of `arrive` for how many this counts, of `wait` what the
+    arrival gave, which is `result`.
     """
 
     what: str

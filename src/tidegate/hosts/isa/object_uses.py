@@ -52,6 +52,8 @@ class ObjectUses:
         if not (mask.whole and state.root.sure.all() and self.threads > self.lanes):
             return "a barrier object for some of the block's threads, or for a single warp, is not modelled"
         if action.what == "arrive":
+            if action.operand is not None and number != 1:
+                return "an arrival that may count for several is not modelled"
             return n.Arrives(op, name, self.number_of(op))
         return n.Barrier(op, "", None, name, number or 0)
 

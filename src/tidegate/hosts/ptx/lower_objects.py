@@ -35,8 +35,9 @@ def lower_object(
         _use(out, item, "init", operands[0], operands[1])
     elif what == "inval" and len(operands) == 1:
         _use(out, item, "end", operands[0])
-    elif what == "arrive" and "expect_tx" not in words and len(operands) == 2 and isinstance(operands[0], p.Name):
-        _use(out, item, "arrive", operands[1], result=operands[0].name if operands[0].name in out.registers else "")
+    elif what == "arrive" and "expect_tx" not in words and len(operands) in (2, 3) and isinstance(operands[0], p.Name):
+        result = operands[0].name if operands[0].name in out.registers else ""
+        _use(out, item, "arrive", operands[1], *operands[2:], result=result)
     elif is_test(item) and "parity" not in words and len(operands) >= 3:
         _wait(out, item, body, labels)
     else:
