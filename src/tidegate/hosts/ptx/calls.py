@@ -20,7 +20,7 @@ from tidegate.hosts.ptx.lower_arithmetic import ARITHMETIC, FORGOTTEN
 from tidegate.hosts.ptx.types import space_in
 
 # Functions of the runtime that touch no shared memory of the program.
-HARMLESS = ("vprintf", "__assertfail", "malloc", "free", "__assert_fail")
+HARMLESS: tuple[str, ...] = ("vprintf", "__assertfail", "malloc", "free", "__assert_fail")
 # Kernels that launch kernels: the launched ones have shared memory of their own.
 HARMLESS += ("cudaGetParameterBufferV2", "cudaLaunchDeviceV2")
 _RUNTIME = "GetParameterBufferV2 LaunchDeviceV2 StreamCreateWithFlags StreamDestroy MemcpyAsync".split()

@@ -37,7 +37,7 @@ def lower_object(
         _use(out, item, "end", operands[0])
     elif what == "arrive" and "expect_tx" not in words and len(operands) in (2, 3) and isinstance(operands[0], p.Name):
         result = operands[0].name if operands[0].name in out.registers else ""
-        _use(out, item, "arrive", operands[1], *operands[2:], result=result)
+        _use(out, item, "arrive", operands[1], operands[2] if len(operands) > 2 else None, result)
     elif is_test(item) and "parity" not in words and len(operands) >= 3:
         _wait(out, item, body, labels)
     else:
