@@ -222,7 +222,7 @@ def _liveness(code: m.Code, blocks: tuple[Block, ...], wanted: frozenset[str]) -
 
 def _final(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
     """Who comes there is as good as ended: compilers jump to one `ret` from everywhere."""
-    doing = m.Touch | m.Meet | m.MeetLanes | m.UseObject | m.Commit | m.WaitGroups | m.ProxyFence | m.Opaque
+    doing = m.Touch | m.Meet | m.MeetLanes | m.UseObject | m.Commit | m.WaitGroups | m.OrderProxies | m.Opaque
     noticed = {
         number
         for number, block in enumerate(blocks)

@@ -169,7 +169,7 @@ class _Build:
                 b.add(g.Sync(WaitCount(counts)), label=label, at=op.at)
             case n.Fence(op, waves):
                 b.add(g.Sync(Fence("wave"), waves or ()), label=label, at=op.at)
-            case n.ProxyFence(op):
+            case n.ProxyOrder(op):
                 b.add(g.Sync(Fence("proxy_async")), label=label, at=op.at)
             case n.Commit(op, _):
                 b.add(g.Sync(CommitGroup(None)), label=label, at=op.at, issues=(g.Issue(self.queue_of(op), 1, 1),))
@@ -233,7 +233,7 @@ _BARRIERS: dict[str, WorkgroupBarrier | Signal | Wait] = {
 
 
 def _waves_of(step: n.Step) -> n.Waves:
-    return step.waves if isinstance(step, n.Access | n.Barrier | n.Issues | n.CountedWait | n.ProxyFence) else None
+    return step.waves if isinstance(step, n.Access | n.Barrier | n.Issues | n.CountedWait | n.ProxyOrder) else None
 
 
 def _is_one_of(waves: tuple[int, ...]) -> Cond | None:

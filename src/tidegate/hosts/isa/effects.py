@@ -387,12 +387,12 @@ class Effects:
     def fence(self, op: m.Op, state: State, mask: Mask, node: n.Node) -> None:
         """Counts for the waves of which all lanes that have not ended are there."""
         if mask.whole:
-            self.synchronize(node, n.ProxyFence(op))
+            self.synchronize(node, n.ProxyOrder(op))
             return
         alive, here = (np.pad(each, (0, -len(each) % self.lanes)) for each in (state.root.may, mask.sure))
         good = (here | ~alive).reshape(-1, self.lanes).all(axis=1) & waves_in(mask.sure, self.lanes)
         if good.any():
-            self.synchronize(node, n.ProxyFence(op, tuple(int(each) for each in np.flatnonzero(good))))
+            self.synchronize(node, n.ProxyOrder(op, tuple(int(each) for each in np.flatnonzero(good))))
 
     def is_of_all_who_copy(self, step: n.Step) -> bool:
         """Threads without copies have no groups: whether they close and wait for these makes no difference."""

@@ -215,7 +215,7 @@ class WaitGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class ProxyFence:
+class OrderProxies:
     """What a thread has read and written so far comes before what others do by another way to the same memory."""
 
 
@@ -260,7 +260,7 @@ Action = (
     | UseObject
     | Commit
     | WaitGroups
-    | ProxyFence
+    | OrderProxies
     | WaitCounts
     | Jump
     | End

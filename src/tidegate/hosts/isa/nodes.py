@@ -102,12 +102,12 @@ class WaitGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class ProxyFence:
+class ProxyOrder:
     op: Op
     waves: Waves = None
 
 
-Step = Access | Barrier | SetsUp | Arrives | Issues | Fence | ProxyFence | Commit | WaitGroups | CountedWait
+Step = Access | Barrier | SetsUp | Arrives | Issues | Fence | ProxyOrder | Commit | WaitGroups | CountedWait
 Assigned = tuple[tuple[str, Index], ...]
 
 

@@ -17,8 +17,6 @@ from tidegate.graph.model import reached_from
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.model import Op, UseObject
 
-Uses = n.Arrives | n.Barrier
-
 
 def find_misuse(nodes: list[n.Node], counts: dict[str, set[int | None]], threads: int) -> Iterator[tuple[Op, str]]:
     after = [[edge.node for edge in node.edges] for node in nodes]

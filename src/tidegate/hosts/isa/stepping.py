@@ -54,7 +54,7 @@ class Stepper:
                 case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.FromLane() | m.Forget():
                     if not wanted.isdisjoint(m.results_of(action)):
                         self.assign(op, action, state, registers)
-                case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups() | m.ProxyFence():
+                case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups() | m.OrderProxies():
                     self.act(op, state, registers, node)
                 case m.UseObject():
                     self.use_object(op, action, state, registers, node)
@@ -261,7 +261,7 @@ class Stepper:
                 self.effects.commit(op, mask, node)
             case m.WaitGroups(count=groups, copies=copies):
                 self.effects.wait(op, mask, groups, copies, node)
-            case m.ProxyFence():
+            case m.OrderProxies():
                 self.effects.fence(op, state, mask, node)
 
 

@@ -104,7 +104,7 @@ class _Lower:
         elif opcode == "wgmma":
             lower_product(out, item)
         elif opcode == "fence" and item.modifiers[:2] == ("proxy", "async") and "global" not in item.modifiers:
-            out.unguarded(m.ProxyFence())
+            out.unguarded(m.OrderProxies())
         elif opcode in NOTHING:
             return
         elif opcode in MEMORY:

@@ -2,7 +2,8 @@
 
 Needs   an instruction and the lowering that it belongs to
 Gives   asynchronous reads of the pieces that matrix descriptors name, groups of products and waits for them
-Keeps   every warp that takes part reads all of both matrices, in whole rows of the swizzle: never less than it does
+Keeps   every warp that takes part reads all of both matrices, in whole rows of the swizzle: never less than it does.
+        A product reads 32 bytes along K, whatever its elements are
 Cost    a descriptor has at most 64 pieces
 
 Sections of the PTX ISA 9.0: 9.7.15.5.1 (layouts and descriptors), 9.7.15.5.2 (wgmma.mma_async), 9.7.15.7 (groups).
@@ -26,7 +27,6 @@ from tidegate.targets.model import ByName, CounterFacts
 
 QUEUE = "wgmma"
 MOST_GROUPS = 63  # of a wait: the ISA names no limit, and less is always safe
-K_BYTES = 32  # of one product, whatever its elements are
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 _WIDTHS = {0: 16, 1: 128, 2: 64, 3: 32}  # bytes of a row, by the mode of the swizzle
 _HALVES = ("f16", "bf16")  # of other elements no matrix is transposed
