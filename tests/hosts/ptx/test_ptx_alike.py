@@ -64,13 +64,6 @@ OTHER = {
     "another register of several": ("ld.global.f32 %f2, [%rd5];", LOAD, "st.shared.v2.f32 [%r6], {%f1, %f2};"),
     "two statements": (LOAD, "@%p1 st.shared.f32 [%r5], %f1;", "@!%p1 st.shared.f32 [%r5], %f1;"),
     "places of other lanes": (LOAD, "shl.b32 %r9, %r20, 2;", "add.s32 %r5, %r5, %r9;", STORE),
-    "lanes that write one place": (
-        "min.u32 %r10, %r2, 5;",
-        "shl.b32 %r10, %r10, 2;",
-        "add.s32 %r5, %r4, %r10;",
-        LOAD,
-        STORE,
-    ),
     "a sum in place": ("ld.shared.f32 %f1, [%r5];", "add.f32 %f1, %f1, %f1;", STORE),
 }
 

@@ -4,10 +4,11 @@ Needs   explored nodes, definitions of registers, what the launch gives
 Gives   writes marked `as_one` whose waves hold the same values, lane by lane
 Keeps   two waves are alike in a register if every operation that may set it is carried out by all threads together and
         takes operands in which they are alike. What they load from one address is one value: of shared memory that is
-        being proved, of global memory it is assumed (docs/assumptions.md, `uniform`). Lanes of one wave write apart
+        being proved, of global memory it is assumed (docs/assumptions.md, `uniform`). Lanes of one wave that write the
+        same bytes at once are assumed to write one value (`as-one`)
 Cost    the definitions behind a stored register, for each group of waves that write alike
 
-    r = tid and 63;  x = load [r * 4];  sum = x + shuffle x;  store [r * 4], sum      waves 0 and 2 are alike
+    r = tid and 63;  x = load [r * 4];  sum = x + shuffle x;  store [0], sum      waves 0 and 2 are alike
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
-from tidegate.hosts.isa.lanes import doubles
 from tidegate.hosts.isa.values import Value, number
 
 MOST_DEEP = 60  # computations behind a register that numbers are followed through
@@ -72,8 +72,6 @@ class Alike:
             waves.setdefault(step.starts[wave * self.lanes : (wave + 1) * self.lanes], []).append(wave)
         seen: set[int] = set()
         for starts in waves:
-            if doubles(starts, step.bytes, self.lanes):  # lanes of other waves would have to agree as well
-                return None
             own = {byte for each in {*starts} - {None} if each is not None for byte in range(each, each + step.bytes)}
             if own & seen:
                 return None
