@@ -17,7 +17,6 @@ from tidegate.footprint.arithmetic import Range
 from tidegate.graph.model import invert, reached_from
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.isa import nodes as n
-from tidegate.hosts.isa.alike import Alike
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.cases import find_case, in_case
 from tidegate.hosts.isa.effects import Effects
@@ -126,8 +125,6 @@ class _Explorer:
         self.endless()
         self.out.states = len(self.numbers)
         self.effects.count()
-        if not self.blocks.code.by_wave:
-            Alike(self.blocks, self.calc, self.stepper.given, self.out.apart, self.effects.lanes).mark(self.out.nodes)
         return self.out
 
     def endless(self) -> None:

@@ -98,14 +98,12 @@ class Forget:
     """Registers take values that nobody knows. They are the same in all threads if all of `sources` are.
 
     `of`: what the results may be addresses of: "sources", of what these are; "memory", of anything; empty, of nothing.
-    `by_wave`: two waves whose lanes all hold the same sources get the same results, lane by lane.
     """
 
     results: tuple[str, ...]
     sources: tuple[Operand, ...] = ()
     uniform: bool = True  # whether equal sources give equal results
     of: str = "sources"
-    by_wave: bool = False
 
 
 # From a number to the first byte of each piece, and the bytes of a piece; None where the number describes nothing.
@@ -132,7 +130,6 @@ class Touch:
     collective: bool = False
     lanes: int = 0
     value: Operand | None = None  # what a single-register write stores
-    stores: tuple[Operand, ...] = ()  # the same of a write of one or several registers
     counter: str = ""  # where the hardware counts instructions in flight: the one that this access is of
     counted: int = 1  # 0: another access of the same instruction counts
     pieces: Pieces | None = None

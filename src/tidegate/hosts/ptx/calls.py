@@ -23,9 +23,10 @@ from tidegate.hosts.ptx.types import space_in
 HARMLESS: tuple[str, ...] = ("vprintf", "__assertfail", "malloc", "free", "__assert_fail")
 # Kernels that launch kernels: the launched ones have shared memory of their own.
 HARMLESS += ("cudaGetParameterBufferV2", "cudaLaunchDeviceV2")
-_RUNTIME = "GetParameterBufferV2 LaunchDeviceV2 StreamCreateWithFlags StreamDestroy MemcpyAsync".split()
-_RUNTIME += ["PeekAtLastError", "GetLastError", "GetErrorString"]
-HARMLESS += tuple(f"__cudaCDP2{each}" for each in _RUNTIME)
+HARMLESS += tuple(
+    f"__cudaCDP2{each}"
+    for each in "GetParameterBufferV2 LaunchDeviceV2 StreamCreateWithFlags StreamDestroy MemcpyAsync PeekAtLastError".split()
+)
 _MOVES = ("ld", "ldu", "st", "atom", "red", "cvta")
 _JUMPS = ("bra", "ret", "membar", "fence", "activemask", "nanosleep", "prefetch", "prefetchu")
 _AWAY = ("global", "const", "local", "param")  # state spaces that no address of shared memory belongs to

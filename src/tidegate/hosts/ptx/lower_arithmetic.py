@@ -31,8 +31,6 @@ FORGOTTEN = frozenset(
 _OF_OTHERS = frozenset("shfl vote match redux activemask elect mma movmatrix addc subc madc".split())
 _INTEGER = _PLAIN | {"mul", "mad", "selp", "cvt"}
 ARITHMETIC = _INTEGER | _OF_OTHERS | {"setp", "mov", "cvta"}
-# Of these, those whose results in each lane depend on nothing but what all lanes of the wave hold.
-_BY_WAVE = frozenset("shfl vote match redux mma".split())
 _COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
@@ -243,12 +241,5 @@ def _of_others(out: Lowering, item: p.Instruction) -> bool:
             return True
     results = out.results(item)
     if results:
-        by_wave = item.opcode in _BY_WAVE and "sync" in item.modifiers and _names_all_lanes(item)
-        out.guarded(m.Forget(results, out.sources(item), False, by_wave=by_wave))
+        out.guarded(m.Forget(results, out.sources(item), False))
     return True
-
-
-def _names_all_lanes(item: p.Instruction) -> bool:
-    """Products take all lanes of a wave; what others give to a lane that is not named is not defined."""
-    last = item.operands[-1] if item.operands else None
-    return item.opcode == "mma" or (isinstance(last, p.Number) and last.value & 0xFFFFFFFF == 0xFFFFFFFF)

@@ -96,10 +96,7 @@ def _store(out: Lowering, item: p.Instruction) -> None:
         size = types[0].bits // 8 * vector_in(item.modifiers)
         stored = item.operands[1] if len(item.operands) > 1 else None
         value = out.operand(stored) if isinstance(stored, p.Name | p.Number) else None
-        parts = stored.items if isinstance(stored, p.Vector) else (stored,)
-        known = all(isinstance(each, p.Name | p.Number) for each in parts)
-        stores = tuple(out.operand(each) for each in parts if each is not None) if known else ()
-        out.guarded(m.Touch("write", *at, size, space, value=value, stores=stores))
+        out.guarded(m.Touch("write", *at, size, space, value=value))
 
 
 def _atomic(out: Lowering, item: p.Instruction) -> None:
