@@ -3,6 +3,7 @@
     python -m bench.cuda_corpus CHECKOUT                 every `.cu` below a folder, e.g. of NVIDIA/cuda-samples
     python -m bench.cuda_corpus CHECKOUT --only reduction
     ... --json OUT
+    ... --arch sm_90a --std c++20 -D KITTENS_HOPPER    as the project is meant to be compiled
 
 Needs   a checkout, and the extras `cuda` and `cuda-host` (or nvcc on the path) with a host compiler
 Gives   for each kernel that touches shared memory or has barriers its verdict and the reason; totals; seconds
@@ -24,6 +25,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.triton_figures import TooLong, at_most
+from tidegate.hosts.cuda.options import CudaOptions
 from tidegate.hosts.ptx.demangle import short_name
 
 SECONDS = 60  # of one kernel
@@ -31,6 +33,10 @@ _SHARED = re.compile(r"\.shared\b|\bbar(rier)?\.|\bshfl\.|\bcp\.async|\bmbarrier
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 # Launch shapes that the host code of a sample computes: a part of the file's path, of the kernel's name, the shape.
 SHAPES: tuple[tuple[str, str, str], ...] = (
+    ("FDTD3d/", r"", "32x16"),
+    ("cdpAdvancedQuicksort/", r"qsort_warp", "512"),
+    ("cdpQuadtree/", r"", "128"),
+    ("cdpSimplePrint/", r"", "2"),
     ("reduction/", r"reduce[4-9]\w*?Lj(\d+)E", r"\1"),
     ("reduction/", r"multi_warp_cg_reduceI\wLm(\d+)E", r"\1"),
     ("threadFenceReduction/", r"Lj(\d+)E", r"\1"),
@@ -63,6 +69,7 @@ SHAPES: tuple[tuple[str, str, str], ...] = (
     ("eigenvalues/", r"", "256"),
     ("fastWalshTransform/", r"Batch1", "512"),
     ("SobelFilter/", r"SobelShared", "16x4"),
+    ("FunctionPointers/", r"SobelShared", "16x4"),
     ("", r"DeviceAdjacentDifference", "128"),  # of CUB, whose policy says so
 )
 # Arguments without which a kernel is wrong: lengths that its launches pass.
@@ -74,6 +81,7 @@ ARGUMENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("fastWalshTransform/", r"Batch1", ("2=11",)),
     ("shfl_scan/", r"shfl_scan_test", ("1=32",)),
     ("SobelFilter/", r"SobelShared", ("2=80", "3=384")),
+    ("FunctionPointers/", r"SobelShared", ("2=80", "3=384")),
     ("postProcessGL/", r"cudaProcess", ("3=32", "4=8")),
     ("dwtHaar1D/", r"dwtHaar1D", ("5=256",)),
     ("globalToShmemAsyncCopy/", r"MultiStage|LargeChunkILi", ("3=640", "4=640")),
@@ -114,11 +122,9 @@ def kernels_of(ptx: str) -> Iterator[tuple[str, str]]:
             yield _ENTRY.findall(body)[0], body
 
 
-def compile_file(path: Path, includes: list[str]) -> str:
+def compile_file(path: Path, options: CudaOptions) -> str:
     from tidegate.hosts.cuda.compile import compile_cuda
-    from tidegate.hosts.cuda.options import CudaOptions
 
-    options = CudaOptions(includes=tuple(includes), arch="sm_80")
     return compile_cuda(path.read_text(encoding="utf-8", errors="replace"), str(path), options).ptx
 
 
@@ -165,10 +171,10 @@ def judge_one(path: Path, kernel: str, block: str, arguments: Sequence[str]) -> 
     return "undecided", "; ".join(undecided)
 
 
-def rows_of(path: Path, root: Path, includes: list[str], folder: Path) -> Iterator[Row]:
+def rows_of(path: Path, root: Path, options: CudaOptions, folder: Path) -> Iterator[Row]:
     name = path.relative_to(root).as_posix()
     try:
-        ptx = compile_file(path, includes)
+        ptx = compile_file(path, options)
     except Exception as error:
         yield Row(name, "", "", "not compiled", str(error).strip().split("\n")[0][:160])
         return
@@ -207,15 +213,19 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--only", default="", help="files whose path contains this")
     parser.add_argument("-I", dest="includes", action="append", default=[], help="include folders")
+    parser.add_argument("-D", dest="defines", action="append", default=[], help="macros")
+    parser.add_argument("--arch", default="sm_80")
+    parser.add_argument("--std", default="", help="the standard of C++; default: the compiler's")
     parser.add_argument("--json", type=Path, help="rows, as JSON")
     parser.add_argument("--keep", type=Path, default=Path("cuda-corpus"), help="where the PTX is kept")
     asked = parser.parse_args()
     asked.keep.mkdir(exist_ok=True)
+    options = CudaOptions(tuple(asked.includes), tuple(asked.defines), asked.arch, asked.std)
     rows = []
     for path in sorted(asked.checkout.rglob("*.cu")):
         if asked.only not in path.as_posix():
             continue
-        for row in rows_of(path, asked.checkout, asked.includes, asked.keep):
+        for row in rows_of(path, asked.checkout, options, asked.keep):
             rows.append(row)
             print(row.verdict, row.file, row.kernel, row.block, row.why, f"{row.seconds:.1f}", flush=True)
     print(table(rows))

@@ -82,7 +82,7 @@ def _direction(patch: Patch) -> None:
             if mode.waves.same or mode.need < 2:
                 old(self, head, nodes, mode)
             else:
-                self.pairs(nodes, self.search(head, State(need=mode.need), mode), mode)
+                self.pairs(nodes, self.search(head, nodes, State(need=mode.need), mode), mode)
 
         return pairs
 

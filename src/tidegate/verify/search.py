@@ -11,7 +11,7 @@ Cost    each stretch of straight code once for each state and iteration in which
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tidegate.footprint.values import iteration
@@ -59,9 +59,17 @@ class _Waiting:
 class Search:
     """One search. `step` gives the state before a node, or None where there is nothing left to look for."""
 
-    def __init__(self, paths: Paths, step: Callable[[int, State], State | None], *, parted: bool = False) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        step: Callable[[int, State], State | None],
+        *,
+        parted: bool = False,
+        useful: Container[int] | None = None,
+    ) -> None:
         self.paths, self.flow, self.step = paths, paths.flow, step
         self.parted = parted  # whether it starts where x's wave need not be: conditions on waves say nothing then
+        self.useful = useful  # nodes to look at; None: all
         self.waiting: dict[Key, _Waiting] = {}
         self.done: dict[tuple[int, Iterations], list[tuple[State, Conds]]] = {}
         self.queue: list[tuple[int, int, int, Key]] = []
@@ -96,6 +104,8 @@ class Search:
     def put(
         self, node: int, state: State, iterations: Iterations, ways: Iterable[Conds], loose: bool, turns: int
     ) -> None:
+        if self.useful is not None and node not in self.useful:
+            return
         key = (node, state, iterations)
         waiting = self.waiting.get(key)
         if waiting is None:

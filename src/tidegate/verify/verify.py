@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tidegate.collecting import no_collecting
 from tidegate.footprint.model import Touch
@@ -34,6 +35,7 @@ from tidegate.verify.parting import between
 from tidegate.verify.paths import WILD, Iterations
 from tidegate.verify.phase_model import ObjectProof, Outside
 from tidegate.verify.protocol import Protocol, find_protocol
+from tidegate.verify.pruning import find_useful
 from tidegate.verify.search import MOST_EFFORT, Met, Search, TooMuch, spend
 from tidegate.verify.searching import OneWrong, SearchMode, Unordered
 from tidegate.verify.state import BETWEEN_LANES, IN_ONE_LANE, State, before, is_fenced, is_over, is_performed, unsure
@@ -254,12 +256,12 @@ class _Verifier:
                 if self.is_enough():
                     return
                 for state, loose in self.behind(node, mode):
-                    self.pairs([node], self.search(node, state, mode, loose), mode)
+                    self.pairs([node], self.search(node, [node], state, mode, loose), mode)
             return
         state = State(need=mode.need)
         if mode.waves.same:
             state = IN_ONE_LANE if mode.waves.one_lane else replace(BETWEEN_LANES, of=mode.waves.of)
-        found = self.search(head, state, mode)
+        found = self.search(head, nodes, state, mode)
         self.pairs(nodes, found, mode)
         # What stands before an access in its own stretch is unordered before it as well.
         why = "undrained" if mode.waves.one_lane else "unmet"
@@ -279,10 +281,14 @@ class _Verifier:
         half, apart = mode.waves.x, self.parting.apart
         yield from drained_behind(self.flow, self.events, self.rules, node, arrivals, half, apart)
 
-    def search(self, head: int, state: State, mode: SearchMode, loose: bool = False) -> list[Unordered]:
-        """Accesses that are met on the way back before they are sure to be performed."""
-        half, parted = mode.waves.x, not mode.waves.same and mode.need <= 0
-        search = Search(self.paths, lambda node, state: self.step(node, state, half, parted), parted=parted)
+    def search(
+        self, head: int, nodes: Sequence[int], state: State, mode: SearchMode, loose: bool = False
+    ) -> list[Unordered]:
+        """Accesses that are met on the way back before they are sure to be performed: those that `nodes` clash with."""
+        parted = not mode.waves.same and mode.need <= 0
+        step = partial(self.step, half=mode.waves.x, parted=parted)
+        useful = find_useful(self.flow, step, self.access, nodes, head, state)
+        search = Search(self.paths, step, parted=parted, useful=useful)
         search.run(head, state, loose=loose)
         return [found for met in search.met if (found := self.unordered(met)) is not None]
 
@@ -346,20 +352,19 @@ class _Verifier:
     def ask(self, found: Unordered, second: int, waves: Waves) -> None:
         x, y = self.footprints.accesses[found.node], self.footprints.accesses[second]
         point = self.meet.find(x, y, found.iterations, found.ways, waves) if waves.same else None
-        if point is None and waves.same and self.witnesses and not self.leans:
-            self.leans = self.meet.leans_on_lanes(x, y, found.iterations, found.ways, waves)
         if waves.same:
+            if point is None and self.witnesses and not self.leans:
+                self.leans = self.meet.leans_on_lanes(x, y, found.iterations, found.ways, waves)
             point = point if point is not None and self.can_be(found, x, y, waves) else None
         else:
             point = self.reached(found, x, y, waves)
         if point is None:
             return
-        origin = self.flow.origin
+        pair = (self.flow.origin[found.node], self.flow.origin[second])
         if not self.witnesses:
-            raise OneWrong(origin[found.node], origin[second])
-        self.suspects[origin[found.node], origin[second], waves.same] = Suspect(
-            origin[found.node],
-            origin[second],
+            raise OneWrong(*pair)
+        self.suspects[*pair, waves.same] = Suspect(
+            *pair,
             found.why,
             waves.same,
             (found.node, second),
@@ -410,8 +415,7 @@ class _Verifier:
     def arms(self, branch: int, join: int) -> None:
         successors = dict.fromkeys(self.flow.successors[branch])
         arms = [between(self.flow, each, join, branch).intersection(self.access) for each in successors]
-        divided = not self.parting.divided.isdisjoint(self.flow.successors[branch])
-        common = self.paths.around[branch]
+        divided, common = not self.parting.divided.isdisjoint(self.flow.successors[branch]), self.paths.around[branch]
         for place, one in enumerate(arms):
             for other in arms[place + 1 :]:
                 for x in sorted(one - other):

@@ -343,6 +343,37 @@ def test_host_code_without_nvcc_says_what_it_takes(run: Run, monkeypatch: pytest
     assert "pip install 'tidegate[cuda-host]'" in said
 
 
+OBJECT = """#include <cuda/barrier>
+__global__ void swap(float *out, const float *in) {
+  using barrier = cuda::barrier<cuda::thread_scope_block>;
+  __shared__ barrier meeting;
+  __shared__ float tile[64];
+  int t = threadIdx.x;
+  if (t == 0) init(&meeting, blockDim.x);
+  __syncthreads();
+  for (int k = 0; k < 100; k++) {
+    tile[t] = in[t + 64 * k];
+    meeting.arrive_and_wait();
+    out[t + 64 * k] = tile[t ^ 32];
+    meeting.arrive_and_wait();
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_a_barrier_object_of_the_library(run: Run, arch: str) -> None:
+    status, said = run(OBJECT, "--block", "64", "--arch", arch)
+    assert status == 0, said
+    less = OBJECT.replace("    meeting.arrive_and_wait();\n  }", "  }")
+    status, said = run(less, "--block", "64", "--arch", arch)
+    assert status == 1
+    assert "error[TG102]" in said or "error[TG106]" in said
+    _, said = run(OBJECT.replace("blockDim.x);", "32);"), "--block", "64", "--arch", arch)
+    assert "not proved" in said
+    assert "for other than all threads of the block" in said
+
+
 # --- host code ----------------------------------------------------------------------------------------------------
 
 
@@ -356,6 +387,27 @@ def test_host_code_goes_to_nvcc(run: Run) -> None:
     assert status == 1
     assert "error[TG108]" in said
     assert "--> k.cu:5:3" in said
+
+
+LAUNCHES = """__global__ void inner(float *out) { out[threadIdx.x] = 1; }
+__global__ void outer(float *out) {
+  __shared__ float tile[64];
+  tile[threadIdx.x] = out[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 0) inner<<<1, 64>>>(out);
+  out[threadIdx.x] = tile[threadIdx.x ^ 32];
+}
+int main() { outer<<<1, 64>>>(nullptr); }
+"""
+
+
+def test_kernels_that_launch_kernels(run: Run) -> None:
+    host_compiler()
+    status, said = run(LAUNCHES, "FILE::outer", "--block", "64")
+    assert status == 0, said
+    status, said = run(LAUNCHES.replace(BARRIER, ""), "FILE::outer", "--block", "64")
+    assert status == 1
+    assert "error[TG101]" in said
 
 
 def test_what_nvcc_says_stands_at_its_line(run: Run) -> None:

@@ -169,14 +169,15 @@ def test_the_simulator_shows_what_waves_do_to_each_other() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "mbarrier.init.shared.b64 [tile], 1;",
-        "wgmma.fence.sync.aligned;",
+        "mbarrier.expect_tx.shared.b64 [tile], 64;",
+        "mbarrier.try_wait.parity.shared.b64 %p1, [tile], 0;",
+        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f1}, %rd1, %rd2, %r1, 0, 0, 1, 1, 1, 0;",
         "cp.async.bulk.commit_group;",
         "barrier.cluster.arrive;",
         "bar.arrive 1, 64;",
         "bar.sync 1, 32;",
         "call mystery, (%r1);",
-        "cp.async.mbarrier.arrive.shared.b64 [tile];",
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [tile];",
     ],
 )
 def test_nothing_is_proved_beside_what_is_not_modelled(line: str) -> None:

@@ -481,7 +481,7 @@ def test_arrays_whose_names_differ_in_a_mark_are_two() -> None:
 def test_a_function_of_the_file_is_not_the_library_s() -> None:
     text = f"{HEAD}  call.uni free, ();\n  ret;\n}}\n"
     assert check(text, (64,)).is_proved
-    own = ".func free()\n{\n  ret;\n}\n"
+    own = ".func free()\n{\n  bar.sync 0;\n  ret;\n}\n"
     assert not check(text.replace(".visible", f"{own}.visible", 1), (64,)).is_proved
 
 

@@ -29,6 +29,8 @@ from tidegate.hosts.cuda.messages import findings_of
 from tidegate.hosts.cuda.options import CudaOptions
 
 _INSTANCES = "__nv_name_map"  # where NVRTC says that instances stand
+# Kernels that launch kernels: they need another mode, which costs the others nothing but inlining between files.
+_LAUNCHES = "requires separate compilation mode"
 _ASKED_FILE = "tidegate-asked.cu"
 _ASKED = "tidegate_asked"  # a variable that holds the kernel that is asked for
 SECONDS = 600  # templates can keep a compiler busy for as long as they like
@@ -182,6 +184,9 @@ def _by_nvcc(task: _Task, nvcc: Path) -> Compiled:
         command = [str(nvcc), "-ptx", "--expt-relaxed-constexpr", *task.arguments(), "-o", str(made), source]
         done = _run(task, "nvcc", command)
         log = (done.stdout + done.stderr).decode("utf-8", "replace")
+        if done.returncode and _LAUNCHES in log:
+            done = _run(task, "nvcc", [*command, "-rdc=true"])
+            log = (done.stdout + done.stderr).decode("utf-8", "replace")
         if done.returncode or not made.is_file():
             raise BadInput(*_said_by_nvcc(task, log, source))
         text = made.read_text(encoding="utf-8", errors="replace")

@@ -24,6 +24,7 @@ from tidegate.hosts.isa.values import (
     GLOBAL,
     NO_TAGS,
     OUTSIDE,
+    SIXTEENTH,
     Pred,
     Value,
     number,
@@ -154,7 +155,8 @@ class Calculator:
             case "copy":
                 return self.copied(first, given[0], bits, signed, source)
             case "cut":  # half of a register's bits; addresses of shared memory have no more
-                is_address = bool(given[0].tags) and GLOBAL not in given[0].tags
+                is_address = any(tag != GLOBAL and not tag.endswith(SIXTEENTH) for tag in given[0].tags)
+                is_address = is_address and GLOBAL not in given[0].tags
                 return first if is_address or self.fits(given[0], bits) else self.cut(first, bits)
             case "neg":
                 return -first[0], Binary("*", first[1], Const(-1))

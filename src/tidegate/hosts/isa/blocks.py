@@ -145,7 +145,7 @@ def _slice(code: m.Code, *, values: bool) -> frozenset[str]:
     known: dict[str, bool] = {}
     stack: list[str] = []
     for op in code.ops:
-        if isinstance(op.action, m.Touch | m.Meet | m.MeetLanes | m.Jump | m.End | m.Commit | m.WaitGroups | m.Opaque):
+        if isinstance(op.action, m.Touch | m.Meet | m.MeetLanes | m.UseObject | m.Jump | m.End | m.Opaque):
             stack += _registers(op)
         for stored in op.action.values if isinstance(op.action, m.Touch) else ():
             if not isinstance(stored, m.Register):
@@ -231,7 +231,7 @@ def _liveness(code: m.Code, blocks: tuple[Block, ...], wanted: frozenset[str]) -
 
 def _final(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
     """Who comes there is as good as ended: compilers jump to one `ret` from everywhere."""
-    doing = m.Touch | m.Meet | m.MeetLanes | m.Commit | m.WaitGroups | m.Opaque
+    doing = m.Touch | m.Meet | m.MeetLanes | m.UseObject | m.Commit | m.WaitGroups | m.OrderProxies | m.Opaque
     noticed = {
         number
         for number, block in enumerate(blocks)
@@ -252,7 +252,7 @@ def _aborting(code: m.Code, blocks: tuple[Block, ...]) -> frozenset[int]:
     while work:
         number = work.pop()
         ops = code.ops[blocks[number].first : blocks[number].last]
-        if number in found or any(isinstance(op.action, m.Meet | m.MeetLanes | m.Opaque) for op in ops):
+        if number in found or any(isinstance(op.action, m.Meet | m.MeetLanes | m.UseObject | m.Opaque) for op in ops):
             continue
         last = ops[-1]
         ends = isinstance(last.action, m.End) and last.guard is None

@@ -21,11 +21,14 @@ from tidegate.language.ops import (
     CommitGroup,
     ConditionalBarrier,
     Fence,
+    SharedMemoryBarrier,
     Signal,
+    Value,
     Wait,
     WaitCount,
     WorkgroupBarrier,
 )
+from tidegate.language.types import DEP
 from tidegate.targets import Target
 
 
@@ -142,6 +145,11 @@ class _Build:
         match step:
             case n.Access():
                 self.access(step, label)
+            case n.Barrier(op, object=str(name)) if name:
+                copies = tuple(Value(each, DEP) for each in sorted(self.explored.tracked.get(name, ())))
+                b.add(g.Sync(SharedMemoryBarrier(async_deps=copies)), label=label, at=op.at)
+            case n.SetsUp(op) | n.Arrives(op):
+                b.add(g.Compute(), label=label, at=op.at)
             case n.Barrier(op, part):
                 b.add(g.Sync(_BARRIERS[part]), label=label, at=op.at)
             case n.Issues(op, counter):
@@ -150,11 +158,12 @@ class _Build:
                 b.add(g.Sync(WaitCount(counts)), label=label, at=op.at)
             case n.Fence(op, waves):
                 b.add(g.Sync(Fence("wave"), waves or ()), label=label, at=op.at)
+            case n.ProxyOrder(op):
+                b.add(g.Sync(Fence("proxy_async")), label=label, at=op.at)
             case n.Commit(op, _):
-                issues = tuple(g.Issue(name, 1, 1) for name in self.groups)
-                b.add(g.Sync(CommitGroup(None)), label=label, at=op.at, issues=issues)
+                b.add(g.Sync(CommitGroup(None)), label=label, at=op.at, issues=(g.Issue(self.queue_of(op), 1, 1),))
             case n.WaitGroups(op, count, _):
-                b.add(g.Sync(WaitCount(tuple((name, count) for name in self.groups))), label=label, at=op.at)
+                b.add(g.Sync(WaitCount(((self.queue_of(op), count),))), label=label, at=op.at)
 
     def access(self, step: n.Access, label: str) -> None:
         touch = step.op.action
@@ -172,16 +181,18 @@ class _Build:
             touch.effect,
             foot,
             touch.is_async,
+            touch.proxy,
             operator=touch.operator,
             element=touch.element if not step.widened else "",
             as_one=step.as_one,
             collective=touch.collective or self.code.by_wave,
             lanes=self.lanes,
+            token=step.token,
         )
         if touch.effect == "atomic" and step.widened:
             action = replace(action, element=touch.element)
         role = "copy" if touch.is_async else "local_read" if touch.effect == "read" else "local_write"
-        issues = (g.Issue(self.target.counter_of("gather_to_lds"), 0, 0, self.in_order),) if touch.is_async else ()
+        issues = (g.Issue(self.queue_of(step.op), 0, 0, self.in_order),) if touch.is_async else ()
         if touch.counter:
             issues = (g.Issue(touch.counter, int(step.counts and touch.counted), 1),)
         self.builder.add(action, label=label, role=role, at=step.op.at, issues=issues)
@@ -191,9 +202,12 @@ class _Build:
         """A wave that carries out an instruction as one is as good as a single lane: program order is that of all."""
         return g.ONE_LANE if self.code.by_wave else ""
 
-    @property
-    def groups(self) -> list[str]:
-        return [name for name, each in self.target.counters.items() if each.unit == "groups"]
+    def queue_of(self, op: m.Op) -> str:
+        """The counter of the groups that an operation is about."""
+        match op.action:
+            case m.Touch(queue=queue) | m.Commit(queue=queue) | m.WaitGroups(queue=queue) if queue:
+                return queue
+        return self.target.counter_of("gather_to_lds")
 
     @property
     def in_order(self) -> bool:
@@ -208,7 +222,7 @@ _BARRIERS: dict[str, WorkgroupBarrier | Signal | Wait] = {
 
 
 def _waves_of(step: n.Step) -> n.Waves:
-    return None if isinstance(step, n.Fence | n.Commit | n.WaitGroups) else step.waves
+    return step.waves if isinstance(step, n.Access | n.Barrier | n.Issues | n.CountedWait | n.ProxyOrder) else None
 
 
 def _is_one_of(waves: tuple[int, ...]) -> Cond | None:

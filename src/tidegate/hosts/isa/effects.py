@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,16 @@ from tidegate.hosts.isa import nodes as n
 from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.blocks import Blocks
 from tidegate.hosts.isa.endings import find_endings
+from tidegate.hosts.isa.lanes import agree, doubles, good_groups, may_double, tile_of, waves_in
+from tidegate.hosts.isa.object_uses import ObjectUses
+from tidegate.hosts.isa.objects import find_misuse
+from tidegate.hosts.isa.pieces import find_pieces
 from tidegate.hosts.isa.states import Mask, State
 from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, OUTSIDE, Numbers, Truths, Value
 from tidegate.index import ZERO, Cond, Index, names
 
 ADDRESSES = (1 << 32) - 1  # of shared memory
 FAR = 1 << 28  # no address of shared memory, where addresses are numbers
-TILES = (16, 8, 4)  # lanes of a group, the largest first
 MOST_PLACES = 64  # of one access in one thread, where they do not touch each other
 Starts = tuple[int | None, ...]
 
@@ -39,8 +41,9 @@ class Effects:
         self.tiles = out.tiles
         self.code, self.calc, self.lanes, self.out = code, calc, lanes, out
         self.arrays = {each.name: each for each in code.arrays}
+        self.objects = ObjectUses(calc.threads, lanes, self.arrays, out)
         self.touched: dict[int, bool] = {}  # op by identity → whether all its places are exact
-        self.copying = np.zeros(calc.threads, bool)  # threads that may copy in the background
+        self.copying: dict[str, Truths] = {}  # queue → threads that may have something in it
         self.told: Counter[object] = Counter()
         self.synced = 0  # how many steps have ordered anything
         self.known: dict[object, list[n.Step]] = {}  # what an operation did with the same values
@@ -83,7 +86,7 @@ class Effects:
         """The waves that are here, of a program whose instructions are those of waves; empty: nobody knows which."""
         if not self.code.by_wave or state.is_whole:
             return None
-        may, sure = (_waves_in(each, self.lanes) for each in (state.arm.mask.may, state.arm.mask.sure))
+        may, sure = (waves_in(each, self.lanes) for each in (state.arm.mask.may, state.arm.mask.sure))
         return tuple(int(each) for each in np.flatnonzero(may)) if (may == sure).all() else ()
 
     def count_or_wait(self, op: m.Op, action: m.Issued | m.Touch | m.WaitCounts, state: State, node: n.Node) -> None:
@@ -121,7 +124,10 @@ class Effects:
             return
         self.touched.setdefault(id(op), True)
         if touch.is_async:
-            self.copying |= lanes
+            self.copying[touch.queue] = self.copying.get(touch.queue, np.zeros_like(lanes)) | lanes
+        if touch.pieces is not None:
+            self.described(op, touch, address, mask, steps)
+            return
         may = not mask.is_exact or OUTSIDE in address.tags
         found, lost = self.located(op, touch, address, lanes, tags)
         for array, starts in found.items():
@@ -133,11 +139,26 @@ class Effects:
             self.touched[id(op)] = False
             self.note(op, f"a place that cannot be computed: treated as all of {self.named(tags)}")
             everywhere = tuple(0 if each else None for each in lost)
-            if touch.effect == "write" and _doubles(everywhere, touch.bytes, self.lanes):
+            if touch.effect == "write" and doubles(everywhere, touch.bytes, self.lanes):
                 self.out.doubled.setdefault(id(op), op)  # for all that anybody knows
             for each in sorted(tags) or list(self.arrays):
                 size = self.arrays[each].bytes
                 steps.append(n.Access(op, each, everywhere, ZERO, size, True, True))
+
+    def described(self, op: m.Op, touch: m.Touch, held: Value, mask: Mask, steps: list[n.Step]) -> None:
+        """Pieces that a register describes, each named by a lane of every wave that takes part."""
+        found = find_pieces(touch, held, mask, self.arrays, self.lanes)
+        if found is None:
+            self.touched[id(op)] = False
+            self.note(op, "a place that cannot be computed: treated as all of shared memory")
+            everywhere = tuple(0 if each else None for each in mask.may)
+            steps.extend(n.Access(op, each.name, everywhere, ZERO, each.bytes, True, True) for each in self.code.arrays)
+            return
+        for array, starts, size in found:
+            beyond = next((x for x in starts if x is not None and not 0 <= x <= array.bytes - size), None)
+            if beyond is not None:
+                self.problem(op, f"a matrix of which bytes {beyond}..{beyond + size} are not in `{array.name}`")
+            steps.append(n.Access(op, array.name, starts, ZERO, size, not mask.is_exact))
 
     def few(self, op: m.Op, touch: m.Touch, address: Value, lost: Truths, tags: frozenset[str]) -> list[n.Step] | None:
         """One of a few places for each thread: each of them may be touched, or all between the first and the last."""
@@ -153,28 +174,14 @@ class Effects:
         self.use(address.plus)
         text = f"a place that depends on what was read: treated as any of {address.among[1]} in `{array.name}`"
         first, taking = (address.base + touch.offset - array.base).tolist(), lost.tolist()
-        found: list[n.Step] = []
+        found: list[n.Access] = []
         for x in range(count):
             starts = tuple(each + stride * x if on else None for each, on in zip(first, taking, strict=True))
             found.append(n.Access(op, array.name, starts, address.plus, size, True, size > touch.bytes))
-        if touch.effect == "write" and self.may_double(found, size):
+        if touch.effect == "write" and may_double([each.starts for each in found], size, self.lanes):
             return None  # lanes that find the same place write what they like
         self.note(op, text)
-        return found
-
-    def may_double(self, steps: list[n.Step], size: int) -> bool:
-        """Whether two lanes of a wave may write the same bytes at once."""
-        for first in range(0, self.calc.threads, self.lanes):
-            places = sorted(
-                (start, lane)
-                for step in steps
-                if isinstance(step, n.Access)
-                for lane, start in enumerate(step.starts[first : first + self.lanes])
-                if start is not None
-            )
-            if any(after - before < size and one != other for (before, one), (after, other) in pairwise(places)):
-                return True
-        return False
+        return [*found]
 
     def taking_part(self, touch: m.Touch, may: Truths) -> Truths:
         if not touch.lanes or touch.lanes >= self.lanes:
@@ -227,8 +234,8 @@ class Effects:
         steps: list[n.Step],
     ) -> None:
         self.use(plus)
-        is_shared = touch.effect != "read" and _doubles(starts, size, len(starts))
-        as_one = is_shared and stored is not None and _agree(starts, size, stored)
+        is_shared = touch.effect != "read" and doubles(starts, size, len(starts))
+        as_one = is_shared and stored is not None and agree(starts, size, stored)
         if is_shared and touch.effect == "write" and touch.values and not as_one:
             self.out.copied[id(op)] = op
         if (
@@ -236,7 +243,7 @@ class Effects:
             and touch.effect == "write"
             and not as_one
             and id(op) not in self.out.doubled
-            and _doubles(starts, size, self.lanes)
+            and doubles(starts, size, self.lanes)
         ):
             self.out.doubled[id(op)] = op
         steps.append(n.Access(op, array, starts, plus, size, may, False, as_one))
@@ -341,7 +348,7 @@ class Effects:
         wanted = (alive * bits).sum(axis=1)
         covers = ((masks & wanted[:, None]) == wanted[:, None]) & known
         good = ((here & covers) | ~alive).all(axis=1)
-        self.tiles.add(self.tile_of(alive, here, masks, known))
+        self.tiles.add(tile_of(alive, here, masks, known))
         waiting = np.pad(mask.may, pad).reshape(-1, self.lanes)
         present = (here * bits).sum(axis=1)
         lacking = waiting & (((masks & wanted[:, None] & ~present[:, None]) != 0) | ~known)
@@ -350,30 +357,13 @@ class Effects:
         elif (waiting & ((masks & bits) == 0)).any():
             self.problem(op, "a warp barrier that does not name all lanes that reach it")
         if self.group < self.lanes:
-            good = self.good_groups(alive, here, masks, known, self.group)
+            good = good_groups(alive, here, masks, known, self.group)
             alive = alive.reshape(-1, self.group)
         waves = tuple(int(each) for each in np.flatnonzero(good & alive.any(axis=1)))
         if good.all():
             self.synchronize(node, n.Fence(op, None))
         elif waves:
             self.synchronize(node, n.Fence(op, waves))
-
-    def good_groups(self, alive: Truths, here: Truths, masks: Any, known: Truths, size: int) -> Truths:
-        """The groups of lanes that meet: all that have not ended are there, and each names all of them."""
-        bits = np.left_shift(1, np.arange(self.lanes, dtype=np.int64))
-        groups = (alive * bits).reshape(-1, size)
-        wanted = groups.sum(axis=1)[:, None]
-        covers = ((masks.reshape(-1, size) & wanted) == wanted) & known.reshape(-1, size)
-        found: Truths = ((here.reshape(-1, size) & covers) | ~alive.reshape(-1, size)).all(axis=1)
-        return found
-
-    def tile_of(self, alive: Truths, here: Truths, masks: Any, known: Truths) -> int:
-        """The largest groups into which this meeting divides all lanes that are there; 0 if it does not."""
-        for size in (self.lanes, *TILES):
-            good = self.good_groups(alive, here, masks, known, size)
-            if good[here.reshape(-1, size).any(axis=1)].all():
-                return size
-        return 0
 
     def commit(self, op: m.Op, mask: Mask, node: n.Node) -> None:
         self.synchronize(node, n.Commit(op, _all_or(mask)))
@@ -383,11 +373,45 @@ class Effects:
             self.commit(op, mask, node)
         self.synchronize(node, n.WaitGroups(op, count, _all_or(mask)))
 
+    def use_object(
+        self,
+        op: m.Op,
+        action: m.UseObject,
+        address: Value,
+        given: Value | None,
+        mask: Mask,
+        state: State,
+        node: n.Node,
+    ) -> int:
+        """A number for an arrival."""
+        found = self.objects.use(op, action, address, given, mask, state)
+        if isinstance(found, str):
+            self.problem(op, found)
+        elif isinstance(found, n.Barrier):
+            self.synchronize(node, found)
+        elif action.what == "track":
+            self.objects.track(found.object, mask, node)
+        else:
+            node.steps.append(found)
+        return self.objects.number_of(op)
+
+    def fence(self, op: m.Op, state: State, mask: Mask, node: n.Node) -> None:
+        """Counts for the waves of which all lanes that have not ended are there."""
+        if mask.whole:
+            self.synchronize(node, n.ProxyOrder(op))
+            return
+        alive, here = (np.pad(each, (0, -len(each) % self.lanes)) for each in (state.root.may, mask.sure))
+        good = (here | ~alive).reshape(-1, self.lanes).all(axis=1) & waves_in(mask.sure, self.lanes)
+        if good.any():
+            self.synchronize(node, n.ProxyOrder(op, tuple(int(each) for each in np.flatnonzero(good))))
+
     def is_of_all_who_copy(self, step: n.Step) -> bool:
         """Threads without copies have no groups: whether they close and wait for these makes no difference."""
         if not isinstance(step, n.Commit | n.WaitGroups) or step.threads is None:
             return True
-        return not (self.copying & ~np.array(step.threads)).any()
+        assert isinstance(step.op.action, m.Commit | m.WaitGroups)
+        copying = self.copying.get(step.op.action.queue)
+        return copying is None or not (copying & ~np.array(step.threads)).any()
 
     def end(self, op: m.Op, state: State, ended: Mask, node: n.Node) -> None:
         """Threads end while others go on: what they did last is not known to those who do not meet them again."""
@@ -409,6 +433,8 @@ class Effects:
         """What is said when everything was explored."""
         self.out.touches = len(self.touched)
         self.out.exact = sum(self.touched.values())
+        for op, text in find_misuse(self.out.nodes, self.out.arrivals, self.calc.threads):
+            self.problem(op, text)
         for op in find_endings(self.out.nodes, self.ends):
             self.problem(op, "threads that touch shared memory and end while others continue")
         for node in self.out.nodes:
@@ -417,29 +443,5 @@ class Effects:
             node.steps = certain
 
 
-def _waves_in(lanes: Truths, size: int) -> Truths:
-    found: Truths = np.asarray(np.pad(lanes, (0, -len(lanes) % size)).reshape(-1, size).any(axis=1))
-    return found
-
-
 def _all_or(mask: Mask) -> tuple[bool, ...] | None:
     return None if mask.whole else tuple(mask.sure.tolist())
-
-
-def _doubles(starts: tuple[int | None, ...], size: int, lanes: int) -> bool:
-    """Whether two lanes of one wave write the same bytes at once."""
-    for first in range(0, len(starts), lanes):
-        ordered = sorted(each for each in starts[first : first + lanes] if each is not None)
-        if any(second - first_ < size for first_, second in pairwise(ordered)):
-            return True
-    return False
-
-
-def _agree(starts: tuple[int | None, ...], size: int, stored: Numbers) -> bool:
-    """Whether threads that write the same bytes write the same values: `stored` has a number for each value."""
-    by_start: dict[int, int] = {}
-    for start, value in zip(starts, stored.tolist(), strict=True):
-        if start is not None and by_start.setdefault(start, value) != value:
-            return False
-    ordered = sorted(by_start)
-    return all(second - first >= size for first, second in pairwise(ordered))

@@ -13,6 +13,7 @@ Cost    a few hundred bytes an operation
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
@@ -106,12 +107,17 @@ class Forget:
     by_wave: bool = False  # whether equal sources in all lanes of two waves give these equal results, lane by lane
 
 
+# From a number to the first byte of each piece, and the bytes of a piece; None where the number describes nothing.
+Pieces = Callable[[int], tuple[tuple[int, ...], int] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Touch:
     """An access to memory that may be shared. `bytes` by each thread that takes part.
 
     `collective`: the lanes of a wave carry it out together, each names a piece, and no byte belongs to one of them.
     `lanes`: how many lanes of a wave name pieces, counted from the first; 0: all.
+    `pieces`: the register holds no address, but describes where the bytes are.
     """
 
     effect: str  # read | write | atomic
@@ -129,6 +135,9 @@ class Touch:
     values: tuple[Operand, ...] = ()  # what decides the bytes that a thread stores; empty: nobody knows
     counter: str = ""  # where the hardware counts instructions in flight: the one that this access is of
     counted: int = 1  # 0: another access of the same instruction counts
+    pieces: Pieces | None = None
+    queue: str = ""  # of groups: the counter that an asynchronous access is in; empty: that of copies
+    proxy: str = "generic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +177,21 @@ class Meet:
 
 
 @dataclass(frozen=True, slots=True)
+class UseObject:
+    """At a barrier object in memory: `init`, `arrive`, `wait` for an arrival's own phase, `track` copies, `end`.
+
+    `operand`: of `init` how many arrivals complete a phase, of `arrive` for how many this counts, of `wait` what the
+    arrival gave, which is `result`.
+    """
+
+    what: str
+    address: Operand
+    offset: int = 0
+    operand: Operand | None = None
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MeetLanes:
     """Lanes of a wave wait for each other: those that the mask names."""
 
@@ -176,7 +200,9 @@ class MeetLanes:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Closes the group of the copies that each thread has issued."""
+    """Closes the group of the copies that each thread has issued, or of what else is in a queue of groups."""
+
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +211,12 @@ class WaitGroups:
 
     count: int
     copies: bool = False
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderProxies:
+    """What a thread has read and written so far comes before what others do by another way to the same memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +257,10 @@ Action = (
     | Issued
     | Meet
     | MeetLanes
+    | UseObject
     | Commit
     | WaitGroups
+    | OrderProxies
     | WaitCounts
     | Jump
     | End
@@ -276,6 +310,8 @@ def results_of(action: Action) -> tuple[str, ...]:
             return (result,)
         case FromLane(result=result):
             return (result,)
+        case UseObject(result=result) if result:
+            return (result,)
         case Forget(results=results) | Opaque(results=results):
             return results
     return ()
@@ -300,4 +336,6 @@ def operands_of(action: Action) -> tuple[Operand, ...]:
             return (barrier,) if count is None else (barrier, count)
         case MeetLanes(mask=mask):
             return (mask,)
+        case UseObject(address=address, operand=operand):
+            return (address,) if operand is None else (address, operand)
     return ()

@@ -31,6 +31,7 @@ class Access:
     as_one: bool = False  # threads that write the same bytes write the same values
     waves: Waves = None
     counts: bool = True  # whether no other step of the same instruction counts
+    token: str = ""  # the name of a copy that a barrier object tracks: its phase is not over before the copy is
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,25 @@ class Barrier:
     op: Op
     part: str = ""
     waves: Waves = None
+    object: str = ""  # a barrier object in memory that the threads wait for
+    token: int = 0  # which arrival the wait is for
+
+
+@dataclass(frozen=True, slots=True)
+class SetsUp:
+    """A barrier object begins or ends."""
+
+    op: Op
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrives:
+    """All threads arrive at a barrier object; the wait is the barrier."""
+
+    op: Op
+    object: str
+    token: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +101,13 @@ class WaitGroups:
     threads: tuple[bool, ...] | None = None
 
 
-Step = Access | Barrier | Issues | Fence | Commit | WaitGroups | CountedWait
+@dataclass(frozen=True, slots=True)
+class ProxyOrder:
+    op: Op
+    waves: Waves = None
+
+
+Step = Access | Barrier | SetsUp | Arrives | Issues | Fence | ProxyOrder | Commit | WaitGroups | CountedWait
 Assigned = tuple[tuple[str, Index], ...]
 
 
@@ -127,4 +153,6 @@ class Explored:
     copied: dict[int, Op] = field(default_factory=dict)  # writes of the same bytes by threads not known to agree
     doubled: dict[int, Op] = field(default_factory=dict)  # writes in which lanes of a wave write the same bytes
     apart: dict[int, bool] = field(default_factory=dict)  # block → whether some threads may be elsewhere, or have ended
+    arrivals: dict[str, set[int | None]] = field(default_factory=dict)  # barrier object → how many it is set up for
+    tracked: dict[str, set[str]] = field(default_factory=dict)  # barrier object → the names of copies that it tracks
     parts_wait: bool = False  # some threads close groups of copies or wait for them where others do not

@@ -18,7 +18,7 @@ from dataclasses import replace
 from tidegate.footprint.arithmetic import Range
 from tidegate.hosts.isa.arithmetic import Calculator
 from tidegate.hosts.isa.bits import wrap
-from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, Pred, Value, unknown, unsure
+from tidegate.hosts.isa.values import ANYWHERE, GLOBAL, NO_TAGS, SIXTEENTH, Pred, Value, unknown, unsure
 from tidegate.index import ZERO
 
 # How far an array is moved to see what changes: to the start of memory, and each bit of an address by itself.
@@ -56,9 +56,14 @@ class AnyPlace(Calculator):
                 _way(found, again(operator, _moved(given, array, step), bits, signed, source), step, bits)
                 for step in STEPS
             }
+            others = found.tags - {array, array + SIXTEENTH}
             if ways == {0}:
-                found = replace(found, tags=found.tags - {array})
-            elif ways != {1}:
+                found = replace(found, tags=others)
+            elif ways == {1}:
+                found = replace(found, tags=others | {array})
+            elif ways == {16}:
+                found = replace(found, tags=others | {array + SIXTEENTH})
+            else:
                 same = all(each.is_uniform for each in given)
                 return unknown(self.threads, same, found.tags | {array, ANYWHERE})
         return found
@@ -77,7 +82,8 @@ class AnyPlace(Calculator):
 
 
 def _arrays(*given: Value) -> frozenset[str]:
-    return NO_TAGS.union(*(each.tags for each in given)) - {GLOBAL, ANYWHERE}
+    tags = NO_TAGS.union(*(each.tags for each in given)) - {GLOBAL, ANYWHERE}
+    return frozenset(each.removesuffix(SIXTEENTH) for each in tags)
 
 
 def _only_adds(operator: str, given: list[Value], source: int) -> bool:
@@ -96,16 +102,21 @@ def _only_adds(operator: str, given: list[Value], source: int) -> bool:
 
 
 def _moved(given: list[Value], array: str, step: int) -> list[Value]:
-    return [replace(each, base=each.base + step) if array in each.tags else each for each in given]
+    found = []
+    for each in given:
+        far = step * (array in each.tags) + step // 16 * (array + SIXTEENTH in each.tags)
+        found.append(replace(each, base=each.base + far) if far else each)
+    return found
 
 
 def _way(found: Value, again: Value, step: int, bits: int) -> int:
-    """0: nothing changes; 1: the result moves with the array; -1: neither."""
+    """0: nothing changes; 1: the result moves with the array; 16: by a sixteenth of that; -1: none of these."""
     if found.plus != again.plus or (found.lanes != again.lanes).any():
         return -1
     apart = (again.base - found.base)[found.lanes]
+    part = step // 16
     if found.plus == ZERO:
-        apart, step = wrap(apart, bits), int(wrap(step, bits))
+        apart, step, part = wrap(apart, bits), int(wrap(step, bits)), int(wrap(part, bits))
     if not apart.any():
         return 0
-    return 1 if (apart == step).all() else -1
+    return 1 if (apart == step).all() else 16 if (apart == part).all() else -1

@@ -57,8 +57,10 @@ class Stepper:
                 case m.Compute() | m.Compare() | m.Logic() | m.Select() | m.FromLane() | m.Forget():
                     if not wanted.isdisjoint(m.results_of(action)):
                         self.assign(op, action, state, registers)
-                case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups():
+                case m.Touch() | m.Meet() | m.MeetLanes() | m.Commit() | m.WaitGroups() | m.OrderProxies():
                     self.act(op, state, registers, node)
+                case m.UseObject():
+                    self.use_object(op, action, state, registers, node)
                 case m.Issued() | m.WaitCounts():
                     self.effects.count_or_wait(op, action, state, node)
                 case m.Opaque():
@@ -263,6 +265,20 @@ class Stepper:
         found = mask.within(pred.base, pred.lanes)
         return Mask(found.may, found.sure, state.is_whole and bool((found.may == mask.may).all()))
 
+    def use_object(self, op: m.Op, action: m.UseObject, state: State, registers: dict[str, Held], node: Node) -> None:
+        """What an arrival gives is a number of its own; what an earlier one of the same place gave is forgotten."""
+        mask = self.under(op, state, registers)
+        if not mask.may.any():
+            return
+        given = None if action.operand is None else self.value(action.operand, registers)
+        token = self.effects.use_object(op, action, self.value(action.address, registers), given, mask, state, node)
+        if action.what == "arrive":
+            for name, held in list(registers.items()):
+                if isinstance(held, Value) and held.plus == ZERO and (held.base == token).any():
+                    registers[name] = unknown(self.threads, False)
+        if action.result in self.blocks.slice:
+            self.put(op, action.result, number(token, self.threads), registers)
+
     def act(self, op: m.Op, state: State, registers: Mapping[str, Held], node: Node) -> None:
         mask = self.under(op, state, registers)
         if not mask.may.any():
@@ -291,6 +307,8 @@ class Stepper:
                 self.effects.commit(op, mask, node)
             case m.WaitGroups(count=groups, copies=copies):
                 self.effects.wait(op, mask, groups, copies, node)
+            case m.OrderProxies():
+                self.effects.fence(op, state, mask, node)
 
 
 def _fit(value: int) -> int:

@@ -26,6 +26,7 @@ Truths = NDArray[np.bool_]
 NO_TAGS: frozenset[str] = frozenset()
 GLOBAL = "global"  # the tag of what comes of an argument: by itself it cannot lead to shared memory
 OUTSIDE = "outside"  # the tag of an address that may also lead outside of all memory: nothing is touched there
+SIXTEENTH = "/16"  # behind an array's name: the tag of an address divided by 16, as matrix descriptors hold it
 ANYWHERE = "anywhere"  # the tag of what may also be an address that was read from memory
 
 

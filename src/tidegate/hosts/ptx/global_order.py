@@ -14,12 +14,13 @@ Cost    linear in the instructions, times the nesting of loops
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.diag import Span
 from tidegate.graph.model import invert
 from tidegate.hosts.ptx import model as p
+from tidegate.hosts.ptx.calls import HARMLESS, callee_of
 
 UNKNOWN = "?"
 POINTER = 8  # bytes
@@ -105,6 +106,8 @@ class _Function:
     # --- accesses ---
 
     def is_talk(self, item: p.Instruction) -> bool:
+        if item.opcode == "call":  # a function of the file may hold fences and atomics
+            return callee_of(item) not in HARMLESS
         if item.opcode in ("membar", "fence"):
             return not {"cta", "proxy"} & set(item.modifiers)
         is_global = item.opcode in _ACCESSES and not _OTHER_SPACES.intersection(item.modifiers)
@@ -142,14 +145,14 @@ class _Function:
         uses: dict[str, list[p.Instruction]] = {}
         items = list(self.instructions())
         for item in items:
-            for name in names_of(item.operands[1:]):
+            for name in p.names_of(item.operands[1:]):
                 uses.setdefault(name, []).append(item)
         waiting = items[::-1]
         while waiting:
             item = waiting.pop()
             new = self.given_by(item, found)
             results = [each for each in item.operands[:1] if not isinstance(each, p.Address)]  # a store has none
-            for name in names_of(results):
+            for name in p.names_of(results):
                 if not new <= found.get(name, frozenset()):
                     found[name] = found.get(name, frozenset()) | new
                     waiting += uses.get(name, ())
@@ -164,10 +167,12 @@ class _Function:
         if item.opcode in _ACCESSES or item.opcode in ("shfl", "ldmatrix"):
             loaded = frozenset((UNKNOWN,))
             return (
-                loaded if item.opcode != "shfl" else loaded.union(*(known.get(n, ()) for n in names_of(item.operands)))
+                loaded
+                if item.opcode != "shfl"
+                else loaded.union(*(known.get(n, ()) for n in p.names_of(item.operands)))
             )
         found: frozenset[str] = frozenset()
-        for name in names_of(item.operands[1:]):
+        for name in p.names_of(item.operands[1:]):
             found |= known.get(name, frozenset())
             if name in self.spaces or name in self.params:
                 found |= {name}
@@ -205,15 +210,6 @@ def successors_of(body: Sequence[p.Instruction | p.Label]) -> list[list[int]]:
     return found
 
 
-def names_of(operands: Iterable[p.Operand]) -> Iterator[str]:
-    for each in operands:
-        if isinstance(each, p.Name):
-            yield each.name
-        elif isinstance(each, p.Address):
-            yield from names_of((each.base,))
-        elif isinstance(each, p.Vector):
-            yield from names_of(each.items)
-        elif isinstance(each, p.Pair):
-            yield from names_of((each.first, each.second))
-        elif isinstance(each, p.Negated):
-            yield from names_of((each.operand,))
+def _place(address: p.Address) -> str:
+    base = address.base.name if isinstance(address.base, p.Name) else UNKNOWN
+    return f"{base}+{address.offset}"

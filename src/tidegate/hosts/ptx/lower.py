@@ -17,17 +17,18 @@ from collections.abc import Callable
 
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.ptx import model as p
+from tidegate.hosts.ptx.calls import Harm, callee_of, find_harms, harm_of
 from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.lower_arithmetic import ARITHMETIC, FORGOTTEN, lower_arithmetic
 from tidegate.hosts.ptx.lower_memory import MEMORY, lower_memory
+from tidegate.hosts.ptx.lower_objects import lower_object
+from tidegate.hosts.ptx.lower_products import lower_product
 from tidegate.hosts.ptx.lowering import Lowering
 
 # Addresses of arrays are multiples of this, as far as programs may see: swizzles work on whole addresses.
 ALIGNMENT = 1024
-# Device functions that touch no shared memory of the program.
-HARMLESS_CALLS = ("vprintf", "__assertfail", "malloc", "free", "__assert_fail", "cudaGetParameterBufferV2")
 # Synchronization and copies that are not modelled yet: nothing is proved of a program that has one.
-UNMODELLED = ("mbarrier", "wgmma", "tcgen05", "tensormap", "clusterlaunchcontrol", "mapa", "getctarank", "multimem")
+UNMODELLED = ("tcgen05", "tensormap", "clusterlaunchcontrol", "mapa", "getctarank", "multimem")
 # They do nothing to shared memory and order nothing among threads that meet nowhere else.
 NOTHING: tuple[str, ...] = (
     "membar",
@@ -52,8 +53,9 @@ def lower(function: p.Function, module: p.Module, dynamic: int) -> m.Code:
 class _Lower:
     def __init__(self, function: p.Function, module: p.Module, dynamic: int) -> None:
         self.function, self.dynamic = function, dynamic
-        self.defined = {each.name for each in module.functions}
+        self.module, self.harms = module, find_harms(module)
         self.arrays, names = _lay_out([*module.variables, *function.variables], dynamic)
+        self.labels = {each.name: place for place, each in enumerate(function.body) if isinstance(each, p.Label)}
         self.out = Lowering(dict(function.registers), names, {each.name for each in function.params})
 
     def code(self) -> m.Code:
@@ -95,8 +97,14 @@ class _Lower:
         handler = _HANDLERS.get(opcode)
         if handler is not None:
             handler(self, item)
+        elif opcode == "mbarrier":
+            lower_object(out, item, self.function.body, self.labels)
         elif opcode in UNMODELLED or opcode.startswith("tcgen05"):
             out.opaque(item, f"`{item.mnemonic}` is not modelled", orders=True)
+        elif opcode == "wgmma":
+            lower_product(out, item)
+        elif opcode == "fence" and item.modifiers[:2] == ("proxy", "async") and "global" not in item.modifiers:
+            out.unguarded(m.OrderProxies())
         elif opcode in NOTHING:
             return
         elif opcode in MEMORY:
@@ -130,13 +138,13 @@ class _Lower:
         self.out.add(m.End(aborts=True), self.out.guard)
 
     def call(self, item: p.Instruction) -> None:
-        names = [each.name for each in item.operands if isinstance(each, p.Name)]
-        # The others are arguments, or the prototype of a call through a register.
-        if names and names[0] in HARMLESS_CALLS and names[0] not in self.defined:
+        called = callee_of(item)
+        harm = harm_of(called, self.harms, self.module)
+        if harm == Harm.NONE:
             self.out.forget(item, has_address=False)
             return
-        called = names[0] if names else "a function"
-        self.out.opaque(item, f"the call of `{called}` is not followed", orders=True, touches=True)
+        why = f"the call of `{called or 'a function'}` is not followed"
+        self.out.opaque(item, why, orders=harm == Harm.ORDERS, touches=True)
 
     # --- meetings ---
 

@@ -15,6 +15,7 @@ import re
 
 from tidegate.hosts.isa import model as m
 from tidegate.hosts.ptx import model as p
+from tidegate.hosts.ptx.lower_objects import track_copies
 from tidegate.hosts.ptx.lowering import Lowering
 from tidegate.hosts.ptx.types import ELEMENTS, space_in, types_in, vector_in
 
@@ -131,7 +132,9 @@ def _values(out: Lowering, stored: p.Operand | None) -> tuple[m.Operand, ...]:
 def _copy(out: Lowering, item: p.Instruction) -> None:
     """9.7.9.25.3: groups are per thread; a wait says something to its own thread only."""
     words, operands = item.modifiers, item.operands
-    if words[:1] != ("async",) or "bulk" in words or "mbarrier" in words:
+    if words[:3] == ("async", "mbarrier", "arrive"):
+        track_copies(out, item)
+    elif words[:1] != ("async",) or "bulk" in words or "mbarrier" in words:
         out.opaque(item, f"`{item.mnemonic}` is not modelled", orders=True)
     elif "commit_group" in words:
         out.unguarded(m.Commit())

@@ -12,6 +12,7 @@ Registers of an inner scope carry the number of the scope, `%r1#2`: the text may
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tidegate.diag import NOWHERE, Span
@@ -129,7 +130,23 @@ class Module:
     target: str
     functions: tuple[Function, ...]
     variables: tuple[Variable, ...]
+    declared: frozenset[str] = frozenset()  # functions without a body, or with one further down
 
     @property
     def entries(self) -> tuple[Function, ...]:
         return tuple(each for each in self.functions if each.is_entry)
+
+
+def names_of(operands: Iterable[Operand]) -> Iterator[str]:
+    """All names in operands, those inside of addresses and lists included."""
+    for each in operands:
+        if isinstance(each, Name):
+            yield each.name
+        elif isinstance(each, Address):
+            yield from names_of((each.base,))
+        elif isinstance(each, Vector):
+            yield from names_of(each.items)
+        elif isinstance(each, Pair):
+            yield from names_of((each.first, each.second))
+        elif isinstance(each, Negated):
+            yield from names_of((each.operand,))

@@ -54,6 +54,7 @@ class _Parser:
         self.cursor = cursor
         self.functions: list[p.Function] = []
         self.variables: list[p.Variable] = []
+        self.prototypes: set[str] = set()
         self.scopes = 0
         self.depth = 0
         self.listed_registers = 0
@@ -74,7 +75,7 @@ class _Parser:
                 self.top_level(word)
         if not version and not self.functions:
             cursor.fail("the file is not PTX: it has no version and no function", 0)
-        return p.Module(version, target, tuple(self.functions), tuple(self.variables))
+        return p.Module(version, target, tuple(self.functions), tuple(self.variables), frozenset(self.prototypes))
 
     def top_level(self, word: str) -> None:
         cursor = self.cursor
@@ -209,6 +210,7 @@ class _Parser:
             if word == ".pragma":
                 self.skip_past(";")
         if cursor.accept(";"):
+            self.prototypes.add(name)
             return
         body = _Body()
         cursor.expect("{")

@@ -44,6 +44,7 @@ from tidegate.hosts.ptx.demangle import short_name
 from tidegate.hosts.ptx.global_order import find_global_order, successors_of
 from tidegate.hosts.ptx.launched import given_by
 from tidegate.hosts.ptx.lower import lower
+from tidegate.hosts.ptx.lower_products import with_products
 from tidegate.hosts.ptx.parse import parse_ptx
 from tidegate.hosts.ptx.uses import uses_of
 from tidegate.hosts.ptx.write import MEETINGS, is_synchronization, own_text, write_ptx
@@ -244,6 +245,7 @@ class PtxProgram:
 def programs_of(ptx: Ptx, asked: str | None) -> list[PtxProgram]:
     """Each kernel of a file; raises `BadInput` where its block has no shape."""
     target, named = _target(ptx.module.target, asked)
+    target = with_products(target)
     return [_program(ptx, each, target, named) for each in ptx.kernels]
 
 

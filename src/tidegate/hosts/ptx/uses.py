@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tidegate.hosts.isa.gaps import Use
 from tidegate.hosts.ptx import model as p
-from tidegate.hosts.ptx.global_order import names_of
+from tidegate.hosts.ptx.model import names_of
 from tidegate.hosts.ptx.write import MEETINGS
 
 # They set no register: their first operand is read.
