@@ -120,13 +120,21 @@ class Stepper:
             case m.Forget(by_wave=True) | m.FromLane() | m.Logic(operator="any") | m.Compute(operator="shuffle"):
                 # Lanes that take part in one wave and not in another make another result.
                 mask = state.arm.mask
-                if not mask.is_exact:
+                if not (mask.is_exact and self.names_all_lanes(action, registers)):
                     return self.alike.nobody
                 guard = [] if op.guard is None else [self.alike.of(self.truth(op.guard, registers))]
                 return self.alike.by_wave(*given, *guard, mask.may.astype(np.int64))
             case m.Forget(uniform=False):
                 return self.alike.nobody
         return self.alike.together(*given)
+
+    def names_all_lanes(self, action: m.Action, registers: Mapping[str, Held]) -> bool:
+        """Whether a move between lanes, if it is one that names them, names them all: others get anything."""
+        if not isinstance(action, m.Compute) or action.operator != "shuffle":
+            return True
+        members = self.value(action.operands[3], registers)
+        every = (1 << self.lanes) - 1
+        return members.plus == ZERO and bool(members.lanes.all()) and bool((members.base & every == every).all())
 
     def held(self, operand: m.Operand, registers: Mapping[str, Held]) -> Held:
         if isinstance(operand, m.Register) and operand.name in self.blocks.code.predicates:

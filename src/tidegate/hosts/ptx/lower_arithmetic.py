@@ -241,7 +241,10 @@ def _of_others(out: Lowering, item: p.Instruction) -> bool:
             return True
     results = out.results(item)
     if results:
-        # What depends on which lanes happen to be there is another thing in each wave.
-        together = "sync" in item.modifiers and item.opcode != "elect"
+        # What depends on which lanes happen to be there is another thing in each wave; what a lane gets that carries
+        # this out without being named is not defined (PTX ISA 9.0, `shfl.sync`).
+        members = item.operands[-1]
+        whole = isinstance(members, p.Number) and members.value & 0xFFFFFFFF == 0xFFFFFFFF
+        together = "sync" in item.modifiers and item.opcode != "elect" and whole
         out.guarded(m.Forget(results, out.sources(item), False, by_wave=together))
     return True
