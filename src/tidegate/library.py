@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidegate.explanation import Explained
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.language.ops import Kernel
-    from tidegate.lowering.build import Built
+    from tidegate.lowering.build import BuiltKernel
     from tidegate.pingpong import Scheduled
     from tidegate.report.build import Report
     from tidegate.simulate.hostile import HostileRun
@@ -384,7 +384,7 @@ def _sizes(session: Session, sizes: Mapping[str, int] | None) -> dict[str, int]:
     return dict(sizes or {})
 
 
-def build(program: Program, target: str | Target | None = None, *, allow_findings: bool = False) -> Built:
+def build(program: Program, target: str | Target | None = None, *, allow_findings: bool = False) -> BuiltKernel:
     """Makes a kernel's instructions, PTX or AMDGCN, through LLVM (`pip install tidegate[llvm]`).
 
     The kernel is proved first, unless `allow_findings`, and the instructions are read back and proved again: the result

@@ -19,7 +19,7 @@ from tests.house.test_docs import WITH_LLVM, run_page
 from tidegate.diag import BadInput
 from tidegate.files import load
 from tidegate.language.parse import parse
-from tidegate.lowering.build import Built, build
+from tidegate.lowering.build import BuiltKernel, build
 from tidegate.lowering.compile import compile_ir
 from tidegate.lowering.manifest import grid_of
 from tidegate.session import Session, sessions_of
@@ -34,17 +34,17 @@ BROKEN = ("missing_barrier", "overwrite_next_iteration", "two_writers")
 ON_NVIDIA = (*KERNELS, "layer_norm", "stencil_2d", "wave_private", "flash_attention", "gemm_cp_async", "gemm_prefetch")
 
 
-def made(name: str, target: str) -> Built:
+def made(name: str, target: str) -> BuiltKernel:
     (session,) = sessions_of(load(str(ROOT / "examples" / f"{name}.tide")), target)
     return build(session)
 
 
-def built(text: str, target: str) -> Built:
+def built(text: str, target: str) -> BuiltKernel:
     (kernel,) = parse(text, "k.tide").kernels
     return build(Session(kernel.name, load_target(target), kernel))
 
 
-def wrongness(found: Built) -> float:
+def wrongness(found: BuiltKernel) -> float:
     """The largest distance from the in-order machine, after a run on the machine of instructions."""
     kernel, manifest = found.session.kernel, found.manifest
     assert kernel is not None

@@ -13,7 +13,7 @@ from tidegate.diag import BadInput
 from tidegate.language.ops import Kernel
 from tidegate.language.parse import parse
 from tidegate.lowering.compared import compare_with_plan
-from tidegate.lowering.lower import Lowered, lower
+from tidegate.lowering.lower import LoweredKernel, lower
 from tidegate.lowering.manifest import grid_of, manifest_of, read_manifest, sizes_of
 from tidegate.targets import load_target
 
@@ -63,7 +63,7 @@ def test_what_cannot_be_built_is_a_finding_at_its_operation(body: str, target: s
     assert refused(body, target).startswith(says)
 
 
-def lowered(target: str = "sm_80") -> tuple[Kernel, Lowered]:
+def lowered(target: str = "sm_80") -> tuple[Kernel, LoweredKernel]:
     found = kernel(ROW + "  global_write %x, %Y[wg0, 0] bounds(M, N)\n")
     return found, lower(found, load_target(target))
 

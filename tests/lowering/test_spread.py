@@ -12,7 +12,7 @@ from tidegate.lowering.nvidia import Nvidia
 from tidegate.lowering.spread import (
     FREE,
     Shape,
-    Spread,
+    TileSpread,
     coordinates,
     in_blocks,
     in_rows,
@@ -27,7 +27,7 @@ SHAPES = ((64,), (8, 64), (32, 32), (64, 16), (16, 1), (1,), (4, 16, 8), (12, 66
 AMD = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250")
 
 
-def held(spread: Spread) -> dict[tuple[int, int], int]:
+def held(spread: TileSpread) -> dict[tuple[int, int], int]:
     """Lane and register → the number of the element."""
     found = {}
     for lane in range(1 << len(spread.lanes)):

@@ -12,7 +12,7 @@ from tidegate.cli.say import emit, emit_json, print_findings, say, say_notes, st
 from tidegate.diag import visible
 
 if TYPE_CHECKING:
-    from tidegate.lowering.build import Built
+    from tidegate.lowering.build import BuiltKernel
     from tidegate.passes import Checked
     from tidegate.session import Session
 
@@ -92,7 +92,7 @@ def _is_right(checked: Checked) -> bool:
     return is_right(checked)
 
 
-def _report(unit: Session, made: Built, output: Path | None) -> None:
+def _report(unit: Session, made: BuiltKernel, output: Path | None) -> None:
     """Goes to the error stream if the assembly goes to the output."""
     err, told = output is None, made.manifest
     say(f"@{unit.name} on {unit.target.name}: {told.threads} threads, {told.shared} bytes of shared memory", err=err)
@@ -105,7 +105,7 @@ def _report(unit: Session, made: Built, output: Path | None) -> None:
         say(f"  written to {visible(str(output))}, manifest {beside}", err=err)
 
 
-def _verdict(made: Built) -> list[str]:
+def _verdict(made: BuiltKernel) -> list[str]:
     from tidegate.decided import show_decided
 
     if made.read_back is None:
@@ -115,7 +115,7 @@ def _verdict(made: Built) -> list[str]:
     return lines + [f"  {each.code}: {each.message}" for each in wrong[:3]]
 
 
-def _to_json(file: str, unit: Session, made: Built, output: Path | None) -> dict[str, Any]:
+def _to_json(file: str, unit: Session, made: BuiltKernel, output: Path | None) -> dict[str, Any]:
     return {
         "version": JSON_VERSION,
         "file": file,

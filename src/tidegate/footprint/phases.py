@@ -20,7 +20,7 @@ from operator import le
 from tidegate.compiled import to_function
 from tidegate.footprint.boxes import box
 from tidegate.footprint.meetings import KINDS, NO_PAIRS, Ends, Pairs
-from tidegate.footprint.questions import Question, Side, compared_with
+from tidegate.footprint.questions import Question, PhaseSide, compared_with
 from tidegate.footprint.sequences import period_in
 from tidegate.index import TRUE, Binary, Cond, Const, Index, names
 
@@ -191,14 +191,14 @@ Reached = tuple[int, int, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _PhaseSide:
     """What one side touches for some values of what both sides share; `bits` of all of it, from byte `low` on."""
 
     reached: tuple[Reached, ...]
     low: int
     bits: int
 
-    def meeting(self, other: _Side) -> list[Reached]:
+    def meeting(self, other: _PhaseSide) -> list[Reached]:
         """What of it shares a byte with anything of the other side."""
         apart = self.low - other.low
         theirs = other.bits >> apart if apart >= 0 else other.bits << -apart
@@ -261,7 +261,9 @@ class _Search:
         for values in product(*(self.domains[name].values for name in listed)):
             yield dict(zip(listed, values, strict=True))
 
-    def compare(self, shared: dict[str, int], xs: _Side, ys: _Side, kinds: set[int], found: dict[int, _Best]) -> None:
+    def compare(
+        self, shared: dict[str, int], xs: _PhaseSide, ys: _PhaseSide, kinds: set[int], found: dict[int, _Best]
+    ) -> None:
         mine, theirs = xs.meeting(ys), ys.meeting(xs)
         if not mine:
             return
@@ -333,9 +335,9 @@ class _Sides:
         self.names = [name for name in search.shared if name in side.names or name in ("i", "d")]
         ends = search.domains["i"].is_full if "i" in search.domains else False
         self.most = search.question.most if ends else None
-        self.known: dict[tuple[int, ...], _Side] = {}
+        self.known: dict[tuple[int, ...], _PhaseSide] = {}
 
-    def at(self, shared: dict[str, int]) -> _Side:
+    def at(self, shared: dict[str, int]) -> _PhaseSide:
         key = tuple([shared[name] for name in self.names])
         found = self.known.get(key)
         if found is None:
@@ -344,7 +346,7 @@ class _Sides:
             bits = 0
             for first, own, _ in reached:
                 bits |= own << (first - low)
-            found = self.known[key] = _Side(reached, low, bits)
+            found = self.known[key] = _PhaseSide(reached, low, bits)
         return found
 
     def reached(self, shared: dict[str, int]) -> Iterator[Reached]:
@@ -376,14 +378,14 @@ def _left(question: Question, name: str, trips: Index | None, domains: Mapping[s
 
 
 @lru_cache(maxsize=MOST_READY)
-def _ready(side: Side, conds: tuple[Cond, ...]) -> _Ready:
+def _ready(side: PhaseSide, conds: tuple[Cond, ...]) -> _Ready:
     return _Ready(side, conds)
 
 
 class _Ready:
     """One side, its expressions as functions. What it touches is kept: an access meets all others as the same side."""
 
-    def __init__(self, side: Side, conds: Iterable[Cond]) -> None:
+    def __init__(self, side: PhaseSide, conds: Iterable[Cond]) -> None:
         self.names = tuple(dict.fromkeys((*side.told, *(name for cond in conds for name in names(cond)))))
         self.known: dict[tuple[int, ...], tuple[int, int] | None] = {}
         self.start = to_function(side.start)

@@ -202,7 +202,7 @@ class _Read:
 @lru_cache(maxsize=REMEMBERED)
 def _read(cond: Cond) -> _Read | None:
     """None if there are too many ways, or a form that has none."""
-    reader = _Reader()
+    reader = _SystemReader()
     try:
         ways = reader.ways(cond, True)
     except TooManyWays:
@@ -238,7 +238,7 @@ class _Chosen(_Key):
     __slots__ = ()
 
 
-class _Reader:
+class _SystemReader:
     """One condition. `new`: variables without names, those that others need first."""
 
     def __init__(self) -> None:

@@ -19,9 +19,9 @@ from tidegate.diag import NOWHERE
 from tidegate.language import ops
 from tidegate.language.ops import Value
 from tidegate.language.types import DType, Tile
-from tidegate.lowering.gpu import Gpu, Product, by_words, refuse
-from tidegate.lowering.ir import Scalar, Writer
-from tidegate.lowering.spread import FREE, Spread, width_of
+from tidegate.lowering.gpu import Backend, MatrixProduct, by_words, refuse
+from tidegate.lowering.ir import IrWriter, Scalar
+from tidegate.lowering.spread import FREE, TileSpread, width_of
 from tidegate.targets import Target
 
 CDNA_LANES = 64
@@ -32,7 +32,7 @@ MOST = {"vmcnt": 63, "lgkmcnt": 15, "expcnt": 7}
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class MatrixUnit:
     """A matrix instruction of 16x16 elements. Bits of rows, columns and depth, by registers and lanes."""
 
     name: str
@@ -42,7 +42,7 @@ class Unit:
     packed: str = ""  # what LLVM takes two bfloats as
 
 
-class Amd(Gpu):
+class Amd(Backend):
     triple = "amdgcn-amd-amdhsa"
     scope = 'syncscope("workgroup")'
 
@@ -75,17 +75,17 @@ class Amd(Gpu):
 
     # --- threads ---
 
-    def start(self, w: Writer) -> None:
+    def start(self, w: IrWriter) -> None:
         thread = w.call("i32", "llvm.amdgcn.workitem.id.x", ())
         self.lane = w.int("and", thread, self.lanes - 1)
         if self.waves > 1:
             wave = w.int("lshr", thread, width_of(self.lanes))
             self.wave = w.call("i32", "llvm.amdgcn.readfirstlane.i32", (("i32", wave),))
 
-    def workgroup(self, w: Writer, axis: int) -> Scalar:
+    def workgroup(self, w: IrWriter, axis: int) -> Scalar:
         return w.call("i32", f"llvm.amdgcn.workgroup.id.{'xyz'[axis]}", ())
 
-    def from_lane(self, w: Writer, value: str, dtype: DType, lane: Scalar) -> str:
+    def from_lane(self, w: IrWriter, value: str, dtype: DType, lane: Scalar) -> str:
         place = w.int("shl", lane, 2)
 
         def moved(word: str) -> str:
@@ -95,7 +95,7 @@ class Amd(Gpu):
 
     # --- arithmetic ---
 
-    def function(self, w: Writer, fn: str, kind: str, args: Sequence[str]) -> str:
+    def function(self, w: IrWriter, fn: str, kind: str, args: Sequence[str]) -> str:
         if kind != "float":
             raise KeyError(fn)
         (x, *_) = args
@@ -108,27 +108,27 @@ class Amd(Gpu):
 
     # --- matrix products ---
 
-    def unit(self, a: Tile, b: Tile, acc: Tile) -> Unit | None:
+    def unit(self, a: Tile, b: Tile, acc: Tile) -> MatrixUnit | None:
         kind = a.dtype.name
         if kind != b.dtype.name or kind not in ("f16", "bf16") or acc.dtype.name != "f32" or len(a.shape) != 2:
             return None
         is_half = kind == "f16"
         if self.is_cdna:  # a lane holds four neighbours of the sum
             which = "f16" if is_half else "bf16.1k"
-            return Unit(f"llvm.amdgcn.mfma.f32.16x16x16{which}", 16, ((0, 1), (2, 3)), ((0, 1), (2, 3)), "i16")
+            return MatrixUnit(f"llvm.amdgcn.mfma.f32.16x16x16{which}", 16, ((0, 1), (2, 3)), ((0, 1), (2, 3)), "i16")
         if self.deepest == 32:
-            return Unit(
+            return MatrixUnit(
                 f"llvm.amdgcn.wmma.f32.16x16x32.{kind}.v8f32.v16{kind}", 32, ((0, 1, 2, 4), (3,)), ((0, 1, 2), (3,))
             )
         if self.has_split_counters:
             in_type = "v8f16" if is_half else "v8i16"
             name = f"llvm.amdgcn.wmma.f32.16x16x16.{kind}.v8f32.{in_type}"
-            return Unit(name, 16, ((0, 1, 2), (3,)), ((0, 1, 2), (3,)), "i16")
+            return MatrixUnit(name, 16, ((0, 1, 2), (3,)), ((0, 1, 2), (3,)), "i16")
         in_type = "v16f16" if is_half else "v16i16"  # both halves of a wave hold a and b
         name = f"llvm.amdgcn.wmma.f32.16x16x16.{kind}.v8f32.{in_type}"
-        return Unit(name, 16, ((0, 1, 2, 3), (FREE,)), ((1, 2, 3), (0,)), "i16")
+        return MatrixUnit(name, 16, ((0, 1, 2, 3), (FREE,)), ((1, 2, 3), (0,)), "i16")
 
-    def product(self, a: Tile, b: Tile, acc: Tile) -> Product | None:
+    def product(self, a: Tile, b: Tile, acc: Tile) -> MatrixProduct | None:
         unit = self.unit(a, b, acc)
         if unit is None:
             return None
@@ -139,23 +139,23 @@ class Amd(Gpu):
         step = width_of(unit.depth)
         regs, lanes = unit.of_a
         # Bits of an element's number: of a, k then m; of b, n then k; of the accumulator, n then m.
-        of_a = Spread(
+        of_a = TileSpread(
             (*regs, *range(step, k), *range(k + 4, k + m)),
             (*range(k, k + 4), *lanes),
         )
-        of_b = Spread(
+        of_b = TileSpread(
             (*(n + each for each in regs), *range(n + step, n + k), *range(4, n)),
             (*range(4), *(each if each == FREE else n + each for each in lanes)),
         )
         regs, lanes = unit.of_acc
-        of_acc = Spread(
+        of_acc = TileSpread(
             (*(n + each for each in regs), *range(4, n), *range(n + 4, n + m)),
             (*range(4), *(n + each for each in lanes)),
         )
-        return Product(of_a, of_b, of_acc)
+        return MatrixProduct(of_a, of_b, of_acc)
 
     def multiply(
-        self, w: Writer, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
+        self, w: IrWriter, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
     ) -> list[str]:
         of_a, of_b, _ = tiles
         unit = self.unit(*tiles)
@@ -189,7 +189,7 @@ class Amd(Gpu):
             w.once(f"extractelement <{many} x float> {each}, i32 {place}") for each in sums for place in range(many)
         ]
 
-    def _multiplied(self, w: Writer, unit: Unit, kind: str, sums: str, given: Sequence[str]) -> str:
+    def _multiplied(self, w: IrWriter, unit: MatrixUnit, kind: str, sums: str, given: Sequence[str]) -> str:
         a, b, acc = given
         if self.is_cdna:
             more = (("i32 immarg", 0), ("i32 immarg", 0), ("i32 immarg", 0))
@@ -201,7 +201,7 @@ class Amd(Gpu):
 
     # --- synchronization ---
 
-    def sync(self, w: Writer, op: ops.Op) -> None:
+    def sync(self, w: IrWriter, op: ops.Op) -> None:
         match op:
             case ops.WorkgroupBarrier():
                 self.meet(w)
@@ -231,16 +231,16 @@ class Amd(Gpu):
             case _:
                 raise refuse(f"`{type(op).__name__}`", op.at, self.target)
 
-    def keep_order(self, w: Writer) -> None:
+    def keep_order(self, w: IrWriter) -> None:
         """LLVM moves no access across this, and makes no instruction of it."""
         w.do('fence syncscope("singlethread") seq_cst')
 
-    def meet(self, w: Writer) -> None:
+    def meet(self, w: IrWriter) -> None:
         self.keep_order(w)
         w.call("void", "llvm.amdgcn.s.barrier", (), " #1")
         self.keep_order(w)
 
-    def wait(self, w: Writer, op: ops.Op, counts: Sequence[tuple[str, int]], for_all: bool) -> None:
+    def wait(self, w: IrWriter, op: ops.Op, counts: Sequence[tuple[str, int]], for_all: bool) -> None:
         wanted = dict(counts)
         if for_all:
             wanted |= dict.fromkeys(self.of_copies(), 0)
@@ -268,7 +268,7 @@ class Amd(Gpu):
             dict.fromkeys(str(each.counter) for each in rows if each is not None and each.present and each.counter)
         )
 
-    def signal(self, w: Writer, op: ops.Signal, *, and_wait: bool) -> None:
+    def signal(self, w: IrWriter, op: ops.Signal, *, and_wait: bool) -> None:
         if not isinstance(op.barrier, int):
             raise refuse("a named barrier", op.at, self.target)
         if and_wait:
@@ -278,21 +278,21 @@ class Amd(Gpu):
         w.call("void", "llvm.amdgcn.s.barrier.signal", (("i32 immarg", op.barrier),), " #1")
         self.keep_order(w)
 
-    def depart(self, w: Writer, op: ops.Wait) -> None:
+    def depart(self, w: IrWriter, op: ops.Wait) -> None:
         if not isinstance(op.barrier, int):
             raise refuse("a named barrier", op.at, self.target)
         self.keep_order(w)
         w.call("void", "llvm.amdgcn.s.barrier.wait", (("i16 immarg", op.barrier),), " #1")
         self.keep_order(w)
 
-    def set_up(self, w: Writer, address: str, arrivals: int) -> None:
+    def set_up(self, w: IrWriter, address: str, arrivals: int) -> None:
         raise refuse("an mbarrier", NOWHERE, self.target)
 
     end_of_setting_up = arrive = wait_for_phase = set_up  # type: ignore[assignment]
 
     # --- copies ---
 
-    def copy(self, w: Writer, dest: str, source: str, array: str, bytes_: int, given: Scalar) -> None:
+    def copy(self, w: IrWriter, dest: str, source: str, array: str, bytes_: int, given: Scalar) -> None:
         """Each lane to a place of its own (gfx1250), or lane i to the i-th piece behind the first lane's (before)."""
         if self.copies_by_lane:
             bits = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}[bytes_]
@@ -311,13 +311,13 @@ class Amd(Gpu):
         to = (("ptr addrspace(8)", self.resource(w, array)), ("ptr addrspace(3)", base))
         w.call("void", "llvm.amdgcn.raw.ptr.buffer.load.lds", (*to, *numbers))
 
-    def resource(self, w: Writer, array: str) -> str:
+    def resource(self, w: IrWriter, array: str) -> str:
         """A descriptor of the bytes from the start of an array on."""
         name = "llvm.amdgcn.make.buffer.rsrc.p8.p1"
         given = (("ptr addrspace(1)", array), ("i16", 0), ("i64", LARGEST), ("i32", PLAIN_WORDS))
         return w.call("ptr addrspace(8)", name, given)
 
-    def store(self, w: Writer, dest: str, source: str, bytes_: int) -> None:
+    def store(self, w: IrWriter, dest: str, source: str, bytes_: int) -> None:
         bits = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}[bytes_]
         places: list[tuple[str, Scalar]] = [("ptr addrspace(1)", dest), ("ptr addrspace(3)", source)]
         name = f"llvm.amdgcn.global.store.async.from.lds.{bits}"

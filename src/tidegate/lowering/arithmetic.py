@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate.language.types import DType, Tile, f32, f64, i32
-from tidegate.lowering.gpu import Gpu
-from tidegate.lowering.held import Held, held_as, lane_bits, moved
-from tidegate.lowering.ir import Scalar, Writer, type_of
-from tidegate.lowering.spread import FREE, Shape, Spread, bits_of, coordinates, narrowed
+from tidegate.lowering.gpu import Backend
+from tidegate.lowering.held import HeldTile, held_as, lane_bits, moved
+from tidegate.lowering.ir import IrWriter, Scalar, type_of
+from tidegate.lowering.spread import FREE, Shape, TileSpread, bits_of, coordinates, narrowed
 
 MOST_BY_HAND = 4096  # products of a tile that no matrix instruction takes, in one lane
 FLOAT_TESTS: Mapping[str, str] = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une", "ge": "oge", "gt": "ogt"}
@@ -55,7 +55,7 @@ def computed_in(dtype: DType) -> DType:
 # --- one element --------------------------------------------------------------------------------------------------
 
 
-def convert(w: Writer, value: str, have: DType, want: DType) -> str:
+def convert(w: IrWriter, value: str, have: DType, want: DType) -> str:
     """The same number in another type."""
     a, b = type_of(have), type_of(want)
     if a == b:
@@ -83,7 +83,7 @@ def _suffix(kind: str) -> str:
     return {"double": "f64", "float": "f32", "half": "f16", "bfloat": "bf16"}.get(kind, kind)
 
 
-def element(w: Writer, gpu: Gpu, fn: str, args: Sequence[str], kinds: Sequence[DType], result: DType) -> str:
+def element(w: IrWriter, gpu: Backend, fn: str, args: Sequence[str], kinds: Sequence[DType], result: DType) -> str:
     """One function of the language on one element."""
     if fn == "where":
         kind = type_of(result)
@@ -111,7 +111,7 @@ BOOL = DType("i1", 1, "bool")
 FLOAT_ONLY = frozenset(("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "recip", "sin", "cos", "tanh", "sigmoid"))
 
 
-def on_floats(w: Writer, gpu: Gpu, fn: str, args: Sequence[str], work: DType) -> str:
+def on_floats(w: IrWriter, gpu: Backend, fn: str, args: Sequence[str], work: DType) -> str:
     kind, suffix = type_of(work), _suffix(type_of(work))
     if fn in PLAIN_FLOAT:
         return w.once(f"{PLAIN_FLOAT[fn]} {kind} {args[0]}, {args[1]}")
@@ -157,7 +157,7 @@ def on_floats(w: Writer, gpu: Gpu, fn: str, args: Sequence[str], work: DType) ->
         raise Unbuilt(f"`{fn}` of {work.name}") from None
 
 
-def on_integers(w: Writer, fn: str, args: Sequence[str], kind: str) -> str:
+def on_integers(w: IrWriter, fn: str, args: Sequence[str], kind: str) -> str:
     if fn in PLAIN_INT:
         return w.once(f"{PLAIN_INT[fn]} {kind} {args[0]}, {args[1]}")
     x = args[0]
@@ -179,7 +179,7 @@ def on_integers(w: Writer, fn: str, args: Sequence[str], kind: str) -> str:
     raise Unbuilt(f"`{fn}` of {kind}")
 
 
-def _rounded_down(w: Writer, fn: str, a: str, b: str, kind: str) -> str:
+def _rounded_down(w: IrWriter, fn: str, a: str, b: str, kind: str) -> str:
     is_zero = w.once(f"icmp eq {kind} {b}, 0")
     is_minus = w.once(f"icmp eq {kind} {b}, -1")  # the smallest number by -1 is more than there is
     special = w.once(f"or i1 {is_zero}, {is_minus}")
@@ -215,7 +215,7 @@ def _work_of(have: DType, want: DType) -> DType:
     return max(kinds, key=lambda each: (each.is_float, each.bits))
 
 
-def _filled(w: Writer, gpu: Gpu, fn: str, tile: Held, work: DType) -> list[str]:
+def _filled(w: IrWriter, gpu: Backend, fn: str, tile: HeldTile, work: DType) -> list[str]:
     """The elements in the type of the sum; beside the tile, what changes nothing."""
     made = []
     for register, value in enumerate(tile.values):
@@ -229,7 +229,7 @@ def _filled(w: Writer, gpu: Gpu, fn: str, tile: Held, work: DType) -> list[str]:
     return made
 
 
-def inside_of(w: Writer, gpu: Gpu, spread: Spread, shape: Shape, register: int) -> str:
+def inside_of(w: IrWriter, gpu: Backend, spread: TileSpread, shape: Shape, register: int) -> str:
     """Whether a register's element is one of the tile's, and not padding; empty if it always is."""
     tests = []
     at = coordinates(spread.of_register(register), shape)
@@ -246,7 +246,7 @@ def inside_of(w: Writer, gpu: Gpu, spread: Spread, shape: Shape, register: int) 
     return w.both(tests)
 
 
-def reduced(w: Writer, gpu: Gpu, fn: str, tile: Held, axis: int, want: DType) -> Held:
+def reduced(w: IrWriter, gpu: Backend, fn: str, tile: HeldTile, axis: int, want: DType) -> HeldTile:
     """Along an axis, which stays as a side of 1; all lanes along it hold the result."""
     work = _work_of(tile.dtype, want)
     values, spread, bits = _filled(w, gpu, fn, tile, work), tile.spread, bits_of(tile.shape, axis)
@@ -263,7 +263,7 @@ def reduced(w: Writer, gpu: Gpu, fn: str, tile: Held, axis: int, want: DType) ->
             made = [
                 element(w, gpu, fn, (value, gpu.from_lane(w, value, work, other)), (work, work), work) for value in made
             ]
-    return Held(tuple(convert(w, each, work, want) for each in made), kept, shape, want)
+    return HeldTile(tuple(convert(w, each, work, want) for each in made), kept, shape, want)
 
 
 def narrow_element(number_: int, shape: Shape, axis: int) -> int:
@@ -273,7 +273,7 @@ def narrow_element(number_: int, shape: Shape, axis: int) -> int:
     return below | (number_ >> bits.stop) << bits.start
 
 
-def scanned(w: Writer, gpu: Gpu, fn: str, tile: Held, axis: int, want: DType) -> Held:
+def scanned(w: IrWriter, gpu: Backend, fn: str, tile: HeldTile, axis: int, want: DType) -> HeldTile:
     """Running, each element included: blocks of 2, 4, 8 and so on elements, whose second half takes the first's sum."""
     work = _work_of(tile.dtype, want)
     values, spread, bits = _filled(w, gpu, fn, tile, work), tile.spread, bits_of(tile.shape, axis)
@@ -303,13 +303,13 @@ def scanned(w: Writer, gpu: Gpu, fn: str, tile: Held, axis: int, want: DType) ->
             is_second = w.compare("ne", w.int("and", gpu.lane, 1 << place), 0)
             made.append(w.once(f"select i1 {is_second}, {kind} {more}, {kind} {value}"))
         values = made
-    return Held(tuple(convert(w, each, work, want) for each in values), spread, tile.shape, want)
+    return HeldTile(tuple(convert(w, each, work, want) for each in values), spread, tile.shape, want)
 
 
 # --- other shapes -------------------------------------------------------------------------------------------------
 
 
-def repeated(tile: Held, shape: Shape, spread: Spread) -> Held:
+def repeated(tile: HeldTile, shape: Shape, spread: TileSpread) -> HeldTile:
     """Sides of 1 repeated; `tile` is held as `narrowed` says."""
     narrow = (1,) * (len(shape) - len(tile.shape)) + tile.shape
     values = []
@@ -320,13 +320,13 @@ def repeated(tile: Held, shape: Shape, spread: Spread) -> Held:
             wide = (before - 1).bit_length()
             element_ = element_ << wide | (place if before == side else 0)
         values.append(tile.values[tile.spread.register_with(element_)])
-    return Held(tuple(values), spread, shape, tile.dtype)
+    return HeldTile(tuple(values), spread, shape, tile.dtype)
 
 
 # --- matrix products ----------------------------------------------------------------------------------------------
 
 
-def multiplied(w: Writer, gpu: Gpu, a: Held, b: Held, acc: Held, want: DType) -> Held:
+def multiplied(w: IrWriter, gpu: Backend, a: HeldTile, b: HeldTile, acc: HeldTile, want: DType) -> HeldTile:
     """a · b + acc, on the matrix unit where an instruction takes the tiles."""
     tiles = (Tile(a.shape, a.dtype), Tile(b.shape, b.dtype), Tile(acc.shape, acc.dtype))
     work = computed_in(acc.dtype)
@@ -336,10 +336,10 @@ def multiplied(w: Writer, gpu: Gpu, a: Held, b: Held, acc: Held, want: DType) ->
     a, b, acc = (held_as(each, spread, w, gpu) for each, spread in ((a, product.a), (b, product.b), (acc, product.acc)))
     sums = [convert(w, each, acc.dtype, work) for each in acc.values]
     found = gpu.multiply(w, a.values, b.values, sums, tiles)
-    return Held(tuple(convert(w, each, work, want) for each in found), product.acc, acc.shape, want)
+    return HeldTile(tuple(convert(w, each, work, want) for each in found), product.acc, acc.shape, want)
 
 
-def _by_hand(w: Writer, gpu: Gpu, a: Held, b: Held, acc: Held, want: DType) -> Held:
+def _by_hand(w: IrWriter, gpu: Backend, a: HeldTile, b: HeldTile, acc: HeldTile, want: DType) -> HeldTile:
     """Each lane computes its elements of the result; whatever it needs comes from other lanes."""
     work = computed_in(acc.dtype)
     depth, (rows, columns) = a.shape[-1], acc.shape
@@ -359,10 +359,12 @@ def _by_hand(w: Writer, gpu: Gpu, a: Held, b: Held, acc: Held, want: DType) -> H
             kinds = (a.dtype, b.dtype)
             x, y = (convert(w, each, have, work) for each, have in zip(given, kinds, strict=True))
             sums[register] = element(w, gpu, "fma", (x, y, sums[register]), (work,) * 3, work)
-    return Held(tuple(convert(w, each, work, want) for each in sums), acc.spread, acc.shape, want)
+    return HeldTile(tuple(convert(w, each, work, want) for each in sums), acc.spread, acc.shape, want)
 
 
-def _slice(w: Writer, gpu: Gpu, tile: Held, axis: int, at: int, spread: Spread, wide: Shape) -> tuple[str, ...]:
+def _slice(
+    w: IrWriter, gpu: Backend, tile: HeldTile, axis: int, at: int, spread: TileSpread, wide: Shape
+) -> tuple[str, ...]:
     """One column or row of a tile, repeated to the shape of the result and held like it."""
     bits = bits_of(tile.shape, axis)
     kept = tuple(1 if each == axis else side for each, side in enumerate(tile.shape))
@@ -375,7 +377,7 @@ def _slice(w: Writer, gpu: Gpu, tile: Held, axis: int, at: int, spread: Spread, 
         regs = [bit for bit in tile.spread.regs if bit in bits]
         if all((number_ >> bit & 1) == (at >> (bit - bits.start) & 1) for bit in regs):
             chosen[have.register_with(narrow_element(number_, tile.shape, axis))] = value
-    part = Held(tuple(chosen[each] for each in range(have.count)), have, kept, tile.dtype)
+    part = HeldTile(tuple(chosen[each] for each in range(have.count)), have, kept, tile.dtype)
     if fixed_lanes:  # all lanes take it from those that hold this column
         source: Scalar = gpu.lane
         for place, bit in fixed_lanes:
@@ -384,7 +386,7 @@ def _slice(w: Writer, gpu: Gpu, tile: Held, axis: int, at: int, spread: Spread, 
     return repeated(held_as(part, wanted, w, gpu), wide, spread).values
 
 
-def renumbered(tile: Held, spread: Spread, shape: Shape) -> Held:
+def renumbered(tile: HeldTile, spread: TileSpread, shape: Shape) -> HeldTile:
     """The same registers as those of another shape."""
     assert FREE not in spread.regs
     return moved(tile, spread, shape)

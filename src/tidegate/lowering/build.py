@@ -1,7 +1,7 @@
 """A kernel that is proved, as instructions of its target that are proved again.
 
 Needs   a session with a kernel; LLVM (`pip install tidegate[llvm]`)
-Gives   `Built`: assembly, the LLVM IR that it comes from, a manifest, and what the reading back said
+Gives   `BuiltKernel`: assembly, the LLVM IR that it comes from, a manifest, and what the reading back said
 Keeps   what is written was read back from its text: every barrier, wait and fence of the kernel has its instruction
         there, and races and hangs are decided for the instructions as for any other assembly
 Cost    LLVM, and `check` of what comes out
@@ -16,18 +16,18 @@ from typing import Any
 from tidegate.diag import BadInput, Finding
 from tidegate.lowering.compared import compare_with_plan, counts_of
 from tidegate.lowering.compile import compile_ir
-from tidegate.lowering.lower import Lowered, lower
+from tidegate.lowering.lower import LoweredKernel, lower
 from tidegate.lowering.manifest import Manifest, manifest_of
 from tidegate.passes import Checked, check_session
 from tidegate.session import Session, sessions_of
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltKernel:
     """`read_back`: what `check` says of the assembly; None: it was not asked, or cannot read this target's."""
 
     session: Session
-    lowered: Lowered
+    lowered: LoweredKernel
     assembly: str
     manifest: Manifest
     read_back: Checked | None
@@ -52,17 +52,17 @@ class Built:
 
     def launch(self, **arguments: Any) -> None:
         """Runs it on this machine's GPU: arrays, indices, flags and sizes by name; arrays are the GPU's."""
-        from tidegate.lowering.launch import Loaded
+        from tidegate.lowering.launch import LoadedKernel
 
         names = {each.name for each in self.manifest.arrays}
         plain = {name for name, _ in self.manifest.scalars}
         arrays = {name: value for name, value in arguments.items() if name in names}
         scalars = {name: value for name, value in arguments.items() if name in plain}
         sizes = {name: value for name, value in arguments.items() if name not in names | plain}
-        Loaded(self.assembly, self.manifest).launch(arrays, sizes=sizes, **scalars)
+        LoadedKernel(self.assembly, self.manifest).launch(arrays, sizes=sizes, **scalars)
 
 
-def build(session: Session) -> Built:
+def build(session: Session) -> BuiltKernel:
     """Raises `BadInput` where an operation cannot be built, and where LLVM cannot compile it."""
     kernel, target = session.kernel, session.target
     if kernel is None:
@@ -74,7 +74,7 @@ def build(session: Session) -> Built:
     if missing:
         raise AssertionError("; ".join(map(str, missing)))  # nothing is written: a fault of ours
     manifest = manifest_of(kernel, lowered, target)
-    return Built(session, lowered, assembly, manifest, read_back(assembly, session, manifest))
+    return BuiltKernel(session, lowered, assembly, manifest, read_back(assembly, session, manifest))
 
 
 def read_back(assembly: str, session: Session, manifest: Manifest) -> Checked | None:

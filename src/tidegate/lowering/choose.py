@@ -1,7 +1,7 @@
 """Who holds which element of each tile of a kernel.
 
 Needs   a kernel, and what the target's matrix instructions ask for
-Gives   a `Spread` for each tile by name; one for each shape and element type in shared memory
+Gives   a `TileSpread` for each tile by name; one for each shape and element type in shared memory
 Keeps   values that flow into each other are held alike. A tile of one shape and element type has one map from lanes to
         elements wherever it is in shared memory: proofs of "each lane keeps to its own bytes" rely on that
 Cost    linear in the operations, for each group of values that flow into each other
@@ -20,29 +20,29 @@ from math import prod
 from tidegate.language import ops
 from tidegate.language.ops import Kernel, Value, walk_ops
 from tidegate.language.types import Tile
-from tidegate.lowering.gpu import Gpu
-from tidegate.lowering.spread import Shape, Spread, in_blocks, in_rows, narrowed, padded, transposed
+from tidegate.lowering.gpu import Backend
+from tidegate.lowering.spread import Shape, TileSpread, in_blocks, in_rows, narrowed, padded, transposed
 
-Change = Callable[[Spread], Spread]
+Change = Callable[[TileSpread], TileSpread]
 
 
 @dataclass(slots=True)
-class Spreads:
+class TileSpreads:
     """`of`: by the name of a tile. `in_shared`: by shape and element type."""
 
-    of: dict[str, Spread] = field(default_factory=dict)
-    in_shared: dict[tuple[Shape, str], Spread] = field(default_factory=dict)
+    of: dict[str, TileSpread] = field(default_factory=dict)
+    in_shared: dict[tuple[Shape, str], TileSpread] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Chooser:
     kernel: Kernel
-    gpu: Gpu
+    gpu: Backend
     by_lanes: bool  # conditions name lanes: then a lane's elements are those that the language gives it
     same: dict[str, str] = field(default_factory=dict)  # a value → another that is held alike
     tiles: dict[str, Tile] = field(default_factory=dict)
     follows: list[tuple[str, str, Change]] = field(default_factory=list)  # from one's spread to another's
-    found: dict[str, Spread] = field(default_factory=dict)
+    found: dict[str, TileSpread] = field(default_factory=dict)
 
     def root(self, name: str) -> str:
         while (up := self.same.get(name, name)) != name:
@@ -95,7 +95,7 @@ class _Chooser:
             case ops.Reduce(result, _, tile) | ops.Broadcast(tile, result):
                 self.follow(tile, result, partial(narrowed, wide=_shape(tile), narrow=_shape(result)))
 
-    def settle(self, name: str, spread: Spread) -> None:
+    def settle(self, name: str, spread: TileSpread) -> None:
         """A group of values gets its spread, unless it has one; what follows from it gets its own."""
         todo = [(name, spread)]
         while todo:
@@ -125,14 +125,14 @@ class _Chooser:
         for name, tile in sorted(self.tiles.items(), key=lambda each: -prod(each[1].shape)):
             self.settle(name, self.plain(tile))
 
-    def plain(self, tile: Tile) -> Spread:
+    def plain(self, tile: Tile) -> TileSpread:
         if self.by_lanes:
             return in_blocks(tile.shape, self.gpu.lanes)
         return in_rows(tile.shape, tile.dtype.bytes, self.gpu.lanes)
 
-    def spreads(self) -> Spreads:
+    def spreads(self) -> TileSpreads:
         """One map in shared memory for each shape and type: that of what is read first, for it feeds the most."""
-        found = Spreads({name: self.found[self.root(name)] for name in self.tiles})
+        found = TileSpreads({name: self.found[self.root(name)] for name in self.tiles})
         for kind in (ops.LocalRead, ops.LocalWrite | ops.AtomicAdd):
             for op in walk_ops(self.kernel.body):
                 if isinstance(op, kind):
@@ -142,7 +142,7 @@ class _Chooser:
         return found
 
 
-def choose_spreads(kernel: Kernel, gpu: Gpu, *, by_lanes: bool) -> Spreads:
+def choose_spreads(kernel: Kernel, gpu: Backend, *, by_lanes: bool) -> TileSpreads:
     chooser = _Chooser(kernel, gpu, by_lanes)
     chooser.collect()
     chooser.choose()

@@ -22,7 +22,7 @@ PLACE = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingInstruction:
     line: int
     operation: str
     wanted: str
@@ -31,7 +31,7 @@ class Missing:
         return f"line {self.line}: `{self.operation}` has no `{self.wanted}`"
 
 
-def compare_with_plan(kernel: Kernel, assembly: str, target: Target) -> Iterator[Missing]:
+def compare_with_plan(kernel: Kernel, assembly: str, target: Target) -> Iterator[MissingInstruction]:
     """What has no instruction. A kernel that was not read from text has no lines, and nothing is compared."""
     there = instructions_by_line(assembly)
     for op in walk_ops(kernel.body):
@@ -39,7 +39,7 @@ def compare_with_plan(kernel: Kernel, assembly: str, target: Target) -> Iterator
             continue
         for wanted in wanted_of(op, target):
             if not any(re.search(wanted, each) for each in there[op.at.line]):
-                yield Missing(op.at.line, word_of(op), wanted)
+                yield MissingInstruction(op.at.line, word_of(op), wanted)
 
 
 def counts_of(kernel: Kernel, target: Target) -> dict[str, int]:

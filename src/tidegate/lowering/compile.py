@@ -22,11 +22,11 @@ NVIDIA_FEATURES = "+ptx80"  # the first version of PTX that has all that is writ
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledCode:
     assembly: str
 
 
-def compile_ir(text: str, target: Target) -> Compiled:
+def compile_ir(text: str, target: Target) -> CompiledCode:
     """Raises `BadInput` with what LLVM says."""
     if importlib.util.find_spec("llvmlite") is None:
         raise BadInput(Finding("TG019", "LLVM is not installed", help="install it: pip install 'tidegate[llvm]'"))
@@ -40,7 +40,7 @@ def compile_ir(text: str, target: Target) -> Compiled:
         words = [line for line in done.stderr.strip().splitlines() if line.strip()]
         said = next((line for line in words if "error" in line.lower()), words[-1] if words else "it said nothing")
         raise BadInput(Finding("TG025", f"LLVM cannot compile this kernel for {target.name}: {said.strip()}"))
-    return Compiled(json.loads(done.stdout))
+    return CompiledCode(json.loads(done.stdout))
 
 
 def _compile(text: str, cpu: str, is_nvidia: bool) -> str:

@@ -14,16 +14,16 @@ from tidegate.language import ops
 from tidegate.language.types import Tile
 from tidegate.lowering.gpu import refuse
 from tidegate.lowering.ir import Scalar
-from tidegate.lowering.memory import Memory, Spot
-from tidegate.lowering.spread import FREE, Spread, bits_of, coordinates, in_order, padded, width_of
+from tidegate.lowering.memory import MemoryWriter, TileSpot
+from tidegate.lowering.spread import FREE, TileSpread, bits_of, coordinates, in_order, padded, width_of
 from tidegate.targets import Target
 
 SMALLEST = 4  # bytes of a lane's piece
 
 
 @dataclass(slots=True)
-class Copies:
-    memory: Memory
+class CopyWriter:
+    memory: MemoryWriter
     target: Target
 
     def copy(self, op: ops.CopyOp, objects: dict[str, int]) -> None:
@@ -72,7 +72,7 @@ class Copies:
             active = memory.active(source if is_load else dest, spread, register, None, stores=True)
             memory.guarded(memory.active(dest, spread, register, None, stores=True) if is_load else active, one, [])
 
-    def spread_of(self, op: ops.GatherToLds | ops.LdsToGlobal) -> tuple[Spread, int, Spot, Spot]:
+    def spread_of(self, op: ops.GatherToLds | ops.LdsToGlobal) -> tuple[TileSpread, int, TileSpot, TileSpot]:
         """Lanes follow each other along rows; pieces are the widest that places and the instruction take."""
         memory, tile, lanes = self.memory, op.tile, self.memory.gpu.lanes
         name = "gather_to_lds" if isinstance(op, ops.GatherToLds) else "lds_to_global"
@@ -100,7 +100,7 @@ class Copies:
         rows = Tile((*shape[:-1], 1), tile.dtype)
         many = sum(width_of(side) for side in rows.shape)
         lanes = width_of(gpu.lanes)
-        spread = Spread(tuple(range(lanes, many)), (*range(min(many, lanes)), *(FREE,) * max(0, lanes - many)))
+        spread = TileSpread(tuple(range(lanes, many)), (*range(min(many, lanes)), *(FREE,) * max(0, lanes - many)))
         bytes_ = shape[-1] * tile.dtype.bytes
         spots = [memory.spot(each, rows.shape, (), spread) for each in (op.source, op.dest)]
         if bytes_ % 16 or any(each.aligned % 16 for each in spots):
@@ -122,11 +122,11 @@ class Copies:
 
             memory.guarded(memory.active(spots[0], spread, register, None, stores=True), one, [])
 
-    def place(self, spot: Spot, spread: Spread, register: int) -> str:
+    def place(self, spot: TileSpot, spread: TileSpread, register: int) -> str:
         return self.memory.address(spot, spread, register)
 
 
-def _follow(dest: Spot, spread: Spread, bytes_: int) -> bool:
+def _follow(dest: TileSpot, spread: TileSpread, bytes_: int) -> bool:
     """Whether lanes write pieces that follow each other: the instruction has one address for the whole wave."""
     for place, bit in enumerate(spread.lanes):
         for axis, step in enumerate(dest.stride):

@@ -1,7 +1,7 @@
 """What differs between the GPUs that kernels are built for.
 
 Needs   a writer of instructions
-Gives   `Gpu`: the interface that NVIDIA's and AMD's instructions stand behind
+Gives   `Backend`: the interface that NVIDIA's and AMD's instructions stand behind
 Keeps   each operation of the language becomes exactly the instructions that the target's table names
 Cost    constant for each operation
 """
@@ -16,21 +16,21 @@ from typing import Any
 from tidegate.diag import BadInput, Finding, Label, Span
 from tidegate.language import ops
 from tidegate.language.types import DType, Tile
-from tidegate.lowering.ir import Scalar, Writer
-from tidegate.lowering.spread import Spread
+from tidegate.lowering.ir import IrWriter, Scalar
+from tidegate.lowering.spread import TileSpread
 from tidegate.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """How a matrix instruction takes its tiles: who holds what of a, of b and of the accumulator."""
 
-    a: Spread
-    b: Spread
-    acc: Spread
+    a: TileSpread
+    b: TileSpread
+    acc: TileSpread
 
 
-class Gpu(ABC):
+class Backend(ABC):
     """One target. `lane` and `wave` are the thread's own, once `start` has run."""
 
     triple: str
@@ -61,31 +61,31 @@ class Gpu(ABC):
         return ""
 
     @abstractmethod
-    def start(self, w: Writer) -> None:
+    def start(self, w: IrWriter) -> None:
         """Finds out which lane of which wave this is."""
 
     @abstractmethod
-    def workgroup(self, w: Writer, axis: int) -> Scalar: ...
+    def workgroup(self, w: IrWriter, axis: int) -> Scalar: ...
 
     @abstractmethod
-    def from_lane(self, w: Writer, value: str, dtype: DType, lane: Scalar) -> str:
+    def from_lane(self, w: IrWriter, value: str, dtype: DType, lane: Scalar) -> str:
         """The value that another lane has."""
 
     @abstractmethod
-    def function(self, w: Writer, fn: str, kind: str, args: Sequence[str]) -> str:
+    def function(self, w: IrWriter, fn: str, kind: str, args: Sequence[str]) -> str:
         """A function of the mathematical library on floats of `kind`."""
 
     @abstractmethod
-    def product(self, a: Tile, b: Tile, acc: Tile) -> Product | None:
+    def product(self, a: Tile, b: Tile, acc: Tile) -> MatrixProduct | None:
         """How a product of tiles is held; None: no matrix instruction takes them."""
 
     @abstractmethod
     def multiply(
-        self, w: Writer, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
+        self, w: IrWriter, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
     ) -> list[str]:
         """a · b + acc, each held as `product` says."""
 
-    def fragments(self, memory: Any, spot: Any, spread: Spread) -> list[str] | None:
+    def fragments(self, memory: Any, spot: Any, spread: TileSpread) -> list[str] | None:
         """A tile read from shared memory by an instruction for fragments of matrices; None: there is none for it."""
         return None
 
@@ -94,30 +94,30 @@ class Gpu(ABC):
         """The global variable that is the workgroup's shared memory."""
 
     @abstractmethod
-    def meet(self, w: Writer) -> None:
+    def meet(self, w: IrWriter) -> None:
         """A bare rendezvous of the workgroup."""
 
     @abstractmethod
-    def signal(self, w: Writer, op: ops.Signal, *, and_wait: bool) -> None:
+    def signal(self, w: IrWriter, op: ops.Signal, *, and_wait: bool) -> None:
         """Arrives; `and_wait`: and waits at once, since the target has no halves."""
 
     @abstractmethod
-    def depart(self, w: Writer, op: ops.Wait) -> None: ...
+    def depart(self, w: IrWriter, op: ops.Wait) -> None: ...
 
     @abstractmethod
-    def set_up(self, w: Writer, address: str, arrivals: int) -> None: ...
+    def set_up(self, w: IrWriter, address: str, arrivals: int) -> None: ...
 
     @abstractmethod
-    def end_of_setting_up(self, w: Writer) -> None: ...
+    def end_of_setting_up(self, w: IrWriter) -> None: ...
 
     @abstractmethod
-    def arrive(self, w: Writer, address: str, expect: int) -> None: ...
+    def arrive(self, w: IrWriter, address: str, expect: int) -> None: ...
 
     @abstractmethod
-    def wait_for_phase(self, w: Writer, address: str, parity: Scalar) -> None: ...
+    def wait_for_phase(self, w: IrWriter, address: str, parity: Scalar) -> None: ...
 
     @abstractmethod
-    def sync(self, w: Writer, op: ops.Op) -> None:
+    def sync(self, w: IrWriter, op: ops.Op) -> None:
         """Barriers, waits and fences."""
 
 
@@ -126,7 +126,7 @@ def refuse(what: str, at: Span, target: Target, help: str = "") -> BadInput:
     return BadInput(Finding("TG025", f"{what} cannot be built for {target.name}", (Label(at),), help=help))
 
 
-def by_words(w: Writer, value: str, dtype: DType, move: Callable[[str], str]) -> str:
+def by_words(w: IrWriter, value: str, dtype: DType, move: Callable[[str], str]) -> str:
     """A value moved as whole words of 32 bits."""
     match dtype.bits:
         case 64:

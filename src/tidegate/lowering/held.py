@@ -1,7 +1,7 @@
 """Tiles in registers: who holds what, and how a tile moves between lanes.
 
 Needs   values of a tile, one for each register of a lane
-Gives   `Held`; the same tile held otherwise
+Gives   `HeldTile`; the same tile held otherwise
 Keeps   a tile that only changes registers costs nothing; lanes that hold the same elements hold the same values
 Cost    a cross-lane move for each register that changes lanes, times the registers that lanes choose from
 """
@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tidegate.language.types import DType
-from tidegate.lowering.gpu import Gpu
-from tidegate.lowering.ir import Scalar, Writer, type_of
-from tidegate.lowering.spread import FREE, Shape, Spread
+from tidegate.lowering.gpu import Backend
+from tidegate.lowering.ir import IrWriter, Scalar, type_of
+from tidegate.lowering.spread import FREE, Shape, TileSpread
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTile:
     """A tile: value r of `values` is that of register r, in every lane."""
 
     values: tuple[str, ...]
-    spread: Spread
+    spread: TileSpread
     shape: Shape
     dtype: DType
 
@@ -29,11 +29,11 @@ class Held:
     def type(self) -> str:
         return type_of(self.dtype)
 
-    def with_values(self, values: list[str]) -> Held:
+    def with_values(self, values: list[str]) -> HeldTile:
         return replace(self, values=tuple(values))
 
 
-def lane_bits(w: Writer, lane: Scalar, spread: Spread, bits: range) -> Scalar:
+def lane_bits(w: IrWriter, lane: Scalar, spread: TileSpread, bits: range) -> Scalar:
     """The part of a coordinate that the lane decides: the bits of the element's number in `bits`, from 0 on."""
     found: Scalar = 0
     for place, bit in enumerate(spread.lanes):
@@ -43,7 +43,7 @@ def lane_bits(w: Writer, lane: Scalar, spread: Spread, bits: range) -> Scalar:
     return found
 
 
-def held_as(tile: Held, wanted: Spread, w: Writer, gpu: Gpu) -> Held:
+def held_as(tile: HeldTile, wanted: TileSpread, w: IrWriter, gpu: Backend) -> HeldTile:
     """The same tile, held as `wanted`."""
     have = tile.spread
     if have == wanted:
@@ -75,14 +75,14 @@ def held_as(tile: Held, wanted: Spread, w: Writer, gpu: Gpu) -> Held:
             ]
             found = w.once(f"select i1 {w.both(tests)}, {tile.type} {value}, {tile.type} {found}")
         made.append(found)
-    return Held(tuple(made), wanted, tile.shape, tile.dtype)
+    return HeldTile(tuple(made), wanted, tile.shape, tile.dtype)
 
 
 def _source_lane(
-    w: Writer,
+    w: IrWriter,
     lane: Scalar,
-    have: Spread,
-    wanted: Spread,
+    have: TileSpread,
+    wanted: TileSpread,
     of_lanes: dict[int, int],
     of_regs: dict[int, int],
     register: int,
@@ -98,6 +98,6 @@ def _source_lane(
     return found
 
 
-def moved(tile: Held, spread: Spread, shape: Shape) -> Held:
+def moved(tile: HeldTile, spread: TileSpread, shape: Shape) -> HeldTile:
     """The same registers, with other numbers of elements: a transposed or reshaped tile."""
-    return Held(tile.values, spread, shape, tile.dtype)
+    return HeldTile(tile.values, spread, shape, tile.dtype)

@@ -50,7 +50,7 @@ def in_memory(dtype: DType) -> str:
 
 
 @dataclass(slots=True)
-class Writer:
+class IrWriter:
     """The body of a function that is being written."""
 
     lines: list[str] = field(default_factory=list)

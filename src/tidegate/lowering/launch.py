@@ -1,9 +1,9 @@
 """A built kernel on a GPU.
 
 Needs   its assembly and manifest; CuPy (`pip install tidegate[cuda]`) and an NVIDIA GPU that takes the target
-Gives   `Loaded.launch`: runs it on arrays of the GPU
+Gives   `LoadedKernel.launch`: runs it on arrays of the GPU
 Keeps   shapes, element types and assumptions about sizes are checked before anything runs
-Cost    the driver compiles PTX once for each `Loaded`
+Cost    the driver compiles PTX once for each `LoadedKernel`
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tidegate.diag import BadInput, Finding
 from tidegate.lowering.manifest import Manifest, grid_of, read_manifest, sizes_of
 
 if TYPE_CHECKING:
-    from tidegate.lowering.build import Built
+    from tidegate.lowering.build import BuiltKernel
 
 TIMED = 20  # launches
 AT_ONCE = 48 * 1024  # bytes of shared memory that a kernel has without asking
 HELD_IN = {"bf16": "uint16", "i1": "bool", "f64": "float64", "f32": "float32", "f16": "float16"}
 
 
-class Loaded:
+class LoadedKernel:
     """A kernel that the driver has taken."""
 
     def __init__(self, assembly: str, manifest: Manifest) -> None:
@@ -73,19 +73,19 @@ class Loaded:
         return launch
 
 
-def load_built(path: Path) -> Loaded:
+def load_built(path: Path) -> LoadedKernel:
     """From the assembly that `tidegate build` wrote; its manifest lies beside it."""
-    return Loaded(path.read_text(encoding="utf-8"), read_manifest(path.with_suffix(".json")))
+    return LoadedKernel(path.read_text(encoding="utf-8"), read_manifest(path.with_suffix(".json")))
 
 
-def run_arrays(built: Built, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[dict[str, Any], float]:
+def run_arrays(built: BuiltKernel, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[dict[str, Any], float]:
     """Runs it on NumPy's arrays: what they hold after one launch, and the median time of more in seconds."""
     import numpy as np
 
     cupy, told = get_cupy(), built.manifest
     arrays = {each.name: cupy.asarray(_bits(np.asarray(inputs[each.name]))) for each in told.arrays}
     scalars = {name: int(inputs.get(name, 0)) for name, _ in told.scalars}
-    launch = Loaded(built.assembly, told).prepare(arrays, sizes=sizes, **scalars)
+    launch = LoadedKernel(built.assembly, told).prepare(arrays, sizes=sizes, **scalars)
     launch()
     cupy.cuda.runtime.deviceSynchronize()
     results = {name: cupy.asnumpy(each).view(np.asarray(inputs[name]).dtype) for name, each in arrays.items()}

@@ -1,7 +1,7 @@
 """A synchronized kernel as LLVM IR.
 
 Needs   a well-typed kernel and a target that has what it uses
-Gives   `Lowered`: a module with one function, how it is launched, and where each of its instructions comes from
+Gives   `LoweredKernel`: a module with one function, how it is launched, and where each of its instructions comes from
 Keeps   every barrier, wait, fence and arrival of the kernel becomes its instructions, in its place; what cannot be
         built is a finding that names the operation
 Cost    linear in the registers of the tiles
@@ -21,22 +21,22 @@ from tidegate.language.types import FLAG, INDEX, BarrierObject, Global, Lds, Til
 from tidegate.lowering import arithmetic
 from tidegate.lowering.arithmetic import Unbuilt, number
 from tidegate.lowering.choose import choose_spreads, is_padded
-from tidegate.lowering.copies import Copies
-from tidegate.lowering.gpu import Gpu, refuse
-from tidegate.lowering.held import Held, lane_bits, moved
-from tidegate.lowering.ir import Scalar, Writer, debug_of, type_of
-from tidegate.lowering.memory import Memory
-from tidegate.lowering.named import Values
-from tidegate.lowering.regions import Regions
-from tidegate.lowering.scalars import Known, Scalars
-from tidegate.lowering.spread import FREE, Spread, bits_of, coordinates, narrowed, transposed, width_of
+from tidegate.lowering.copies import CopyWriter
+from tidegate.lowering.gpu import Backend, refuse
+from tidegate.lowering.held import HeldTile, lane_bits, moved
+from tidegate.lowering.ir import IrWriter, Scalar, debug_of, type_of
+from tidegate.lowering.memory import MemoryWriter
+from tidegate.lowering.named import LoweredValues
+from tidegate.lowering.regions import RegionWriter
+from tidegate.lowering.scalars import KnownFacts, Scalars
+from tidegate.lowering.spread import FREE, TileSpread, bits_of, coordinates, narrowed, transposed, width_of
 from tidegate.targets import Target
 
 SHARED = "@shared"
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredKernel:
     """`arguments`: names in the order of the function's; arrays, then indices and flags, then sizes."""
 
     name: str
@@ -46,13 +46,13 @@ class Lowered:
     threads: int
 
 
-def lower(kernel: Kernel, target: Target) -> Lowered:
+def lower(kernel: Kernel, target: Target) -> LoweredKernel:
     """Raises `BadInput` where an operation cannot be built."""
     gpu = gpu_of(kernel, target)
-    return _Lowering(kernel, target, gpu).module()
+    return _KernelWriter(kernel, target, gpu).module()
 
 
-def gpu_of(kernel: Kernel, target: Target) -> Gpu:
+def gpu_of(kernel: Kernel, target: Target) -> Backend:
     named = [
         op.result
         for op in walk_ops(kernel.body)
@@ -75,31 +75,31 @@ def _names_lanes(kernel: Kernel) -> bool:
 
 
 @dataclass(slots=True)
-class _Lowering:
+class _KernelWriter:
     kernel: Kernel
     target: Target
-    gpu: Gpu
-    w: Writer = field(default_factory=Writer)
-    v: Values = field(init=False)
-    memory: Memory = field(init=False)
-    copies: Copies = field(init=False)
-    regions: Regions = field(init=False)
+    gpu: Backend
+    w: IrWriter = field(default_factory=IrWriter)
+    v: LoweredValues = field(init=False)
+    memory: MemoryWriter = field(init=False)
+    copies: CopyWriter = field(init=False)
+    regions: RegionWriter = field(init=False)
     objects: dict[str, int] = field(default_factory=dict)  # mbarrier → its first byte
     joined: ops.Op | None = None  # the wait that came with its signal
 
     def __post_init__(self) -> None:
         kernel, scalars = self.kernel, Scalars(self.w)
         spreads = choose_spreads(kernel, self.gpu, by_lanes=_names_lanes(kernel))
-        self.v = Values(self.w, self.gpu, scalars, spreads, _aligned(kernel))
+        self.v = LoweredValues(self.w, self.gpu, scalars, spreads, _aligned(kernel))
         arrays = {each.name: each.type for each in kernel.args if isinstance(each.type, Global)}
         sizes: dict[str, Scalar] = {each.name: f"%size_{each.name}" for each in kernel.sizes}
-        self.memory = Memory(self.w, self.gpu, scalars, SHARED, self.v.offsets, arrays, sizes, self.v.tiles)
-        self.copies = Copies(self.memory, self.target)
-        self.regions = Regions(self.v, self.block)
+        self.memory = MemoryWriter(self.w, self.gpu, scalars, SHARED, self.v.offsets, arrays, sizes, self.v.tiles)
+        self.copies = CopyWriter(self.memory, self.target)
+        self.regions = RegionWriter(self.v, self.block)
 
     # --- the function ---
 
-    def module(self) -> Lowered:
+    def module(self) -> LoweredKernel:
         kernel, w = self.kernel, self.w
         layout = lay_out(kernel)
         arguments = self.arguments()
@@ -129,7 +129,7 @@ class _Lowering:
                 "",
             )
         )
-        return Lowered(kernel.name, text, arguments, layout.total, kernel.waves * self.gpu.lanes)
+        return LoweredKernel(kernel.name, text, arguments, layout.total, kernel.waves * self.gpu.lanes)
 
     def arguments(self) -> tuple[tuple[str, str], ...]:
         kernel = self.kernel
@@ -145,12 +145,12 @@ class _Lowering:
         used = _workgroups(kernel)
         for size in kernel.sizes:
             scalars.values[size.name] = f"%size_{size.name}"
-            scalars.facts[size.name] = Known(_divisor(size.name, kernel.where), True)
+            scalars.facts[size.name] = KnownFacts(_divisor(size.name, kernel.where), True)
         for each in kernel.args:
             if each.type in (INDEX, FLAG):
                 scalars.values[each.name] = f"%{each.name[1:]}"
         scalars.values |= {WAVE: self.gpu.wave, LANE: self.gpu.lane}
-        scalars.facts |= {name: Known(1, True) for name in (WAVE, LANE, *WORKGROUP)}
+        scalars.facts |= {name: KnownFacts(1, True) for name in (WAVE, LANE, *WORKGROUP)}
         for axis, name in enumerate(WORKGROUP):
             if name in used:
                 scalars.values[name] = self.gpu.workgroup(self.w, axis)
@@ -230,7 +230,7 @@ class _Lowering:
                 self.gpu.sync(self.w, op)
 
     def read_index(self, op: ops.ReadIndex) -> None:
-        alone = Spread((), (FREE,) * width_of(self.gpu.lanes))
+        alone = TileSpread((), (FREE,) * width_of(self.gpu.lanes))
         spot = self.memory.spot(op.place, (), (), alone)
         kind, bits = type_of(spot.dtype), spot.dtype.bits
         value = self.w.let(f"load {kind}, ptr addrspace(1) {self.memory.address(spot, alone, 0)}")
@@ -267,7 +267,7 @@ class _Lowering:
             start: Scalar = self.w.once(f"select i1 {test}, i32 {a}, i32 {b}")
             self.v.offsets[op.result.name] = (start, min(x, y), op.result.type)
             return
-        spread = Spread((), ())
+        spread = TileSpread((), ())
         spot = self.memory.spot(op.place, (), (), spread)
         total = spot.base
         for place, step in zip(spot.index, spot.stride, strict=True):
@@ -295,7 +295,7 @@ class _Lowering:
                 if result is not None and found is not None:
                     self.v.keep(result, found)
 
-    def in_shared(self, tile: object, otherwise: Spread) -> Spread:
+    def in_shared(self, tile: object, otherwise: TileSpread) -> TileSpread:
         assert isinstance(tile, Tile)
         return self.v.spreads.in_shared.get((tile.shape, tile.dtype.name), otherwise)
 
@@ -307,12 +307,12 @@ class _Lowering:
         shape, dtype, spread = result.type.shape, result.type.dtype, self.v.spreads.of[result.name]
         match op:
             case ops.Fill(value=value):
-                made = Held((number(value, dtype),) * spread.count, spread, shape, dtype)
+                made = HeldTile((number(value, dtype),) * spread.count, spread, shape, dtype)
             case ops.Splat(value=value):
                 one = self.from_index(self.v.scalars.index(value), dtype)
-                made = Held((one,) * spread.count, spread, shape, dtype)
+                made = HeldTile((one,) * spread.count, spread, shape, dtype)
             case ops.Iota(axis=axis):
-                made = self.iota(axis, Held((), spread, shape, dtype))
+                made = self.iota(axis, HeldTile((), spread, shape, dtype))
             case ops.Elementwise(fn=fn, args=args):
                 given = [self.v.held(each, spread) for each in args]
                 kinds = [each.dtype for each in given]
@@ -320,10 +320,10 @@ class _Lowering:
                     arithmetic.element(w, gpu, fn, [each.values[register] for each in given], kinds, dtype)
                     for register in range(spread.count)
                 ]
-                made = Held(tuple(values), spread, shape, dtype)
+                made = HeldTile(tuple(values), spread, shape, dtype)
             case ops.Cast(tile=tile):
                 have = self.v.held(tile, spread)
-                made = Held(
+                made = HeldTile(
                     tuple(arithmetic.convert(w, each, have.dtype, dtype) for each in have.values), spread, shape, dtype
                 )
             case ops.Reduce(fn=fn, tile=tile, axis=axis):
@@ -352,7 +352,7 @@ class _Lowering:
             return number(value, dtype)
         return arithmetic.convert(self.w, value, i32, dtype)
 
-    def iota(self, axis: int, tile: Held) -> Held:
+    def iota(self, axis: int, tile: HeldTile) -> HeldTile:
         bits = bits_of(tile.shape, axis)
         lane = lane_bits(self.w, self.gpu.lane, tile.spread, bits)
         values = []

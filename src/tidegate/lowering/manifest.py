@@ -20,7 +20,7 @@ from tidegate.language.lexer import Cursor
 from tidegate.language.ops import Kernel
 from tidegate.language.parse_index import Scope, parse_cond, parse_index
 from tidegate.language.types import Global
-from tidegate.lowering.lower import Lowered
+from tidegate.lowering.lower import LoweredKernel
 from tidegate.targets import Target
 
 EDITION = 1
@@ -28,7 +28,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayArgument:
     """An array argument: its sides are numbers or names of sizes."""
 
     name: str
@@ -44,7 +44,7 @@ class Manifest:
     target: str
     threads: int
     shared: int
-    arrays: tuple[Array, ...]
+    arrays: tuple[ArrayArgument, ...]
     scalars: tuple[tuple[str, str], ...]  # indices and flags with their types, in order
     sizes: tuple[tuple[str, int], ...]
     grid: tuple[str, ...]
@@ -55,9 +55,9 @@ class Manifest:
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
-def manifest_of(kernel: Kernel, lowered: Lowered, target: Target) -> Manifest:
+def manifest_of(kernel: Kernel, lowered: LoweredKernel, target: Target) -> Manifest:
     arrays = tuple(
-        Array(each.name[1:], each.type.dtype.name, each.type.shape)
+        ArrayArgument(each.name[1:], each.type.dtype.name, each.type.shape)
         for each in kernel.args
         if isinstance(each.type, Global)
     )
@@ -86,7 +86,7 @@ def read_manifest(path: Path) -> Manifest:
             given["target"],
             given["threads"],
             given["shared"],
-            tuple(Array(each["name"], each["dtype"], tuple(each["shape"])) for each in given["arrays"]),
+            tuple(ArrayArgument(each["name"], each["dtype"], tuple(each["shape"])) for each in given["arrays"]),
             tuple((name, kind) for name, kind in given["scalars"]),
             tuple((name, default) for name, default in given["sizes"]),
             tuple(given["grid"]),

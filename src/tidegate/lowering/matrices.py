@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.lowering.memory import Memory, Spot
-from tidegate.lowering.spread import FREE, Spread
+from tidegate.lowering.memory import MemoryWriter, TileSpot
+from tidegate.lowering.spread import FREE, TileSpread
 
 NAME = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.{}b16.p3"
 ROW_BYTES = 16
@@ -21,11 +21,11 @@ ROW_BYTES = 16
 class Fragments:
     """`rows`: whose lanes name rows of matrices; `is_turned`: what lies in a row goes to different lanes."""
 
-    rows: Spread
+    rows: TileSpread
     is_turned: bool
 
 
-def fragments_of(spot: Spot, spread: Spread) -> Fragments | None:
+def fragments_of(spot: TileSpot, spread: TileSpread) -> Fragments | None:
     """How whole fragments are loaded, if they can be."""
     if spot.dtype.bits != 16 or spot.space != 3 or spot.bounds or spot.scattered or spot.aligned % ROW_BYTES:
         return None
@@ -37,13 +37,13 @@ def fragments_of(spot: Spot, spread: Spread) -> Fragments | None:
     if any(bit < 3 for bit in rest):
         return None
     if (pair, *low) == (0, 1, 2) and min(high) >= 3:
-        return Fragments(Spread(tuple(rest[2:]), (*high, *matrices)), False)
+        return Fragments(TileSpread(tuple(rest[2:]), (*high, *matrices)), False)
     if high == (0, 1, 2) and min(pair, *low) >= 3:
-        return Fragments(Spread(tuple(rest[2:]), (pair, *low, *matrices)), True)
+        return Fragments(TileSpread(tuple(rest[2:]), (pair, *low, *matrices)), True)
     return None
 
 
-def read_fragments(memory: Memory, spot: Spot, spread: Spread, found: Fragments) -> list[str]:
+def read_fragments(memory: MemoryWriter, spot: TileSpot, spread: TileSpread, found: Fragments) -> list[str]:
     """The values of a lane, in the order of its registers."""
     w, values = memory.w, []
     kind = "half" if spot.dtype.name == "f16" else "bfloat" if spot.dtype.name == "bf16" else "i16"

@@ -16,17 +16,17 @@ from tidegate.index import Index, names
 from tidegate.language.ops import Place
 from tidegate.language.types import DType, Global, Lds, Tile, strides
 from tidegate.lowering.arithmetic import inside_of, number
-from tidegate.lowering.gpu import Gpu
-from tidegate.lowering.held import Held, held_as, lane_bits
-from tidegate.lowering.ir import Scalar, Writer, in_memory, type_of
+from tidegate.lowering.gpu import Backend
+from tidegate.lowering.held import HeldTile, held_as, lane_bits
+from tidegate.lowering.ir import IrWriter, Scalar, in_memory, type_of
 from tidegate.lowering.scalars import Scalars
-from tidegate.lowering.spread import FREE, Shape, Spread, bits_of, coordinates
+from tidegate.lowering.spread import FREE, Shape, TileSpread, bits_of, coordinates
 
 WIDEST = 16  # bytes of one access of a lane
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class TileSpot:
     """Where a tile starts: a base, and for each of its dimensions an index and a stride in elements.
 
     `sides` are those of the tile, with 1 for the array's first dimensions that it does not have.
@@ -46,21 +46,21 @@ class Spot:
 
 
 @dataclass(slots=True)
-class Memory:
+class MemoryWriter:
     """What the program does to memory."""
 
-    w: Writer
-    gpu: Gpu
+    w: IrWriter
+    gpu: Backend
     scalars: Scalars
     shared: str  # the name of shared memory
     offsets: dict[str, tuple[Scalar, int, Lds]]  # buffer → its first byte, what divides that, its type
     globals_: dict[str, Global]
     sizes: Mapping[str, Scalar]
-    tiles: dict[str, Held]
+    tiles: dict[str, HeldTile]
 
     # --- where ---
 
-    def spot(self, place: Place, shape: Shape, bounds: tuple[Index, ...], spread: Spread) -> Spot:
+    def spot(self, place: Place, shape: Shape, bounds: tuple[Index, ...], spread: TileSpread) -> TileSpot:
         name = place.base.name
         if name in self.offsets:
             start, divisor, type_ = self.offsets[name]
@@ -87,7 +87,7 @@ class Memory:
         index = tuple(0 if each is None or own else self.scalars.index(each) for each in given)
         limits = tuple(self.scalars.index(each) for each in bounds)
         whole = gcd(known[-1], self.scalars.known(bounds[-1]).divisor) if bounds and rank else 1
-        return Spot(
+        return TileSpot(
             pointer,
             space,
             base,
@@ -122,7 +122,9 @@ class Memory:
                 divides *= self.scalars.facts[side].divisor
         return tuple(reversed(found)), [min(each, 1 << 30) for each in reversed(known)]
 
-    def _elements(self, given: Sequence[Index | None], shape: Shape, spread: Spread) -> tuple[tuple[Scalar, ...], ...]:
+    def _elements(
+        self, given: Sequence[Index | None], shape: Shape, spread: TileSpread
+    ) -> tuple[tuple[Scalar, ...], ...]:
         """The index of each register's element, if tiles are among the names."""
         tiles = {name for each in given if each is not None for name in names(each) if name in self.tiles}
         if not tiles:
@@ -138,7 +140,7 @@ class Memory:
             found.append(tuple(0 if each is None else self.scalars.index(each, own) for each in given))
         return tuple(found)
 
-    def _as_index(self, tile: Held, register: int) -> Scalar:
+    def _as_index(self, tile: HeldTile, register: int) -> Scalar:
         value = tile.values[register]
         if tile.dtype.bits == 32:
             return value
@@ -147,7 +149,7 @@ class Memory:
 
     # --- pieces ---
 
-    def pieces(self, spot: Spot, spread: Spread, masked: bool) -> int:
+    def pieces(self, spot: TileSpot, spread: TileSpread, masked: bool) -> int:
         """How many registers are one access."""
         many = 1
         while (
@@ -162,7 +164,7 @@ class Memory:
             many *= 2
         return many
 
-    def address(self, spot: Spot, spread: Spread, register: int) -> str:
+    def address(self, spot: TileSpot, spread: TileSpread, register: int) -> str:
         w, at = self.w, self._at(spot, spread, register)
         if spot.space == 3:
             total: Scalar = spot.base
@@ -190,7 +192,9 @@ class Memory:
         wide = w.wide(place)
         return wide if step == 1 else w.once(f"mul i64 {wide}, {step}")
 
-    def _parts(self, spot: Spot, spread: Spread, register: int) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
+    def _parts(
+        self, spot: TileSpot, spread: TileSpread, register: int
+    ) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
         """What only the register decides, and the rest of an index: equal rests are computed once."""
         if spot.scattered:
             return (0,) * len(spot.stride), spot.scattered[register]
@@ -201,11 +205,11 @@ class Memory:
         )
         return fixed, moving
 
-    def _at(self, spot: Spot, spread: Spread, register: int) -> tuple[Scalar, ...]:
+    def _at(self, spot: TileSpot, spread: TileSpread, register: int) -> tuple[Scalar, ...]:
         fixed, moving = self._parts(spot, spread, register)
         return tuple(self.w.int("add", b, a) for a, b in zip(fixed, moving, strict=True))
 
-    def active(self, spot: Spot, spread: Spread, register: int, mask: Held | None, *, stores: bool) -> str:
+    def active(self, spot: TileSpot, spread: TileSpread, register: int, mask: HeldTile | None, *, stores: bool) -> str:
         """Whether this lane touches a register's element; empty if it always does."""
         w, tests = self.w, []
         padding = inside_of(w, self.gpu, spread, spot.sides, register)
@@ -245,11 +249,13 @@ class Memory:
 
     # --- reads and writes ---
 
-    def read(self, place: Place, tile: Tile, bounds: tuple[Index, ...], mask: Held | None, spread: Spread) -> Held:
+    def read(
+        self, place: Place, tile: Tile, bounds: tuple[Index, ...], mask: HeldTile | None, spread: TileSpread
+    ) -> HeldTile:
         w, spot = self.w, self.spot(place, tile.shape, bounds, spread)
         mask = held_as(mask, spread, w, self.gpu) if mask is not None else None
         if mask is None and (found := self.gpu.fragments(self, spot, spread)) is not None:
-            return Held(tuple(found), spread, tile.shape, tile.dtype)
+            return HeldTile(tuple(found), spread, tile.shape, tile.dtype)
         many, kind, stored = self.pieces(spot, spread, mask is not None), type_of(tile.dtype), in_memory(tile.dtype)
         values: list[str] = []
         for register in range(0, spread.count, many):
@@ -265,9 +271,9 @@ class Memory:
 
             cond = self.active(spot, spread, register, mask, stores=False)
             values += self.guarded(cond, load, [(kind, number(0, tile.dtype))] * many)
-        return Held(tuple(values), spread, tile.shape, tile.dtype)
+        return HeldTile(tuple(values), spread, tile.shape, tile.dtype)
 
-    def write(self, tile: Held, place: Place, bounds: tuple[Index, ...], mask: Held | None) -> None:
+    def write(self, tile: HeldTile, place: Place, bounds: tuple[Index, ...], mask: HeldTile | None) -> None:
         w, spread = self.w, tile.spread
         spot = self.spot(place, tile.shape, bounds, spread)
         mask = held_as(mask, spread, w, self.gpu) if mask is not None else None
@@ -290,8 +296,8 @@ class Memory:
             self.guarded(self.active(spot, spread, register, mask, stores=True), store, [])
 
     def add(
-        self, tile: Held, place: Place, bounds: tuple[Index, ...], mask: Held | None, *, fetch: bool
-    ) -> Held | None:
+        self, tile: HeldTile, place: Place, bounds: tuple[Index, ...], mask: HeldTile | None, *, fetch: bool
+    ) -> HeldTile | None:
         """Adds atomically, element by element."""
         w, spread = self.w, tile.spread
         spot = self.spot(place, tile.shape, bounds, spread)
@@ -313,7 +319,7 @@ class Memory:
         if free:  # one lane has added for all that hold the element
             first = w.int("and", self.gpu.lane, ~free)
             values = [self.gpu.from_lane(w, each, tile.dtype, first) for each in values]
-        return Held(tuple(values), spread, tile.shape, tile.dtype)
+        return HeldTile(tuple(values), spread, tile.shape, tile.dtype)
 
 
 def _number(step: Scalar) -> int:

@@ -1,7 +1,7 @@
 """What the names of a program stand for while it is lowered.
 
 Needs   tiles, places in shared memory and numbers as they are made
-Gives   `Values`: each by its name; values that flow together from several blocks
+Gives   `LoweredValues`: each by its name; values that flow together from several blocks
 Keeps   a tile is always held as its spread says
 Cost    constant for each register
 """
@@ -14,35 +14,35 @@ from dataclasses import dataclass, field
 from tidegate.index import INDEX_TYPES
 from tidegate.language.ops import Operand, Value
 from tidegate.language.types import FLAG, INDEX, Lds, Tile
-from tidegate.lowering.choose import Spreads
-from tidegate.lowering.gpu import Gpu
-from tidegate.lowering.held import Held, held_as
-from tidegate.lowering.ir import Scalar, Writer
-from tidegate.lowering.scalars import Known, Scalars
-from tidegate.lowering.spread import Spread
+from tidegate.lowering.choose import TileSpreads
+from tidegate.lowering.gpu import Backend
+from tidegate.lowering.held import HeldTile, held_as
+from tidegate.lowering.ir import IrWriter, Scalar
+from tidegate.lowering.scalars import KnownFacts, Scalars
+from tidegate.lowering.spread import TileSpread
 
 Start = tuple[Scalar, int, Lds]  # the first byte of a buffer, what divides that, its type
-Result = Scalar | Held | Start | None
+Result = Scalar | HeldTile | Start | None
 Merged = list[tuple[str, str]]  # instructions that merge, each with where its values come from so far
 
 
 @dataclass(slots=True)
-class Values:
+class LoweredValues:
     """`ended`: no block follows the one at hand. `aligned`: what divides the first byte of any buffer and slot."""
 
-    w: Writer
-    gpu: Gpu
+    w: IrWriter
+    gpu: Backend
     scalars: Scalars
-    spreads: Spreads
+    spreads: TileSpreads
     aligned: int
-    tiles: dict[str, Held] = field(default_factory=dict)
+    tiles: dict[str, HeldTile] = field(default_factory=dict)
     offsets: dict[str, Start] = field(default_factory=dict)
     ended: bool = False
 
-    def keep(self, value: Value, tile: Held) -> None:
+    def keep(self, value: Value, tile: HeldTile) -> None:
         self.tiles[value.name] = held_as(tile, self.spreads.of[value.name], self.w, self.gpu)
 
-    def held(self, value: Value, spread: Spread) -> Held:
+    def held(self, value: Value, spread: TileSpread) -> HeldTile:
         return held_as(self.tiles[value.name], spread, self.w, self.gpu)
 
     def given(self, value: Value, operand: Operand) -> Result:
@@ -70,8 +70,8 @@ class Values:
             made.append((f"{name} = phi {kind} ", texts))
             return name
 
-        if isinstance(first, Held):
-            columns = [way.values for _, way in ways if isinstance(way, Held)]
+        if isinstance(first, HeldTile):
+            columns = [way.values for _, way in ways if isinstance(way, HeldTile)]
             names_ = [one(first.type, list(each)) for each in zip(*columns, strict=True)]
             self.tiles[value.name] = first.with_values(names_)
         elif isinstance(first, tuple):
@@ -82,7 +82,7 @@ class Values:
             kind = "i1" if value.type == FLAG else "i32"
             sources = [each for _, each in ways if isinstance(each, int | str)]
             self.scalars.values[value.name] = one(kind, sources)
-            self.scalars.facts.setdefault(value.name, Known())
+            self.scalars.facts.setdefault(value.name, KnownFacts())
         return made
 
     def own(self, value: Value) -> Result:
@@ -94,17 +94,17 @@ class Values:
 
     def let(self, result: Value, value: Result, source: Value) -> None:
         """A result is what another value was."""
-        if isinstance(value, Held):
+        if isinstance(value, HeldTile):
             self.keep(result, value)
         elif isinstance(value, tuple):
             self.offsets[result.name] = value
         elif value is not None:
             self.scalars.values[result.name] = value
-            self.scalars.facts[result.name] = self.scalars.facts.get(source.name, Known())
+            self.scalars.facts[result.name] = self.scalars.facts.get(source.name, KnownFacts())
 
 
 def registers_of(result: Result) -> Iterable[Scalar]:
-    if isinstance(result, Held):
+    if isinstance(result, HeldTile):
         return result.values
     if isinstance(result, tuple):
         return (result[0],)

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from tidegate.language import ops
 from tidegate.language.ops import Value
 from tidegate.language.types import BarrierObject, DType, Tile
-from tidegate.lowering.gpu import Gpu, Product, by_words, refuse
-from tidegate.lowering.ir import Scalar, Writer
+from tidegate.lowering.gpu import Backend, MatrixProduct, by_words, refuse
+from tidegate.lowering.ir import IrWriter, Scalar
 from tidegate.lowering.matrices import fragments_of, read_fragments
-from tidegate.lowering.memory import Memory, Spot
-from tidegate.lowering.spread import Spread, width_of
+from tidegate.lowering.memory import MemoryWriter, TileSpot
+from tidegate.lowering.spread import TileSpread, width_of
 from tidegate.targets import Target
 
 FIRST_NAMED = 1  # barrier 0 is the workgroup's
@@ -28,7 +28,7 @@ STATIC = 48 * 1024  # bytes of shared memory that a kernel may have without aski
 BYTES_OF_ROWS = 16  # a bulk copy moves whole pieces of 16 bytes
 
 
-class Nvidia(Gpu):
+class Nvidia(Backend):
     triple = "nvptx64-nvidia-cuda"
     debug_kind = "DebugDirectivesOnly"  # with tables the target is one for debugging, and ptxas optimizes nothing
 
@@ -47,25 +47,25 @@ class Nvidia(Gpu):
 
     # --- threads ---
 
-    def start(self, w: Writer) -> None:
+    def start(self, w: IrWriter) -> None:
         thread = w.call("i32", "llvm.nvvm.read.ptx.sreg.tid.x", ())
         bits = width_of(self.lanes)
         self.lane = w.int("and", thread, self.lanes - 1)
         self.wave = w.int("lshr", thread, bits) if self.waves > 1 else 0
 
-    def workgroup(self, w: Writer, axis: int) -> Scalar:
+    def workgroup(self, w: IrWriter, axis: int) -> Scalar:
         return w.call("i32", f"llvm.nvvm.read.ptx.sreg.ctaid.{'xyz'[axis]}", ())
 
-    def from_lane(self, w: Writer, value: str, dtype: DType, lane: Scalar) -> str:
+    def from_lane(self, w: IrWriter, value: str, dtype: DType, lane: Scalar) -> str:
         return by_words(w, value, dtype, lambda word: self._shuffled(w, word, lane))
 
-    def _shuffled(self, w: Writer, word: str, lane: Scalar) -> str:
+    def _shuffled(self, w: IrWriter, word: str, lane: Scalar) -> str:
         given = (("i32", -1), ("i32", word), ("i32", lane), ("i32", self.lanes - 1))
         return w.call("i32", "llvm.nvvm.shfl.sync.idx.i32", given)
 
     # --- arithmetic ---
 
-    def function(self, w: Writer, fn: str, kind: str, args: Sequence[str]) -> str:
+    def function(self, w: IrWriter, fn: str, kind: str, args: Sequence[str]) -> str:
         if kind != "float":
             raise KeyError(fn)
         (x, *_) = args
@@ -82,7 +82,7 @@ class Nvidia(Gpu):
 
     # --- matrix products ---
 
-    def product(self, a: Tile, b: Tile, acc: Tile) -> Product | None:
+    def product(self, a: Tile, b: Tile, acc: Tile) -> MatrixProduct | None:
         kind = a.dtype.name
         if kind != b.dtype.name or len(a.shape) != 2:
             return None
@@ -93,13 +93,13 @@ class Nvidia(Gpu):
             return None
         m, n, k = width_of(rows), width_of(columns), width_of(depth)
         # Bits of an element's number: of a, k then m; of b, n then k; of the accumulator, n then m.
-        of_a = Spread((0, k + 3, 3, *range(4, k), *range(k + 4, k + m)), (1, 2, k, k + 1, k + 2))
-        of_b = Spread((n, n + 3, *range(n + 4, n + k), *range(3, n)), (n + 1, n + 2, 0, 1, 2))
-        of_acc = Spread((0, n + 3, *range(3, n), *range(n + 4, n + m)), (1, 2, n, n + 1, n + 2))
-        return Product(of_a, of_b, of_acc)
+        of_a = TileSpread((0, k + 3, 3, *range(4, k), *range(k + 4, k + m)), (1, 2, k, k + 1, k + 2))
+        of_b = TileSpread((n, n + 3, *range(n + 4, n + k), *range(3, n)), (n + 1, n + 2, 0, 1, 2))
+        of_acc = TileSpread((0, n + 3, *range(3, n), *range(n + 4, n + m)), (1, 2, n, n + 1, n + 2))
+        return MatrixProduct(of_a, of_b, of_acc)
 
     def multiply(
-        self, w: Writer, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
+        self, w: IrWriter, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
     ) -> list[str]:
         of_a, of_b, _ = tiles
         (rows, depth), columns = of_a.shape, of_b.shape[1]
@@ -122,7 +122,7 @@ class Nvidia(Gpu):
                         sums[at + place] = w.let(f"extractvalue {{ float, float, float, float }} {found}, {place}")
         return sums
 
-    def _pairs(self, w: Writer, values: Sequence[str], is_half: bool) -> list[str]:
+    def _pairs(self, w: IrWriter, values: Sequence[str], is_half: bool) -> list[str]:
         kind, made = "half" if is_half else "bfloat", []
         for low, high in zip(values[::2], values[1::2], strict=True):
             first = w.once(f"insertelement <2 x {kind}> poison, {kind} {low}, i32 0")
@@ -130,13 +130,13 @@ class Nvidia(Gpu):
             made.append(both if is_half else w.once(f"bitcast <2 x bfloat> {both} to i32"))
         return made
 
-    def fragments(self, memory: Memory, spot: Spot, spread: Spread) -> list[str] | None:
+    def fragments(self, memory: MemoryWriter, spot: TileSpot, spread: TileSpread) -> list[str] | None:
         found = fragments_of(spot, spread)
         return read_fragments(memory, spot, spread, found) if found is not None else None
 
     # --- synchronization ---
 
-    def sync(self, w: Writer, op: ops.Op) -> None:
+    def sync(self, w: IrWriter, op: ops.Op) -> None:
         match op:
             case ops.WorkgroupBarrier():
                 self.meet(w)
@@ -171,13 +171,13 @@ class Nvidia(Gpu):
     def has_bulk(self) -> bool:
         return "bulk_group" in self.target.counters
 
-    def meet(self, w: Writer) -> None:
+    def meet(self, w: IrWriter) -> None:
         w.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", (("i32", 0),), " #1")
 
-    def meet_lanes(self, w: Writer) -> None:
+    def meet_lanes(self, w: IrWriter) -> None:
         w.call("void", "llvm.nvvm.bar.warp.sync", (("i32", -1),), " #1")
 
-    def wait(self, w: Writer, op: ops.Op, counts: Sequence[tuple[str, int]], for_all: bool) -> None:
+    def wait(self, w: IrWriter, op: ops.Op, counts: Sequence[tuple[str, int]], for_all: bool) -> None:
         """Groups of copies; ordinary accesses to shared memory are performed when the thread goes on."""
         wanted = dict(counts)
         if unknown := wanted.keys() - {"group", *(("bulk_group",) if self.has_bulk else ())}:
@@ -194,7 +194,7 @@ class Nvidia(Gpu):
             return "external addrspace(3) global [0 x i8], align 16"
         return f"internal addrspace(3) global [{size} x i8] undef, align 16"
 
-    def signal(self, w: Writer, op: ops.Signal, *, and_wait: bool) -> None:
+    def signal(self, w: IrWriter, op: ops.Signal, *, and_wait: bool) -> None:
         """`bar.sync` and `bar.arrive`: there are no halves of one barrier."""
         barrier = op.barrier
         if isinstance(barrier, int):
@@ -207,20 +207,20 @@ class Nvidia(Gpu):
         how = "sync" if and_wait else "arrive"
         w.call("void", f"llvm.nvvm.barrier.cta.{how}.aligned.count", (("i32", number), ("i32", threads)), " #1")
 
-    def depart(self, w: Writer, op: ops.Wait) -> None:
+    def depart(self, w: IrWriter, op: ops.Wait) -> None:
         raise refuse("a wait without its signal before it", op.at, self.target)
 
     # --- barrier objects in memory ---
 
-    def set_up(self, w: Writer, address: str, arrivals: int) -> None:
+    def set_up(self, w: IrWriter, address: str, arrivals: int) -> None:
         w.call("void", "llvm.nvvm.mbarrier.init.shared", (("ptr addrspace(3)", address), ("i32", arrivals)))
 
-    def end_of_setting_up(self, w: Writer) -> None:
+    def end_of_setting_up(self, w: IrWriter) -> None:
         """What was set up is seen by copies too, and by all waves once they have met."""
         if self.has_bulk:
             asm(w, "fence.proxy.async.shared::cta;")
 
-    def arrive(self, w: Writer, address: str, expect: int) -> None:
+    def arrive(self, w: IrWriter, address: str, expect: int) -> None:
         """For the whole wave, whose lanes have come here; by lane 0."""
         self.meet_lanes(w)
         then, after = w.fresh("one"), w.fresh("all")
@@ -235,7 +235,7 @@ class Nvidia(Gpu):
         w.start(after)
         self.meet_lanes(w)
 
-    def wait_for_phase(self, w: Writer, address: str, parity: Scalar) -> None:
+    def wait_for_phase(self, w: IrWriter, address: str, parity: Scalar) -> None:
         place = w.let(f"ptrtoint ptr addrspace(3) {address} to i32")
         again, after = w.fresh("again"), w.fresh("passed")
         w.jump(again)
@@ -250,7 +250,7 @@ class Nvidia(Gpu):
 
     # --- copies ---
 
-    def copy(self, w: Writer, dest: str, source: str, array: str, bytes_: int, given: Scalar) -> None:
+    def copy(self, w: IrWriter, dest: str, source: str, array: str, bytes_: int, given: Scalar) -> None:
         """`bytes_` of a lane, of which `given` are read and the rest is 0."""
         how = "cg" if bytes_ == 16 else "ca"
         name = f"llvm.nvvm.cp.async.{how}.shared.global.{bytes_}"
@@ -260,7 +260,7 @@ class Nvidia(Gpu):
         else:
             w.call("void", f"{name}.s", [*places, ("i32", given)])
 
-    def copy_rows(self, w: Writer, dest: str, source: str, bytes_: int, told: str) -> None:
+    def copy_rows(self, w: IrWriter, dest: str, source: str, bytes_: int, told: str) -> None:
         place, object_ = (w.let(f"ptrtoint ptr addrspace(3) {each} to i32") for each in (dest, told))
         asm(
             w,
@@ -268,7 +268,7 @@ class Nvidia(Gpu):
             (("i32", place), ("ptr addrspace(1)", source), ("i32", bytes_), ("i32", object_)),
         )
 
-    def store_rows(self, w: Writer, dest: str, source: str, bytes_: int) -> None:
+    def store_rows(self, w: IrWriter, dest: str, source: str, bytes_: int) -> None:
         place = w.let(f"ptrtoint ptr addrspace(3) {source} to i32")
         asm(
             w,
@@ -277,7 +277,7 @@ class Nvidia(Gpu):
         )
 
 
-def asm(w: Writer, text: str, arguments: Sequence[tuple[str, Scalar]] = ()) -> None:
+def asm(w: IrWriter, text: str, arguments: Sequence[tuple[str, Scalar]] = ()) -> None:
     """An instruction that LLVM has no intrinsic for, or none with this form."""
     kinds = ["l" if kind.startswith("ptr addrspace(1)") else "r" for kind, _ in arguments]
     constraints = ",".join([*kinds, "~{memory}"])

@@ -16,15 +16,15 @@ from tidegate.language import ops
 from tidegate.language.check import indices_of
 from tidegate.language.ops import Block, walk_ops
 from tidegate.lowering.ir import Scalar
-from tidegate.lowering.named import Result, Values, registers_of
-from tidegate.lowering.scalars import Known, moduli
+from tidegate.lowering.named import LoweredValues, Result, registers_of
+from tidegate.lowering.scalars import KnownFacts, moduli
 
 
 @dataclass(slots=True)
-class Regions:
+class RegionWriter:
     """`block` lowers the operations of a region."""
 
-    v: Values
+    v: LoweredValues
     block: Callable[[Block], None]
 
     def loop(self, op: ops.Iterate) -> None:
@@ -41,7 +41,7 @@ class Regions:
         scalars.values[op.counter.name] = counter
         known = scalars.known(op.lower)
         divides = min(known.divisor, step & -step)
-        scalars.facts[op.counter.name] = Known(divides, known.is_natural)
+        scalars.facts[op.counter.name] = KnownFacts(divides, known.is_natural)
         turning = self.turn(op, lower, step)
         merged = [self.v.merge(each.value, [(before, start)]) for each, start in zip(op.carried, starts, strict=True)]
         heads = [self.v.own(each.value) for each in op.carried]

@@ -29,14 +29,14 @@ from tidegate.index import (
     constant,
     walk,
 )
-from tidegate.lowering.ir import Scalar, Writer
+from tidegate.lowering.ir import IrWriter, Scalar
 
 SIGNED = {"<": "slt", "<=": "sle", "==": "eq", "!=": "ne", ">=": "sge", ">": "sgt"}
 LARGEST = 1 << 30  # what zero can be divided by
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFacts:
     """What is known of a value: a power of two that divides it, and whether it is never negative."""
 
     divisor: int = 1
@@ -47,9 +47,9 @@ class Known:
 class Scalars:
     """`values`: what names stand for; `facts`: what is known of them."""
 
-    w: Writer
+    w: IrWriter
     values: dict[str, Scalar] = field(default_factory=dict)
-    facts: dict[str, Known] = field(default_factory=dict)
+    facts: dict[str, KnownFacts] = field(default_factory=dict)
     turning: dict[tuple[str, int], str] = field(
         default_factory=dict
     )  # counter, modulus → its rest, kept from trip to trip
@@ -134,12 +134,12 @@ class Scalars:
 
     # --- what is known without running ---
 
-    def known(self, index: Index) -> Known:
+    def known(self, index: Index) -> KnownFacts:
         match index:
             case Const(value):
-                return Known(value & -value if value else LARGEST, value >= 0)
+                return KnownFacts(value & -value if value else LARGEST, value >= 0)
             case Name(name):
-                return self.facts.get(name, Known())
+                return self.facts.get(name, KnownFacts())
             case Inexact(inner):
                 return self.known(inner)
             case Select(_, then, otherwise):
@@ -148,28 +148,28 @@ class Scalars:
                 return self._of_binary(op, self.known(left), self.known(right), constant(right))
         assert_never(index)
 
-    def _of_binary(self, op: str, a: Known, b: Known, by: int | None) -> Known:
+    def _of_binary(self, op: str, a: KnownFacts, b: KnownFacts, by: int | None) -> KnownFacts:
         both = a.is_natural and b.is_natural
         match op:
             case "+" | "xor":
-                return Known(gcd(a.divisor, b.divisor), both)
+                return KnownFacts(gcd(a.divisor, b.divisor), both)
             case "-":
-                return Known(gcd(a.divisor, b.divisor))
+                return KnownFacts(gcd(a.divisor, b.divisor))
             case "*":
-                return Known(min(LARGEST, a.divisor * b.divisor), both)
+                return KnownFacts(min(LARGEST, a.divisor * b.divisor), both)
             case "min" | "max":
                 natural = both if op == "min" else a.is_natural or b.is_natural
-                return Known(gcd(a.divisor, b.divisor), natural)
+                return KnownFacts(gcd(a.divisor, b.divisor), natural)
             case "mod" if by is not None and by > 0:
-                return Known(gcd(a.divisor, by & -by), True)
+                return KnownFacts(gcd(a.divisor, by & -by), True)
             case "//" if by is not None and by > 0:
                 whole = by & (by - 1) == 0 and a.divisor % by == 0
-                return Known(a.divisor // by if whole else 1, a.is_natural)
-        return Known()
+                return KnownFacts(a.divisor // by if whole else 1, a.is_natural)
+        return KnownFacts()
 
 
-def _either(a: Known, b: Known) -> Known:
-    return Known(gcd(a.divisor, b.divisor), a.is_natural and b.is_natural)
+def _either(a: KnownFacts, b: KnownFacts) -> KnownFacts:
+    return KnownFacts(gcd(a.divisor, b.divisor), a.is_natural and b.is_natural)
 
 
 def _counter_of(index: Index) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """Which lane of a wave holds which element of a tile, and in which of its registers.
 
 Needs   shapes; sides that are no power of two are padded to the next one
-Gives   `Spread`, with what transposing, repeating and folding make of it
+Gives   `TileSpread`, with what transposing, repeating and folding make of it
 Keeps   every element of the padded tile is held somewhere; lanes that hold the same elements hold all of them alike
 Cost    linear in the bits of an element's number
 
@@ -50,7 +50,7 @@ def is_inside(element: int, shape: Shape) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class TileSpread:
     """For each bit of a register's number, and of a lane's number, the bit of an element's number."""
 
     regs: tuple[int, ...]
@@ -69,10 +69,10 @@ class Spread:
         """The register that holds an element, whichever lane does."""
         return sum(1 << place for place, bit in enumerate(self.regs) if element >> bit & 1)
 
-    def renamed(self, to: dict[int, int]) -> Spread:
+    def renamed(self, to: dict[int, int]) -> TileSpread:
         """Other numbers of elements: bits that have none any more are given up."""
         regs = tuple(to[bit] for bit in self.regs if bit in to)
-        return Spread(regs, tuple(to.get(bit, FREE) for bit in self.lanes))
+        return TileSpread(regs, tuple(to.get(bit, FREE) for bit in self.lanes))
 
     @property
     def vector(self) -> int:
@@ -83,7 +83,7 @@ class Spread:
         return 1 << many
 
 
-def transposed(spread: Spread, shape: Shape) -> Spread:
+def transposed(spread: TileSpread, shape: Shape) -> TileSpread:
     """Of a tile whose last two sides are exchanged; `shape` is the one before."""
     rows, columns = bits_of(shape, -2), bits_of(shape, -1)
     after = (*shape[:-2], shape[-1], shape[-2])
@@ -92,7 +92,7 @@ def transposed(spread: Spread, shape: Shape) -> Spread:
     return spread.renamed(to)
 
 
-def narrowed(spread: Spread, wide: Shape, narrow: Shape) -> Spread:
+def narrowed(spread: TileSpread, wide: Shape, narrow: Shape) -> TileSpread:
     """Of a tile of which a wider one is made by repeating it: who holds an element there holds its origin."""
     narrow = (1,) * (len(wide) - len(narrow)) + narrow
     to: dict[int, int] = {}
@@ -102,14 +102,14 @@ def narrowed(spread: Spread, wide: Shape, narrow: Shape) -> Spread:
     return spread.renamed(to)
 
 
-def in_order(bits: list[int], lanes: int, vector: int = 0) -> Spread:
+def in_order(bits: list[int], lanes: int, vector: int = 0) -> TileSpread:
     """Registers take the first `vector` bits, lanes the next ones, registers what is left."""
     many = width_of(lanes)
     free = (FREE,) * max(0, many - len(bits[vector:]))
-    return Spread((*bits[:vector], *bits[vector + many :]), (*bits[vector : vector + many], *free))
+    return TileSpread((*bits[:vector], *bits[vector + many :]), (*bits[vector : vector + many], *free))
 
 
-def in_rows(shape: Shape, element_bytes: int, lanes: int) -> Spread:
+def in_rows(shape: Shape, element_bytes: int, lanes: int) -> TileSpread:
     """Each lane holds neighbours of up to 16 bytes, lanes follow along rows: what memory likes.
 
     Of small tiles a lane holds no more than its share, so that all lanes have something to do.
@@ -119,7 +119,7 @@ def in_rows(shape: Shape, element_bytes: int, lanes: int) -> Spread:
     return in_order(list(range(total)), lanes, vector)
 
 
-def in_blocks(shape: Shape, lanes: int) -> Spread:
+def in_blocks(shape: Shape, lanes: int) -> TileSpread:
     """Each lane holds its share in row-major order: what conditions on `lane` mean by a lane's elements."""
     total = sum(map(width_of, shape))
     return in_order(list(range(total)), lanes, max(0, total - width_of(lanes)))
