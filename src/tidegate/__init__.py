@@ -46,8 +46,9 @@ _HOMES = {
     "tidegate.graph.show": "show_graph",
     "tidegate.graph.plan": "Plan show_plan",
     "tidegate.graph.apply": "apply_plan apply_to_graph",
+    "tidegate.building": "build",
     "tidegate.library": (
-        "against build build_graph check draw explain judge make_inputs prove run run_hostile schedule sync"
+        "against build_graph check draw explain judge make_inputs prove run run_hostile schedule sync"
     ),
     "tidegate.results": "Arrays CheckResult RunResult",
     "tidegate.scheduling.prefetch": "prefetch",

@@ -3,6 +3,9 @@
 Made from the table in `__init__.py` by `pytest tests/house/test_public.py --update`.
 """
 
+from tidegate.building import (
+    build as build,
+)
 from tidegate.diag import (
     BadInput as BadInput,
     Finding as Finding,
@@ -142,7 +145,6 @@ from tidegate.language.types import (
 )
 from tidegate.library import (
     against as against,
-    build as build,
     build_graph as build_graph,
     check as check,
     draw as draw,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tidegate.diag import BadInput, Finding, Findings, Sources
+from tidegate.diag import BadInput, Findings, Sources
 from tidegate.files import FINAL, PTX
 from tidegate.graph.build import KernelGraph
 from tidegate.graph.build import build_graph as _build_graph
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tidegate.explanation import Explained
     from tidegate.hosts.cuda.options import CudaOptions
     from tidegate.language.ops import Kernel
-    from tidegate.lowering.build import BuiltKernel
     from tidegate.pingpong import Scheduled
     from tidegate.report.build import Report
     from tidegate.simulate.hostile import HostileRun
@@ -382,28 +381,6 @@ def _sizes(session: Session, sizes: Mapping[str, int] | None) -> dict[str, int]:
         if name not in known:
             refuse(f"`@{session.name}` has no size `{name}`", f"its sizes: {', '.join(known) or 'none'}")
     return dict(sizes or {})
-
-
-def build(program: Program, target: str | Target | None = None, *, allow_findings: bool = False) -> BuiltKernel:
-    """Makes a kernel's instructions, PTX or AMDGCN, through LLVM (`pip install tidegate[llvm]`).
-
-    The kernel is proved first, unless `allow_findings`, and the instructions are read back and proved again: the result
-    is true if they are. `launch(...)` runs them on this machine's GPU, `save(path)` writes them with their manifest.
-    """
-    from tidegate.decided import is_right
-    from tidegate.lowering.build import build as build_session
-
-    opened = open_program(program, target)
-    session = opened.session
-    if session.meaningless:
-        raise BadInput(*session.meaningless)
-    if not allow_findings:
-        checked = check_session(session)
-        if not is_right(checked):
-            errors = [each for each in checked.findings if each.severity == "error"]
-            said = Finding("TG025", f"`@{session.name}` is not proved", help="`tg.sync` synchronizes it")
-            raise BadInput(said, *errors)
-    return build_session(session)
 
 
 # --- parts --------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ ORDER = (
     "collecting edition disk notebook diag codes targets allowing cost index compiled language graph footprint hazards "
     "placement waits scheduling verify assumptions simulate hints hosts guest limits files session replays passes "
     "decided results comparison lowering synchronize pingpong explanation advice report hosts.dropin "
-    "hosts.triton.dropin hosts.wave.dropin triton triton_start wave programs library seeds demo cli __main__"
+    "hosts.triton.dropin hosts.wave.dropin triton triton_start wave programs library building seeds demo cli __main__"
 ).split()
 PACKAGE = "tidegate"
 WHOLE = {"cli"}  # layers that may use names of the package itself

@@ -20,7 +20,7 @@ from operator import le
 from tidegate.compiled import to_function
 from tidegate.footprint.boxes import box
 from tidegate.footprint.meetings import KINDS, NO_PAIRS, Ends, Pairs
-from tidegate.footprint.questions import Question, PhaseSide, compared_with
+from tidegate.footprint.questions import Question, Side, compared_with
 from tidegate.footprint.sequences import period_in
 from tidegate.index import TRUE, Binary, Cond, Const, Index, names
 
@@ -378,14 +378,14 @@ def _left(question: Question, name: str, trips: Index | None, domains: Mapping[s
 
 
 @lru_cache(maxsize=MOST_READY)
-def _ready(side: PhaseSide, conds: tuple[Cond, ...]) -> _Ready:
+def _ready(side: Side, conds: tuple[Cond, ...]) -> _Ready:
     return _Ready(side, conds)
 
 
 class _Ready:
     """One side, its expressions as functions. What it touches is kept: an access meets all others as the same side."""
 
-    def __init__(self, side: PhaseSide, conds: Iterable[Cond]) -> None:
+    def __init__(self, side: Side, conds: Iterable[Cond]) -> None:
         self.names = tuple(dict.fromkeys((*side.told, *(name for cond in conds for name in names(cond)))))
         self.known: dict[tuple[int, ...], tuple[int, int] | None] = {}
         self.start = to_function(side.start)

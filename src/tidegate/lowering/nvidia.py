@@ -25,7 +25,6 @@ from tidegate.targets import Target
 
 FIRST_NAMED = 1  # barrier 0 is the workgroup's
 STATIC = 48 * 1024  # bytes of shared memory that a kernel may have without asking at launch
-BYTES_OF_ROWS = 16  # a bulk copy moves whole pieces of 16 bytes
 
 
 class Nvidia(Backend):

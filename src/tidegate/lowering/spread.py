@@ -14,7 +14,6 @@ in a row, and the same two eight rows below.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 FREE = -1
 Shape = tuple[int, ...]
@@ -123,8 +122,3 @@ def in_blocks(shape: Shape, lanes: int) -> TileSpread:
     """Each lane holds its share in row-major order: what conditions on `lane` mean by a lane's elements."""
     total = sum(map(width_of, shape))
     return in_order(list(range(total)), lanes, max(0, total - width_of(lanes)))
-
-
-def has_blocks(shape: Shape) -> bool:
-    """Whether `in_blocks` is what the language says: only without padding are shares powers of two."""
-    return prod(padded(shape)) == prod(shape)
