@@ -206,7 +206,7 @@ def _split(patch: Patch, signal: tuple[Event, ...], wait: tuple[Event, ...]) -> 
 
 @rule("fences", "between proxies a fence is needed")
 def _fences(patch: Patch) -> None:
-    ruled(patch, proxies=False)
+    ruled(patch, fenced=frozenset())
 
 
 @rule("kinds of fences", "a fence of another kind is none between proxies")

@@ -520,7 +520,7 @@ def test_run_saves_nothing_after_a_hang(command: Command) -> None:
     assert not Path("out.npz").exists()
 
 
-COMMANDS = ["targets", "show", "sync", "check", "explain", "schedule", "run", "draw", "demo"]
+COMMANDS = ["targets", "show", "sync", "check", "explain", "schedule", "build", "run", "draw", "demo"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -78,10 +78,10 @@ def test_the_bench_names_what_the_machine_sees(one: Kernel) -> None:
 def test_the_bench_counts_what_both_sides_say() -> None:
     table = bench.Table()
     mutant = Mutant("barrier", 3, "", "without `s_barrier`")
-    table.add("k.gfx942", mutant, "race", "finding", "")
+    table.add("k.gfx942", mutant, "race", "finding", "", is_hopeless=False)
     assert table.wrong == []
-    table.add("k.gfx942", mutant, "race", "proved", "write-read")
-    table.add("k.gfx942", mutant, "nothing", "undecided", "")
+    table.add("k.gfx942", mutant, "race", "proved", "write-read", is_hopeless=False)
+    table.add("k.gfx942", mutant, "nothing", "undecided", "", is_hopeless=False)
     table.unsupported = "TG007: unknown file type `.s`"
     shown = table.show()
     assert "WRONG: k.gfx942 line 3, barrier" in shown
@@ -92,6 +92,6 @@ def test_the_bench_counts_what_both_sides_say() -> None:
 
 def test_the_bench_knows_a_file_that_tidegate_takes_from_one_that_it_does_not(tmp_path: Path) -> None:
     """A file without a kernel is asked about once assembly is taken, and never proved."""
-    said, words = bench.ask("\t.text\n", tmp_path)
+    said, words = bench.ask("\t.text\n", tmp_path, 256)
     assert said != "proved"
     assert bool(words) == (said == "not asked")

@@ -25,6 +25,7 @@ from tidegate.codes import CODES
 NO_COMMAND = {
     "TG019": "what is missing is a package",
     "TG024": "it takes a compiler of CUDA",
+    "TG025": "it takes LLVM",
     "TG603": "only a program that makes one by hand",
 }
 # Here the command is wrong, not a file.

@@ -32,7 +32,7 @@ PAGES = ROOT / "tests" / "golden" / "findings"
 BLOCK = re.compile(r"^```(.*)\n((?:(?!```).*\n)*)```$", re.MULTILINE)
 RIGHT = 'title="right"'
 # Races and hangs have `examples/broken`, targets, graphs and Triton pages of their own; advice is not given yet.
-ELSEWHERE = ("TG019", "TG023", "TG024", "TG1", "TG211", "TG221", "TG4", "TG5", "TG6")
+ELSEWHERE = ("TG019", "TG023", "TG024", "TG025", "TG1", "TG211", "TG221", "TG4", "TG5", "TG6")
 # What running a program may add to the code that a case is about: where the same mistake leads.
 FOLLOWS = ("TG1",)
 

@@ -324,7 +324,8 @@ def _run_on_gpu(kernel: Kernel, target: Target, inputs: dict[str, Any], sizes: d
     session = Session(kernel.name, target, kernel)
     if target.vendor != "NVIDIA":
         stop(
-            f"`@{kernel.name}` is for {target.name}: only NVIDIA's GPUs run kernels here", "name one: `--target sm_80`"
+            f"`@{kernel.name}` is for {target.name}: only NVIDIA's GPUs run kernels here",
+            "name another one, as in `--target sm_80`",
         )
     if not session.verification.is_proved:
         stop(f"`@{kernel.name}` is not proved, and may never end on a GPU", "`tidegate check` says why")

@@ -168,7 +168,7 @@ class _Builder:
         used = tuple(dict.fromkeys(self.defined[name] for name in uses if name in self.defined))
         under = g.VARIATIONS[max(around.under, self.gone)]
         point = Draft(action, [], label, role, issues, used, around.loop, around.weight, under, insertable, at, work)
-        return self.b.put(point, path)
+        return self.b.add_point(point, path)
 
     # --- operations ---
 

@@ -109,9 +109,9 @@ class GraphBuilder:
         """A point. Without successors it flows into the next one that is added, or nowhere if it ends something."""
         if self.lanes and isinstance(action, g.Access) and not action.lanes:
             action = replace(action, lanes=self.lanes)
-        return self.put(Draft(action, [*successors], label, **facts), place)
+        return self.add_point(Draft(action, [*successors], label, **facts), place)
 
-    def put(self, point: Draft, place: Any) -> int:
+    def add_point(self, point: Draft, place: Any) -> int:
         number = len(self.points)
         for before in self.open:
             self.points[before].successors.append(number)

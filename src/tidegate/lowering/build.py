@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.diag import BadInput, Finding
+from tidegate.disk import write_whole
 from tidegate.lowering.compared import compare_with_plan, counts_of
 from tidegate.lowering.compile import compile_ir
 from tidegate.lowering.lower import LoweredKernel, lower
@@ -47,8 +48,8 @@ class BuiltKernel:
 
     def save(self, path: Path) -> None:
         """The assembly or, as `.ll`, what LLVM took; the manifest beside it."""
-        path.write_text(self.lowered.text if path.suffix == ".ll" else self.assembly, encoding="utf-8")
-        path.with_suffix(".json").write_text(self.manifest.text(), encoding="utf-8")
+        write_whole(str(path), self.lowered.text if path.suffix == ".ll" else self.assembly)
+        write_whole(str(path.with_suffix(".json")), self.manifest.text())
 
     def launch(self, **arguments: Any) -> None:
         """Runs it on this machine's GPU: arrays, indices, flags and sizes by name; arrays are the GPU's."""

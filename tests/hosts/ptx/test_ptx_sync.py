@@ -322,8 +322,8 @@ def test_one_instruction_that_races_with_itself() -> None:
 
 
 def test_what_is_not_modelled_stays_as_it_is() -> None:
-    text = of(SWAP.replace("BETWEEN", "mbarrier.init.shared.b64 [tile], 1;") + "  bar.sync 0;\n")
-    assert "left as it is: `mbarrier.init.shared.b64` is not modelled" in refused(text)
+    text = of(SWAP.replace("BETWEEN", "mbarrier.arrive.expect_tx.shared.b64 _, [tile], 16;") + "  bar.sync 0;\n")
+    assert "left as it is: `mbarrier.arrive.expect_tx.shared.b64` is not modelled" in refused(text)
 
 
 # --- random kernels -----------------------------------------------------------------------------------------------
@@ -475,11 +475,14 @@ def test_explain_says_what_may_order_global_memory(folder: Path, typed: Typed) -
 
 def test_explain_says_nothing_of_a_program_with_more_than_is_modelled(folder: Path, typed: Typed) -> None:
     """It was "redundant": what no graph says may rely on it."""
-    body = SWAP.replace("BETWEEN", "bar.sync 0;") + "  mbarrier.init.shared.b64 [tile], 1;\n  bar.sync 0;\n"
+    body = (
+        SWAP.replace("BETWEEN", "bar.sync 0;")
+        + "  mbarrier.arrive.expect_tx.shared.b64 _, [tile], 16;\n  bar.sync 0;\n"
+    )
     (folder / "k.ptx").write_text(of(body))
     done = typed("explain", "k.ptx")
     assert "redundant" not in done.stdout
-    assert "not judged: `mbarrier.init.shared.b64` is not modelled" in done.stdout
+    assert "not judged: `mbarrier.arrive.expect_tx.shared.b64` is not modelled" in done.stdout
 
 
 def test_one_instruction_in_several_states_is_one_barrier(folder: Path, typed: Typed) -> None:

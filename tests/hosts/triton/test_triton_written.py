@@ -391,8 +391,8 @@ def test_without_the_store_of_an_allocation_nothing_was_found(monkeypatch: pytes
     """The old belief: what an allocation of barriers starts with does not matter."""
     real = build_memory.Memory.alloc
 
-    def forgetful(self: Any, op: Operation) -> None:
-        real(self, replace(op, operands=()) if op.result in self.descriptors.objects else op)
+    def forgetful(self: Any, op: Operation, does: Any) -> None:
+        real(self, replace(op, operands=()) if op.result in self.descriptors.objects else op, does)
 
     monkeypatch.setattr(build_memory.Memory, "alloc", forgetful)
     assert found_in(with_barrier(WITH + INIT), tmp_path) == []

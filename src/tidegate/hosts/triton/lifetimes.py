@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tidegate.hosts.mlir.model import Block, Operation
+from tidegate.hosts.mlir.model import Block, Operation, Region
 from tidegate.hosts.triton.effects import Effect, Touches, Views, WaitsFor
 from tidegate.hosts.triton.ranges import number_of
+from tidegate.hosts.triton.values import jumps
 
 _ONCE = ("tt.func", "ttg.warp_specialize", "ttg.warp_specialize.partitions", "scf.if")  # their regions do not run again
 
@@ -53,8 +54,9 @@ def lives_once(
 def _inside(op: Operation, again: bool) -> Iterator[tuple[Operation, Block, bool]]:
     """All inside an operation, with the block that it stands in and whether that may run several times."""
     for region in op.regions:
+        back = _going_back(region)
         for number, block in enumerate(region.blocks):
-            often = again or op.name not in _ONCE or number > 0  # other blocks than the first may come again
+            often = again or op.name not in _ONCE or number in back
             for each in block.operations:
                 yield each, block, often
                 yield from _inside(each, often)
@@ -62,6 +64,29 @@ def _inside(op: Operation, again: bool) -> Iterator[tuple[Operation, Block, bool
 
 def _tells_a_barrier(effect: Effect) -> bool:
     return isinstance(effect.does, Touches | WaitsFor) and "barrier" in effect.does.memory
+
+
+def _going_back(region: Region) -> set[int]:
+    """Blocks from which control may come to themselves or to one before them in the text."""
+    numbers = {block.label: number for number, block in enumerate(region.blocks)}
+    following = [
+        {numbers[label] for label, _ in jumps(block.operations[-1]) if label in numbers}
+        if len(region.blocks) > 1
+        else set()
+        for block in region.blocks
+    ]
+    found: set[int] = set()
+    for number in range(len(region.blocks)):
+        seen: set[int] = set()
+        todo = [*following[number]]
+        while todo:
+            here = todo.pop()
+            if here not in seen:
+                seen.add(here)
+                todo += following[here]
+        if any(each <= number for each in seen):
+            found.add(number)
+    return found
 
 
 def _base(value: str, views: Mapping[str, str]) -> str:
