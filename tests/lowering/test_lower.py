@@ -63,6 +63,25 @@ def test_what_cannot_be_built_is_a_finding_at_its_operation(body: str, target: s
     assert refused(body, target).startswith(says)
 
 
+ACROSS = "%s = reduce add %x axis 0 : tile<1xf32>\n"
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"  conditional lane < 7 {{ {ACROSS} }}\n",
+        f"  conditional lane < 7 {{ exit }}\n  {ACROSS}",
+        f"  conditional lane < 7 {{ conditional wave < 1 {{ {ACROSS} }} }}\n",
+    ],
+)
+def test_lanes_that_are_elsewhere_take_part_in_nothing(body: str, target: str) -> None:
+    """A shuffle that not all lanes of a wave carry out is not defined."""
+    assert refused(ROW + body, target).startswith("a move between lanes under a condition")
+    whole = body.replace("lane < 7", "wave < 2")
+    assert lower(kernel(ROW + whole), load_target(target)).text
+
+
 def lowered(target: str = "sm_80") -> tuple[Kernel, LoweredKernel]:
     found = kernel(ROW + "  global_write %x, %Y[wg0, 0] bounds(M, N)\n")
     return found, lower(found, load_target(target))

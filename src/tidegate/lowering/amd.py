@@ -86,6 +86,7 @@ class Amd(Backend):
         return w.call("i32", f"llvm.amdgcn.workgroup.id.{'xyz'[axis]}", ())
 
     def from_lane(self, w: IrWriter, value: str, dtype: DType, lane: Scalar) -> str:
+        self.together("a move between lanes")
         place = w.int("shl", lane, 2)
 
         def moved(word: str) -> str:
@@ -157,6 +158,7 @@ class Amd(Backend):
     def multiply(
         self, w: IrWriter, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
     ) -> list[str]:
+        self.together("a product of tiles")
         of_a, of_b, _ = tiles
         unit = self.unit(*tiles)
         assert unit is not None

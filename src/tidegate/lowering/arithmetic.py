@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate.language.types import DType, Tile, f32, f64, i32
-from tidegate.lowering.gpu import Backend
+from tidegate.lowering.gpu import Backend, Unbuilt
 from tidegate.lowering.held import HeldTile, held_as, lane_bits, moved
 from tidegate.lowering.ir import IrWriter, Scalar, type_of
 from tidegate.lowering.spread import FREE, Shape, TileSpread, bits_of, coordinates, narrowed
@@ -23,10 +23,6 @@ INT_TESTS: Mapping[str, str] = {"lt": "slt", "le": "sle", "eq": "eq", "ne": "ne"
 PLAIN_FLOAT: Mapping[str, str] = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 PLAIN_INT: Mapping[str, str] = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
-
-
-class Unbuilt(Exception):
-    """What no instruction does; in words."""
 
 
 def number(value: float, dtype: DType) -> str:

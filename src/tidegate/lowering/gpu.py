@@ -30,12 +30,17 @@ class MatrixProduct:
     acc: TileSpread
 
 
+class Unbuilt(Exception):
+    """What no instruction does; in words."""
+
+
 class Backend(ABC):
     """One target. `lane` and `wave` are the thread's own, once `start` has run."""
 
     triple: str
     debug_kind = "LineTablesOnly"
     scope: str = ""  # of atomics
+    apart = 0  # conditions around on which lanes of a wave disagree
     copies_by_lane = True  # each lane of an asynchronous copy has an address of its own in shared memory
     lane: Scalar = 0
     wave: Scalar = 0
@@ -66,6 +71,11 @@ class Backend(ABC):
 
     @abstractmethod
     def workgroup(self, w: IrWriter, axis: int) -> Scalar: ...
+
+    def together(self, what: str) -> None:
+        """All lanes of a wave must carry this out: the instruction is not defined where some are elsewhere."""
+        if self.apart:
+            raise Unbuilt(f"{what} under a condition on which the lanes of a wave disagree")
 
     @abstractmethod
     def from_lane(self, w: IrWriter, value: str, dtype: DType, lane: Scalar) -> str:

@@ -15,14 +15,15 @@ from math import gcd
 from tidegate.index import LANE, WAVE, WORKGROUP, Compare, Cond, Const, Index, Name, names
 from tidegate.language import ops
 from tidegate.language.check import indices_of
+from tidegate.language.facts import find_facts
 from tidegate.language.layout import lay_out
 from tidegate.language.ops import Block, Kernel, Value, walk_ops
 from tidegate.language.types import FLAG, INDEX, BarrierObject, Global, Lds, Tile
 from tidegate.lowering import arithmetic
-from tidegate.lowering.arithmetic import Unbuilt, number
+from tidegate.lowering.arithmetic import number
 from tidegate.lowering.choose import choose_spreads, is_padded
 from tidegate.lowering.copies import CopyWriter
-from tidegate.lowering.gpu import Backend, refuse
+from tidegate.lowering.gpu import Backend, Unbuilt, refuse
 from tidegate.lowering.held import HeldTile, lane_bits, moved
 from tidegate.lowering.ir import IrWriter, Scalar, debug_of, type_of
 from tidegate.lowering.memory import MemoryWriter
@@ -95,7 +96,7 @@ class _KernelWriter:
         sizes: dict[str, Scalar] = {each.name: f"%size_{each.name}" for each in kernel.sizes}
         self.memory = MemoryWriter(self.w, self.gpu, scalars, SHARED, self.v.offsets, arrays, sizes, self.v.tiles)
         self.copies = CopyWriter(self.memory, self.target)
-        self.regions = RegionWriter(self.v, self.block)
+        self.regions = RegionWriter(self.v, find_facts(kernel), self.block)
 
     # --- the function ---
 

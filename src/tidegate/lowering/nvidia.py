@@ -56,6 +56,7 @@ class Nvidia(Backend):
         return w.call("i32", f"llvm.nvvm.read.ptx.sreg.ctaid.{'xyz'[axis]}", ())
 
     def from_lane(self, w: IrWriter, value: str, dtype: DType, lane: Scalar) -> str:
+        self.together("a move between lanes")
         return by_words(w, value, dtype, lambda word: self._shuffled(w, word, lane))
 
     def _shuffled(self, w: IrWriter, word: str, lane: Scalar) -> str:
@@ -100,6 +101,7 @@ class Nvidia(Backend):
     def multiply(
         self, w: IrWriter, a: Sequence[str], b: Sequence[str], acc: Sequence[str], tiles: tuple[Tile, Tile, Tile]
     ) -> list[str]:
+        self.together("a product of tiles")
         of_a, of_b, _ = tiles
         (rows, depth), columns = of_a.shape, of_b.shape[1]
         is_half = of_a.dtype.name == "f16"
@@ -130,7 +132,7 @@ class Nvidia(Backend):
         return made
 
     def fragments(self, memory: MemoryWriter, spot: TileSpot, spread: TileSpread) -> list[str] | None:
-        found = fragments_of(spot, spread)
+        found = fragments_of(spot, spread) if not self.apart else None
         return read_fragments(memory, spot, spread, found) if found is not None else None
 
     # --- synchronization ---
@@ -174,6 +176,7 @@ class Nvidia(Backend):
         w.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", (("i32", 0),), " #1")
 
     def meet_lanes(self, w: IrWriter) -> None:
+        self.together("a rendezvous of lanes")
         w.call("void", "llvm.nvvm.bar.warp.sync", (("i32", -1),), " #1")
 
     def wait(self, w: IrWriter, op: ops.Op, counts: Sequence[tuple[str, int]], for_all: bool) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tidegate.index import WAVE, Compare, Const, Name
 from tidegate.language import ops
 from tidegate.language.check import indices_of
+from tidegate.language.facts import Facts, Variation
 from tidegate.language.ops import Block, walk_ops
 from tidegate.lowering.ir import Scalar
 from tidegate.lowering.named import LoweredValues, Result, registers_of
@@ -25,6 +26,7 @@ class RegionWriter:
     """`block` lowers the operations of a region."""
 
     v: LoweredValues
+    facts: Facts
     block: Callable[[Block], None]
 
     def loop(self, op: ops.Iterate) -> None:
@@ -47,7 +49,10 @@ class RegionWriter:
         heads = [self.v.own(each.value) for each in op.carried]
         w.branch(w.compare("slt", counter, upper), body, after)
         w.start(body)
+        apart = max(self.facts.of(op.lower), self.facts.of(op.upper)) == Variation.DIVERGENT
+        self.v.gpu.apart += apart
         self.block(op.body)
+        self.v.gpu.apart -= apart
         if not self.v.ended:
             ends = [self.v.given(each.value, out) for each, out in zip(op.carried, op.body.yields, strict=True)]
             following = w.int("add", counter, step)
@@ -96,6 +101,8 @@ class RegionWriter:
         then, otherwise, after = w.fresh("then"), w.fresh("else"), w.fresh("join")
         w.branch(self.v.scalars.cond(op.cond), then, otherwise)
         ways: list[tuple[str, list[Result]]] = []
+        apart = self.facts.of(op.cond) == Variation.DIVERGENT
+        self.v.gpu.apart += apart
         for label, arm in ((then, op.then), (otherwise, op.otherwise)):
             w.start(label)
             self.block(arm)
@@ -103,7 +110,10 @@ class RegionWriter:
                 ends = [self.v.given(each, out) for each, out in zip(op.results, arm.yields, strict=True)]
                 ways.append((w.block, ends))
                 w.jump(after)
+            elif apart:
+                self.v.gpu.apart += 1  # these lanes have ended, and whatever comes lacks them
             self.v.ended = False
+        self.v.gpu.apart -= apart
         if not ways:
             self.v.ended = True
             return
